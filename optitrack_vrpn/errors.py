@@ -18,6 +18,8 @@ Every error this package raises on purpose, in one tree.
     - ``RemoteProtocolError``: the peer sent bytes that are not VRPN; the only error that
       bytes from the network may raise. Scenario: a web server answers on port 3883.
 
+      - ``VersionRefusedError``: the peer speaks another major version of VRPN.
+
   - ``TransportError``: the operating system refused a socket or the network failed.
     Scenario: the host name does not resolve, or the port is already in use.
 """
@@ -45,6 +47,10 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The peer's bytes are not valid VRPN."""
+
+
+class VersionRefusedError(RemoteProtocolError):
+    """The peer speaks a major version of VRPN that this side does not."""
 
 
 class TransportError(OptitrackVrpnError, OSError):

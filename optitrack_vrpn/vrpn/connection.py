@@ -1,0 +1,408 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+One VRPN conversation without its sockets: bytes in, events out, bytes to send.
+
+Both sides of VRPN speak alike once they are connected, so one class serves clients and servers.
+Its user moves the bytes: what came by TCP goes into ``receive_stream``, each datagram into
+``receive_datagram``, and ``data_to_send`` goes out by TCP. Time is an argument wherever it is
+needed.
+"""
+
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
+from optitrack_vrpn.vrpn import codec
+from optitrack_vrpn.vrpn.codec import Buffer
+from optitrack_vrpn.vrpn.constants import (
+    ACCELERATION_TYPE, COOKIE_SIZE, HEADER, HEADER_SIZE, MAJOR_VERSION, MAX_MESSAGE_SIZE,
+    MAX_SENDER_SECONDS, MINOR_VERSION, MOTION_PAYLOAD, PING_TYPE, PONG_TYPE, POSE_MESSAGE,
+    POSE_PAYLOAD, POSE_TYPE, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION, UDP_DESCRIPTION, VELOCITY_TYPE)
+from optitrack_vrpn.vrpn.messages import (
+    AccelerationReport, Event, PeerHello, PingReport, PongReport, PoseReport, SenderDescribed,
+    TextReport, UdpDescribed, VelocityReport)
+from optitrack_vrpn.vrpn.names import LocalNames, RemoteNames
+
+_POSE_SIZE = POSE_MESSAGE.size
+_MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
+_SEQUENCE_MODULUS = 1 << 32
+
+
+@dataclass
+class Counters:
+    """
+    What went by on one conversation, since it began.
+
+    :ivar messages: whole messages of any kind, by TCP and UDP.
+    :ivar poses: poses that became events.
+    :ivar malformed: messages or datagrams whose contents contradict their type.
+    :ivar unknown_sender: messages of a sender that the peer has not described.
+    :ivar unknown_type: messages of a type that the peer has not described.
+    :ivar other_type: messages of a described type that no tracker sends.
+    :ivar bad_time: reports whose time stamp cannot be meant.
+    :ivar datagrams: datagrams, good or bad.
+    :ivar udp_lost: messages missing in the numbering of the datagrams.
+    :ivar udp_reordered: datagrams older than one that came before.
+    """
+
+    messages: int = 0
+    poses: int = 0
+    malformed: int = 0
+    unknown_sender: int = 0
+    unknown_type: int = 0
+    other_type: int = 0
+    bad_time: int = 0
+    datagrams: int = 0
+    udp_lost: int = 0
+    udp_reordered: int = 0
+
+
+class Connection:
+    """
+    One side of a conversation with one peer.
+
+    :param names: this side's own names; a server shares them between its connections.
+    :param udp_address: where this side takes datagrams, (host text, port); None where it
+        takes none (``tcp://``).
+    :param time_ns: time stamp of what is said at once, in nanoseconds.
+    """
+
+    def __init__(
+        self, names: Optional[LocalNames] = None,
+        udp_address: Optional[tuple[str, int]] = None, time_ns: int = 0,
+    ) -> None:
+        self.local = names if names is not None else LocalNames()
+        self.remote = RemoteNames()
+        self.counters = Counters()
+        self._udp_address = udp_address
+        self._out = bytearray(codec.encode_cookie())
+        self._in = bytearray()
+        self._hello: Optional[PeerHello] = None
+        self._failure: Optional[RemoteProtocolError] = None
+        self._tcp_sequence = 0
+        self._udp_sequence = 0
+        self._described_senders = 0
+        self._described_types = 0
+        self._next_sequence: Optional[int] = None
+        self._pose_type = -1 << 31
+        self._time_ns = time_ns
+
+    @property
+    def established(self) -> bool:
+        """True once the peer's cookie came and was accepted."""
+        return self._hello is not None
+
+    # -- bytes in ------------------------------------------------------------------------------
+
+    def receive_stream(self, data: Buffer) -> list[Event]:
+        """
+        Take bytes that came by TCP, cut anywhere.
+
+        :returns: the events that became complete, in order.
+        :raises RemoteProtocolError: if the stream cannot be VRPN; the conversation is over, and
+            every further call raises it again.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._in += data
+        try:
+            return self._read_stream()
+        except RemoteProtocolError as error:
+            self._failure = error
+            self._in.clear()
+            raise
+
+    def _read_stream(self) -> list[Event]:
+        events: list[Event] = []
+        buffer = self._in
+        position = 0
+        if self._hello is None:
+            cookie = codec.decode_cookie(buffer)
+            if cookie is None:
+                return events
+            note = '' if cookie.minor == MINOR_VERSION else (
+                f'the peer speaks VRPN {cookie.major:02d}.{cookie.minor:02d}, this side '
+                f'{MAJOR_VERSION:02d}.{MINOR_VERSION:02d}; they are compatible')
+            self._hello = PeerHello(cookie.major, cookie.minor, note)
+            events.append(self._hello)
+            self._describe_all()
+            position = COOKIE_SIZE
+        end = len(buffer)
+        while end - position >= HEADER_SIZE:
+            size = int.from_bytes(buffer[position:position + 4], 'big')
+            if not HEADER_SIZE <= size <= MAX_MESSAGE_SIZE:
+                raise RemoteProtocolError(
+                    f'the peer announced a message of {size} bytes; VRPN messages have '
+                    f'{HEADER_SIZE} to {MAX_MESSAGE_SIZE}')
+            whole = codec.padded(size)
+            if end - position < whole:
+                break
+            self._read_message(buffer, position, size, events)
+            position += whole
+        del buffer[:position]
+        return events
+
+    def receive_datagram(self, data: Buffer) -> list[Event]:
+        """
+        Take one datagram.
+
+        A datagram proves nothing about its sender, so that a malformed one ends nothing: what
+        stands before the fault counts, the rest is dropped and counted. Before the peer's
+        cookie every datagram is dropped.
+
+        :returns: its events, in order.
+        """
+        counters = self.counters
+        counters.datagrams += 1
+        events: list[Event] = []
+        if self._hello is None or self._failure is not None:
+            counters.unknown_sender += 1
+            return events
+        end = len(data)
+        position = 0
+        sequence = -1
+        pose_type = self._pose_type
+        senders = self.remote.senders
+        unpack = POSE_MESSAGE.unpack_from
+        while position < end:
+            if end - position >= _POSE_SIZE:
+                (size, seconds, microseconds, sender_id, type_id, number, sensor,
+                 x, y, z, qx, qy, qz, qw) = unpack(data, position)
+                if type_id == pose_type and size == _POSE_SIZE:
+                    if sequence < 0:
+                        self._note_sequence(number)
+                    sequence = number
+                    position += _POSE_SIZE
+                    counters.messages += 1
+                    sender = senders.get(sender_id)
+                    if sender is None:
+                        counters.unknown_sender += 1
+                    elif microseconds > 999_999 or seconds > MAX_SENDER_SECONDS:
+                        counters.bad_time += 1
+                    else:
+                        counters.poses += 1
+                        events.append(PoseReport(
+                            sender, sensor, seconds * 1_000_000_000 + microseconds * 1000,
+                            (x, y, z), (qx, qy, qz, qw)))
+                    continue
+            elif end - position < HEADER_SIZE:
+                counters.malformed += 1
+                break
+            size = int.from_bytes(data[position:position + 4], 'big')
+            whole = codec.padded(size)
+            if size < HEADER_SIZE or whole > end - position:
+                counters.malformed += 1
+                break
+            number = int.from_bytes(data[position + 20:position + 24], 'big')
+            if sequence < 0:
+                self._note_sequence(number)
+            sequence = number
+            if int.from_bytes(data[position + 16:position + 20], 'big', signed=True) < 0:
+                counters.malformed += 1  # names and ports come by TCP alone
+            else:
+                self._read_message(data, position, size, events)
+            position += whole
+        if sequence >= 0:
+            self._advance_sequence(sequence)
+        return events
+
+    def _note_sequence(self, first: int) -> None:
+        """Compare a datagram's first number with the one expected."""
+        if self._next_sequence is None:
+            return
+        ahead = (first - self._next_sequence) % _SEQUENCE_MODULUS
+        if ahead >= _SEQUENCE_MODULUS // 2:
+            self.counters.udp_reordered += 1
+        elif ahead:
+            self.counters.udp_lost += ahead
+
+    def _advance_sequence(self, last: int) -> None:
+        following = (last + 1) % _SEQUENCE_MODULUS
+        expected = self._next_sequence
+        if expected is None or (following - expected) % _SEQUENCE_MODULUS < _SEQUENCE_MODULUS // 2:
+            self._next_sequence = following
+
+    def _read_message(
+        self, buffer: Buffer, position: int, size: int, events: list[Event],
+    ) -> None:
+        """Add the event of one whole message, if it is one."""
+        counters = self.counters
+        counters.messages += 1
+        _, seconds, microseconds, sender_id, type_id, _ = HEADER.unpack_from(buffer, position)
+        payload = bytes(buffer[position + HEADER_SIZE:position + size])
+        try:
+            if type_id < 0:
+                self._read_system_message(sender_id, type_id, payload, events)
+                return
+            type_name = self.remote.types.get(type_id)
+            if type_name is None:
+                counters.unknown_type += 1
+                return
+            decode = _REPORTS.get(type_name)
+            if decode is None:
+                counters.other_type += 1
+                return
+            sender = self.remote.senders.get(sender_id)
+            if sender is None:
+                counters.unknown_sender += 1
+                return
+            time_ns = codec.sender_time_ns(seconds, microseconds)
+            if time_ns is None:
+                counters.bad_time += 1
+                return
+            event = decode(sender, time_ns, payload)
+            if event.__class__ is PoseReport:
+                counters.poses += 1
+            events.append(event)
+        except RemoteProtocolError:
+            # The lengths around it were sound, so the stream goes on behind it.
+            counters.malformed += 1
+
+    def _read_system_message(
+        self, sender_id: int, type_id: int, payload: bytes, events: list[Event],
+    ) -> None:
+        if type_id == SENDER_DESCRIPTION:
+            name = codec.decode_name(payload)
+            if self.remote.describe_sender(sender_id, name):
+                events.append(SenderDescribed(name, sender_id))
+        elif type_id == TYPE_DESCRIPTION:
+            name = codec.decode_name(payload)
+            if self.remote.describe_type(sender_id, name):
+                if name == POSE_TYPE:
+                    self._pose_type = sender_id
+                elif sender_id == self._pose_type:
+                    self._pose_type = -1 << 31
+        elif type_id == UDP_DESCRIPTION:
+            events.append(UdpDescribed(*codec.decode_udp_description(sender_id, payload)))
+        # A LOG_DESCRIPTION asks for a file to be written, which nobody may ask over a network.
+
+    # -- bytes out -----------------------------------------------------------------------------
+
+    def data_to_send(self) -> bytes:
+        """
+        Take what waits to go out by TCP.
+
+        :returns: everything since the last call; whole messages only.
+        """
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def send(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
+        """
+        Queue one message for TCP, describing its sender and type first where they are new.
+
+        Before the peer's cookie nothing but this side's cookie may go out, so that the message
+        is dropped then.
+
+        :raises LocalProtocolError: if a name or the time does not fit the wire.
+        """
+        sender_id = self.local.sender_id(sender)
+        type_id = self.local.type_id(type_name)
+        if self._hello is None:
+            return
+        self._describe_names(time_ns)
+        self._queue(sender_id, type_id, payload, time_ns)
+
+    def ping(self, sender: str, time_ns: int) -> None:
+        """
+        Queue a question whether a tracker is there; a server that has it answers with a pong.
+
+        :raises LocalProtocolError: if the name does not fit the wire.
+        """
+        self.send(sender, PING_TYPE, b'', time_ns)
+
+    def datagram_message(
+        self, sender: str, type_name: str, payload: bytes, time_ns: int,
+    ) -> bytes:
+        """
+        Make one message for a datagram; its sender and type must have gone out by TCP before.
+
+        :raises LocalProtocolError: if they have not.
+        """
+        sender_id = self.local.sender_id(sender)
+        type_id = self.local.type_id(type_name)
+        if sender_id >= self._described_senders or type_id >= self._described_types:
+            raise LocalProtocolError(f'{sender!r} and {type_name!r} must be described first')
+        message = codec.encode_message(
+            sender_id, type_id, payload, time_ns, self._udp_sequence)
+        self._udp_sequence += 1
+        return message
+
+    def describe(self, time_ns: int) -> None:
+        """Queue the descriptions of all names that the peer has not been told yet."""
+        if self._hello is not None:
+            self._describe_names(time_ns)
+
+    def _describe_all(self) -> None:
+        if self._udp_address is not None:
+            host, port = self._udp_address
+            payload = host.encode('ascii', 'replace') + b'\0'
+            self._queue(port, UDP_DESCRIPTION, payload, self._time_ns)
+        self._describe_names(self._time_ns)
+
+    def _describe_names(self, time_ns: int) -> None:
+        senders, types = self.local.senders, self.local.types
+        if len(senders) > self._described_senders:
+            for name, number in list(senders.items())[self._described_senders:]:
+                self._queue(number, SENDER_DESCRIPTION, codec.encode_name(name), time_ns)
+            self._described_senders = len(senders)
+        if len(types) > self._described_types:
+            for name, number in list(types.items())[self._described_types:]:
+                self._queue(number, TYPE_DESCRIPTION, codec.encode_name(name), time_ns)
+            self._described_types = len(types)
+
+    def _queue(self, sender_id: int, type_id: int, payload: bytes, time_ns: int) -> None:
+        self._out += codec.encode_message(
+            sender_id, type_id, payload, time_ns, self._tcp_sequence)
+        self._tcp_sequence += 1
+
+
+def _decode_pose(sender: str, time_ns: int, payload: bytes) -> PoseReport:
+    if len(payload) != _POSE_SIZE - HEADER_SIZE:
+        raise RemoteProtocolError(f'a pose of {len(payload)} bytes')
+    sensor, x, y, z, qx, qy, qz, qw = POSE_PAYLOAD.unpack(payload)
+    return PoseReport(sender, sensor, time_ns, (x, y, z), (qx, qy, qz, qw))
+
+
+def _decode_velocity(sender: str, time_ns: int, payload: bytes) -> VelocityReport:
+    sensor, vector, quat_xyzw, dt = _decode_motion(payload)
+    return VelocityReport(sender, sensor, time_ns, vector, quat_xyzw, dt)
+
+
+def _decode_acceleration(sender: str, time_ns: int, payload: bytes) -> AccelerationReport:
+    sensor, vector, quat_xyzw, dt = _decode_motion(payload)
+    return AccelerationReport(sender, sensor, time_ns, vector, quat_xyzw, dt)
+
+
+def _decode_motion(
+    payload: bytes,
+) -> tuple[int, tuple[float, float, float], tuple[float, float, float, float], float]:
+    if len(payload) != _MOTION_SIZE - HEADER_SIZE:
+        raise RemoteProtocolError(f'a velocity or acceleration of {len(payload)} bytes')
+    sensor, x, y, z, qx, qy, qz, qw, dt = MOTION_PAYLOAD.unpack(payload)
+    return sensor, (x, y, z), (qx, qy, qz, qw), dt
+
+
+def _decode_text(sender: str, time_ns: int, payload: bytes) -> TextReport:
+    severity, level, text = codec.decode_text(payload)
+    return TextReport(sender, time_ns, severity, level, text)
+
+
+def _decode_ping(sender: str, time_ns: int, payload: bytes) -> PingReport:
+    return PingReport(sender, time_ns)
+
+
+def _decode_pong(sender: str, time_ns: int, payload: bytes) -> PongReport:
+    return PongReport(sender, time_ns)
+
+
+_REPORTS: dict[str, Callable[[str, int, bytes], Event]] = {
+    POSE_TYPE: _decode_pose,
+    VELOCITY_TYPE: _decode_velocity,
+    ACCELERATION_TYPE: _decode_acceleration,
+    TEXT_TYPE: _decode_text,
+    PING_TYPE: _decode_ping,
+    PONG_TYPE: _decode_pong,
+}

@@ -1,0 +1,76 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The names that stand behind the small numbers on the wire: each side has its own."""
+
+from optitrack_vrpn.errors import LocalProtocolError
+from optitrack_vrpn.vrpn.codec import encode_name
+from optitrack_vrpn.vrpn.constants import CONNECTION_TYPES, CONTROL_SENDER, MAX_IDS
+
+
+class LocalNames:
+    """
+    This side's senders and types, numbered in the order of their registration.
+
+    A server shares one between all its connections. Id 0 is the library's own sender and the
+    types 0 to 3 are its own too, as every peer expects.
+    """
+
+    def __init__(self) -> None:
+        self.senders: dict[str, int] = {CONTROL_SENDER: 0}
+        self.types: dict[str, int] = {name: i for i, name in enumerate(CONNECTION_TYPES)}
+
+    def sender_id(self, name: str) -> int:
+        """
+        Look a sender up, registering it when it is new.
+
+        :raises LocalProtocolError: if the name does not fit the wire or the table is full.
+        """
+        return self._register(self.senders, name)
+
+    def type_id(self, name: str) -> int:
+        """
+        Look a message type up, registering it when it is new.
+
+        :raises LocalProtocolError: if the name does not fit the wire or the table is full.
+        """
+        return self._register(self.types, name)
+
+    @staticmethod
+    def _register(table: dict[str, int], name: str) -> int:
+        number = table.get(name)
+        if number is None:
+            encode_name(name)
+            if len(table) >= MAX_IDS:
+                raise LocalProtocolError(f'no more than {MAX_IDS} names fit one VRPN server')
+            number = table[name] = len(table)
+        return number
+
+
+class RemoteNames:
+    """
+    The peer's senders and types by its own numbers, bounded as the library's tables are.
+
+    :ivar refused: descriptions that were not taken because their number is out of range.
+    """
+
+    def __init__(self) -> None:
+        self.senders: dict[int, str] = {}
+        self.types: dict[int, str] = {}
+        self.refused = 0
+
+    def describe_sender(self, number: int, name: str) -> bool:
+        """Remember a sender; False if it was known already or cannot be remembered."""
+        return self._describe(self.senders, number, name)
+
+    def describe_type(self, number: int, name: str) -> bool:
+        """Remember a type; False if it was known already or cannot be remembered."""
+        return self._describe(self.types, number, name)
+
+    def _describe(self, table: dict[int, str], number: int, name: str) -> bool:
+        if not 0 <= number < MAX_IDS:
+            self.refused += 1
+            return False
+        if table.get(number) == name:
+            return False
+        table[number] = name
+        return True

@@ -1,0 +1,124 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Single messages: against the recorded bytes' values, and there and back again."""
+
+import math
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.errors import (
+    LocalProtocolError, RemoteProtocolError, VersionRefusedError)
+from optitrack_vrpn.vrpn import codec
+from optitrack_vrpn.vrpn.constants import POSE_PAYLOAD
+import pytest
+
+#: The first bytes that either side of the real library (07.38) sends.
+REAL_COOKIE = b'vrpn: ver. 07.38  0\0\0\0\0\0'
+
+
+def test_cookie_is_the_real_librarys():
+    assert codec.encode_cookie() == REAL_COOKIE
+    assert codec.decode_cookie(REAL_COOKIE) == (7, 38, 0)
+
+
+@pytest.mark.parametrize('length', range(24))
+def test_half_a_cookie_is_waited_for(length):
+    assert codec.decode_cookie(REAL_COOKIE[:length]) is None
+
+
+def test_another_minor_version_is_accepted_and_another_major_is_not():
+    assert codec.decode_cookie(REAL_COOKIE.replace(b'07.38', b'07.33')).minor == 33
+    with pytest.raises(VersionRefusedError, match='08.01'):
+        codec.decode_cookie(REAL_COOKIE.replace(b'07.38', b'08.01'))
+
+
+@pytest.mark.parametrize('data', [
+    b'HTTP/1.1 400 Bad Request\r\n', b'H', b'\x15\x03\x01\x00\x02\x02\x46',
+    REAL_COOKIE.replace(b'  0', b'  7'), REAL_COOKIE.replace(b'07.38', b'7.380')])
+def test_cookies_of_other_programs_are_refused_at_once(data):
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_cookie(data)
+
+
+def test_request_is_the_real_clients():
+    # UDP payload of the real client in udp_lob.pcap and two_clients.pcap.
+    assert codec.encode_request('127.0.0.1', 37577) == b'127.0.0.1 37577\0'
+    assert codec.decode_request(b'127.0.0.1 37577\0') == ('127.0.0.1', 37577)
+
+
+@pytest.mark.parametrize('data', [
+    b'', b'127.0.0.1\0', b'127.0.0.1 80\0', b'127.0.0.1 99999\0', b'a;b 5000\0',
+    b'127.0.0.1 5000 6000\0', b'\xff\xfe 5000\0', b'x' * 400 + b' 5000\0'])
+def test_requests_that_no_server_would_follow_are_refused(data):
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_request(data)
+
+
+@pytest.mark.parametrize('host, port', [('a b', 5000), ('', 5000), ('127.0.0.1', 80)])
+def test_requests_that_no_server_would_follow_are_not_made(host, port):
+    with pytest.raises(LocalProtocolError):
+        codec.encode_request(host, port)
+
+
+@given(st.integers(0, 4_000_000_000), st.integers(0, 999_999), st.integers(-2**31, 2**31 - 1),
+       st.integers(-2**31, 2**31 - 1), st.binary(max_size=200), st.integers(0, 2**32 - 1))
+def test_message_is_padded_and_its_length_is_not(seconds, micros, sender, kind, payload, number):
+    time_ns = seconds * 10**9 + micros * 1000
+    message = codec.encode_message(sender, kind, payload, time_ns, number)
+    assert len(message) % 8 == 0 and len(message) - len(payload) - 24 < 8
+    head = codec.HEADER.unpack_from(message)
+    assert head == (24 + len(payload), seconds, micros, sender, kind, number)
+    assert message[24:24 + len(payload)] == payload
+    assert codec.sender_time_ns(head[1], head[2]) == time_ns
+
+
+@given(st.text(min_size=1).filter(
+    lambda t: '\0' not in t and len(t.encode('utf-8', 'surrogatepass')) < 100
+    and not any('\ud800' <= c <= '\udfff' for c in t)))
+def test_names_there_and_back(name):
+    assert codec.decode_name(codec.encode_name(name)) == name
+
+
+def test_names_that_are_not_utf8_stay_apart():
+    one = codec.decode_name(b'\0\0\0\4\xff\xfea\0')
+    other = codec.decode_name(b'\0\0\0\4\xff\xfda\0')
+    assert one != other and one.endswith('a')
+
+
+@pytest.mark.parametrize('name', ['', 'x' * 100, 'a\0b'])
+def test_names_that_do_not_fit_are_not_made(name):
+    with pytest.raises(LocalProtocolError):
+        codec.encode_name(name)
+
+
+@given(st.binary(max_size=1100))
+def test_any_payload_gives_a_value_or_the_remote_error(data):
+    for decode in (codec.decode_name, codec.decode_text, codec.decode_request,
+                   lambda d: codec.decode_udp_description(5, d), codec.decode_cookie):
+        try:
+            decode(data)
+        except RemoteProtocolError:
+            pass
+
+
+finite = st.floats(allow_nan=False)
+
+
+@given(st.integers(0, 2**31 - 1), st.tuples(finite, finite, finite),
+       st.tuples(finite, finite, finite, finite))
+def test_pose_payload_keeps_every_bit(sensor, position, quat_xyzw):
+    fields = POSE_PAYLOAD.unpack(codec.encode_pose(sensor, position, quat_xyzw))
+    assert fields == (sensor, *position, *quat_xyzw)
+    assert [math.copysign(1, f) for f in fields[1:]] == [
+        math.copysign(1, f) for f in (*position, *quat_xyzw)]
+
+
+def test_text_ends_at_its_first_nul():
+    payload = codec.encode_text('frame 30', 1, 7)
+    assert len(payload) == 1032
+    assert codec.decode_text(payload[:20] + b'\xffgarbage' * 10) == (1, 7, 'frame 30')
+
+
+def test_times_that_cannot_be_meant_are_none():
+    assert codec.sender_time_ns(1234, 567000) == 1234_567_000_000
+    assert codec.sender_time_ns(1234, 1_000_000) is None
+    assert codec.sender_time_ns(0xffff_ffff, 0) is None
