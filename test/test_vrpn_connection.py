@@ -1,0 +1,276 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whole conversations: what the real library sent, cut anyhow, and what nobody would send."""
+
+from collections import Counter
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.errors import RemoteProtocolError, VersionRefusedError
+from optitrack_vrpn.vrpn import codec, constants, messages
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.names import LocalNames
+import pytest
+import sessions
+
+KINDS = {'pose': messages.PoseReport, 'vel': messages.VelocityReport,
+         'acc': messages.AccelerationReport}
+
+
+def receive(session):
+    """Feed a recorded session into a fresh conversation."""
+    connection, events = Connection(), []
+    for action in session.server_actions:
+        take = connection.receive_stream if action.kind == 'tcp' else connection.receive_datagram
+        events += take(action.data)
+    return connection, events
+
+
+def described_bytes(events):
+    return [event for event in events if isinstance(event, tuple(KINDS.values()))]
+
+
+@pytest.mark.parametrize('name', ['motive_like_5x240', 'udp_lob', 'tcp_only'])
+def test_reports_of_the_real_library_keep_every_bit(name):
+    (session,) = sessions.sessions(name)
+    connection, events = receive(session)
+    reports = described_bytes(events)
+    expected = sessions.sent(name)
+    assert len(reports) == len(expected) > 200
+    for report, row in zip(reports, expected):
+        assert type(report) is KINDS[row.kind]
+        assert (report.sender, report.sensor, *report[2:5]) == (
+            row.body, 0, row.sender_time_ns, row.vector, row.quat_xyzw)
+        if row.kind != 'pose':
+            assert report.dt == row.dt
+    for counter in ('malformed', 'unknown_sender', 'unknown_type', 'bad_time', 'udp_lost',
+                    'udp_reordered'):
+        assert getattr(connection.counters, counter) == 0, counter
+    assert connection.counters.poses == sum(row.kind == 'pose' for row in expected)
+
+
+def test_names_with_spaces_digits_and_slashes_are_the_senders():
+    (session,) = sessions.sessions('motive_like_5x240')
+    _, events = receive(session)
+    described = {e.sender for e in events if isinstance(e, messages.SenderDescribed)}
+    assert described == {'VRPN Control', 'Rigid Body 1', '1drone', 'wand', 'drone/left',
+                         'Umbrella-2'}
+
+
+def test_texts_and_pongs_of_the_real_library():
+    (session,) = sessions.sessions('udp_lob')
+    _, events = receive(session)
+    texts = [e for e in events if isinstance(e, messages.TextReport)]
+    assert [(t.severity, t.level, t.text) for t in texts][-1] == (1, 7, 'frame 30')
+    assert len(texts) == 3
+    assert sum(isinstance(e, messages.PongReport) for e in events) == 3
+
+
+def test_a_restarted_servers_new_ids_are_new_names():
+    before, after = sessions.sessions('late_server_then_restart')
+    for session in (before, after):
+        connection, events = receive(session)
+        poses = [e for e in events if isinstance(e, messages.PoseReport)]
+        assert poses and {p.sender for p in poses} == {'rigid_body_1'}
+        assert connection.counters.unknown_sender == 0
+
+
+def test_client_side_bytes_are_a_clients():
+    for session in sessions.sessions('two_clients'):
+        server = Connection()
+        events = server.receive_stream(session.client_stream)
+        pings = {e.sender for e in events if isinstance(e, messages.PingReport)}
+        assert 'rigid_body_1' in pings or 'rigid_body_2' in pings
+
+
+def stream_of(name):
+    (session,) = sessions.sessions(name)
+    return b''.join(a.data for a in session.server_actions if a.kind == 'tcp')
+
+
+TCP_STREAM = stream_of('tcp_only')
+WHOLE = Connection().receive_stream(TCP_STREAM)
+
+
+@given(st.lists(st.integers(1, len(TCP_STREAM) - 1), max_size=40))
+def test_any_chunking_gives_the_same_events(cuts):
+    connection, events = Connection(), []
+    edges = [0, *sorted(cuts), len(TCP_STREAM)]
+    for begin, end in zip(edges, edges[1:]):
+        events += connection.receive_stream(TCP_STREAM[begin:end])
+    assert events == WHOLE
+
+
+def test_byte_by_byte_gives_the_same_events():
+    connection, events = Connection(), []
+    for index in range(len(TCP_STREAM)):
+        events += connection.receive_stream(TCP_STREAM[index:index + 1])
+    assert events == WHOLE
+
+
+@given(st.lists(st.binary(max_size=300), max_size=8), st.booleans())
+def test_arbitrary_bytes_give_events_or_the_remote_error(chunks, with_cookie):
+    connection = Connection()
+    try:
+        if with_cookie:
+            connection.receive_stream(codec.encode_cookie())
+        for chunk in chunks:
+            connection.receive_datagram(chunk)
+            connection.receive_stream(chunk)
+    except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError):
+            connection.receive_stream(b'')
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_damaged_streams_give_events_or_the_remote_error(data):
+    stream = bytearray(TCP_STREAM[:4000])
+    for _ in range(data.draw(st.integers(1, 6))):
+        stream[data.draw(st.integers(24, len(stream) - 1))] = data.draw(st.integers(0, 255))
+    connection = Connection()
+    try:
+        connection.receive_stream(bytes(stream))
+    except RemoteProtocolError:
+        pass
+    assert len(connection.remote.senders) <= constants.MAX_IDS
+
+
+@given(st.data())
+def test_damaged_datagrams_never_raise(data):
+    session = sessions.sessions('udp_lob')[0]
+    connection = Connection()
+    for action in session.server_actions:
+        if action.kind == 'tcp':
+            connection.receive_stream(action.data)
+    datagram = bytearray(next(a.data for a in session.server_actions if a.kind == 'udp'))
+    for _ in range(data.draw(st.integers(1, 5))):
+        datagram[data.draw(st.integers(0, len(datagram) - 1))] = data.draw(st.integers(0, 255))
+    connection.receive_datagram(datagram[:data.draw(st.integers(0, len(datagram)))])
+
+
+@pytest.mark.parametrize('length', [0, 23, constants.MAX_MESSAGE_SIZE + 1, 2**32 - 1])
+def test_lengths_that_cannot_be_end_the_conversation(length):
+    connection = Connection()
+    connection.receive_stream(codec.encode_cookie())
+    with pytest.raises(RemoteProtocolError, match=f'message of {length} bytes'):
+        connection.receive_stream(length.to_bytes(4, 'big') + bytes(20))
+
+
+def test_an_endless_partial_message_is_bounded():
+    connection = Connection()
+    connection.receive_stream(codec.encode_cookie())
+    head = codec.HEADER.pack(constants.MAX_MESSAGE_SIZE, 0, 0, 0, 99, 0)
+    for _ in range(3):
+        connection.receive_stream(head)
+        connection.receive_stream(bytes(constants.MAX_MESSAGE_SIZE - len(head)))
+    assert connection.counters.unknown_type == 3
+    assert len(connection._in) == 0
+
+
+def test_a_million_names_do_not_fill_the_memory():
+    connection = Connection()
+    connection.receive_stream(codec.encode_cookie())
+    for number in range(-5, 5000):
+        connection.receive_stream(codec.encode_message(
+            number, constants.SENDER_DESCRIPTION, codec.encode_name(f'n{number}'), 0, 0))
+    assert len(connection.remote.senders) == constants.MAX_IDS
+    assert connection.remote.refused == 5005 - constants.MAX_IDS
+
+
+def test_another_major_version_is_refused_by_name():
+    with pytest.raises(VersionRefusedError, match='06.17'):
+        Connection().receive_stream(b'vrpn: ver. 06.17  0\0\0\0\0\0')
+
+
+def test_a_log_description_writes_nothing(tmp_path):
+    connection = Connection()
+    connection.receive_stream(codec.encode_cookie())
+    path = tmp_path / 'log'
+    name = str(path).encode() + b'\0'
+    payload = len(name).to_bytes(4, 'big') + (1).to_bytes(4, 'big') + name + b'\0'
+    assert connection.receive_stream(codec.encode_message(
+        1, constants.LOG_DESCRIPTION, payload, 0, 0)) == []
+    assert not path.exists()
+
+
+# -- both roles ------------------------------------------------------------------------------------
+
+def connected_pair():
+    """Two conversations that have heard each other's cookie."""
+    names = LocalNames()
+    client, server = Connection(udp_address=('127.0.0.1', 40000)), Connection(names)
+    events = server.receive_stream(client.data_to_send())
+    client.receive_stream(server.data_to_send())
+    events += server.receive_stream(client.data_to_send())
+    client.receive_stream(server.data_to_send())
+    return client, server, events
+
+
+floats = st.floats(allow_nan=False)
+reports = st.tuples(
+    st.sampled_from(['a', 'Rigid Body 1', 'drone/left', 'ü']),
+    st.integers(0, 3), st.integers(0, 3 * 10**15).map(lambda us: us * 1000),
+    st.tuples(floats, floats, floats), st.tuples(floats, floats, floats, floats))
+
+
+@given(st.lists(reports, max_size=30))
+def test_poses_there_and_back_by_either_transport(rows):
+    client, server, _ = connected_pair()
+    by_tcp, by_udp = [], []
+    for sender, sensor, time_ns, position, quat_xyzw in rows:
+        payload = codec.encode_pose(sensor, position, quat_xyzw)
+        server.send(sender, constants.POSE_TYPE, payload, time_ns)
+        by_tcp += client.receive_stream(server.data_to_send())
+        by_udp += client.receive_datagram(server.datagram_message(
+            sender, constants.POSE_TYPE, payload, time_ns))
+    expected = [messages.PoseReport(*row) for row in rows]
+    assert [e for e in by_tcp if isinstance(e, messages.PoseReport)] == expected
+    assert by_udp == expected
+    assert client.counters.udp_lost == client.counters.malformed == 0
+
+
+def test_the_client_tells_where_it_takes_datagrams():
+    _, _, events = connected_pair()
+    assert messages.UdpDescribed('127.0.0.1', 40000) in events
+
+
+def test_a_ping_reaches_the_server_by_name():
+    client, server, _ = connected_pair()
+    client.ping('wand', 5_000_000_000)
+    events = server.receive_stream(client.data_to_send())
+    assert messages.PingReport('wand', 5_000_000_000) in events
+
+
+def test_lost_and_reordered_datagrams_show_in_the_counters():
+    client, server, _ = connected_pair()
+    payload = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+    server.send('wand', constants.POSE_TYPE, payload, 0)
+    client.receive_stream(server.data_to_send())
+    datagrams = [server.datagram_message('wand', constants.POSE_TYPE, payload, n * 1000)
+                 for n in range(10)]
+    for index in (0, 1, 4, 3, 5, 9):
+        client.receive_datagram(datagrams[index])
+    assert client.counters.udp_lost == 5
+    assert client.counters.udp_reordered == 1
+
+
+def test_datagrams_with_names_of_the_senders_own_are_not_believed():
+    client, server, _ = connected_pair()
+    before = Counter(client.remote.senders.values())
+    client.receive_datagram(codec.encode_message(
+        7, constants.SENDER_DESCRIPTION, codec.encode_name('intruder'), 0, 0))
+    assert Counter(client.remote.senders.values()) == before
+    assert client.counters.malformed == 1
+
+
+def test_times_that_cannot_be_meant_are_no_poses():
+    client, server, _ = connected_pair()
+    payload = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+    server.send('wand', constants.POSE_TYPE, payload, 0)
+    client.receive_stream(server.data_to_send())
+    datagram = bytearray(server.datagram_message('wand', constants.POSE_TYPE, payload, 0))
+    datagram[4:8] = b'\xff\xff\xff\xff'
+    assert client.receive_datagram(datagram) == []
+    datagram[4:12] = b'\0\0\0\1\0\x0f\x42\x40'
+    assert client.receive_datagram(datagram) == []
+    assert client.counters.bad_time == 2
