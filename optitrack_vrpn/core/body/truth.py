@@ -1,0 +1,539 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Decide pose by pose whether a rigid body is where its sender says it is.
+
+VRPN carries no validity flag, so a body's history is the only witness. ``Body.update`` returns the
+quaternion to publish, or None: then ``body.reason`` says why. Nothing here reads a clock or logs:
+changes of state are left in ``body.events``.
+
+Two times are needed. The *sender time* orders frames and says how far a body may have moved; it
+does not suffer from the network. The *receive time* says how long a body has been silent.
+
+A body that is not TRACKED has a *track*: the run of consistent frames that may become the next
+truth. What it takes depends on where the track began:
+
+- NEAR the last good pose, or FRESH, with no good pose left to compare with: m frames;
+- FAR from where the body can be: it is a jump, and stays one however long it lasts, until
+  ``jump_accept_s`` have passed or the body is back where it was.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+import math
+
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.quaternion import (
+    angle_between, extrapolate, IDENTITY, normalised, Quat, Vector)
+from optitrack_vrpn.core.body.states import BodyStatus, Reason, State, StateChange
+
+NEVER_NS = 1 << 62
+EPOCH_STEP_NS = 1_000_000_000
+"""Sender time that falls by more than this has restarted; no network reorders that far."""
+UNKNOWN_SILENCE_NS = 2_000_000_000
+"""Silence that makes a body STALE before its rate is known."""
+GAPS_TO_NEW_RATE = 8
+"""So many gaps in a row are no gaps: the sender has slowed down."""
+LEVER = 0.1
+"""Metres that one radian counts for when two explanations of a pose are compared."""
+NO_TURN_LIMIT = 4.9
+"""Angle (rad) that stands for no limit: there the short form of 1 - cos(angle / 2) exceeds 1."""
+UNIT_ERROR = 4e-15
+"""Squared norms this close to 1 are as near as doubles get: such a quaternion passes untouched."""
+
+
+class Origin(Enum):
+    """Where the track of a body that is not TRACKED began."""
+
+    NEAR = 'near'
+    FRESH = 'fresh'
+    FAR = 'far'
+
+
+class Body:
+    """
+    Follow the truth of one rigid body.
+
+    Feed every pose of the body to ``update`` and call ``tick`` some ten times a second.
+
+    :ivar name: the body's name, for events and status.
+    :ivar config: the thresholds; change them with ``reconfigure``.
+    :ivar state: the present state.
+    :ivar reason: why the last pose was withheld (valid after ``update`` returned None).
+    :ivar events: changes of state not fetched by ``take_events`` yet.
+    :ivar resets: discontinuities so far, see ``BodyStatus``.
+    :ivar published: good poses so far.
+    :ivar held_by: name of the body this one has exchanged places with, as far as can be seen
+        (set by ``exchange.review``); while it is set a jump is never accepted.
+    """
+
+    __slots__ = (
+        'name', 'config', 'state', 'reason', 'events', 'resets', 'published', 'held_by',
+        '_patience', '_silence', '_interval', '_good_ns', '_position', '_quat', '_raw',
+        '_turn_from', '_turn_ns', '_last_receive', '_good_receive', '_last_ns', '_seen_position',
+        '_seen_raw', '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin',
+        '_turn_rate', '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns', '_since', '_detail',
+        '_counts', '_gaps', '_lost', '_gap_run', '_gap_at', '_track', '_count', '_began_ns',
+        '_track_ns', '_track_position', '_track_quat')
+
+    def __init__(self, name: str, config: BodyConfig | None = None) -> None:
+        """
+        Begin with a body never seen.
+
+        :param name: the body's name.
+        :param config: thresholds; the defaults when None.
+        """
+        self.name = name
+        self.events: list[StateChange] = []
+        self.state = State.NEW
+        self.reason = Reason.ACQUIRING
+        self.resets = 0
+        self.published = 0
+        self.held_by = ''
+        # How long after the last pose the next may take the short way; below zero: none may.
+        self._patience = -1
+        self._silence = UNKNOWN_SILENCE_NS
+        self._interval = 0.0
+        # The last good pose: time, position, attitude as published and as sent, and the turn
+        # that led to it.
+        self._good_ns = -NEVER_NS
+        self._position: Vector = (0.0, 0.0, 0.0)
+        self._quat: Quat = IDENTITY
+        self._raw: Quat = IDENTITY
+        self._turn_from: Quat = IDENTITY
+        self._turn_ns = 0
+        self._last_receive = self._good_receive = -NEVER_NS
+        # The last pose of any kind, and since when it has been the same.
+        self._last_ns = -NEVER_NS
+        self._seen_position: Vector | None = None
+        self._seen_raw: Quat | None = None
+        self._seen_since = 0
+        self._since = -NEVER_NS
+        self._detail = 'not seen yet'
+        self._counts: dict[Reason, int] = {}
+        self._gaps = self._lost = self._gap_run = 0
+        self._gap_at = -2
+        self._track: Origin | None = None
+        self._count = 0
+        self._began_ns = self._track_ns = 0
+        self._track_position: Vector = self._position
+        self._track_quat: Quat = self._quat
+        self.reconfigure(config if config is not None else BodyConfig())
+
+    def reconfigure(self, config: BodyConfig) -> None:
+        """
+        Take new thresholds without losing the body.
+
+        :param config: the thresholds that hold from now on.
+        """
+        self.config = config
+        # A check that is off becomes a bound that nothing finite exceeds, so that the path of
+        # every pose has no branch for it; infinity itself must still fail.
+        self._reach_margin = config.position_margin if config.max_speed > 0 else 1e100
+        self._reach_speed = config.max_speed * 1e-9
+        self._turn_cap = config.max_turn if config.max_turn > 0 else NO_TURN_LIMIT
+        self._turn_margin = (
+            config.attitude_margin if config.max_angular_rate > 0 else NO_TURN_LIMIT)
+        self._turn_rate = config.max_angular_rate * 1e-9
+        self._memory_ns = round(config.memory_s * 1e9)
+        self._frozen_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
+        self._accept_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
+        self._measure_silence()
+
+    def update(self, sender_time_ns: int, receive_ns: int, position: Vector,
+               quat_xyzw: Quat) -> Quat | None:
+        """
+        Judge one pose.
+
+        :param sender_time_ns: when the sender says the pose was (ns, any epoch). Where its times
+            are worthless (``stamps.mode: arrival``), pass the stamp.
+        :param receive_ns: arrival (ns) on a clock that never steps.
+        :param position: position (m), as sent.
+        :param quat_xyzw: attitude, as sent.
+        :returns: the attitude to publish, of unit norm and with the sign that continues the last
+            one (the very tuple given where nothing is to be restored), or None when the pose must
+            not be published.
+        """
+        # The path that nearly every pose takes: the checks of _examine in their cheapest form,
+        # never more generous than those; what they do not wave through is examined.
+        dt = sender_time_ns - self._good_ns
+        if receive_ns - self._last_receive < self._patience and 0 < dt < 1.5 * self._interval:
+            x, y, z = position
+            lx, ly, lz = self._position
+            x -= lx
+            y -= ly
+            z -= lz
+            moved = x * x + y * y + z * z
+            reach = self._reach_margin + self._reach_speed * dt
+            if 0.0 < moved <= reach * reach:
+                a, b, c, d = quat_xyzw
+                la, lb, lc, ld = quat = self._quat
+                excess = a * a + b * b + c * c + d * d - 1.0
+                dot = a * la + b * lb + c * lc + d * ld
+                turn = self._turn_margin + self._turn_rate * dt
+                if turn > self._turn_cap:
+                    turn = self._turn_cap
+                # 1 - cos(turn / 2) >= u - u^2 / 6 where u = turn^2 / 8: no trigonometry.
+                turn *= 0.125 * turn
+                turn -= turn * turn / 6.0
+                # 1 / sqrt(1 + excess) to first order: wrong by less than 4e-13.
+                scale = 1.0 - 0.5 * excess if dot >= 0.0 else 0.5 * excess - 1.0
+                if -1e-6 < excess < 1e-6 and 1.0 - dot * scale <= turn:
+                    self._good_ns = sender_time_ns
+                    self._last_receive = receive_ns
+                    self._interval += 0.01 * (dt - self._interval)
+                    self._position = position
+                    self._raw = quat_xyzw
+                    self._turn_from = quat
+                    self._turn_ns = dt
+                    self.published = count = self.published + 1
+                    if not count & 63:
+                        self._measure_silence()
+                    if -UNIT_ERROR < excess < UNIT_ERROR and dot >= 0.0:
+                        self._quat = quat_xyzw
+                        return quat_xyzw
+                    self._quat = quat = (a * scale, b * scale, c * scale, d * scale)
+                    return quat
+        return self._examine(sender_time_ns, receive_ns, position, quat_xyzw)
+
+    def untracked(self, position: Vector, quat_xyzw: Quat) -> Quat | None:
+        """
+        Make the best of a pose that ``update`` has just withheld, for ``publish_untracked``.
+
+        :param position: the position given to ``update``.
+        :param quat_xyzw: the attitude given to ``update``.
+        :returns: the attitude normalised, or None where the numbers are no pose, or the frame is
+            a duplicate or late.
+        """
+        norm = math.hypot(*quat_xyzw)
+        if self.reason in (Reason.DUPLICATE, Reason.OUT_OF_ORDER) or not (
+                1e-3 < norm < 1e9 and math.isfinite(sum(position))):
+            return None
+        return normalised(quat_xyzw)
+
+    def tick(self, now_ns: int) -> None:
+        """
+        Notice silence; whatever changes is left in ``events``.
+
+        :param now_ns: the present on the clock of ``receive_ns``.
+        """
+        if self._last_receive > -NEVER_NS and self.state is not State.STALE:
+            silent = now_ns - self._last_receive
+            if silent >= self._silence:
+                self._go_stale(now_ns, silent)
+
+    def take_events(self) -> list[StateChange]:
+        """
+        Fetch the changes of state since the last call.
+
+        :returns: the changes, oldest first.
+        """
+        events, self.events = self.events, []
+        return events
+
+    def new_epoch(self) -> None:
+        """
+        Forget what rests on the sender's clock: it has restarted.
+
+        Only for a restart of the *sender*; a step of the host's clock changes nothing here.
+        """
+        self._settle()
+        self._last_ns = self._good_ns = -NEVER_NS
+        self._seen_raw = None
+        self._track = None
+        self._patience = -1
+        if self.state is not State.NEW:
+            self._change(State.NEW, self._last_receive, 'the sender\'s clock restarted')
+
+    def status(self, now_ns: int) -> BodyStatus:
+        """
+        Describe the body.
+
+        :param now_ns: the present on the clock of ``receive_ns``.
+        :returns: a snapshot.
+        """
+        good = self._last_receive if self._patience >= 0 else self._good_receive
+        detail = self._detail
+        if self.held_by and self.state is State.JUMPED:
+            detail += f'; it seems to have exchanged names with {self.held_by!r}'
+        return BodyStatus(
+            self.name, self.state, self._since, self.rate_hz,
+            (now_ns - good) * 1e-9 if good > -NEVER_NS else math.nan,
+            self.resets, self.published,
+            {reason.value: count for reason, count in self._counts.items()},
+            self._gaps, self._lost, detail)
+
+    @property
+    def rate_hz(self) -> float:
+        """Give the body's own frame rate by sender time (Hz); 0 when not known yet."""
+        return 1e9 / self._interval if self._interval > 0.0 else 0.0
+
+    @property
+    def last_good(self) -> tuple[int, Vector, Quat] | None:
+        """Give sender time (ns), position and attitude of the last good pose, if there was one."""
+        if self._good_ns == -NEVER_NS:
+            return None
+        return self._good_ns, self._position, self._quat
+
+    @property
+    def candidate(self) -> tuple[int, Vector, Quat] | None:
+        """Give the latest pose of the track that may become the next truth, if there is one."""
+        if self._track is None:
+            return None
+        return self._track_ns, self._track_position, self._track_quat
+
+    def _examine(self, now: int, receive_ns: int, position: Vector, raw: Quat) -> Quat | None:
+        """Judge a pose in full."""
+        self._settle()
+        if now <= self._last_ns:
+            if self._last_ns - now <= EPOCH_STEP_NS:
+                return self._withhold(
+                    Reason.DUPLICATE if now == self._last_ns else Reason.OUT_OF_ORDER)
+            self.new_epoch()
+        silent = receive_ns - self._last_receive
+        if silent >= self._silence and self._last_receive > -NEVER_NS:
+            if self.state is not State.STALE:
+                self._go_stale(self._last_receive + self._silence, silent)
+            self._interrupt(now - self._last_ns)
+        elif self._last_ns > -NEVER_NS:
+            self._measure_interval(now - self._last_ns)
+        before, self._last_ns = self._last_ns, now
+        self._last_receive = receive_ns
+        if self._since == -NEVER_NS:
+            self._since = receive_ns
+
+        reason = self._unfit(position, raw)
+        if reason is not None:
+            self._interrupt(now - before)
+            if reason is Reason.ZEROED:
+                self._change(State.ZEROED, receive_ns, 'exactly zero position, no attitude')
+            else:
+                self._change(State.INVALID, receive_ns, _describe(position, raw))
+            return self._withhold(reason)
+        if position == self._seen_position and raw == self._seen_raw:
+            if self._frozen_ns != NEVER_NS:
+                self._interrupt(now - before)
+                if now - self._seen_since >= self._frozen_ns:
+                    self._change(
+                        State.FROZEN, receive_ns, 'the sender repeats one pose bit by bit')
+                return self._withhold(Reason.REPEAT)
+        else:
+            self._seen_position = position
+            self._seen_raw = raw
+            self._seen_since = now
+
+        quat = normalised(raw) if abs(_excess(raw)) >= UNIT_ERROR else raw
+        if self.state is State.TRACKED:
+            return self._continue(now, receive_ns, position, raw, quat)
+        return self._acquire(now, receive_ns, position, raw, quat)
+
+    def _unfit(self, position: Vector, raw: Quat) -> Reason | None:
+        """Tell why these numbers are no pose at all."""
+        if not math.isfinite(sum(position) + sum(raw)):
+            return Reason.NOT_FINITE
+        if self.config.detect_zeroed and not any(position) and not any(raw[:3]):
+            if raw[3] in (0.0, 1.0, -1.0):
+                return Reason.ZEROED
+        norm = math.hypot(*raw)
+        tolerance = self.config.norm_tolerance or 1e9
+        if not 1e-3 < norm < 1e9 or abs(norm - 1.0) > tolerance:
+            return Reason.NORM
+        return None
+
+    def _interrupt(self, dt: int) -> None:
+        """Let a track begin anew; but a jump stays one, and only time seen counts for it."""
+        self._count = 0
+        self._began_ns += dt
+        if self._track is not Origin.FAR:
+            self._track = None
+
+    def _continue(self, now: int, receive_ns: int, position: Vector, raw: Quat,
+                  quat: Quat) -> Quat | None:
+        """Judge a pose of a tracked body."""
+        dt = now - self._good_ns
+        if dt >= max(self._memory_ns, 4 * self._interval):
+            self._change(State.STALE, receive_ns, f'no good pose for {dt * 1e-9:.2f} s')
+            return self._acquire(now, receive_ns, position, raw, quat)
+        reason = self._too_far(position, quat, dt)
+        if reason is None:
+            return self._accept(now, receive_ns, position, raw, quat)
+        self._jump(now, receive_ns, position, quat, reason)
+        return self._withhold(reason)
+
+    def _acquire(self, now: int, receive_ns: int, position: Vector, raw: Quat,
+                 quat: Quat) -> Quat | None:
+        """Judge a pose of a body that is not tracked."""
+        if self._follows_track(now, position, quat):
+            self._count += 1
+        else:
+            memory = max(self._memory_ns, 4 * self._interval)
+            if self._track is Origin.FAR and self._accept_ns != NEVER_NS:
+                # A wrong label that ends is a second jump; the first good pose is still wanted.
+                memory = max(memory, self._accept_ns)
+            dt = now - self._good_ns
+            reason = self._too_far(position, quat, dt) if dt < memory else None
+            if reason is not None:
+                self._jump(now, receive_ns, position, quat, reason)
+                return self._withhold(reason)
+            self._begin(Origin.NEAR if dt < memory else Origin.FRESH, now)
+        self._track_ns, self._track_position, self._track_quat = now, position, quat
+        if self._count >= self.config.acquire_frames:
+            if self._track is not Origin.FAR:
+                return self._accept(now, receive_ns, position, raw, quat)
+            if not self.held_by and now - self._began_ns >= self._accept_ns:
+                return self._accept(now, receive_ns, position, raw, quat)
+        if self._track is Origin.FAR:
+            self._change(State.JUMPED, receive_ns, 'still where it cannot be')
+            return self._withhold(Reason.JUMPED)
+        return self._withhold(Reason.ACQUIRING)
+
+    def _follows_track(self, now: int, position: Vector, quat: Quat) -> bool:
+        """Tell whether a pose goes on with the track of a body that is not tracked."""
+        if self._track is None:
+            return False
+        dt = now - self._track_ns
+        if self._too_far(position, quat, dt, self._track_position, self._track_quat) is not None:
+            return False
+        if self._track is not Origin.FAR or now - self._good_ns >= self._memory_ns:
+            return True
+        # A jump so short that the next pose might belong to either: the closer one has it. (What
+        # is possible since the last good pose grows with time until everything is possible: that
+        # alone must never end a jump.)
+        if self._too_far(position, quat, now - self._good_ns) is not None:
+            return True
+        return _apart(position, quat, self._track_position, self._track_quat) <= _apart(
+            position, quat, self._position, self._quat)
+
+    def _too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
+                 attitude: Quat | None = None) -> Reason | None:
+        """Tell why a body cannot be here after dt (ns); from the last good pose if none given."""
+        reach = self._reach_margin + self._reach_speed * dt
+        if math.dist(position, origin or self._position) > reach:
+            return Reason.MOVED_TOO_FAR
+        turn = min(self._turn_margin + self._turn_rate * dt, self._turn_cap)
+        if angle_between(attitude or self._quat, quat) <= turn:
+            return None
+        if attitude is None and self._turn_ns > 0:
+            # It may have gone on turning as it did; a flip is not on that way.
+            expected = extrapolate(self._turn_from, self._quat, dt / self._turn_ns)
+            if angle_between(expected, quat) <= turn:
+                return None
+        return Reason.TURNED_TOO_FAR
+
+    def _begin(self, origin: Origin, now: int) -> None:
+        """Start a track with its first pose."""
+        self._track = origin
+        self._count = 1
+        self._began_ns = now
+        self.held_by = ''
+
+    def _jump(self, now: int, receive_ns: int, position: Vector, quat: Quat,
+              reason: Reason) -> None:
+        """Start a track in a place where the body cannot be."""
+        self._begin(Origin.FAR, now)
+        self._track_ns, self._track_position, self._track_quat = now, position, quat
+        apart = math.dist(position, self._position)
+        angle = math.degrees(angle_between(self._quat, quat))
+        dt = (now - self._good_ns) * 1e-6
+        self._change(
+            State.JUMPED, receive_ns,
+            f'{apart:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}')
+
+    def _accept(self, now: int, receive_ns: int, position: Vector, raw: Quat,
+                quat: Quat) -> Quat:
+        """Take a pose for good."""
+        a, b, c, d = self._quat
+        if a * quat[0] + b * quat[1] + c * quat[2] + d * quat[3] < 0.0:
+            quat = (-quat[0], -quat[1], -quat[2], -quat[3])
+        if self.state is State.TRACKED:
+            self._turn_from, self._turn_ns = self._quat, now - self._good_ns
+        else:
+            if self._track is not Origin.NEAR and self.published:
+                self.resets += 1
+            detail = {Origin.NEAR: 'seen again', Origin.FRESH: 'seen', Origin.FAR: (
+                'the jump has lasted; its place is the new truth')}[self._track or Origin.FRESH]
+            self._turn_ns = 0
+            self._change(State.TRACKED, receive_ns, detail)
+            self._track = None
+            self.held_by = ''
+        self._good_ns, self._position, self._quat, self._raw = now, position, quat, raw
+        self._measure_silence()
+        self._patience = self._silence
+        self.published += 1
+        return quat
+
+    def _settle(self) -> None:
+        """Write down what the short way has left implicit."""
+        if self._patience >= 0:
+            self._patience = -1
+            self._last_ns = self._seen_since = self._good_ns
+            self._good_receive = self._last_receive
+            self._seen_position, self._seen_raw = self._position, self._raw
+
+    def _withhold(self, reason: Reason) -> Quat | None:
+        """Count a pose that does not go out."""
+        self.reason = reason
+        self._counts[reason] = self._counts.get(reason, 0) + 1
+        return None
+
+    def _change(self, state: State, time_ns: int, detail: str) -> None:
+        """Change the state, and leave word of it if it is another one."""
+        if state is not self.state:
+            self.events.append(StateChange(self.name, time_ns, self.state, state, detail))
+            self.state = state
+            self._since = time_ns
+            self._detail = detail
+
+    def _go_stale(self, now_ns: int, silent: int) -> None:
+        """Take note of silence."""
+        self._settle()
+        self._change(State.STALE, now_ns, f'silent for {silent * 1e-9:.2f} s')
+
+    def _measure_silence(self) -> None:
+        """Work out the silence (ns) that makes the body STALE."""
+        config = self.config
+        if config.stale_after_s > 0:
+            self._silence = round(config.stale_after_s * 1e9)
+        elif config.stale_frames <= 0:
+            self._silence = NEVER_NS
+        elif self._interval > 0.0:
+            self._silence = round(
+                max(config.stale_min_s * 1e9, config.stale_frames * self._interval))
+        else:
+            self._silence = UNKNOWN_SILENCE_NS
+        if self._patience >= 0:
+            self._patience = self._silence
+
+    def _measure_interval(self, dt: int) -> None:
+        """Learn the frame interval from frames off the short way, and count what is missing."""
+        if self._interval <= 0.0:
+            self._interval = float(dt)
+            self._measure_silence()
+        elif dt < 1.5 * self._interval:
+            self._interval += 0.1 * (dt - self._interval)
+        else:
+            seen = self.published
+            self._gap_run = self._gap_run + 1 if seen <= self._gap_at + 1 else 1
+            self._gap_at = seen
+            self._gaps += 1
+            self._lost += round(dt / self._interval) - 1
+            if self._gap_run >= GAPS_TO_NEW_RATE:
+                self._interval = float(dt)
+                self._measure_silence()
+
+
+def _excess(q: Quat) -> float:
+    """Give the squared norm less 1."""
+    return q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3] - 1.0
+
+
+def _apart(p: Vector, a: Quat, q: Vector, b: Quat) -> float:
+    """Give one figure (m) for how far two poses are apart."""
+    return math.dist(p, q) + LEVER * angle_between(a, b)
+
+
+def _describe(position: Vector, raw: Quat) -> str:
+    """Show numbers that are no pose."""
+    numbers = ', '.join(f'{value:.6g}' for value in position + raw)
+    return f'not a pose: x, y, z, qx, qy, qz, qw = {numbers}'
