@@ -1,0 +1,178 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+From Motive's names to names that ROS accepts, without two ever becoming one.
+
+Rules for topics: https://design.ros2.org/articles/topic_and_service_names.html. Frame ids have no
+such rules, but take the same names, so that topic and frame of a body are alike.
+"""
+
+from dataclasses import dataclass
+import re
+from typing import Iterable, NamedTuple, Optional
+import unicodedata
+
+from optitrack_vrpn.errors import ConfigurationError
+
+#: Long enough for every VRPN name (99 bytes) and short enough for DDS (256) behind a namespace.
+MAX_ROS_NAME = 100
+
+_TOPIC = re.compile(r'/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
+_FRAME = re.compile(r'[^/\s][^\s]*')
+_PLACEHOLDER = re.compile(r'{[^{}]*}')
+
+
+def ros_name(name: str) -> str:
+    """
+    Turn any text into a valid relative ROS name, the same text always into the same name.
+
+    Letters, digits and '/' stay, accents are taken off, everything else becomes '_', of which
+    none is doubled or stands at an end; a part that begins with a digit gets ``body_`` before
+    it, since ROS allows no leading digit and hides names with a leading underscore.
+
+    :param name: a rigid body's name as in Motive; anything at all.
+    :returns: at most 100 characters of ``[A-Za-z0-9_/]``.
+    """
+    plain = unicodedata.normalize('NFKD', name[:4 * MAX_ROS_NAME])
+    plain = ''.join(c for c in plain if not unicodedata.combining(c))
+    parts = []
+    for part in plain.split('/'):
+        part = re.sub(r'[^A-Za-z0-9]+', '_', part).strip('_')
+        if part:
+            parts.append(f'body_{part}' if part[0].isdigit() else part)
+    return '/'.join(parts)[:MAX_ROS_NAME].rstrip('_/') or 'body'
+
+
+def printable(text: str, limit: int = 120) -> str:
+    """
+    Make text from the network fit for a log: one line, no control characters, bounded.
+
+    :param limit: the most characters of the result.
+    """
+    shown = ''.join(
+        c if c.isprintable() else c.encode('unicode_escape').decode('ascii')
+        for c in text[:limit + 1])
+    return shown if len(shown) <= limit else shown[:limit - 3] + '...'
+
+
+def check_template(template: str, what: str, topic: bool) -> None:
+    """
+    Check that a template makes one valid name a body.
+
+    :param what: the parameter, for the message.
+    :param topic: True for topics, False for frame ids.
+    :raises ConfigurationError: if it has no ``{body}``, another placeholder, or makes names
+        that ROS does not take.
+    """
+    placeholders = set(_PLACEHOLDER.findall(template))
+    if placeholders != {'{body}'}:
+        raise ConfigurationError(
+            f"{what} is {template!r}; it must hold '{{body}}' and no other placeholder, "
+            "as in '{body}/pose'")
+    example = template.replace('{body}', 'body')
+    valid = _TOPIC.fullmatch(example) and '__' not in example if topic else (
+        _FRAME.fullmatch(example))
+    if not valid:
+        raise ConfigurationError(
+            f'{what} is {template!r}, which makes names such as {example!r} that ROS does not '
+            'take')
+
+
+def check_frame(frame: str, what: str) -> None:
+    """
+    Check a fixed frame id.
+
+    :raises ConfigurationError: if tf2 would not take it.
+    """
+    if not _FRAME.fullmatch(frame):
+        raise ConfigurationError(
+            f'{what} is {frame!r}; a frame id is not empty, holds no space and does not begin '
+            "with '/'")
+
+
+@dataclass(frozen=True)
+class NameTemplates:
+    """
+    How topics and frames are made from a body's name.
+
+    :ivar topics: kind of topic to template, as ``{'pose': '{body}/pose'}``.
+    :ivar frames: kind of frame to template, as ``{'body': '{body}'}``.
+    """
+
+    topics: dict[str, str]
+    frames: dict[str, str]
+
+    def __post_init__(self) -> None:
+        for kind, template in self.topics.items():
+            check_template(template, f'the topic template of {kind}', True)
+        for kind, template in self.frames.items():
+            check_template(template, f'the frame template of {kind}', False)
+        for group in (self.topics, self.frames):
+            if len(set(group.values())) < len(group):
+                raise ConfigurationError(
+                    f'two templates are the same, so that two kinds would share a name: {group}')
+
+
+class BodyNames(NamedTuple):
+    """
+    Everything that one body is called in ROS.
+
+    :ivar motive: its name in Motive.
+    :ivar ros: the ROS name that fills the templates.
+    :ivar clash: the Motive name that had the wanted ROS name first, or None.
+    """
+
+    motive: str
+    ros: str
+    topics: dict[str, str]
+    frames: dict[str, str]
+    clash: Optional[str]
+
+
+class NameTable:
+    """
+    Give each body its names, none twice.
+
+    :param templates: how they are made.
+    :param reserved_frames: frame ids that no body may have, such as the worlds'.
+    """
+
+    def __init__(self, templates: NameTemplates, reserved_frames: Iterable[str] = ()) -> None:
+        self._templates = templates
+        self._bodies: dict[str, BodyNames] = {}
+        self._owners: dict[tuple[str, str], str] = {
+            ('frame', frame): f'the world frame {frame}' for frame in reserved_frames}
+
+    def assign(self, motive_name: str, wanted: Optional[str] = None) -> BodyNames:
+        """
+        Name a body; the same body always gets the same names.
+
+        :param motive_name: its name in Motive.
+        :param wanted: a name given by the user in place of the one derived from Motive's.
+        :returns: its names; ``clash`` tells whose names stood in the way of the plain ones.
+        """
+        known = self._bodies.get(motive_name)
+        if known is not None:
+            return known
+        base = ros_name(motive_name if wanted is None else wanted)
+        clash = None
+        number = 1
+        while True:
+            candidate = base if number == 1 else f'{base}_{number}'
+            topics = self._fill(self._templates.topics, candidate)
+            frames = self._fill(self._templates.frames, candidate)
+            keys = [('topic', t) for t in topics.values()]
+            keys += [('frame', f) for f in frames.values()]
+            taken = [self._owners[key] for key in keys if key in self._owners]
+            if not taken:
+                break
+            clash = clash or taken[0]
+            number += 1
+        names = BodyNames(motive_name, candidate, topics, frames, clash)
+        self._bodies[motive_name] = names
+        self._owners.update({key: motive_name for key in keys})
+        return names
+
+    @staticmethod
+    def _fill(templates: dict[str, str], name: str) -> dict[str, str]:
+        return {kind: template.replace('{body}', name) for kind, template in templates.items()}

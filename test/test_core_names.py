@@ -1,0 +1,82 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names: whatever Motive calls a body, ROS takes it, and no two bodies share one."""
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.core.names import (
+    NameTable, NameTemplates, printable, ros_name)
+from optitrack_vrpn.errors import ConfigurationError
+import pytest
+from rclpy.validate_full_topic_name import validate_full_topic_name
+
+TEMPLATES = NameTemplates(
+    {'pose': '{body}/pose', 'pose_ned': '{body}/pose_ned'},
+    {'body': '{body}', 'body_ned': '{body}_ned'})
+
+
+@pytest.mark.parametrize('motive, ros', [
+    ('wand', 'wand'), ('Rigid Body 1', 'Rigid_Body_1'), ('1drone', 'body_1drone'),
+    ('drone/left', 'drone/left'), ('Umbrella-2', 'Umbrella_2'), ('trailing ', 'trailing'),
+    (' a  b ', 'a_b'), ('Größe', 'Gro_e'),
+    ('无人机', 'body'), ('', 'body'), ('a//b', 'a/b'), ('/abs/', 'abs'), ('a__b', 'a_b'),
+    ('x\0\n\x1b[31m', 'x_31m'), ('fleet/1', 'fleet/body_1')])
+def test_motives_names_become_ros_names(motive, ros):
+    assert ros_name(motive) == ros
+
+
+@given(st.text(max_size=300))
+def test_any_name_is_taken_by_ros(name):
+    validate_full_topic_name('/' + ros_name(name) + '/pose')
+
+
+@given(st.lists(st.text(max_size=12), unique=True, max_size=30))
+def test_two_names_never_become_one(names):
+    table = NameTable(TEMPLATES, ['optitrack', 'optitrack_ned'])
+    bodies = [table.assign(name) for name in names]
+    for group in ('topics', 'frames'):
+        given_names = [n for body in bodies for n in getattr(body, group).values()]
+        assert len(set(given_names)) == len(given_names)
+    assert [table.assign(name) for name in names] == bodies
+
+
+def test_a_clash_is_named():
+    table = NameTable(TEMPLATES)
+    assert table.assign('drone 1').clash is None
+    second = table.assign('drone-1')
+    assert (second.ros, second.clash) == ('drone_1_2', 'drone 1')
+    assert second.topics['pose'] == 'drone_1_2/pose'
+
+
+def test_a_body_cannot_take_another_ones_ned_frame_or_the_worlds():
+    table = NameTable(TEMPLATES, ['optitrack', 'optitrack_ned'])
+    table.assign('a')
+    assert table.assign('a_ned').frames['body'] == 'a_ned_2'
+    assert table.assign('optitrack').frames['body'] == 'optitrack_2'
+
+
+def test_a_users_own_name_is_used():
+    assert NameTable(TEMPLATES).assign('Rigid Body 1', 'cf1').topics['pose'] == 'cf1/pose'
+
+
+def test_the_original_packages_names_are_one_setting_away():
+    table = NameTable(NameTemplates({'pose': '{body}_enu', 'pose_ned': '{body}_ned'},
+                                    {'body': '{body}', 'body_ned': '{body}_ned'}))
+    assert table.assign('Umbrella').topics == {'pose': 'Umbrella_enu', 'pose_ned': 'Umbrella_ned'}
+
+
+@pytest.mark.parametrize('template', ['pose', '{body}/{other}', '{}/pose', '{body}//pose',
+                                      '{body}/1', '{body} pose', '{body}/', '1{body}'])
+def test_bad_topic_templates_are_refused(template):
+    with pytest.raises(ConfigurationError, match='template of pose'):
+        NameTemplates({'pose': template}, {'body': '{body}'})
+
+
+def test_templates_that_make_one_name_of_two_are_refused():
+    with pytest.raises(ConfigurationError, match='same'):
+        NameTemplates({'pose': '{body}/pose', 'pose_ned': '{body}/pose'}, {})
+
+
+@given(st.text(max_size=400))
+def test_printable_is_one_bounded_line(text):
+    shown = printable(text)
+    assert len(shown) <= 120 and shown.isprintable()
