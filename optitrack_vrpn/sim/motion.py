@@ -1,0 +1,325 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Closed-form trajectories of rigid bodies, in Motive's axes: x forward, y up, z right.
+
+Every motion is a pure function of time. Velocity, acceleration and angular velocity are
+derivatives worked out by hand, so that they can serve as the truth in tests of anything that
+estimates them.
+
+At identity a body's own axes are the world's: nose along x, up along y, right along z. Attitudes
+are yaw about y (positive turns the nose left), then pitch about z (positive lifts the nose), then
+roll about x (positive lowers the right side).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Union
+
+from numpy.typing import NDArray
+import numpy as np
+
+from optitrack_vrpn.sim.settings import checked, setting
+
+Array = NDArray[np.float64]
+
+GRAVITY = 9.80665
+_TURN = 2 * np.pi
+
+
+class MotionState(NamedTuple):
+    """
+    Where a body is and how it moves, at n times.
+
+    :ivar position: (n, 3) metres, world axes.
+    :ivar velocity: (n, 3) m/s, world axes.
+    :ivar acceleration: (n, 3) m/s^2, world axes.
+    :ivar quat_xyzw: (n, 4) unit quaternions that rotate body axes to world axes.
+    :ivar angular_velocity: (n, 3) rad/s, world axes.
+    """
+
+    position: Array
+    velocity: Array
+    acceleration: Array
+    quat_xyzw: Array
+    angular_velocity: Array
+
+
+def quat_multiply(left: Array, right: Array) -> Array:
+    """
+    Multiply quaternions (..., 4) in the order x, y, z, w; the right one acts first.
+    """
+    ax, ay, az, aw = np.moveaxis(left, -1, 0)
+    bx, by, bz, bw = np.moveaxis(right, -1, 0)
+    return np.stack((
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+        aw * bw - ax * bx - ay * by - az * bz), axis=-1)
+
+
+def quat_from_rotation_vector(vector: Array) -> Array:
+    """
+    Turn rotation vectors (..., 3) in rad into unit quaternions (..., 4), tiny ones included.
+    """
+    angle = np.linalg.norm(vector, axis=-1, keepdims=True)
+    # sinc(x) is sin(pi x) / (pi x), which is sound at 0.
+    return np.concatenate(
+        (0.5 * np.sinc(angle / _TURN) * vector, np.cos(angle / 2)), axis=-1)
+
+
+def _quat_from_angles(yaw: Array, pitch: Array, roll: Array) -> Array:
+    """Compose yaw about y, pitch about z and roll about x, in this order."""
+    sy, cy = np.sin(yaw / 2), np.cos(yaw / 2)
+    sp, cp = np.sin(pitch / 2), np.cos(pitch / 2)
+    sr, cr = np.sin(roll / 2), np.cos(roll / 2)
+    return np.stack((
+        cy * cp * sr + sy * sp * cr,
+        sy * cp * cr + cy * sp * sr,
+        cy * sp * cr - sy * cp * sr,
+        cy * cp * cr - sy * sp * sr), axis=-1)
+
+
+def _angular_velocity(
+    yaw: Array, pitch: Array, yaw_rate: Array, pitch_rate: Array, roll_rate: Array,
+) -> Array:
+    """Add the three turns, each about its axis as the turns before it have left it."""
+    sin_yaw, cos_yaw = np.sin(yaw), np.cos(yaw)
+    sin_pitch, cos_pitch = np.sin(pitch), np.cos(pitch)
+    return np.stack((
+        pitch_rate * sin_yaw + roll_rate * cos_yaw * cos_pitch,
+        yaw_rate + roll_rate * sin_pitch,
+        pitch_rate * cos_yaw - roll_rate * sin_yaw * cos_pitch), axis=-1)
+
+
+def _oriented(
+    position: Array, velocity: Array, acceleration: Array,
+    yaw: Any, pitch: Any, roll: Any, yaw_rate: Any, pitch_rate: Any, roll_rate: Any,
+) -> MotionState:
+    """Complete a state from angles and their rates, scalars or arrays."""
+    n = len(position)
+    angles = [np.broadcast_to(np.asarray(value, dtype=np.float64), (n,))
+              for value in (yaw, pitch, roll, yaw_rate, pitch_rate, roll_rate)]
+    return MotionState(
+        position, velocity, acceleration, _quat_from_angles(*angles[:3]),
+        _angular_velocity(angles[0], angles[1], *angles[3:]))
+
+
+def _centre(default_height: float = 1.0) -> Any:
+    return setting((0.0, default_height, 0.0), unit='m', low=-1000.0, high=1000.0,
+                   doc='middle of the motion: x forward, y up, z right')
+
+
+def _period(default: float) -> Any:
+    return setting(default, unit='s', low=0.05, high=3600.0, doc='time of one round')
+
+
+def _phase() -> Any:
+    return setting(0.0, unit='turns', low=-1.0, high=1.0, doc='where in the round it starts')
+
+
+def _yaw() -> Any:
+    return setting(0.0, unit='deg', low=-360.0, high=360.0, doc='heading, positive left of x')
+
+
+@checked
+@dataclass(frozen=True)
+class Still:
+    """Stand at one place; with noise it is what cameras see of a body at rest."""
+
+    centre: tuple[float, float, float] = _centre()
+    yaw_deg: float = _yaw()
+
+    def at(self, time: Array) -> MotionState:
+        """
+        Evaluate the motion.
+
+        :param time: (n,) seconds.
+        """
+        zero = np.zeros((len(time), 3))
+        return _oriented(
+            zero + self.centre, zero, zero, np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
+
+
+@checked
+@dataclass(frozen=True)
+class Hover:
+    """Wander a little around one place, as a drone that holds its position does."""
+
+    centre: tuple[float, float, float] = _centre()
+    amplitude: float = setting(0.03, unit='m', low=0.0, high=10.0, doc='size of the wandering')
+    tilt_deg: float = setting(1.5, unit='deg', low=0.0, high=45.0, doc='size of the tilting')
+    period: float = _period(5.0)
+    phase: float = _phase()
+    yaw_deg: float = _yaw()
+
+    def at(self, time: Array) -> MotionState:
+        """
+        Evaluate the motion.
+
+        :param time: (n,) seconds.
+        """
+        # Frequencies without a common multiple never repeat within a test.
+        rate = _TURN / self.period * np.array((1.0, 0.7236, 1.3819))
+        offset = _TURN * self.phase + np.array((0.0, 1.1, 2.3))
+        angle = time[:, None] * rate + offset
+        sine, cosine = np.sin(angle), np.cos(angle)
+        size, tilt = self.amplitude, np.radians(self.tilt_deg)
+        return _oriented(
+            size * sine + self.centre, size * rate * cosine, -size * rate**2 * sine,
+            np.radians(self.yaw_deg) + tilt * cosine[:, 1], tilt * cosine[:, 0],
+            tilt * cosine[:, 2], -tilt * rate[1] * sine[:, 1], -tilt * rate[0] * sine[:, 0],
+            -tilt * rate[2] * sine[:, 2])
+
+
+@checked
+@dataclass(frozen=True)
+class Circle:
+    """Fly a level circle, nose ahead, banked so that no sideways force is felt."""
+
+    centre: tuple[float, float, float] = _centre()
+    radius: float = setting(1.0, unit='m', low=0.0, high=1000.0, doc='radius')
+    period: float = _period(8.0)
+    phase: float = _phase()
+    clockwise: bool = setting(False, doc='turn right, seen from above')
+
+    def at(self, time: Array) -> MotionState:
+        """
+        Evaluate the motion.
+
+        :param time: (n,) seconds.
+        """
+        rate = _TURN / self.period * (-1 if self.clockwise else 1)
+        angle = rate * time + _TURN * self.phase
+        # z points right, so that turning left runs against it.
+        outward = np.stack((np.cos(angle), np.zeros_like(angle), -np.sin(angle)), axis=-1)
+        ahead = np.stack((-np.sin(angle), np.zeros_like(angle), -np.cos(angle)), axis=-1)
+        bank = -np.arctan(self.radius * rate * abs(rate) / GRAVITY)
+        return _oriented(
+            self.radius * outward + self.centre, self.radius * rate * ahead,
+            -self.radius * rate**2 * outward,
+            angle + np.copysign(np.pi / 2, rate), 0, bank, rate, 0, 0)
+
+
+@checked
+@dataclass(frozen=True)
+class FigureEight:
+    """Fly a lying figure eight (a Lissajous curve), nose along the velocity, rolling gently."""
+
+    centre: tuple[float, float, float] = _centre()
+    length: float = setting(1.5, unit='m', low=0.01, high=1000.0, doc='half length along x')
+    width: float = setting(0.75, unit='m', low=0.01, high=1000.0, doc='half width along z')
+    climb: float = setting(0.2, unit='m', low=0.0, high=1000.0, doc='half height along y')
+    roll_deg: float = setting(10.0, unit='deg', low=0.0, high=89.0, doc='size of the rolling')
+    period: float = _period(10.0)
+    phase: float = _phase()
+
+    def at(self, time: Array) -> MotionState:
+        """
+        Evaluate the motion.
+
+        :param time: (n,) seconds.
+        """
+        rate = _TURN / self.period
+        angle = rate * time + _TURN * self.phase
+        size = np.array((self.length, self.climb, self.width))
+        # x, y and z are sines of angle, angle + 90 degrees and twice the angle.
+        rates = rate * np.array((1.0, 1.0, 2.0))
+        angles = np.stack((angle, angle + np.pi / 2, 2 * angle), axis=-1)
+        sine, cosine = np.sin(angles), np.cos(angles)
+        velocity = size * rates * cosine
+        acceleration = -size * rates**2 * sine
+        vx, vy, vz = velocity.T
+        ax, ay, az = acceleration.T
+        # The horizontal speed is never 0: cos(a) and cos(2 a) have no common root.
+        level_squared = vx**2 + vz**2
+        level = np.sqrt(level_squared)
+        level_rate = (vx * ax + vz * az) / level
+        roll = np.radians(self.roll_deg)
+        return _oriented(
+            size * sine + self.centre, velocity, acceleration,
+            np.arctan2(-vz, vx), np.arctan2(vy, level), roll * np.sin(angle),
+            (vz * ax - vx * az) / level_squared,
+            (level * ay - vy * level_rate) / (level_squared + vy**2),
+            roll * rate * np.cos(angle))
+
+
+@checked
+@dataclass(frozen=True)
+class Spin:
+    """Turn about a fixed axis at one place, as VRPN's own test tracker does."""
+
+    centre: tuple[float, float, float] = _centre()
+    axis: tuple[float, float, float] = setting(
+        (0.0, 1.0, 0.0), low=-1000.0, high=1000.0, doc='axis of any length but 0, world axes')
+    rate_deg: float = setting(90.0, unit='deg/s', low=-7200.0, high=7200.0, doc='speed')
+    phase: float = _phase()
+
+    def at(self, time: Array) -> MotionState:
+        """
+        Evaluate the motion.
+
+        :param time: (n,) seconds.
+        """
+        length = float(np.linalg.norm(self.axis))
+        axis = np.array(self.axis) / length if length else np.array((0.0, 1.0, 0.0))
+        rate = np.radians(self.rate_deg)
+        half = (rate * time + _TURN * self.phase) / 2
+        quat_xyzw = np.concatenate(
+            (np.sin(half)[:, None] * axis, np.cos(half)[:, None]), axis=-1)
+        zero = np.zeros((len(time), 3))
+        return MotionState(zero + self.centre, zero, zero, quat_xyzw, zero + rate * axis)
+
+
+@checked
+@dataclass(frozen=True)
+class Line:
+    """Go back and forth on a straight line, fastest in the middle, heading fixed."""
+
+    centre: tuple[float, float, float] = _centre()
+    reach: tuple[float, float, float] = setting(
+        (1.0, 0.0, 0.0), unit='m', low=-1000.0, high=1000.0,
+        doc='from the middle to the far end')
+    period: float = _period(6.0)
+    phase: float = _phase()
+    yaw_deg: float = _yaw()
+
+    def at(self, time: Array) -> MotionState:
+        """
+        Evaluate the motion.
+
+        :param time: (n,) seconds.
+        """
+        rate = _TURN / self.period
+        angle = (rate * time + _TURN * self.phase)[:, None]
+        reach = np.array(self.reach)
+        return _oriented(
+            reach * np.sin(angle) + self.centre, rate * reach * np.cos(angle),
+            -rate**2 * reach * np.sin(angle), np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
+
+
+Motion = Union[Still, Hover, Circle, FigureEight, Spin, Line]
+
+#: What a scenario file and ``--motion`` call them.
+MOTIONS: dict[str, type[Any]] = {
+    'circle': Circle, 'figure_eight': FigureEight, 'hover': Hover, 'still': Still,
+    'spin': Spin, 'line': Line,
+}
+
+
+def arranged(kind: str, index: int, count: int) -> Motion:
+    """
+    Make one of ``count`` like motions that don't meet: apart in the round and in height.
+
+    :param kind: a key of ``MOTIONS``.
+    :param index: 0 to ``count`` - 1.
+    """
+    share = index / max(count, 1)
+    height = 0.6 + 1.4 * share
+    place = (2.0 * np.cos(_TURN * share), height, 2.0 * np.sin(_TURN * share))
+    if kind in ('circle', 'figure_eight'):
+        motion: Motion = MOTIONS[kind](centre=(0.0, height, 0.0), phase=share)
+    elif kind == 'still':
+        motion = Still(centre=place)
+    else:
+        motion = MOTIONS[kind](centre=place, phase=share)
+    return motion

@@ -1,0 +1,143 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A scenario's frames, one after the other or any of them: what Motive would send."""
+
+from typing import cast, NamedTuple, Union
+
+import numpy as np
+
+from optitrack_vrpn.sim.faults import (
+    DropFrames, DuplicateFrames, Frames, SwapLabels)
+from optitrack_vrpn.sim.impairments import (
+    add_noise, apply_faults, Draws, frozen_frames, visible)
+from optitrack_vrpn.sim.motion import (
+    Array, Motion, MotionState, quat_from_rotation_vector)
+from optitrack_vrpn.sim.scenario import Body, Noise, Scenario
+from optitrack_vrpn.vrpn.messages import (
+    AccelerationReport, PoseReport, Quaternion, Vector, VelocityReport)
+
+Report = Union[PoseReport, VelocityReport, AccelerationReport]
+
+_BLOCK = 64
+#: Streams of random numbers that belong to no body.
+_FRAME_STREAM = 1 << 32
+
+
+class Frame(NamedTuple):
+    """
+    One camera frame.
+
+    :ivar number: from 0.
+    :ivar reports: what is sent of the bodies in view.
+    :ivar copies: how often the frame is sent: 0 (dropped), 1 or 2 (duplicated).
+    """
+
+    number: int
+    reports: list[Report]
+    copies: int
+
+
+class Sample(NamedTuple):
+    """One body at one frame as the cameras report it; all plain numbers."""
+
+    position: Vector
+    quat_xyzw: Quaternion
+    velocity: Vector
+    acceleration: Vector
+    turn: Quaternion
+    turn_change: Quaternion
+    visible: bool
+
+
+class World:
+    """
+    The poses of a scenario, as a function of the number of the frame alone.
+
+    :param scenario: what happens.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.bodies = scenario.settled()
+        self.names = [body.name for body in self.bodies]
+        self._rate = scenario.rate
+        self._draws = [Draws(scenario.seed, i, 6) for i in range(len(self.bodies))]
+        self._frame_faults = [
+            (fault, Draws(scenario.seed, _FRAME_STREAM + i, 1, uniform=True))
+            for i, fault in enumerate(scenario.faults)]
+        self._block_number = -1
+        self._block: list[list[Sample]] = []
+
+    def truth(self, name: str, time: Union[float, Array]) -> MotionState:
+        """
+        Evaluate a body's motion without noise or fault.
+
+        :param name: of the body.
+        :param time: (n,) or one, seconds of the scenario; the stamp less the first stamp.
+        """
+        body = self.bodies[self.names.index(name)]
+        return cast(Motion, body.motion).at(np.atleast_1d(np.asarray(time, dtype=np.float64)))
+
+    def frame(self, number: int, base_ns: int = 0) -> Frame:
+        """
+        Make one frame.
+
+        :param number: from 0; its time is number / rate.
+        :param base_ns: stamp of frame 0.
+        """
+        block, row = divmod(number, _BLOCK)
+        if block != self._block_number:
+            frames = np.arange(block * _BLOCK, (block + 1) * _BLOCK)
+            self._block = [self._samples(i, body, frames) for i, body in enumerate(self.bodies)]
+            self._block_number = block
+        copies, names = self._frame_effects(number)
+        stamp_ns = base_ns + self.time_ns(number)
+        reports: list[Report] = []
+        for name, samples in zip(names, self._block):
+            sample = samples[row]
+            if not sample.visible:
+                continue
+            reports.append(PoseReport(name, 0, stamp_ns, sample.position, sample.quat_xyzw))
+            if self.scenario.velocities:
+                dt = 1 / self._rate
+                reports.append(VelocityReport(
+                    name, 0, stamp_ns, sample.velocity, sample.turn, dt))
+                reports.append(AccelerationReport(
+                    name, 0, stamp_ns, sample.acceleration, sample.turn_change, dt))
+        return Frame(number, reports, copies)
+
+    def time_ns(self, number: int) -> int:
+        """Say when a frame is, in nanoseconds of the scenario."""
+        return round(number * 1e9 / self._rate)
+
+    def _frame_effects(self, number: int) -> tuple[int, list[str]]:
+        copies, names = 1, self.names
+        frames = np.array((number,))
+        for fault, draws in self._frame_faults:
+            if isinstance(fault, (DropFrames, DuplicateFrames, SwapLabels)):
+                if not fault.hits(frames, self._rate).active[0]:
+                    continue
+                if isinstance(fault, SwapLabels):
+                    one, other = (names.index(name) for name in fault.bodies)
+                    names = list(names)
+                    names[one], names[other] = names[other], names[one]
+                elif draws.at(frames)[0, 0] < fault.probability:
+                    copies = 0 if isinstance(fault, DropFrames) else min(2 * copies, 2)
+        return copies, names
+
+    def _samples(self, index: int, body: Body, frames: Frames) -> list[Sample]:
+        seen = visible(body.faults, frames, self._rate)
+        held = frozen_frames(body.faults, frames, self._rate)
+        state = cast(Motion, body.motion).at(held / self._rate)
+        position, quat_xyzw = add_noise(
+            state.position, state.quat_xyzw, cast(Noise, body.noise),
+            self._draws[index].at(held))
+        # A pose that freezes keeps the faults that it had.
+        position, quat_xyzw = apply_faults(
+            body.faults, held, self._rate, position, quat_xyzw)
+        turn = quat_from_rotation_vector(state.angular_velocity / self._rate)
+        identity = np.broadcast_to(np.array((0.0, 0.0, 0.0, 1.0)), turn.shape)
+        columns = (position, quat_xyzw, state.velocity, state.acceleration, turn, identity)
+        rows = zip(*([tuple(row) for row in column.tolist()] for column in columns),
+                   seen.tolist())
+        return [Sample(*row) for row in rows]
