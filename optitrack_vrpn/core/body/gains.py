@@ -1,0 +1,125 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Covariance and Kalman gains of a triple integrator, in closed form on plain floats.
+
+A quantity whose acceleration wanders as a random walk (the Wiener-process acceleration model:
+Bar-Shalom, Li, Kirubarajan, Estimation with Applications to Tracking and Navigation, 2001,
+section 6.2.3) is measured with white noise. Where noise is alike on three axes, all three share
+one 3 x 3 covariance: six numbers instead of a 9 x 9 matrix.
+"""
+
+from __future__ import annotations
+
+import math
+
+SAME_DT = 0.01
+"""Intervals alike to this fraction share their settled gains."""
+SETTLED = 1e-4
+"""Relative change of every gain in one step below which they count as settled."""
+
+
+class Gains:
+    """
+    Follow the covariance of (value, rate, acceleration) and give the gains of each measurement.
+
+    Once the gains have settled and while intervals stay the same, a step is one comparison.
+
+    :ivar k1, k2, k3: gains of the last step on value (1), rate (1/s), acceleration (1/s^2).
+    :ivar pp, pv, pa, vv, va, aa: covariance after it.
+    """
+
+    __slots__ = (
+        'k1', 'k2', 'k3', 'pp', 'pv', 'pa', 'vv', 'va', 'aa', '_density', '_variance', '_low',
+        '_high')
+
+    def __init__(self, noise: float, wander: float) -> None:
+        """
+        Set the noises.
+
+        :param noise: standard deviation of a measurement (m or rad).
+        :param wander: change of the acceleration in one second (m/s^2 or rad/s^2, one sigma); in
+            a quarter of a second it changes half as much.
+        """
+        self._density = wander * wander
+        self._variance = noise * noise
+        self.begin(1.0, 1.0)
+
+    def begin(self, rate_deviation: float, acceleration_deviation: float) -> None:
+        """
+        Start anew with one measurement.
+
+        :param rate_deviation: how fast it may move at first (m/s or rad/s, one sigma).
+        :param acceleration_deviation: the same for the acceleration (m/s^2 or rad/s^2).
+        """
+        self.k1 = self.k2 = self.k3 = 0.0
+        self.pp = self._variance
+        self.vv = rate_deviation * rate_deviation
+        self.aa = acceleration_deviation * acceleration_deviation
+        self.pv = self.pa = self.va = 0.0
+        self._low = self._high = 0.0
+
+    def set_noise(self, noise: float) -> None:
+        """
+        Take another measurement noise from now on.
+
+        :param noise: standard deviation of a measurement (m or rad).
+        """
+        self._variance = noise * noise
+        self._low = self._high = 0.0
+
+    def steady_rate_variance(self, dt: float) -> float:
+        """
+        Give the variance of the rate in the long run, by the continuous-time solution.
+
+        With w = (density / (variance dt))^(1/6) the gains tend to 2w, 2w^2, w^3 (a Butterworth
+        polynomial), and the variance of the rate to 3 w^3 times the noise density.
+
+        :param dt: interval (s).
+        """
+        return 3.0 * math.sqrt(self._density * self._variance * dt)
+
+    def step(self, dt: float) -> None:
+        """
+        Go on by one interval and take in one measurement.
+
+        :param dt: interval (s), above zero.
+        """
+        if self._low < dt < self._high:
+            return
+        t = dt
+        h = 0.5 * t * t
+        q = self._density * t
+        pa, vv, va, aa = self.pa, self.vv, self.va, self.aa
+        # F P F' + Q, where F = [[1, t, h], [0, 1, t], [0, 0, 1]].
+        c_pv = self.pv + t * vv + h * va
+        c_pa = pa + t * va + h * aa
+        pp = self.pp + t * self.pv + h * pa + t * c_pv + h * c_pa + q * h * h * 0.2
+        pv = c_pv + t * c_pa + q * h * t * 0.25
+        pa = c_pa + q * h / 3.0
+        vv += t * va
+        va += t * aa
+        vv += t * va + q * h * (2.0 / 3.0)
+        va += q * t * 0.5
+        aa += q
+        # The measurement.
+        r = self._variance
+        inverse = 1.0 / (pp + r)
+        k1 = pp * inverse
+        k2 = pv * inverse
+        k3 = pa * inverse
+        r *= inverse
+        self.pp = pp * r
+        self.pv = pv * r
+        self.pa = pa * r
+        self.vv = vv - k2 * pv
+        self.va = va - k2 * pa
+        self.aa = aa - k3 * pa
+        if (-SETTLED * k1 < k1 - self.k1 < SETTLED * k1
+                and -SETTLED * k2 < k2 - self.k2 < SETTLED * k2
+                and -SETTLED * k3 < k3 - self.k3 < SETTLED * k3):
+            self._low = t * (1.0 - SAME_DT)
+            self._high = t * (1.0 + SAME_DT)
+        self.k1 = k1
+        self.k2 = k2
+        self.k3 = k3

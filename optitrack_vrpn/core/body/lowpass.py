@@ -1,0 +1,237 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Smooth a body's poses by a causal Butterworth low-pass.
+
+The filter is that of the OptiTrack-LabVIEW interface thesis (order 5, cutoff a twentieth of the
+sampling rate), designed by scipy as second-order sections at the body's own rate and run here,
+transposed direct form II, on plain floats: a call of ``scipy.signal.sosfilt`` for one sample
+costs many times the arithmetic.
+
+Attitude has no components that may be filtered: quaternions must keep their norm and their two
+signs, angles wrap. What is filtered is the path: the sum c of the small rotations from pose to
+pose (rotation vectors, world axes), which neither wraps nor ends. The difference between the
+filtered and the true path is the small rotation by which the filter lags:
+q_filtered = exp(c_filtered - c) q. Turning about a fixed axis by any angle is filtered exactly as
+``sosfilt`` filters the angle; in general the error is of second order in the angle turned about
+changing axes within the filter's delay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import math
+
+import numpy as np
+from scipy import signal
+
+from optitrack_vrpn.core.body.quaternion import (
+    conjugate, from_rotation_vector, IDENTITY, multiply, normalised, Quat, to_rotation_vector,
+    Vector)
+from optitrack_vrpn.errors import ConfigurationError
+
+RATE_CHANGE = 0.05
+"""Relative change of a body's rate that calls for a new design."""
+MAX_FILL = 10
+"""So many missing frames are filled in on a straight line; after more the filter starts anew."""
+
+Section = tuple[float, float, float, float, float]
+
+
+@dataclass(frozen=True)
+class LowpassConfig:
+    """
+    Say how poses are smoothed.
+
+    :ivar cutoff_hz: frequency (Hz) at which half the power passes; 0 switches the filter off.
+    :ivar order: order of the Butterworth filter, 1 to 10.
+    :ivar compensate_delay: take the filter's group delay at low frequencies off the stamp.
+    """
+
+    cutoff_hz: float = 0.0
+    order: int = 5
+    compensate_delay: bool = False
+
+    def __post_init__(self) -> None:
+        """
+        Check every field.
+
+        :raises ConfigurationError: the cutoff is negative or not finite, or the order not 1 to 10.
+        """
+        if not 0 <= self.cutoff_hz < math.inf:
+            raise ConfigurationError(
+                f'lowpass setting cutoff_hz is {self.cutoff_hz!r}: give a frequency in Hz, or 0 '
+                'to switch the filter off')
+        if self.order not in range(1, 11):
+            raise ConfigurationError(
+                f'lowpass setting order is {self.order!r}: give a whole number from 1 to 10')
+
+
+class Channels:
+    """
+    Run one cascade of second-order sections over six channels at once.
+
+    :param sections: (b0, b1, b2, a1, a2) of each.
+    :param at_rest: settled state (two numbers) of each section for a constant input of 1.
+    """
+
+    __slots__ = ('sections', 'at_rest', 'states')
+
+    def __init__(self, sections: list[Section], at_rest: list[tuple[float, float]]) -> None:
+        self.sections = sections
+        self.at_rest = at_rest
+        self.states: list[list[float]] = []
+
+    def settle(self, values: tuple[float, ...]) -> None:
+        """
+        Put the filter where it would be had the input always been this.
+
+        :param values: six numbers.
+        """
+        self.states = [
+            [first * value for value in values] + [second * value for value in values]
+            for first, second in self.at_rest]
+
+    def step(self, a: float, b: float, c: float, d: float, e: float,
+             f: float) -> tuple[float, float, float, float, float, float]:
+        """
+        Take in one sample of each channel.
+
+        :returns: the filtered sample of each.
+        """
+        for (b0, b1, b2, a1, a2), state in zip(self.sections, self.states):
+            s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5 = state
+            p = b0 * a + s0
+            q = b0 * b + s1
+            r = b0 * c + s2
+            u = b0 * d + s3
+            v = b0 * e + s4
+            w = b0 * f + s5
+            state[:] = (
+                b1 * a - a1 * p + t0, b1 * b - a1 * q + t1, b1 * c - a1 * r + t2,
+                b1 * d - a1 * u + t3, b1 * e - a1 * v + t4, b1 * f - a1 * w + t5,
+                b2 * a - a2 * p, b2 * b - a2 * q, b2 * c - a2 * r,
+                b2 * d - a2 * u, b2 * e - a2 * v, b2 * f - a2 * w)
+            a, b, c, d, e, f = p, q, r, u, v, w
+        return a, b, c, d, e, f
+
+
+class Lowpass:
+    """
+    Smooth the poses of one body.
+
+    :ivar rate_hz: the rate the filter is designed for (Hz), 0 before it is known.
+    :ivar delay_s: group delay at low frequencies (s), 0 before the rate is known.
+    :ivar starts: how often the filter has started, each time without a transient.
+    """
+
+    __slots__ = (
+        'config', 'rate_hz', 'delay_s', 'starts', '_sos', '_channels', '_stamp_ns', '_position',
+        '_quat', '_turned')
+
+    def __init__(self, config: LowpassConfig) -> None:
+        """
+        Begin without poses.
+
+        :param config: the filter; its cutoff must not be 0.
+        """
+        self.config = config
+        self.rate_hz = 0.0
+        self.delay_s = 0.0
+        self.starts = 0
+        self._sos = np.empty((0, 6))
+        self._channels: Channels | None = None
+        self._stamp_ns = 0
+        self._position: Vector = (0.0, 0.0, 0.0)
+        self._quat: Quat = IDENTITY
+        self._turned: Vector = (0.0, 0.0, 0.0)
+
+    def reset(self) -> None:
+        """Start anew with the next pose (a jump, an epoch, a body seen again)."""
+        self._channels = None
+
+    def update(self, stamp_ns: int, position: Vector, quat_xyzw: Quat,
+               rate_hz: float) -> tuple[int, Vector, Quat]:
+        """
+        Take in one good pose.
+
+        :param stamp_ns: its stamp (ns).
+        :param position: position (m).
+        :param quat_xyzw: attitude of unit norm, either sign.
+        :param rate_hz: the body's own rate (Hz), ``Body.rate_hz``. While it is unknown, or the
+            cutoff is not below half of it, poses pass as they are.
+        :returns: stamp (ns; earlier by ``delay_s`` where that is configured), position and
+            attitude, filtered. The attitude's sign goes with the one given.
+        """
+        if abs(rate_hz - self.rate_hz) > RATE_CHANGE * rate_hz:
+            self._design(rate_hz)
+        if self.rate_hz <= 0.0:
+            return stamp_ns, position, quat_xyzw
+        channels = self._channels
+        if channels is None:
+            channels = self._start(position)
+            steps = 0
+        else:
+            steps = round((stamp_ns - self._stamp_ns) * 1e-9 * self.rate_hz) or 1
+            if not 1 <= steps <= MAX_FILL + 1:
+                channels = self._start(position)
+                steps = 0
+        turned = self._turned
+        x, y, z = position
+        if not steps:
+            filtered = (x, y, z, *turned)
+        else:
+            dx, dy, dz = to_rotation_vector(multiply(quat_xyzw, conjugate(self._quat)))
+            if steps > 1:
+                px, py, pz = self._position
+                for k in range(1, steps):
+                    part = k / steps
+                    channels.step(
+                        px + part * (x - px), py + part * (y - py), pz + part * (z - pz),
+                        turned[0] + part * dx, turned[1] + part * dy, turned[2] + part * dz)
+            self._turned = turned = (turned[0] + dx, turned[1] + dy, turned[2] + dz)
+            filtered = channels.step(x, y, z, *turned)
+        self._stamp_ns = stamp_ns
+        self._position = position
+        self._quat = quat_xyzw
+        lag = from_rotation_vector((
+            filtered[3] - turned[0], filtered[4] - turned[1], filtered[5] - turned[2]))
+        if self.config.compensate_delay:
+            stamp_ns -= round(self.delay_s * 1e9)
+        return stamp_ns, filtered[:3], normalised(multiply(lag, quat_xyzw))
+
+    def group_delay(self, frequency_hz: float) -> float:
+        """
+        Give the delay of a motion of one frequency.
+
+        :param frequency_hz: frequency (Hz), below half the rate.
+        :returns: group delay (s); 0 before the rate is known.
+        """
+        if self.rate_hz <= 0.0:
+            return 0.0
+        delay = sum(
+            signal.group_delay((row[:3], row[3:]), w=[frequency_hz], fs=self.rate_hz)[1][0]
+            for row in self._sos)
+        return float(delay) / self.rate_hz
+
+    def _design(self, rate_hz: float) -> None:
+        """Design the filter for a rate; it starts from the last pose it was given."""
+        self._channels = None
+        self.rate_hz = 0.0
+        self.delay_s = 0.0
+        if rate_hz <= 2.0 * self.config.cutoff_hz or self.config.cutoff_hz <= 0.0:
+            return
+        self.rate_hz = rate_hz
+        self._sos = signal.butter(self.config.order, self.config.cutoff_hz, output='sos',
+                                  fs=rate_hz)
+        self.delay_s = self.group_delay(0.0)
+
+    def _start(self, position: Vector) -> Channels:
+        """Start the filter as if the body had always been here."""
+        self._turned = (0.0, 0.0, 0.0)
+        self._channels = channels = Channels(
+            [(row[0], row[1], row[2], row[4], row[5]) for row in self._sos.tolist()],
+            [(row[0], row[1]) for row in signal.sosfilt_zi(self._sos).tolist()])
+        channels.settle((*position, 0.0, 0.0, 0.0))
+        self.starts += 1
+        return channels
