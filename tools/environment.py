@@ -1,0 +1,183 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A virtual environment that is made in stages.
+
+Every stage leaves a stamp that holds a hash of its inputs, so a second run does nothing, a changed
+input redoes what depends on it, and an interrupted run goes on where it stopped.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOOLS = os.path.join(ROOT, 'tools')
+REQUIREMENTS = os.path.join(TOOLS, 'requirements-python.txt')
+
+
+class EnvironmentFailure(Exception):
+    """Something is missing or failed; the message is all that the user needs to see."""
+
+
+def say(text):
+    """Tell the user about progress, on the stream that no output of a tool goes through."""
+    print('[env] ' + text, file=sys.stderr, flush=True)
+
+
+def digest(strings, paths=()):
+    """Hash strings, and files and folders by their names and contents."""
+    total = hashlib.sha256(repr(list(strings)).encode())
+    for path in paths:
+        names = [path]
+        if os.path.isdir(path):
+            names = sorted(os.path.join(folder, name) for folder, _, names in os.walk(path)
+                           for name in names if not name.endswith('.pyc'))
+        for name in names:
+            with open(name, 'rb') as stream:
+                total.update(repr(os.path.relpath(name, ROOT)).encode() + stream.read())
+    return total.hexdigest()
+
+
+def python_version(python):
+    """Ask a Python for its version, as in `3.11.7`."""
+    return subprocess.check_output(
+        [python, '-c', 'import platform; print(platform.python_version())'],
+        universal_newlines=True).strip()
+
+
+class Environment:
+    """One environment folder with its stamps and logs, made from one Python."""
+
+    def __init__(self, folder, base):
+        self.folder = os.path.join(ROOT, folder)
+        self.name = os.path.relpath(self.folder, ROOT)
+        self.base = base
+        self.version = python_version(base)
+        self.python = os.path.join(self.folder, 'bin', 'python')
+        minor = '.'.join(self.version.split('.')[:2])
+        self.site = os.path.join(self.folder, 'lib', 'python' + minor, 'site-packages')
+        self._lock = None
+
+    def _path(self, kind, stage):
+        path = os.path.join(self.folder, kind, stage.replace('/', '-'))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def done(self, stage, key):
+        """Tell whether a stage was finished with inputs of that hash."""
+        try:
+            with open(os.path.join(self.folder, 'stamps', stage.replace('/', '-'))) as stream:
+                return stream.read() == key
+        except OSError:
+            return False
+
+    def mark(self, stage, key):
+        """Leave a stage's stamp, whole or not at all."""
+        path = self._path('stamps', stage)
+        with open(path + '.new', 'w') as stream:
+            stream.write(key)
+        os.replace(path + '.new', path)
+
+    @contextlib.contextmanager
+    def locked(self):
+        """
+        Keep a second run out until this one, and whatever it started, has ended.
+
+        The commands inherit the lock: a run that was killed may leave a pip or a compiler behind.
+        """
+        lock = os.open(self.folder + '.lock', os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                say('another run is making {}, waiting for it'.format(self.name))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self._lock = lock
+            yield
+        finally:
+            self._lock = None
+            os.close(lock)
+
+    def run(self, stage, command, hint='', **options):
+        """
+        Run a command with its output in a log file, whose end is shown if it fails.
+
+        :raises EnvironmentFailure: if the command is missing or its exit code is not 0
+        """
+        path = self._path('log', stage) + '.log'
+        with open(path, 'ab') as stream:
+            stream.write(('$ ' + ' '.join(command) + '\n').encode())
+            stream.flush()
+            try:
+                code = subprocess.call(
+                    command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                    pass_fds=[] if self._lock is None else [self._lock], **options)
+            except OSError as error:
+                raise EnvironmentFailure('{}: {}'.format(command[0], error)) from None
+        if code:
+            with open(path, errors='replace') as stream:
+                tail = ''.join(stream.readlines()[-15:]).rstrip()
+            raise EnvironmentFailure('{}: {} failed (exit code {}). The end of {}:\n{}\n{}'.format(
+                self.name, stage, code, os.path.relpath(path, ROOT), tail, hint).rstrip())
+
+    def create(self, *options):
+        """Make the empty virtual environment; one that cannot be relied on is made anew."""
+        key = digest([self.base, self.version] + list(options))
+        half = os.path.exists(os.path.join(self.folder, 'stamps', 'installing'))
+        if self.done('venv', key) and os.path.exists(self.python) and not half:
+            return
+        if os.path.isdir(self.folder) and os.listdir(self.folder):
+            if not any(os.path.exists(os.path.join(self.folder, name))
+                       for name in ('pyvenv.cfg', 'log')):
+                raise EnvironmentFailure(
+                    '{} exists and is no virtual environment: move it away'.format(self.name))
+            if half:
+                say('an installation into {} was interrupted: starting anew'.format(self.name))
+            shutil.rmtree(self.folder)
+        need_venv(self.base)
+        self.run('venv', [self.base, '-m', 'venv'] + list(options) + [self.folder])
+        self.mark('venv', key)
+
+    def install(self, stage, key, *arguments):
+        """Run pip install; what pip was killed in the middle of is made anew by `create`."""
+        if self.done(stage, key):
+            return
+        self.mark('installing', stage)
+        try:
+            self.run(stage, [self.python, '-m', 'pip', 'install', '--quiet',
+                             '--disable-pip-version-check'] + list(arguments),
+                     'Is PyPI, or the mirror that pip is set up for, within reach?')
+        except EnvironmentFailure:
+            os.remove(self._path('stamps', 'installing'))  # pip has cleaned up behind itself
+            raise
+        self.mark(stage, key)
+        os.remove(self._path('stamps', 'installing'))
+
+    def see_project(self):
+        """Let the environment's Python import the project from any working directory."""
+        key = digest([self.version, ROOT])
+        if not self.done('project', key):
+            with open(os.path.join(self.site, 'optitrack_vrpn.pth'), 'w') as stream:
+                stream.write(ROOT + '\n')
+            self.mark('project', key)
+
+
+def need_venv(python):
+    """Check that a Python can make virtual environments, which Debian packages apart."""
+    if subprocess.call([python, '-c', 'import ensurepip, venv'], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        raise EnvironmentFailure(
+            '{} lacks the venv module. On Debian and Ubuntu: sudo apt install python3-venv'
+            .format(python))
+
+
+def requirement_lines(names):
+    """Take the pinned lines of those distributions from the requirements file."""
+    with open(REQUIREMENTS) as stream:
+        lines = [line.strip() for line in stream]
+    return [line for line in lines if line.split('=')[0] in names]

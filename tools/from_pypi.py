@@ -1,0 +1,138 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""An environment with the real ROS 2 from PyPI and the interface packages of underlay/."""
+
+import concurrent.futures
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+
+import environment
+from environment import EnvironmentFailure, digest, say
+
+UNDERLAY = os.path.join(environment.ROOT, 'underlay')
+DISTROS = ('jazzy', 'kilted')
+OLDEST, NEWEST = (3, 10), (3, 14)
+# Interface packages that PyPI lacks: folder below underlay/ -> prefix below the environment. The
+# 2021 generation of the control messages has the name of the one after it, hence a prefix of its
+# own, which a test puts in front of the other.
+INTERFACES = {
+    'tf2_msgs': '',
+    'mocap_control_msgs': '',
+    'mocap4r2_control_msgs': '',
+    'seed/mocap_control_msgs': 'seed',
+}
+# Variables of another ROS 2, of a build or of a parent Python with ROS 2 in it, which would let
+# foreign packages and libraries in.
+FOREIGN = ('AMENT_PREFIX_PATH', 'CMAKE_PREFIX_PATH', 'COLCON_PREFIX_PATH', 'PYTHONPATH',
+           'PYTHONHOME', 'LD_LIBRARY_PATH', 'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'ROS_VERSION',
+           'ROS_PYTHON_VERSION', '_ROS_WHEELS_BOOTSTRAP_COMPLETE', 'RMW_IMPLEMENTATION')
+
+
+def need_machine():
+    """
+    Check for everything that the environment is made with, and name all that is missing at once.
+
+    :raises EnvironmentFailure: with what is missing and how to get it
+    """
+    version = sys.version_info[:2]
+    if sys.platform != 'linux' or platform.machine() not in ('x86_64', 'AMD64'):
+        raise EnvironmentFailure(
+            'PyPI has ROS 2 for Linux on x86_64 only, and this is {} on {}: install ROS 2, source '
+            'its setup.bash, and make will use that'.format(platform.system(), platform.machine()))
+    if not OLDEST <= version <= NEWEST:
+        raise EnvironmentFailure(
+            'Python 3.10 to 3.14 is needed and {} is {}: name another, as in make PYTHON=python3.12'
+            .format(sys.executable, platform.python_version()))
+    environment.need_venv(sys.executable)
+    tools = {tool: tool for tool in ('cmake', 'make', 'g++') if not shutil.which(tool)}
+    import sysconfig
+    header = os.path.join(sysconfig.get_path('include'), 'Python.h')
+    if not os.path.exists(header):
+        tools[header] = 'python{}.{}-dev'.format(*version)
+    if tools:
+        raise EnvironmentFailure('missing: {}. On Debian and Ubuntu: sudo apt install {}'.format(
+            ', '.join(tools), ' '.join(tools.values())))
+    text = subprocess.check_output(['cmake', '--version'], universal_newlines=True).split()[2]
+    if tuple(int(number) for number in text.split('.')[:2]) < (3, 22):
+        raise EnvironmentFailure(
+            'CMake 3.22 or newer is needed and this is {}: pip install --user cmake'.format(text))
+
+
+def build_interfaces(env, distro, base_key):
+    """Build the interface packages whose definition or tools changed, two at a time."""
+    project_include = os.path.join(UNDERLAY, 'python_include.cmake')
+    keys = {package: digest([base_key], [os.path.join(UNDERLAY, package), project_include])
+            for package in INTERFACES}
+    todo = [package for package in INTERFACES if not env.done(package, keys[package])]
+    if not todo:
+        return
+    say('building the interface packages that PyPI lacks: ' + ', '.join(todo))
+    variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    variables['AMENT_PREFIX_PATH'] = env.folder
+    variables['PATH'] = os.path.join(env.folder, 'bin') + os.pathsep + variables['PATH']
+    builds = os.path.join(env.folder, 'build')
+    shutil.rmtree(builds, ignore_errors=True)
+    # This Python's own headers: CMake would rather look beside the environment's executable.
+    include = subprocess.check_output(
+        [env.python, '-c', 'import sysconfig; print(sysconfig.get_path("include"))'],
+        universal_newlines=True).strip()
+
+    def build(package):
+        folder = os.path.join(builds, package.replace('/', '-'))
+        env.run(package, [
+            'cmake', '-G', 'Unix Makefiles', '-S', os.path.join(UNDERLAY, package), '-B', folder,
+            '-DCMAKE_PREFIX_PATH=' + env.folder,
+            '-DCMAKE_INSTALL_PREFIX=' + os.path.join(env.folder, INTERFACES[package]),
+            '-DCMAKE_PROJECT_INCLUDE=' + project_include, '-DBUILD_TESTING=OFF',
+            '-DPython3_EXECUTABLE=' + env.python, '-DPython3_ROOT_DIR=' + env.folder,
+            '-DPython3_INCLUDE_DIR=' + include,
+            '-DPYTHON_INSTALL_DIR=' + os.path.relpath(env.site, env.folder),
+        ], env=variables)
+        env.run(package, ['cmake', '--build', folder, '--parallel', '2', '--target', 'install'],
+                env=variables)
+        env.mark(package, keys[package])
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for outcome in [pool.submit(build, package) for package in todo]:
+            outcome.result()
+    shutil.rmtree(builds)
+
+
+def make(distro):
+    """
+    Make or complete the environment of one distribution.
+
+    :returns: the finished :class:`environment.Environment`
+    """
+    if distro not in DISTROS:
+        raise EnvironmentFailure(
+            'ROS_DISTRO is {}, of which PyPI has no ROS 2 (it has {}): install it and source its '
+            'setup.bash, or unset ROS_DISTRO'.format(distro, ' and '.join(DISTROS)))
+    env = environment.Environment(
+        '.venv' if distro == 'jazzy' else '.venv-' + distro, sys.executable)
+    ros = os.path.join(environment.TOOLS, 'requirements-{}.txt'.format(distro))
+    base_key = digest([env.version, env.base], [ros, environment.REQUIREMENTS])
+    key = digest([base_key, environment.ROOT], [environment.TOOLS, UNDERLAY])
+    if env.done('complete', key) and os.path.exists(env.python):
+        return env
+    need_machine()
+    start = time.monotonic()
+    with env.locked():
+        env.create()
+        if not env.done('ros', base_key):
+            say('installing ROS 2 {} and the tools from PyPI into {} (about a minute)'.format(
+                distro.capitalize(), env.name))
+        env.install('python', base_key, '-r', environment.REQUIREMENTS)
+        env.install('ros', base_key, '--no-deps', '-r', ros)
+        env.see_project()
+        build_interfaces(env, distro, base_key)
+        env.run('check', [env.python, '-c', 'import rclpy, tf2_msgs.msg, mocap_control_msgs.msg, '
+                          'mocap4r2_control_msgs.msg, numpy, scipy, transforms3d'])
+        env.mark('complete', key)
+    say('{} is ready: ROS 2 {} from PyPI, Python {} ({:.0f} s)'.format(
+        env.name, distro.capitalize(), env.version, time.monotonic() - start))
+    return env

@@ -1,0 +1,111 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+An environment on top of the ROS 2 that is sourced.
+
+Its Python and its packages are used as they are. What it lacks goes into a virtual environment
+that sees them (`.venv-sourced`); nothing is ever installed outside of it, and numpy keeps the
+version that the ROS 2 packages were compiled with.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import environment
+from environment import EnvironmentFailure, digest, say
+
+RUNTIME = {'numpy': 'numpy', 'scipy': 'scipy', 'transforms3d': 'transforms3d', 'yaml': 'PyYAML'}
+DEVELOPMENT = {'pytest': 'pytest', 'pytest_timeout': 'pytest-timeout',
+               'hypothesis': 'hypothesis', 'ruff': 'ruff', 'mypy': 'mypy'}
+# Only some tests and the plots use these: going without is not worth failing for.
+OPTIONAL = {'matplotlib': 'matplotlib', 'motioncapture': 'motioncapture'}
+LOOK = """
+import importlib.util, json, sys
+from importlib.metadata import version
+found = {}
+for module, name in json.loads(sys.argv[1]).items():
+    if importlib.util.find_spec(module):
+        try:
+            found[module] = version(name)
+        except Exception:
+            found[module] = ''
+print(json.dumps(found))
+"""
+
+
+def look(python, names):
+    """Tell which of these modules a Python finds, with their versions."""
+    return json.loads(subprocess.check_output([python, '-c', LOOK, json.dumps(names)]).decode())
+
+
+def ros_python():
+    """
+    Find the Python of the sourced ROS 2: python3, or else the system's own.
+
+    :raises EnvironmentFailure: if none imports rclpy
+    """
+    for python in (sys.executable, '/usr/bin/python3'):
+        if os.path.exists(python):
+            result = subprocess.run([python, '-c', 'import rclpy'], stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, universal_newlines=True)
+            if result.returncode == 0:
+                return python
+    raise EnvironmentFailure(
+        'ROS 2 is sourced (AMENT_PREFIX_PATH={}) but {} cannot import rclpy: {}. Install '
+        'ros-{}-rclpy, or set OPTITRACK_VRPN_ROS=pypi to do without the sourced ROS 2'.format(
+            os.environ['AMENT_PREFIX_PATH'], python,
+            (result.stdout.strip().splitlines() or ['no reason given'])[-1],
+            os.environ.get('ROS_DISTRO', 'DISTRO')))
+
+
+def make(runtime_only=False):
+    """
+    Find or make an environment whose Python sees the sourced ROS 2.
+
+    :param runtime_only: do with what it takes to run the package, without the test tools
+    :returns: the path of the Python to use
+    """
+    base = ros_python()
+    found = look(base, dict(RUNTIME, **DEVELOPMENT, **OPTIONAL))
+    needed = dict(RUNTIME) if runtime_only else dict(RUNTIME, **DEVELOPMENT)
+    # Humble's pytest 6 is older than what the pytest plugins take.
+    if found.get('pytest', '').split('.')[0] in ('5', '6'):
+        del found['pytest']
+    missing = [name for module, name in needed.items() if module not in found]
+    if runtime_only and not missing:
+        return base
+    env = environment.Environment('.venv-sourced', base)
+    key = digest([base, env.version, os.environ.get('ROS_DISTRO', ''), environment.ROOT,
+                  json.dumps(found, sort_keys=True)], [environment.TOOLS])
+    if env.done('complete', key) and os.path.exists(env.python):
+        return env.python
+    with env.locked():
+        env.create('--system-site-packages')
+        env.see_project()
+        lacking = [name for module, name in dict(RUNTIME, **DEVELOPMENT).items()
+                   if module not in found]
+        if lacking:
+            say('installing what the sourced ROS 2 lacks into {}: {}'.format(
+                env.name, ', '.join(lacking)))
+        keep = os.path.join(env.folder, 'keep.txt')
+        with open(keep, 'w') as stream:
+            for module in ('numpy', 'scipy'):
+                if found.get(module):
+                    stream.write('{}=={}\n'.format(module, found[module]))
+        if lacking:
+            env.install('python', key, '--constraint', keep,
+                        *environment.requirement_lines(lacking))
+        for module, name in OPTIONAL.items():
+            if module not in found:
+                try:
+                    env.install(name, key, '--constraint', keep, name)
+                except EnvironmentFailure:
+                    say('going without {}: pip could not install it ({}/log/{}.log)'.format(
+                        name, env.name, name))
+        env.run('check', [env.python, '-c', 'import rclpy, numpy, scipy, transforms3d, pytest'])
+        env.mark('complete', key)
+    say('{} is ready: ROS 2 {} as sourced, Python {}'.format(
+        env.name, os.environ.get('ROS_DISTRO', ''), env.version))
+    return env.python
