@@ -1,0 +1,237 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+How the way to the server stands, and what to try next.
+
+Pure: the transport tells what happened and when, and is told which way in to try, how long to
+wait, and when silence has lasted too long. VRPN itself never notices silence: a stopped server or
+a cut cable raises nothing on either side.
+"""
+
+from dataclasses import dataclass
+import enum
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.errors import ConfigurationError
+
+_NS = 1_000_000_000
+
+CONNECTIONS = ('auto', 'udp', 'tcp')
+
+
+class LinkState(enum.Enum):
+    """Where the conversation with the server stands."""
+
+    STOPPED = 'stopped'
+    RESOLVING = 'resolving'
+    REQUESTING = 'requesting'
+    CONNECTING = 'connecting'
+    HANDSHAKING = 'handshaking'
+    CONNECTED = 'connected'
+    STREAMING = 'streaming'
+    SILENT = 'silent'
+    LOST = 'lost'
+    REFUSED = 'refused'
+
+
+class LinkChange(NamedTuple):
+    """
+    One change of state.
+
+    :ivar state: the state now.
+    :ivar reason: a sentence for people: what happened and, when it is bad, what to do.
+    :ivar severity: 'info', 'warn' or 'error'.
+    :ivar now_ns: when, on the host's monotonic clock.
+    """
+
+    state: LinkState
+    reason: str
+    severity: str
+    now_ns: int
+
+
+@dataclass(frozen=True)
+class LinkConfig:
+    """
+    When to try again, fall back, worry and give up.
+
+    :ivar connection: 'udp' (request, then the server connects back), 'tcp' (connect out to the
+        server, as ``tcp://``), or 'auto' (udp first, tcp when nobody connects back).
+    :ivar request_interval_s: between requests while waiting for the connect-back.
+    :ivar attempt_s: how long one attempt by one way may take.
+    :ivar retry_min_s: pause after the first failed attempt; doubles up to ``retry_max_s``.
+    :ivar retry_max_s: the longest pause between attempts.
+    :ivar max_attempts: failed attempts in a row before giving up; 0 for never.
+    :ivar timeout_s: time without a connection before giving up; 0 for never.
+    :ivar silent_after_s: time without a pose, once there were some, that counts as silence.
+    :ivar reconnect_after_s: time without a pose that ends the conversation and begins another;
+        doubles while that does not help, up to 60 s; 0 for never.
+    """
+
+    connection: str = 'auto'
+    request_interval_s: float = 1.0
+    attempt_s: float = 3.0
+    retry_min_s: float = 0.25
+    retry_max_s: float = 2.0
+    max_attempts: int = 0
+    timeout_s: float = 0.0
+    silent_after_s: float = 1.0
+    reconnect_after_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.connection not in CONNECTIONS:
+            raise ConfigurationError(
+                f"connection is {self.connection!r}; allowed are 'auto', 'udp' and 'tcp'")
+        for name in ('request_interval_s', 'attempt_s', 'retry_min_s', 'retry_max_s'):
+            if not 0 < getattr(self, name) < float('inf'):
+                raise ConfigurationError(f'{name} is {getattr(self, name)}; it must be positive')
+        for name in ('max_attempts', 'timeout_s', 'silent_after_s', 'reconnect_after_s'):
+            if not 0 <= getattr(self, name) < float('inf'):
+                raise ConfigurationError(f'{name} is {getattr(self, name)}; 0 or more is allowed')
+
+
+class Link:
+    """
+    The state of one client's way to its server.
+
+    :ivar state: the present state.
+    :ivar reason: why.
+    :ivar since_ns: since when.
+    :ivar way: 'udp' or 'tcp', the way of the present attempt or conversation.
+    :ivar sessions: conversations that got as far as the server's cookie.
+    :ivar failures: failed attempts since the last conversation.
+    """
+
+    _LONGEST_SILENCE_S = 60.0
+    _SHORT_CONVERSATION_S = 2.0
+
+    def __init__(self, config: LinkConfig, now_ns: int) -> None:
+        self.config = config
+        self.state = LinkState.STOPPED
+        self.reason = 'not started'
+        self.since_ns = now_ns
+        self.way = 'tcp' if config.connection == 'tcp' else 'udp'
+        self.sessions = 0
+        self.failures = 0
+        self._searching_since_ns = now_ns
+        self._last_pose_ns: Optional[int] = None
+        self._established_ns = now_ns
+        self._patience_s = config.reconnect_after_s
+
+    def to(
+        self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
+    ) -> Optional[LinkChange]:
+        """
+        Go to a state.
+
+        :returns: the change, or None where nothing changed.
+        """
+        if state is self.state and reason == self.reason:
+            return None
+        self.state, self.reason, self.since_ns = state, reason, now_ns
+        return LinkChange(state, reason, severity, now_ns)
+
+    # -- attempts ------------------------------------------------------------------------------
+
+    def attempt_failed(self, server_absent: bool = False) -> float:
+        """
+        Note a failed attempt; under 'auto' the other way in comes next.
+
+        :param server_absent: True if the server's machine said that nothing listens, so that
+            the way in is not to blame.
+        :returns: the pause before the next attempt in seconds.
+        """
+        if self.config.connection == 'auto' and not server_absent:
+            self.way = 'tcp' if self.way == 'udp' else 'udp'
+        exponent = min(self.failures, 30)
+        self.failures += 1
+        return min(self.config.retry_min_s * 2.0 ** exponent, self.config.retry_max_s)
+
+    def gives_up(self, now_ns: int) -> Optional[str]:
+        """Tell why not to try again, or None to go on."""
+        config = self.config
+        if config.max_attempts and self.failures >= config.max_attempts:
+            return f'gave up after {self.failures} failed attempts (connect.max_attempts)'
+        searching_s = (now_ns - self._searching_since_ns) / _NS
+        if config.timeout_s and searching_s >= config.timeout_s:
+            return (f'gave up after {searching_s:.1f} s without a connection '
+                    '(connect.timeout_s)')
+        return None
+
+    # -- a conversation ------------------------------------------------------------------------
+
+    def established(self, now_ns: int) -> None:
+        """Note that the server's cookie came and was accepted."""
+        self.sessions += 1
+        self._established_ns = now_ns
+        self._last_pose_ns = None
+
+    def ended(self, now_ns: int) -> float:
+        """
+        Note that a conversation ended; the search for the next begins now.
+
+        A conversation that ends as soon as it began counts as a failed attempt, so that a
+        server that hangs up at once is not called in a frenzy.
+
+        :returns: the pause before the next attempt in seconds.
+        """
+        self._searching_since_ns = now_ns
+        if now_ns - self._established_ns < self._SHORT_CONVERSATION_S * _NS:
+            self.failures += 1
+            return min(
+                self.config.retry_min_s * 2.0 ** min(self.failures, 30), self.config.retry_max_s)
+        self.failures = 0
+        return self.config.retry_min_s
+
+    def pose_received(self, now_ns: int) -> Optional[LinkChange]:
+        """Note that poses arrived."""
+        self._last_pose_ns = now_ns
+        if self.state is LinkState.STREAMING:
+            return None
+        self._patience_s = self.config.reconnect_after_s
+        return self.to(LinkState.STREAMING, 'poses are arriving', now_ns)
+
+    def check(self, now_ns: int) -> Optional[LinkChange]:
+        """
+        Look whether silence has become a state.
+
+        :returns: a change to SILENT, or None.
+        """
+        if self.state is not LinkState.STREAMING or not self.config.silent_after_s:
+            return None
+        if now_ns - (self._last_pose_ns or 0) < self.config.silent_after_s * _NS:
+            return None
+        return self.to(
+            LinkState.SILENT,
+            f'no pose for {self.config.silent_after_s:g} s: is Motive paused, in edit mode, or '
+            'is every body out of view?', now_ns, 'warn')
+
+    def must_reconnect(self, now_ns: int) -> Optional[str]:
+        """
+        Look whether silence has lasted so long that a new conversation is worth a try.
+
+        A server that never sent a pose in this conversation is as silent as one that stopped.
+
+        :returns: the reason, or None; after a reason the next silence may last twice as long.
+        """
+        if not self._patience_s:
+            return None
+        since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
+        if now_ns - since < self._patience_s * _NS:
+            return None
+        reason = f'no pose for {self._patience_s:g} s; connecting anew'
+        self._patience_s = min(2 * self._patience_s, max(
+            self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
+        return reason
+
+    def next_check_s(self, now_ns: int) -> float:
+        """Tell how long to wait at most before the next look at silence, in seconds."""
+        deadlines = []
+        if self.state is LinkState.STREAMING and self.config.silent_after_s:
+            deadlines.append((self._last_pose_ns or 0) + self.config.silent_after_s * _NS)
+        if self._patience_s:
+            since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
+            deadlines.append(since + self._patience_s * _NS)
+        if not deadlines:
+            return 1.0
+        return min(max((min(deadlines) - now_ns) / _NS, 0.001), 1.0)

@@ -1,0 +1,314 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+From VRPN events to poses worth publishing: which body, on which clock, and whether to believe it.
+
+Every pose passes ``Pipeline.process`` once, in the order stamp, age, truth, offset. What comes out
+is still in Motive's axes; ``frames`` turns it into ENU and NED where somebody publishes it.
+
+Nothing here logs: what people should read is left in ``notices``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Optional
+
+from optitrack_vrpn.core.body import exchange
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
+from optitrack_vrpn.core.body.states import StateChange
+from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.core.clock import StampConfig, StampSource
+from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
+from optitrack_vrpn.vrpn.messages import (
+    Event, PoseReport, Quaternion, TextReport, Vector)
+
+_NS = 1_000_000_000
+_MOST_NOTICES = 256
+
+
+class Notice(NamedTuple):
+    """
+    Something for people to read.
+
+    :ivar severity: 'info', 'warn' or 'error'.
+    :ivar text: one line, fit for a log.
+    """
+
+    severity: str
+    text: str
+
+
+@dataclass(frozen=True)
+class PipelineConfig:
+    """
+    Everything between the wire and the publishers.
+
+    :ivar stamps: how frames are stamped.
+    :ivar body: when a pose is believed.
+    :ivar overrides: fields of ``body`` by body name or pattern.
+    :ivar selection: which bodies are wanted, and renames.
+    :ivar templates: how topics and frames are named.
+    :ivar reserved_frames: frame ids that no body may take.
+    :ivar max_age_s: a pose that arrives later than this after its stamp is too old to be
+        published as fresh; 0 takes any.
+    :ivar max_bodies: bodies beyond this many are ignored, so that a broken server cannot fill
+        the memory.
+    """
+
+    stamps: StampConfig = field(default_factory=StampConfig)
+    body: BodyConfig = field(default_factory=BodyConfig)
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
+    templates: NameTemplates = field(default_factory=lambda: NameTemplates(
+        {'pose': '{body}/pose', 'pose_ned': '{body}/pose_ned'},
+        {'body': '{body}', 'body_ned': '{body}_ned'}))
+    reserved_frames: tuple[str, ...] = ('optitrack', 'optitrack_ned')
+    max_age_s: float = 0.5
+    max_bodies: int = 500
+
+
+class Channel:
+    """
+    One body, from its first pose on.
+
+    :ivar names: what it is called in Motive and in ROS.
+    :ivar truth: whether its poses are believed.
+    :ivar user: what the shell hangs on it (its publishers).
+    :ivar last_stamp_ns: stamp of the latest pose that went out, 0 before the first.
+    :ivar too_old: poses that arrived too long after their stamp.
+    """
+
+    __slots__ = ('names', 'truth', 'user', 'last_stamp_ns', 'too_old')
+
+    def __init__(self, names: BodyNames, truth: Body) -> None:
+        self.names = names
+        self.truth = truth
+        self.user: Any = None
+        self.last_stamp_ns = 0
+        self.too_old = 0
+
+
+class Sample(NamedTuple):
+    """
+    One pose to be published.
+
+    :ivar channel: whose.
+    :ivar stamp_ns: on the host's clock (ns since the Unix epoch).
+    :ivar position: (m), in Motive's axes.
+    :ivar quat_xyzw: attitude in Motive's axes, of unit norm, its sign continuous.
+    """
+
+    channel: Channel
+    stamp_ns: int
+    position: Vector
+    quat_xyzw: Quaternion
+
+
+def body_name(sender: str, sensor: int) -> str:
+    """Name the body behind a sensor; the first sensor is the sender itself."""
+    return sender if sensor == 0 else f'{sender}/sensor{sensor}'
+
+
+class Pipeline:
+    """
+    Turn the events of one server into samples.
+
+    :param config: the settings.
+    :param discovered: called with each new channel, before its first sample.
+    """
+
+    def __init__(
+        self, config: PipelineConfig,
+        discovered: Callable[[Channel], None] = lambda channel: None,
+    ) -> None:
+        self.config = config
+        self.stamps = StampSource(config.stamps)
+        self.channels: dict[tuple[str, int], Optional[Channel]] = {}
+        self.notices: list[Notice] = []
+        self.state_changes: list[StateChange] = []
+        self.refused_bodies = 0
+        self._discovered = discovered
+        self._names = NameTable(config.templates, config.reserved_frames)
+        self._max_age_ns = round(config.max_age_s * _NS) or 1 << 62
+        self._sender_clock_only = config.stamps.mode == 'sender'
+        self._frame_sender_ns = -1
+        self._selection = config.selection
+
+    @property
+    def bodies(self) -> list[Channel]:
+        """All bodies seen so far that are wanted, in the order of their appearance."""
+        return [channel for channel in self.channels.values() if channel is not None]
+
+    def process(
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> list[Sample]:
+        """
+        Take the events that arrived together.
+
+        :param arrival_ns: when, on the arrival clock.
+        :param host_minus_arrival_ns: host clock less arrival clock at that time.
+        :returns: what is to be published, in order.
+        """
+        samples: list[Sample] = []
+        channels = self.channels
+        stamp_of = self.stamps.stamp
+        oldest_ns = arrival_ns + host_minus_arrival_ns - self._max_age_ns
+        for event in events:
+            if event.__class__ is not PoseReport:
+                self._take_other(event)
+                continue
+            sender, sensor, sender_time_ns, position, quat_xyzw = event
+            try:
+                channel = channels[sender, sensor]
+            except KeyError:
+                channel = self._discover(sender, sensor)
+            if channel is None:
+                continue
+            stamp_ns = stamp_of(sender_time_ns, arrival_ns, host_minus_arrival_ns)
+            if sender_time_ns != self._frame_sender_ns:
+                self._frame_sender_ns = sender_time_ns
+                self._follow_clock()
+            if stamp_ns is None:
+                channel.too_old += 1
+                continue
+            truth = channel.truth
+            if stamp_ns < oldest_ns and not self._sender_clock_only:
+                channel.too_old += 1
+                continue
+            quat = truth.update(sender_time_ns, arrival_ns, position, quat_xyzw)
+            if truth.events:
+                self._follow_truth(truth)
+            if quat is None:
+                if not truth.config.publish_untracked:
+                    continue
+                quat = truth.untracked(position, quat_xyzw)
+                if quat is None:
+                    continue
+            channel.last_stamp_ns = stamp_ns
+            samples.append(Sample(channel, stamp_ns, position, quat))
+        return samples
+
+    def tick(self, now_ns: int) -> None:
+        """
+        Let silence be noticed; call it some ten times a second.
+
+        :param now_ns: the present on the arrival clock.
+        """
+        bodies = [channel.truth for channel in self.bodies]
+        for truth in bodies:
+            truth.tick(now_ns)
+            if truth.events:
+                self.state_changes += truth.take_events()
+        exchange.review(bodies)
+
+    def take_notices(self) -> list[Notice]:
+        """Fetch what people should read, oldest first."""
+        notices, self.notices = self.notices, []
+        return notices
+
+    def take_state_changes(self) -> list[StateChange]:
+        """Fetch the bodies' changes of state, oldest first."""
+        changes, self.state_changes = self.state_changes, []
+        return changes
+
+    def reconfigure(
+        self, body: BodyConfig, overrides: Mapping[str, Mapping[str, Any]],
+        selection: Selection,
+    ) -> None:
+        """
+        Take new thresholds and lists without losing a body.
+
+        Bodies that are wanted no longer are forgotten; those wanted now appear with their next
+        pose.
+
+        :raises ConfigurationError: if an override is wrong; nothing has changed then.
+        """
+        configs = {
+            channel.names.motive: configure(
+                channel.names.motive, body, settings_for(channel.names.motive, overrides))
+            for channel in self.bodies}
+        self.config = replace(
+            self.config, body=body, overrides=overrides, selection=selection)
+        self._selection = selection
+        for key, channel in list(self.channels.items()):
+            if channel is None or not selection.wanted(channel.names.motive):
+                del self.channels[key]
+            else:
+                channel.truth.reconfigure(configs[channel.names.motive])
+
+    # -- the rarer paths -----------------------------------------------------------------------
+
+    def _discover(self, sender: str, sensor: int) -> Optional[Channel]:
+        if sender == CONTROL_SENDER:
+            return None
+        if len(self.channels) >= self.config.max_bodies:
+            self.refused_bodies += 1
+            if self.refused_bodies == 1:
+                self._notice('error', (
+                    f'the server sends more than {self.config.max_bodies} bodies '
+                    '(bodies.max); the others are ignored'))
+            return None
+        name = body_name(sender, sensor)
+        shown = printable(name)
+        why_not = self._selection.why_not(name)
+        channel = None
+        if why_not:
+            self._notice('info', f'body {shown!r} is ignored: {why_not}')
+        else:
+            settings = settings_for(name, self.config.overrides)
+            config = configure(name, self.config.body, settings)
+            wanted = self._selection.rename.get(name)
+            names = self._names.assign(name, wanted)
+            channel = Channel(names, Body(name, config))
+            self._discovered(channel)
+            self._notice('info', (
+                f'new body {shown!r}: {", ".join(names.topics.values())}; '
+                f'frames {", ".join(names.frames.values())}'))
+            if names.clash is not None:
+                self._notice('warn', (
+                    f'body {shown!r} is called {names.ros!r}, since its plain ROS name belongs '
+                    f'to {printable(names.clash)!r}; rename one of the two'))
+        self.channels[sender, sensor] = channel
+        return channel
+
+    def _follow_clock(self) -> None:
+        for event in self.stamps.events():
+            severity = 'warn' if event.kind == 'epoch_ended' else 'info'
+            self._notice(severity, f'clock: {event.text}')
+            if event.kind == 'epoch_ended' and event.reason == 'sender_restarted':
+                for channel in self.bodies:
+                    channel.truth.new_epoch()
+
+    def _follow_truth(self, truth: Body) -> None:
+        changes = truth.take_events()
+        self.state_changes += changes
+        if any(change.after.value == 'JUMPED' for change in changes):
+            exchange.review([channel.truth for channel in self.bodies])
+
+    def _take_other(self, event: Event) -> None:
+        if isinstance(event, TextReport):
+            severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(event.severity, 'info')
+            self._notice(severity, (
+                f'the server says for {printable(event.sender)!r}: '
+                f'{printable(event.text, 300)}'))
+
+    def _notice(self, severity: str, text: str) -> None:
+        if len(self.notices) < _MOST_NOTICES:
+            self.notices.append(Notice(severity, text))
+
+
+def frames_of(samples: Iterable[Sample]) -> list[list[Sample]]:
+    """
+    Group samples that share a stamp and stand together, as the bodies of one frame do.
+
+    :returns: the groups, in order.
+    """
+    groups: list[list[Sample]] = []
+    for sample in samples:
+        if groups and groups[-1][0].stamp_ns == sample.stamp_ns:
+            groups[-1].append(sample)
+        else:
+            groups.append([sample])
+    return groups

@@ -1,0 +1,137 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The small interface that every source of VRPN events has.
+
+A backend runs a thread of its own and calls its sink from there, and from nowhere else.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol, Sequence
+
+from optitrack_vrpn.core.link import LinkChange, LinkConfig, LinkState
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.vrpn.messages import Event
+
+BACKENDS = ('builtin', 'python_vrpn')
+
+
+@dataclass(frozen=True)
+class ClientConfig:
+    """
+    Which server, and how to reach it.
+
+    :ivar server: host name or IPv4 address of the machine that Motive runs on.
+    :ivar port: its VRPN port, UDP and TCP.
+    :ivar backend: 'builtin' or 'python_vrpn'.
+    :ivar interface: local IPv4 address or network card to use; '' for the one that the
+        system's route to the server takes.
+    :ivar advertise: the address that the server is told to connect back to, as HOST or
+        HOST:PORT, where that is not the local one (port forwarding); '' for the local one.
+    :ivar trackers: tracker names, for the backend that cannot list them.
+    :ivar link: retries and watchdog.
+    """
+
+    server: str = 'localhost'
+    port: int = DEFAULT_PORT
+    backend: str = 'builtin'
+    interface: str = ''
+    advertise: str = ''
+    trackers: tuple[str, ...] = ()
+    link: LinkConfig = field(default_factory=LinkConfig)
+
+    def __post_init__(self) -> None:
+        if not self.server or any(c.isspace() or not c.isprintable() for c in self.server):
+            raise ConfigurationError(
+                f'server is {self.server!r}; give the host name or IPv4 address of the machine '
+                'that Motive runs on')
+        if not 1 <= self.port <= 65535:
+            raise ConfigurationError(f'port is {self.port}; 1 to 65535 are allowed')
+        if self.backend not in BACKENDS:
+            raise ConfigurationError(
+                f'backend is {self.backend!r}; allowed are {" and ".join(map(repr, BACKENDS))}')
+        if self.backend == 'python_vrpn' and not any(self.trackers):
+            raise ConfigurationError(
+                'backend python_vrpn cannot list trackers: name them in the parameter trackers')
+        _, _, port = self.advertise.partition(':')
+        if port and not (port.isdigit() and 1024 <= int(port) <= 65535):
+            raise ConfigurationError(
+                f'advertise is {self.advertise!r}; HOST or HOST:PORT with a port from 1024 '
+                'to 65535 is allowed')
+
+
+class Sink(Protocol):
+    """What a backend tells, from its own thread."""
+
+    def receive(
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """
+        Take the events of one datagram or one piece of the stream.
+
+        :param arrival_ns: when it arrived, on the arrival clock.
+        :param host_minus_arrival_ns: system time less arrival clock, read at the same time.
+        """
+
+    def link_changed(self, change: LinkChange) -> None:
+        """Take a change of the connection's state."""
+
+
+@dataclass
+class LinkStatus:
+    """
+    What is known of the connection, for diagnostics.
+
+    :ivar state: where it stands.
+    :ivar reason: why.
+    :ivar since_ns: since when, on the arrival clock.
+    :ivar way: 'udp' or 'tcp', or the backend's name.
+    :ivar server: the server's address, once resolved.
+    :ivar local: the local address in use.
+    :ivar sessions: conversations so far.
+    :ivar failures: failed attempts since the last conversation.
+    :ivar strangers: connect-backs and datagrams from other addresses, all refused.
+    :ivar counters: the protocol's counters, summed over all conversations.
+    """
+
+    state: LinkState = LinkState.STOPPED
+    reason: str = 'not started'
+    since_ns: int = 0
+    way: str = ''
+    server: str = ''
+    local: str = ''
+    sessions: int = 0
+    failures: int = 0
+    strangers: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    """A source of VRPN events."""
+
+    def start(self) -> None:
+        """
+        Begin; returns at once, everything else happens in the backend's thread.
+
+        :raises OptitrackVrpnError: if it cannot begin at all.
+        """
+
+    def stop(self) -> None:
+        """End, waiting for the thread; every socket is closed when it returns. Idempotent."""
+
+    def status(self) -> LinkStatus:
+        """Tell how the connection stands; safe from any thread."""
+
+
+def make_backend(config: ClientConfig, sink: Sink) -> Backend:
+    """
+    Make the backend that the configuration asks for.
+
+    :raises BackendUnavailableError: if its module is not installed.
+    """
+    if config.backend == 'python_vrpn':
+        from optitrack_vrpn.transport.python_vrpn import PythonVrpnBackend
+        return PythonVrpnBackend(config, sink)
+    from optitrack_vrpn.transport.client import VrpnClient
+    return VrpnClient(config, sink)

@@ -1,0 +1,239 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""One conversation with a server over its sockets: reading, answering, watching for silence."""
+
+import select
+import socket
+from types import TracebackType
+from typing import Callable, Optional, Sequence
+
+from optitrack_vrpn.core.link import Link, LinkState
+from optitrack_vrpn.errors import LocalProtocolError
+from optitrack_vrpn.transport.backend import ClientConfig, Sink
+from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.transport.sockets import ANCILLARY_SIZE, datagram_socket, kernel_time_ns
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
+from optitrack_vrpn.vrpn.messages import (
+    Event, PeerHello, PongReport, PoseReport, SenderDescribed)
+
+_NS = 1_000_000_000
+_LARGEST_DATAGRAM = 65536
+_STREAM_PIECE = 65536
+#: Datagrams read before TCP and the watchdog get their turn again.
+_MOST_DATAGRAMS = 64
+#: A kernel stamp further than this from the clock read after it belongs to a stepped clock.
+_LONGEST_QUEUE_NS = 10 * _NS
+_MOST_PINGS = 5
+
+
+class Conversation:
+    """
+    Read one server until it goes.
+
+    :param sock: the connected TCP socket; stays the caller's.
+    :param server_ip: whose datagrams are listened to.
+    :param local: the local address, on which datagrams are taken.
+    :param link: told of hellos and poses; asked about silence.
+    :param config: the client's.
+    :param clock: the host's clocks.
+    :param sink: gets the events.
+    :param stranger: called with the address and kind of whoever else sends.
+    """
+
+    def __init__(
+        self, sock: socket.socket, server_ip: str, local: str, link: Link,
+        config: ClientConfig, clock: HostClock, sink: Sink,
+        stranger: Callable[[str, str], None],
+    ) -> None:
+        self._tcp = sock
+        self._server_ip = server_ip
+        self._link = link
+        self._clock = clock
+        self._sink = sink
+        self._stranger = stranger
+        self._udp: Optional[socket.socket] = None
+        self._stamped = False
+        udp_address = None
+        if link.way == 'udp':
+            self._udp, self._stamped = datagram_socket(local)
+            host = config.advertise.partition(':')[0] or local
+            udp_address = (host, self._udp.getsockname()[1])
+        self._tcp_fd = sock.fileno()
+        self._udp_fd = self._udp.fileno() if self._udp else -1
+        self.connection = Connection(udp_address=udp_address, time_ns=self._host_ns())
+        self._out = bytearray(self.connection.data_to_send())
+        self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
+        self._started_ns = clock.now_ns()
+        self._handshake_ns = int(config.link.attempt_s * _NS)
+        self._unanswered: dict[str, int] = {}
+        self._next_ping_ns = 0
+
+    def __enter__(self) -> 'Conversation':
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._udp is not None:
+            self._udp.close()
+
+    def register(self, poll: 'select.poll') -> None:
+        """Register the sockets for reading, and send this side's cookie."""
+        poll.register(self._tcp_fd, select.POLLIN)
+        if self._udp is not None:
+            poll.register(self._udp_fd, select.POLLIN)
+        self._flush()
+
+    def next_check_s(self) -> float:
+        """Tell how long to wait at most before ``handle`` wants to be called again."""
+        now_ns = self._clock.now_ns()
+        if not self.connection.established:
+            left = self._started_ns + self._handshake_ns - now_ns
+            return max(left / _NS, 0.001)
+        return self._link.next_check_s(now_ns)
+
+    def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
+        """
+        Read what is ready, then look after pings and silence.
+
+        TCP comes first, since it carries the names that datagrams need.
+
+        :param ready: what ``poll`` returned.
+        :returns: the reason if the conversation is over, else None.
+        :raises RemoteProtocolError: if the peer does not speak VRPN.
+        :raises OSError: if the connection breaks.
+        """
+        udp = False
+        for fd, _ in ready:
+            if fd == self._tcp_fd:
+                reason = self._read_stream()
+                if reason is not None:
+                    return reason
+            elif fd == self._udp_fd:
+                udp = True
+        if udp:
+            self._read_datagrams()
+        now_ns = self._clock.now_ns()
+        if not self.connection.established:
+            if now_ns - self._started_ns > self._handshake_ns:
+                return (f'{self._server_ip} took the connection but did not say a word of VRPN '
+                        f'within {self._handshake_ns / _NS:g} s; is another program on its port?')
+            return None
+        change = self._link.check(now_ns)
+        if change is not None:
+            self._sink.link_changed(change)
+        if now_ns >= self._next_ping_ns:
+            self._ping(now_ns)
+        if self._out:
+            self._flush()
+        return self._link.must_reconnect(now_ns)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _read_stream(self) -> Optional[str]:
+        try:
+            data = self._tcp.recv(_STREAM_PIECE)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except ConnectionResetError:
+            data = b''
+        arrival_ns = self._clock.now_ns()
+        if not data:
+            return ('the server closed the connection' if self.connection.established else
+                    'the server closed the connection before it said a word of VRPN')
+        events = self.connection.receive_stream(data)
+        if events:
+            self._note(events, arrival_ns)
+            self._deliver(events, arrival_ns, self._clock.host_minus_arrival_ns())
+        self._out += self.connection.data_to_send()
+        return None
+
+    def _read_datagrams(self) -> None:
+        receive = self._udp.recvmsg_into  # type: ignore[union-attr]
+        buffers = [self._buffer]
+        clock = self._clock
+        for _ in range(_MOST_DATAGRAMS):
+            try:
+                size, ancillary, _, address = receive(buffers, ANCILLARY_SIZE)
+            except (BlockingIOError, InterruptedError):
+                return
+            if address[0] != self._server_ip:
+                self._stranger(address[0], 'a datagram')
+                continue
+            arrival_ns = clock.now_ns()
+            host_minus_arrival_ns = clock.host_minus_arrival_ns()
+            if self._stamped:
+                kernel_ns = kernel_time_ns(ancillary)
+                if kernel_ns is not None:
+                    queued = arrival_ns + host_minus_arrival_ns - kernel_ns
+                    if 0 < queued < _LONGEST_QUEUE_NS:
+                        arrival_ns -= queued
+            events = self.connection.receive_datagram(self._buffer[:size])
+            if events:
+                self._deliver(events, arrival_ns, host_minus_arrival_ns)
+
+    def _deliver(
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
+        if events[-1].__class__ is PoseReport or any(
+                event.__class__ is PoseReport for event in events):
+            change = self._link.pose_received(self._clock.now_ns())
+            if change is not None:
+                self._sink.link_changed(change)
+
+    def _note(self, events: Sequence[Event], now_ns: int) -> None:
+        """Take what concerns the conversation itself."""
+        for event in events:
+            kind = event.__class__
+            if kind is PoseReport:
+                continue
+            if isinstance(event, PeerHello):
+                self._link.established(now_ns)
+                way = 'poses by UDP' if self._udp else 'poses by TCP'
+                reason = (f'connected to {self._server_ip}, VRPN {event.major:02d}.'
+                          f'{event.minor:02d}, {way}; no bodies yet')
+                change = self._link.to(LinkState.CONNECTED, reason, now_ns)
+                if change is not None:
+                    self._sink.link_changed(change)
+            elif isinstance(event, SenderDescribed):
+                if event.sender != CONTROL_SENDER:
+                    self._unanswered[event.sender] = 0
+                    self._next_ping_ns = 0
+            elif isinstance(event, PongReport):
+                self._unanswered.pop(event.sender, None)
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def _ping(self, now_ns: int) -> None:
+        """
+        Ask after each tracker that has not answered yet, once a second and five times at most.
+
+        As the library's own client does; the pong proves that a tracker of that name exists.
+        """
+        self._next_ping_ns = now_ns + _NS
+        for sender, count in list(self._unanswered.items()):
+            if count >= _MOST_PINGS:
+                del self._unanswered[sender]
+                continue
+            self._unanswered[sender] = count + 1
+            try:
+                self.connection.ping(sender, self._host_ns())
+            except LocalProtocolError:
+                del self._unanswered[sender]  # a name that only a broken peer can have
+        self._out += self.connection.data_to_send()
+
+    def _flush(self) -> None:
+        """Send what waits; what the socket does not take waits for the next turn."""
+        if not self._out:
+            return
+        try:
+            sent = self._tcp.send(self._out)
+        except (BlockingIOError, InterruptedError):
+            return
+        del self._out[:sent]
+
+    def _host_ns(self) -> int:
+        return self._clock.now_ns() + self._clock.host_minus_arrival_ns()
