@@ -8,11 +8,9 @@ and a client that stalls, floods or speaks nonsense is dropped with the reason. 
 and sends poses to addresses that asked for them, and to no others.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-import ipaddress
+from dataclasses import replace
 import logging
 import queue
 import selectors
@@ -20,125 +18,43 @@ import socket
 import threading
 import time
 from types import TracebackType
-from typing import Any, Optional, TypeVar
+from typing import Optional, TypeVar
 
-from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, TransportError
-from optitrack_vrpn.sim.faults import frame_at, Restart
-from optitrack_vrpn.sim.impairments import Link
-from optitrack_vrpn.sim.peer import encode_report, Peer, PeerGone, tune
+from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.sim.clients import Clients
+from optitrack_vrpn.sim.counters import Counters
+from optitrack_vrpn.sim.door import Door, forget, raw_clock_ns
+from optitrack_vrpn.sim.peer import encode_report
 from optitrack_vrpn.sim.scenario import named_bodies, Scenario
+from optitrack_vrpn.sim.stream import Stream
 from optitrack_vrpn.sim.world import Frame, Report, World
-from optitrack_vrpn.vrpn.codec import decode_request, encode_message, encode_text
-from optitrack_vrpn.vrpn.connection import Connection
-from optitrack_vrpn.vrpn.constants import PONG_TYPE, TEXT_TYPE
-from optitrack_vrpn.vrpn.messages import (
-    Event, PeerHello, PingReport, PoseReport, SenderDescribed, TextReport, UdpDescribed)
-from optitrack_vrpn.vrpn.names import LocalNames
+from optitrack_vrpn.vrpn.codec import encode_message, encode_text
+from optitrack_vrpn.vrpn.constants import TEXT_TYPE
+from optitrack_vrpn.vrpn.messages import PoseReport
 
 _T = TypeVar('_T')
 _LOG = logging.getLogger(__name__)
 
 _SECOND = 1_000_000_000
 _MILLISECOND = 1_000_000
-#: What is this late is not worth sending: a machine that slept, not one that is slow.
-_MAX_LATE_NS = 250 * _MILLISECOND
 _HOUSEKEEPING_NS = 250 * _MILLISECOND
-#: Pongs answer many pings at once, so that pinging costs the pinger more than the others.
-_PONG_INTERVAL_NS = 20 * _MILLISECOND
-#: A request that was already answered may still be on its way.
-_REPEATED_REQUEST_NS = _SECOND
-_MAX_CONNECTING = 8
-#: Names that clients made up are echoed, as the library does, but no more than these.
-_MAX_FOREIGN_NAMES = 100
-_REQUESTS_AT_ONCE = 32
-
-#: What a tracker of the VRPN library describes, in its order.
-TRACKER_TYPES = (
-    'vrpn_Tracker Pos_Quat', 'vrpn_Tracker Velocity', 'vrpn_Tracker Acceleration',
-    'vrpn_Tracker To_Room', 'vrpn_Tracker Unit_To_Sensor', 'vrpn_Tracker Request_Tracker_To_Room',
-    'vrpn_Tracker Request_Unit_To_Sensor', 'vrpn_Tracker Workspace',
-    'vrpn_Tracker Request_Tracker_Workspace', 'vrpn_Tracker set_update_rate',
-    'vrpn_Tracker Reset_Origin', 'vrpn_Base text_message', 'vrpn_Base ping_message',
-    'vrpn_Base pong_message',
-)
-
-
-def raw_clock_ns() -> int:
-    """Read the clock that nothing steps or slews."""
-    return time.clock_gettime_ns(getattr(time, 'CLOCK_MONOTONIC_RAW', time.CLOCK_MONOTONIC))
-
-
-@dataclass
-class Counters:
-    """
-    What a server has done and seen since it was started.
-
-    :ivar frames: frames sent, to however many clients.
-    :ivar skipped_frames: frames that were due while the machine slept.
-    :ivar datagrams: datagrams of poses made.
-    :ivar accepted: clients whose cookie was accepted.
-    :ivar requests: valid requests to connect back.
-    :ivar malformed_requests: datagrams on the request port that are none.
-    :ivar refused_requests: requests for another address than their own, or too many.
-    :ivar refused_clients: connections beyond the number allowed.
-    :ivar ignored_datagrams: datagrams to the port that the server describes; none are due.
-    :ivar refused_names: names of clients that were not echoed.
-    :ivar restarts: restarts.
-    :ivar dropped: clients dropped, by the first word of the reason.
-    """
-
-    frames: int = 0
-    skipped_frames: int = 0
-    datagrams: int = 0
-    accepted: int = 0
-    requests: int = 0
-    malformed_requests: int = 0
-    refused_requests: int = 0
-    refused_clients: int = 0
-    ignored_datagrams: int = 0
-    refused_names: int = 0
-    restarts: int = 0
-    dropped: 'Counter[str]' = field(default_factory=Counter)
-
-
-class _Connecting:
-    """A connect-back on its way."""
-
-    def __init__(self, sock: socket.socket, address: tuple[str, int], now_ns: int) -> None:
-        self.sock = sock
-        self.address = address
-        self.since_ns = now_ns
-
-
-class _Throttle:
-    """Let some log lines through each second, so that a hostile client can't fill a disk."""
-
-    def __init__(self, per_second: int = 5) -> None:
-        self._per_second = per_second
-        self._window_ns = 0
-        self._count = 0
-
-    def log(self, now_ns: int, level: int, text: str, *values: object) -> None:
-        if now_ns - self._window_ns > _SECOND:
-            if self._count > self._per_second:
-                _LOG.info('%d more lines of this kind', self._count - self._per_second)
-            self._window_ns, self._count = now_ns, 0
-        self._count += 1
-        if self._count <= self._per_second:
-            _LOG.log(level, text, *values)
 
 
 class MotiveSimServer:
     """
     A simulated Motive on real sockets.
 
-    Use as a context manager, or call ``start`` and ``stop``. All other methods may be called
-    from any thread once it is started.
+    Use it as a context manager, or call ``start`` and ``stop``. What sends may be called from
+    any thread once it is started.
 
     :param scenario: what to stream; three bodies by default.
     :param host: local address instead of the scenario's.
     :param port: port instead of the scenario's; 0 takes any free one, see ``port``.
     :param paced: send frames by the clock; otherwise only ``send_frame`` and ``send`` do.
+    :ivar world: what is streamed, and the truth behind it.
+    :ivar counters: what happened so far.
+    :ivar finished: set when the scenario's duration is over or the server has stopped.
+    :ivar failure: the bug that ended the thread, if one did.
     """
 
     def __init__(
@@ -147,68 +63,48 @@ class MotiveSimServer:
     ) -> None:
         scenario = scenario or Scenario(bodies=named_bodies(3))
         server = scenario.server
-        if host is not None:
-            server = replace(server, host=host)
-        if port is not None:
-            server = replace(server, port=port)
-        self.scenario = replace(scenario, server=server)
+        self.scenario = replace(scenario, server=replace(
+            server, host=server.host if host is None else host,
+            port=server.port if port is None else port))
         self.world = World(self.scenario)
         self.counters = Counters()
-        #: Set when the scenario's duration is over or the server has stopped.
         self.finished = threading.Event()
-        #: What ended the thread, if anything but ``stop`` did.
         self.failure: Optional[BaseException] = None
-        self._limits = server
+        self._stream = Stream(self.scenario)
         self._paced = paced
-        self._running = False
         self._paused = False
+        self._running = False
         self._thread: Optional[threading.Thread] = None
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._changed = threading.Condition()
         self._selector: selectors.BaseSelector
         self._wake: tuple[socket.socket, socket.socket]
-        self._listeners: list[socket.socket] = []
-        self._udp_in: socket.socket
-        self._listening = False
-        self._port = server.port
-        self._names = LocalNames()
-        self._own: set[str] = set()
-        self._foreign = 0
-        self._peers: set[Peer] = set()
-        self._connecting: set[_Connecting] = set()
-        self._client_number = 0
-        self._established = 0
-        self._changed = threading.Condition()
-        self._pongs: dict[str, None] = {}
-        self._pongs_sent_ns = 0
+        self._door: Optional[Door] = None
+        self._clients: Clients
         self._back_at_ns: Optional[int] = None
-        self._origin_ns = 0
-        self._base_ns = 0
-        self._next_frame = 0
         self._checked_ns = 0
-        self._refusals = _Throttle()
-        self._visits = _Throttle()
 
     # -- from any thread -----------------------------------------------------------------------
 
     @property
     def host(self) -> str:
         """The local address."""
-        return self._limits.host
+        return self.scenario.server.host
 
     @property
     def port(self) -> int:
-        """The port, TCP and UDP, once started."""
-        return self._port
+        """The port, TCP and UDP; the one chosen by the system once started."""
+        return self._door.port if self._door is not None else self.scenario.server.port
 
     @property
     def base_ns(self) -> int:
         """Stamp of frame 0; a stamp less this is a time of the scenario."""
-        return self._base_ns
+        return self._stream.base_ns
 
     @property
     def clients(self) -> int:
         """Number of clients that finished their handshake."""
-        return self._established
+        return self._clients.established if self._door is not None else 0
 
     def start(self) -> 'MotiveSimServer':
         """
@@ -222,16 +118,17 @@ class MotiveSimServer:
         self._wake = socket.socketpair()
         for end in self._wake:
             end.setblocking(False)
+        self._selector.register(self._wake[0], selectors.EVENT_READ, self._read_wake)
+        self._clients = Clients(self.scenario, self._selector, self.counters, self._changed)
+        self._door = Door(
+            self.scenario.server, self._selector, self.counters, self._welcome,
+            lambda: len(self._clients), self._clients.knows)
         try:
             self._open()
         except BaseException:
-            self._close_all()
+            self._close()
             raise
-        self._selector.register(self._wake[0], selectors.EVENT_READ, self._read_wake)
-        clock = self.scenario.clock
-        self._origin_ns = raw_clock_ns()
-        self._base_ns = time.time_ns() if clock.base == 'epoch' else round(clock.start * 1e9)
-        self._next_frame = 0
+        self._stream.start(raw_clock_ns(), time.time_ns())
         self._running = True
         self.finished.clear()
         self._thread = threading.Thread(target=self._run, name='motive_sim', daemon=True)
@@ -241,11 +138,10 @@ class MotiveSimServer:
     def stop(self) -> None:
         """Close every connection and socket and end the thread; may be called again."""
         thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        self._running = False
-        self._poke()
-        thread.join()
+        if thread is not None:
+            self._running = False
+            self._poke()
+            thread.join()
 
     def __enter__(self) -> 'MotiveSimServer':
         return self.start()
@@ -260,10 +156,11 @@ class MotiveSimServer:
         """
         Wait until so many clients have finished their handshake.
 
+        :param timeout: seconds.
         :returns: False if they did not in time.
         """
         with self._changed:
-            return self._changed.wait_for(lambda: self._established >= count, timeout)
+            return self._changed.wait_for(lambda: self.clients >= count, timeout)
 
     def send_frame(self) -> Frame:
         """Send the scenario's next frame now, whatever its time, and say what it was."""
@@ -277,17 +174,15 @@ class MotiveSimServer:
         network has them.
 
         :raises LocalProtocolError: if a name, a stamp or the number of names does not fit the
-            wire.
+            wire; nothing is sent then.
         """
         for report in reports:
             encode_message(0, 0, encode_report(report)[1], report.sender_time_ns, 0)
 
         def act() -> None:
             for report in reports:
-                if report.sender not in self._own:
-                    self._names.sender_id(report.sender)
-                    self._own.add(report.sender)
-            self._deliver(reports, (raw_clock_ns() - self._origin_ns) / 1e9)
+                self._clients.register(report.sender)
+            self._deliver(reports, self._stream.time(raw_clock_ns()))
         self._call(act)
 
     def send_poses(self, poses: list[PoseReport]) -> None:
@@ -301,7 +196,7 @@ class MotiveSimServer:
         :param severity: 0 normal, 1 warning, 2 error.
         """
         payload = encode_text(text, severity, level)
-        self._call(lambda: self._send_all(sender, TEXT_TYPE, payload))
+        self._call(lambda: self._clients.say(sender, TEXT_TYPE, payload))
 
     def pause(self) -> None:
         """Fall silent, connections kept; time goes on."""
@@ -313,7 +208,7 @@ class MotiveSimServer:
 
     def drop_clients(self) -> None:
         """Close every connection; clients may come again."""
-        self._call(lambda: self._drop_all('told to'))
+        self._call(lambda: self._clients.drop_all('told to'))
 
     def restart(self, downtime: float = 0.0) -> None:
         """
@@ -322,89 +217,15 @@ class MotiveSimServer:
         It returns when the server listens again.
 
         :param downtime: seconds without server.
+        :raises TransportError: if the port was taken meanwhile.
         """
+        before = self.counters.restarts
         self._call(lambda: self._go_down(downtime))
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._listening or not self._running, downtime + 10.0)
-
-    # -- sockets -------------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        """Bind the listener and the request port to one number, and describe the bodies."""
-        host, wanted = self._limits.host, self._port
-        attempts = 20 if wanted == 0 else 1
-        for attempt in range(attempts):
-            opened: list[socket.socket] = []
-            try:
-                listener = self._bind(opened, socket.SOCK_STREAM, wanted)
-                listener.listen(16)
-                port = listener.getsockname()[1]
-                requests = self._bind(opened, socket.SOCK_DGRAM, port)
-                udp_in = self._bind(opened, socket.SOCK_DGRAM, 0)
-                break
-            except OSError as error:
-                for sock in opened:
-                    sock.close()
-                if attempt + 1 == attempts:
-                    raise TransportError(
-                        f'cannot listen on {host}:{wanted}: {error.strerror or error}; '
-                        'is another server running, and is the address one of this machine? '
-                        'Choose another --port or --host') from None
-        self._port = port
-        self._udp_in = udp_in
-        self._listeners = opened
-        for sock, handler in (
-                (listener, self._accept), (requests, self._read_requests),
-                (udp_in, self._ignore_datagrams)):
-            self._selector.register(sock, selectors.EVENT_READ, handler)
-        self._names, self._foreign = LocalNames(), 0
-        # After a restart the same bodies have other numbers.
-        order = reversed(self.world.names) if self.counters.restarts % 2 else self.world.names
-        self._own = set()
-        for name in order:
-            self._names.sender_id(name)
-            self._own.add(name)
-        for name in TRACKER_TYPES:
-            self._names.type_id(name)
-        self._set_listening(True)
-
-    def _bind(self, opened: list[socket.socket], kind: int, port: int) -> socket.socket:
-        sock = socket.socket(socket.AF_INET, kind)
-        opened.append(sock)
-        sock.setblocking(False)
-        if kind == socket.SOCK_STREAM:
-            # For a port that closed connections still linger on; two servers it does not allow.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((self._limits.host, port))
-        return sock
-
-    def _close_listeners(self) -> None:
-        for sock in self._listeners:
-            self._forget(sock)
-        self._listeners = []
-        for connecting in list(self._connecting):
-            self._give_up(connecting)
-        self._set_listening(False)
-
-    def _close_all(self) -> None:
-        self._drop_all('the server stops')
-        self._close_listeners()
-        for end in self._wake:
-            self._forget(end)
-        self._selector.close()
-
-    def _forget(self, sock: socket.socket) -> None:
-        try:
-            self._selector.unregister(sock)
-        except (KeyError, ValueError):
-            pass
-        sock.close()
-
-    def _set_listening(self, listening: bool) -> None:
-        with self._changed:
-            self._listening = listening
-            self._changed.notify_all()
+            if not self._changed.wait_for(
+                    lambda: self.counters.restarts > before or not self._running,
+                    downtime + 10.0):
+                raise TransportError(f'cannot listen on port {self.port} again')
 
     # -- the thread ----------------------------------------------------------------------------
 
@@ -417,45 +238,41 @@ class MotiveSimServer:
             _LOG.exception('the simulated Motive failed')
         finally:
             self._running = False
-            self._close_all()
+            self._close()
             self._run_commands()
             self.finished.set()
 
     def _turn(self) -> None:
         """Wait for whatever is next, and do it."""
-        rest = self._next_due_ns() - raw_clock_ns()
-        # Selectors count in milliseconds; the last one is slept to the microsecond.
-        whole = max(rest // _MILLISECOND, 0)
-        events = self._selector.select(whole * 1e-3)
+        rest_ns = self._next_due_ns() - raw_clock_ns()
+        # Selectors count in milliseconds; what is less is slept to the microsecond.
+        events = self._selector.select(max(rest_ns // _MILLISECOND, 0) * 1e-3)
         for key, mask in events:
+            # One event may have closed the socket of the next.
             if key.fileobj.fileno() >= 0:  # type: ignore[union-attr]
                 key.data(mask)
         self._run_commands()
-        rest = self._next_due_ns() - raw_clock_ns()
-        if not events and 0 < rest < _MILLISECOND:
-            time.sleep(rest * 1e-9)
+        rest_ns = self._next_due_ns() - raw_clock_ns()
+        if not events and 0 < rest_ns < _MILLISECOND:
+            time.sleep(rest_ns * 1e-9)
         self._send_due_frames()
         now_ns = raw_clock_ns()
-        for peer in list(self._peers):
-            due_ns = peer.next_due_ns
-            if due_ns is not None and due_ns <= now_ns:
-                self._guard(peer, peer.send_due, now_ns)
-        if self._pongs and now_ns - self._pongs_sent_ns >= _PONG_INTERVAL_NS:
-            self._send_pongs(now_ns)
+        self._clients.turn(now_ns)
         if now_ns - self._checked_ns >= _HOUSEKEEPING_NS:
-            self._check(now_ns)
+            self._checked_ns = now_ns
+            self._clients.check(now_ns)
+            if self._door is not None:
+                self._door.check(now_ns)
         if self._back_at_ns is not None and now_ns >= self._back_at_ns:
             self._come_back(now_ns)
 
     def _next_due_ns(self) -> int:
         due = [self._checked_ns + _HOUSEKEEPING_NS]
-        if self._streaming():
-            due.append(self._frame_due_ns(self._next_frame))
-        if self._pongs:
-            due.append(self._pongs_sent_ns + _PONG_INTERVAL_NS)
-        if self._back_at_ns is not None:
-            due.append(self._back_at_ns)
-        due.extend(peer.next_due_ns for peer in self._peers if peer.next_due_ns is not None)
+        if self._streaming:
+            due.append(self._stream.due_ns)
+        for moment_ns in (self._back_at_ns, self._clients.next_due_ns):
+            if moment_ns is not None:
+                due.append(moment_ns)
         return min(due)
 
     def _call(self, action: Callable[[], _T]) -> _T:
@@ -489,313 +306,76 @@ class MotiveSimServer:
             pass  # full: it wakes anyway; closed: it is over
 
     def _read_wake(self, mask: int) -> None:
-        try:
-            self._wake[0].recv(4096)
-        except BlockingIOError:
-            pass
+        self._wake[0].recv(4096)
 
     # -- frames --------------------------------------------------------------------------------
 
+    @property
     def _streaming(self) -> bool:
-        return self._paced and not self.finished.is_set()
-
-    def _frame_due_ns(self, number: int) -> int:
-        """Turn a frame's time on the sender's clock into this machine's."""
-        skew = self.scenario.clock.skew_ppm
-        return self._origin_ns + round(self.world.time_ns(number) / (1 + skew * 1e-6))
+        return self._paced and not self._stream.over
 
     def _send_due_frames(self) -> None:
-        while self._streaming():
-            late_ns = raw_clock_ns() - self._frame_due_ns(self._next_frame)
-            if late_ns < 0:
-                break
-            if late_ns > _MAX_LATE_NS:
-                missed = int(late_ns * 1e-9 * self.scenario.rate)
-                self.counters.skipped_frames += missed
-                self._next_frame += missed
+        while self._streaming and self._stream.due_ns <= raw_clock_ns():
             self._send_next_frame()
-            duration = self.scenario.duration
-            if duration is not None and self._next_frame >= frame_at(
-                    duration, self.scenario.rate):
-                self.finished.set()
+        if self._stream.over and not self.finished.is_set():
+            self.finished.set()
 
     def _send_next_frame(self) -> Frame:
-        number = self._next_frame
-        self._next_frame += 1
-        for fault in self.scenario.faults:
-            if isinstance(fault, Restart) and self._strikes(fault, number):
-                self._go_down(fault.downtime)
-        if self._paced and (self._paused or not self._established):
+        stream = self._stream
+        if self._paced:
+            number, missed = stream.take(raw_clock_ns())
+            self.counters.skipped_frames += missed
+        else:
+            number, stream.number = stream.number, stream.number + 1
+        restart = stream.restart_at(number)
+        if restart is not None:
+            self._go_down(restart.downtime)
+        if self._paced and (self._paused or not self._clients.established):
             return Frame(number, [], 0)
-        frame = self.world.frame(number, self._base_ns)
+        frame = self.world.frame(number, stream.base_ns)
         self.counters.frames += 1
         for _ in range(frame.copies):
-            self._deliver(frame.reports, number / self.scenario.rate)
+            self._deliver(frame.reports, stream.time_ns(number) / _SECOND)
         return frame
-
-    def _strikes(self, fault: Restart, number: int) -> bool:
-        rate = self.scenario.rate
-        ahead = number - frame_at(fault.at, rate)
-        return ahead == 0 or (
-            ahead > 0 and fault.every > 0 and ahead % max(1, round(fault.every * rate)) == 0)
 
     def _deliver(self, reports: list[Report], scenario_time: float) -> None:
         if self.scenario.stamp_in_pose:
             now = time.monotonic_ns()
+            place = float(now // _SECOND), float(now % _SECOND)
             reports = [
-                report._replace(position=(
-                    float(now // _SECOND), float(now % _SECOND), report.position[2]))
+                report._replace(position=(*place, report.position[2]))
                 if isinstance(report, PoseReport) else report for report in reports]
-        now_ns, time_ns = raw_clock_ns(), time.time_ns()
-        for peer in list(self._peers):
-            datagrams = self._guard(
-                peer, peer.deliver, reports, now_ns, scenario_time, time_ns)
-            self.counters.datagrams += datagrams or 0
+        self._clients.deliver(reports, raw_clock_ns(), scenario_time)
 
-    # -- clients -------------------------------------------------------------------------------
+    # -- opening, closing, restarting ----------------------------------------------------------
 
-    def _accept(self, mask: int) -> None:
-        listener = self._listeners[0]
-        try:
-            sock, _ = listener.accept()
-        except BlockingIOError:
-            return
-        except OSError as error:
-            # Out of descriptors: look again later instead of spinning.
-            self._refusals.log(raw_clock_ns(), logging.WARNING,
-                               'cannot accept a client: %s', error.strerror)
-            self._selector.unregister(listener)
-            return
-        self._add_peer(sock, connected_back=False)
+    def _open(self) -> None:
+        # After a restart the same bodies have other numbers.
+        names = self.world.names
+        self._clients.begin(names[::-1] if self.counters.restarts % 2 else names)
+        if self._door is not None:
+            self._door.open()
 
-    def _add_peer(self, sock: socket.socket, connected_back: bool) -> None:
-        now_ns = raw_clock_ns()
-        if len(self._peers) >= self._limits.max_clients:
-            self.counters.refused_clients += 1
-            self._refusals.log(
-                now_ns, logging.WARNING, 'a client was refused: there are %d already',
-                len(self._peers))
-            sock.close()
-            return
-        try:
-            tune(sock)
-            udp_address = None
-            if connected_back:
-                udp_address = sock.getsockname()[0], self._udp_in.getsockname()[1]
-            connection = Connection(self._names, udp_address, time.time_ns())
-            self._client_number += 1
-            link = Link(self.scenario.network, self.scenario.seed, self._client_number)
-            peer = Peer(sock, connection, link, self._limits, now_ns)
-        except OSError:
-            sock.close()  # it left before it was looked at
-            return
-        self._peers.add(peer)
-        self._selector.register(
-            sock, selectors.EVENT_READ, lambda mask: self._serve(peer, mask))
-        self._guard(peer, peer.flush, now_ns)
-
-    def _serve(self, peer: Peer, mask: int) -> None:
-        now_ns = raw_clock_ns()
-        if mask & selectors.EVENT_READ:
-            events = self._guard(peer, peer.receive, now_ns)
-            for event in events or ():
-                if peer in self._peers:
-                    self._guard(peer, self._handle, peer, event, now_ns)
-        if peer in self._peers:
-            self._guard(peer, peer.flush, now_ns)
-
-    def _handle(self, peer: Peer, event: Event, now_ns: int) -> None:
-        if isinstance(event, PeerHello):
-            self.counters.accepted += 1
-            self._count_established()
-            self._visits.log(now_ns, logging.INFO, 'client %s connected%s', peer,
-                             f' ({event.note})' if event.note else '')
-        elif isinstance(event, UdpDescribed):
-            peer.use_udp(event.port)
-        elif isinstance(event, PingReport):
-            if event.sender in self._own:
-                self._pongs[event.sender] = None
-        elif isinstance(event, SenderDescribed):
-            self._echo_name(event.sender)
-        elif isinstance(event, TextReport):
-            _LOG.debug('client %s says %.200r', peer, event.text)
-
-    def _echo_name(self, name: str) -> None:
-        """Describe a client's name to all, as the library does with names it doesn't know."""
-        if name in self._names.senders:
-            return
-        try:
-            if self._foreign >= _MAX_FOREIGN_NAMES:
-                raise LocalProtocolError('too many names')
-            self._names.sender_id(name)
-        except LocalProtocolError:
-            self.counters.refused_names += 1
-            return
-        self._foreign += 1
-        for peer in list(self._peers):
-            peer.connection.describe(time.time_ns())
-            self._guard(peer, peer.flush, raw_clock_ns())
-
-    def _send_pongs(self, now_ns: int) -> None:
-        names, self._pongs = self._pongs, {}
-        self._pongs_sent_ns = now_ns
-        for name in names:
-            self._send_all(name, PONG_TYPE, b'')
-
-    def _send_all(self, sender: str, type_name: str, payload: bytes) -> None:
-        """Send a message to every client by TCP."""
-        for peer in list(self._peers):
-            peer.connection.send(sender, type_name, payload, time.time_ns())
-            self._guard(peer, peer.flush, raw_clock_ns())
-
-    def _guard(self, peer: Peer, action: Callable[..., _T], *values: Any) -> Optional[_T]:
-        """Do something for a client; if it is gone, drop it and nobody else."""
-        result = None
-        try:
-            result = action(*values)
-        except PeerGone as gone:
-            self._drop(peer, str(gone))
-            return None
-        if peer in self._peers:
-            key = self._selector.get_key(peer.sock)
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.wants_write else 0)
-            if key.events != wanted:
-                self._selector.modify(peer.sock, wanted, key.data)
-        return result
-
-    def _drop(self, peer: Peer, reason: str) -> None:
-        if peer not in self._peers:
-            return
-        self._peers.discard(peer)
-        try:
-            self._selector.unregister(peer.sock)
-        except (KeyError, ValueError):
-            pass
-        peer.close()
-        self.counters.dropped[reason.split(':')[0]] += 1
-        self._count_established()
-        self._visits.log(raw_clock_ns(), logging.INFO, 'client %s dropped: %s', peer, reason)
-
-    def _drop_all(self, reason: str) -> None:
-        for peer in list(self._peers):
-            self._drop(peer, reason)
-
-    def _count_established(self) -> None:
+    def _close(self) -> None:
+        self._clients.drop_all('the server stops')
+        if self._door is not None:
+            self._door.close()
+        for end in self._wake:
+            forget(self._selector, end)
+        self._selector.close()
         with self._changed:
-            self._established = sum(peer.connection.established for peer in self._peers)
             self._changed.notify_all()
 
-    def _check(self, now_ns: int) -> None:
-        """Look after everything that only takes time."""
-        self._checked_ns = now_ns
-        for peer in list(self._peers):
-            self._guard(peer, peer.check, now_ns)
-        timeout_ns = round(self._limits.client_timeout * _SECOND)
-        for connecting in list(self._connecting):
-            if now_ns - connecting.since_ns > timeout_ns:
-                self._give_up(connecting)
-        if self._listening and self._listeners[0] not in self._selector.get_map():
-            self._selector.register(self._listeners[0], selectors.EVENT_READ, self._accept)
-
-    # -- connecting back -----------------------------------------------------------------------
-
-    def _read_requests(self, mask: int) -> None:
-        for _ in range(_REQUESTS_AT_ONCE):
-            try:
-                data, source = self._listeners[1].recvfrom(2048)
-            except OSError:
-                return
-            now_ns = raw_clock_ns()
-            try:
-                host, port = decode_request(data)
-            except RemoteProtocolError as error:
-                self.counters.malformed_requests += 1
-                self._refusals.log(now_ns, logging.WARNING, '%s from %s', error, source[0])
-                continue
-            self._answer_request(host, port, source[0], now_ns)
-
-    def _answer_request(self, host: str, port: int, source: str, now_ns: int) -> None:
-        reason = ''
-        if not _is_address(host):
-            reason = 'names are not looked up'
-        elif host != source and not self._limits.connect_back_anywhere:
-            reason = 'it asks for another address than its own (--connect-back-anywhere allows it)'
-        elif self._is_known((host, port), now_ns):
-            return
-        elif len(self._connecting) >= _MAX_CONNECTING:
-            reason = 'too many at once'
-        elif len(self._peers) + len(self._connecting) >= self._limits.max_clients:
-            reason = f'there are {self._limits.max_clients} clients already'
-        if reason:
-            self.counters.refused_requests += 1
-            self._refusals.log(
-                now_ns, logging.WARNING, 'a request from %s for %s port %d was refused: %s',
-                source, host, port, reason)
-            return
-        self.counters.requests += 1
-        self._connect_back((host, port), now_ns)
-
-    def _is_known(self, address: tuple[str, int], now_ns: int) -> bool:
-        """Tell a repeated request, already answered, from a client that comes again."""
-        return any(item.address == address for item in self._connecting) or any(
-            peer.address == address and now_ns - peer.since_ns < _REPEATED_REQUEST_NS
-            for peer in self._peers)
-
-    def _connect_back(self, address: tuple[str, int], now_ns: int) -> None:
-        sock = None
-        try:
-            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            sock.setblocking(False)
-            if self._limits.host != '0.0.0.0':  # noqa: S104
-                sock.bind((self._limits.host, 0))
-            sock.connect(address)
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError as error:
-            if sock is not None:
-                sock.close()
-            self._refusals.log(now_ns, logging.WARNING, 'cannot connect back to %s:%d: %s',
-                               *address, error.strerror)
-            return
-        connecting = _Connecting(sock, address, now_ns)
-        self._connecting.add(connecting)
-        self._selector.register(
-            sock, selectors.EVENT_WRITE, lambda mask: self._connected(connecting))
-
-    def _connected(self, connecting: _Connecting) -> None:
-        sock = connecting.sock
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            self._refusals.log(raw_clock_ns(), logging.WARNING,
-                               'cannot connect back to %s:%d: error %d', *connecting.address, code)
-            self._give_up(connecting)
-            return
-        self._connecting.discard(connecting)
-        self._selector.unregister(sock)
-        self._add_peer(sock, connected_back=True)
-
-    def _give_up(self, connecting: _Connecting) -> None:
-        self._connecting.discard(connecting)
-        self._forget(connecting.sock)
-
-    def _ignore_datagrams(self, mask: int) -> None:
-        """Clients may send reports by UDP, but a Motive has no use for any."""
-        for _ in range(_REQUESTS_AT_ONCE):
-            try:
-                self._udp_in.recv(2048)
-            except OSError:
-                return
-            self.counters.ignored_datagrams += 1
-
-    # -- going away and coming back ------------------------------------------------------------
+    def _welcome(self, sock: socket.socket, connected_back: bool) -> None:
+        udp_port = self._door.udp_port if self._door is not None and connected_back else None
+        self._clients.add(sock, udp_port)
 
     def _go_down(self, downtime: float) -> None:
-        if not self._listening:
+        if self._door is None or not self._door.is_open:
             return
         _LOG.info('restarting; gone for %.1f s', downtime)
-        self._drop_all('the server restarts')
-        self._close_listeners()
-        self._pongs.clear()
+        self._clients.drop_all('the server restarts')
+        self._door.close()
         self._back_at_ns = raw_clock_ns() + round(downtime * _SECOND)
 
     def _come_back(self, now_ns: int) -> None:
@@ -804,18 +384,10 @@ class MotiveSimServer:
             self._open()
         except TransportError as error:
             self.counters.restarts -= 1
-            self._refusals.log(now_ns, logging.ERROR, '%s', error)
+            _LOG.error('%s', error)
             self._back_at_ns = now_ns + _SECOND
             return
         self._back_at_ns = None
-        clock = self.scenario.clock
-        if clock.base == 'motive':
-            self._base_ns = round(clock.start * 1e9) - self.world.time_ns(self._next_frame)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.IPv4Address(host)
-    except ValueError:
-        return False
-    return True
+        self._stream.restart()
+        with self._changed:
+            self._changed.notify_all()

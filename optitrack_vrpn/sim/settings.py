@@ -57,7 +57,7 @@ def checked(cls: type[T]) -> type[T]:
             own(self)
 
     __init__.__doc__ = construct.__doc__
-    cls.__init__ = __init__  # type: ignore[method-assign, assignment]
+    cls.__init__ = __init__  # type: ignore[method-assign]
     return cls
 
 

@@ -91,7 +91,7 @@ class World:
             self._block = [self._samples(i, body, frames) for i, body in enumerate(self.bodies)]
             self._block_number = block
         copies, names = self._frame_effects(number)
-        stamp_ns = base_ns + self.time_ns(number)
+        stamp_ns = base_ns + round(number * 1e9 / self._rate)
         reports: list[Report] = []
         for name, samples in zip(names, self._block):
             sample = samples[row]
@@ -105,10 +105,6 @@ class World:
                 reports.append(AccelerationReport(
                     name, 0, stamp_ns, sample.acceleration, sample.turn_change, dt))
         return Frame(number, reports, copies)
-
-    def time_ns(self, number: int) -> int:
-        """Say when a frame is, in nanoseconds of the scenario."""
-        return round(number * 1e9 / self._rate)
 
     def _frame_effects(self, number: int) -> tuple[int, list[str]]:
         copies, names = 1, self.names

@@ -1,0 +1,94 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""When each frame of a scenario is due, and which stamp it bears; pure, times are arguments."""
+
+from typing import Optional
+
+from optitrack_vrpn.sim.faults import frame_at, Restart
+from optitrack_vrpn.sim.scenario import Scenario
+
+_SECOND = 1_000_000_000
+#: What is this late is not worth sending: a machine that slept, not one that is slow.
+_MAX_LATE_NS = 250_000_000
+
+
+class Stream:
+    """
+    The numbering of frames against two clocks: the sender's own and this machine's.
+
+    Every deadline is counted from the start, so that no delay adds up.
+
+    :param scenario: rate, clock, duration and restarts are used.
+    :ivar base_ns: stamp of frame 0; a stamp less this is a time of the scenario.
+    :ivar number: of the next frame.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._rate = scenario.rate
+        self._clock = scenario.clock
+        self._speed = 1 + scenario.clock.skew_ppm * 1e-6
+        self._restarts = [fault for fault in scenario.faults if isinstance(fault, Restart)]
+        self._end: Optional[int] = None
+        if scenario.duration is not None:
+            self._end = frame_at(scenario.duration, scenario.rate)
+        self._origin_ns = 0
+        self.base_ns = 0
+        self.number = 0
+
+    def start(self, now_ns: int, epoch_ns: int) -> None:
+        """
+        Begin with frame 0.
+
+        :param now_ns: this machine's raw clock.
+        :param epoch_ns: the system's time.
+        """
+        self._origin_ns = now_ns
+        self.number = 0
+        self.base_ns = epoch_ns if self._clock.base == 'epoch' else round(
+            self._clock.start * _SECOND)
+
+    @property
+    def over(self) -> bool:
+        """True when the scenario has no frame left."""
+        return self._end is not None and self.number >= self._end
+
+    @property
+    def due_ns(self) -> int:
+        """When the next frame is due, on this machine's raw clock."""
+        return self._origin_ns + round(self.time_ns(self.number) / self._speed)
+
+    def time_ns(self, number: int) -> int:
+        """Say when a frame is, in nanoseconds of the scenario, on the sender's clock."""
+        return round(number * 1e9 / self._rate)
+
+    def time(self, now_ns: int) -> float:
+        """Say which time of the scenario (s) it is."""
+        return (now_ns - self._origin_ns) * self._speed / _SECOND
+
+    def take(self, now_ns: int) -> tuple[int, int]:
+        """
+        Take the next frame; after a long sleep, the present one.
+
+        :returns: its number, and how many were missed before it.
+        """
+        missed = 0
+        late_ns = now_ns - self.due_ns
+        if late_ns > _MAX_LATE_NS:
+            missed = int(late_ns * self._speed * self._rate / _SECOND)
+        number = self.number + missed
+        self.number = number + 1
+        return number, missed
+
+    def restart(self) -> None:
+        """Let the stamps begin anew with the next frame, where they count from Motive's start."""
+        if self._clock.base == 'motive':
+            self.base_ns = round(self._clock.start * _SECOND) - self.time_ns(self.number)
+
+    def restart_at(self, number: int) -> Optional[Restart]:
+        """Name the restart that happens at a frame, if one does."""
+        for fault in self._restarts:
+            ahead = number - frame_at(fault.at, self._rate)
+            every = max(1, round(fault.every * self._rate)) if fault.every else 0
+            if ahead == 0 or (every and ahead > 0 and ahead % every == 0):
+                return fault
+        return None
