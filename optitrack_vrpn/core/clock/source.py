@@ -241,6 +241,9 @@ class StampSource:
         rule = self._rule
         if rule.restarted:
             reason, rule.restarted = rule.restarted, ''
+            if reason == HOST_STEPPED and self._reading:
+                # Arrivals run on a clock of their own, which nobody sets.
+                reason = SENDER_RESTARTED
             self._end_epoch(reason, _RESTART_TEXTS.get(reason, reason))
             self._learnt_to = sender_time_ns
         if self._told_learnt is None:

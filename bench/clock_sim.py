@@ -1,0 +1,285 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Simulate a sender's clock, a network and a host's clock: frames with known truth.
+
+Everything follows from a ``Scenario`` and a seed. Times are nanoseconds on two clocks: the
+sender's (``sender_time``) and the host's arrival clock. The truth of a frame is where it lies on
+the arrival clock, plus the least delay that the network allows at that time; it is what a
+one-way estimator can find at best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens to the frames of one sender. Seconds, unless a name says otherwise."""
+
+    name: str
+    rate_hz: float = 240.0
+    skew_ppm: float = 50.0
+    walk: float = 3e-9
+    """Random walk of the skew per square root of a second."""
+    thermal_ppm: float = 0.5
+    thermal_period_s: float = 2700.0
+    ntp_ppm: float = 0.1
+    """Random change of the host's rate every 128 s."""
+    delay: str = 'gamma'
+    """``gamma``, ``exponential``, ``wifi``, ``uniform``, ``constant``, ``bimodal``, ``normal``."""
+    delay_us: float = 40.0
+    stall_every_s: float = 5.0
+    stall_ms: tuple[float, float] = (2.0, 8.0)
+    spike_every_s: float = 0.0
+    spike_s: float = 30.0
+    spike_ms: tuple[float, float] = (0.5, 3.0)
+    spike_regular: bool = False
+    spike_first_s: float = math.nan
+    loss: float = 0.0
+    poll_ms: float = 0.0
+    """Arrivals are seen at the next poll of this period."""
+    poll_jitter_us: float = 100.0
+    quantum_us: float = 1.0
+    """Resolution of the sender's time."""
+    frame_jitter_us: float = 0.0
+    epoch: bool = False
+    """Sender times from the Unix epoch rather than from the sender's start."""
+    duplicates: float = 0.0
+    reorder: float = 0.0
+    events: tuple[tuple[float, str, float], ...] = ()
+    """(time, kind, size): ``host_step`` (ms), ``host_slew`` (ms, at 500 ppm), ``sender_restart``
+    (s; negative: to 10 s), ``sender_step`` (ms), ``gap`` (s), ``delay_jump`` (ms), ``pause``
+    (s of silence in which the sender's clock stands), ``rate`` (new Hz), ``noise`` (new
+    factor), ``skew`` (ppm added to the sender's rate)."""
+
+
+class Frames(NamedTuple):
+    """What arrives, in order of arrival, and the truth."""
+
+    sender_time: Ints
+    arrival: Ints
+    truth: Floats
+    """Relative to ``arrival`` (ns, at most 0): truth - arrival."""
+    settled: NDArray[np.bool_]
+    """False within the time that an event is given to be recovered from."""
+
+
+RECOVERY_S = {
+    'host_step': 3.0, 'sender_restart': 1.0, 'gap': 1.0, 'host_slew': 30.0, 'sender_step': 3.0,
+    'pause': 3.0, 'delay_jump': 300.0, 'rate': 0.0, 'noise': 0.0, 'skew': 60.0,
+}
+START_S = 10.0
+
+
+def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
+    """
+    Simulate a session.
+
+    :param seconds: length on the sender's clock.
+    :param seed: of all randomness.
+    """
+    rng = np.random.default_rng(seed)
+    s = scenario
+    t = _frame_times(s, seconds, rng)
+    host = t + _clock_offset(s, t, seconds, rng)
+    least = np.zeros_like(t)
+    sender = np.floor(t * 1e6 / s.quantum_us) * (s.quantum_us * 1e3)
+    sender_shift = np.full_like(t, 1.7e18 if s.epoch else 1234.567e9)
+    keep = np.ones(len(t), dtype=bool)
+    settled = t > START_S
+    noise = np.ones_like(t)
+    for at, kind, size in s.events:
+        after = t >= at
+        if kind == 'host_step':
+            host = host + after * (size * 1e-3)
+        elif kind == 'host_slew':
+            host = host + math.copysign(1, size) * np.clip((t - at) * 500e-6, 0, abs(size) * 1e-3)
+        elif kind == 'sender_restart':
+            keep &= ~((t >= at) & (t < at + 5.0))
+            new = 10e9 - at * 1e9 if size < 0 else size * 1e9 + 1234.567e9
+            sender_shift = np.where(after, new, sender_shift)
+        elif kind == 'sender_step':
+            sender_shift = sender_shift + after * (size * 1e6)
+        elif kind == 'gap':
+            keep &= ~((t >= at) & (t < at + size))
+        elif kind == 'pause':
+            keep &= ~((t >= at) & (t < at + size))
+            sender_shift = sender_shift - (t >= at + size) * (size * 1e9)
+        elif kind == 'delay_jump':
+            least = least + after * (size * 1e-3)
+        elif kind == 'noise':
+            noise = np.where(after, size, noise)
+        length = size if kind in ('gap', 'pause') else 5.0 if kind == 'sender_restart' else 0.0
+        length += abs(size) * 2.0 if kind == 'host_slew' else 0.0
+        settled &= ~(after & (t < at + length + RECOVERY_S[kind]))
+    host = host + least + 0.3e-3
+    delay = noise * _delays(s, t, rng)
+    if s.loss:
+        keep &= rng.random(len(t)) >= s.loss
+    arrival = host + delay
+    arrival = np.where(keep, arrival, -np.inf)
+    shift = sum(size * 1e-3 * (t >= at) for at, kind, size in s.events if kind == 'host_step')
+    arrival = np.maximum.accumulate(arrival - shift) + shift
+    if s.poll_ms:
+        period = s.poll_ms * 1e-3
+        wake = rng.exponential(s.poll_jitter_us * 1e-6, len(t))
+        seen = np.ceil(arrival / period)
+        # All frames that wait for one poll are read together: the first one's lateness is theirs.
+        first = np.maximum.accumulate(np.where(np.diff(seen, prepend=-1) > 0, np.arange(len(t)), 0))
+        arrival = np.maximum(np.maximum.accumulate(seen * period + wake[first]), arrival)
+    order = np.flatnonzero(keep)
+    return _deliver(s, order, sender + sender_shift, host, arrival, settled, rng)
+
+
+def _deliver(
+    s: Scenario, order: Ints, sender: Floats, host: Floats, arrival: Floats,
+    settled: NDArray[np.bool_], rng: np.random.Generator,
+) -> Frames:
+    start = 5_000_000_000_000 if not s.epoch else 1_700_000_000_000_000_000
+    sender_ns = sender[order].astype(np.int64)
+    if s.epoch:
+        # A double holds 1.7e18 to 256 ns: add the large part as integers.
+        sender_ns = (sender[order] - 1.7e18).astype(np.int64) // 1000 * 1000
+        sender_ns += 1_700_000_000_000_000_000
+    arrival_ns = np.rint(arrival[order] * 1e9).astype(np.int64)
+    truth = (host[order] * 1e9) - arrival_ns
+    good = settled[order]
+    if s.reorder or s.duplicates:
+        again = rng.random(len(order)) < s.duplicates
+        moved = rng.random(len(order)) < s.reorder
+        late = arrival_ns + (moved * rng.uniform(0.2e6, 30e6, len(order))).astype(np.int64)
+        extra = arrival_ns[again] + rng.integers(1000, 50_000_000, int(again.sum()))
+        sender_ns = np.concatenate([sender_ns, sender_ns[again]])
+        truth = np.concatenate([truth + arrival_ns - late,
+                                truth[again] + arrival_ns[again] - extra])
+        arrival_ns = np.concatenate([late, extra])
+        good = np.concatenate([good, good[again]])
+        by = np.argsort(arrival_ns, kind='stable')
+        sender_ns, arrival_ns, truth, good = (
+            sender_ns[by], arrival_ns[by], truth[by], good[by])
+    return Frames(sender_ns, arrival_ns + start, truth, good)
+
+
+def _frame_times(s: Scenario, seconds: float, rng: np.random.Generator) -> Floats:
+    changes = [(0.0, s.rate_hz)] + [(at, hz) for at, kind, hz in s.events if kind == 'rate']
+    ends = [at for at, _ in changes[1:]] + [seconds]
+    t = np.concatenate([
+        np.arange(at, end, 1 / hz) for (at, hz), end in zip(changes, ends, strict=True)])
+    if s.frame_jitter_us:
+        t = np.maximum.accumulate(t + rng.normal(0, s.frame_jitter_us * 1e-6, len(t)).clip(
+            -0.3 / s.rate_hz, 0.3 / s.rate_hz))
+    return np.maximum(t, 0)
+
+
+def _clock_offset(s: Scenario, t: Floats, seconds: float, rng: np.random.Generator) -> Floats:
+    """Integrate the rate of the host's clock against the sender's on a grid of seconds."""
+    n = int(seconds) + 2
+    grid = np.arange(n + 1.0)
+    rate = np.full(n + 1, s.skew_ppm * 1e-6)
+    rate += np.cumsum(rng.normal(0, s.walk, n + 1))
+    phase = rng.uniform(0, 2 * np.pi)
+    rate += s.thermal_ppm * 1e-6 * np.sin(2 * np.pi * grid / s.thermal_period_s + phase)
+    steps = rng.normal(0, s.ntp_ppm * 1e-6, n // 128 + 1)
+    rate += np.repeat(steps, 128)[:n + 1] if len(steps) * 128 > n else np.pad(
+        np.repeat(steps, 128), (0, n + 1 - len(steps) * 128), mode='edge')
+    for at, kind, size in s.events:
+        if kind == 'skew':
+            rate += (grid >= at) * size * 1e-6
+    offset = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2)])
+    return np.interp(t, grid, offset)
+
+
+def _delays(s: Scenario, t: Floats, rng: np.random.Generator) -> Floats:
+    n, unit = len(t), s.delay_us * 1e-6
+    draw: dict[str, Callable[[], Floats]] = {
+        'gamma': lambda: rng.gamma(3, unit, n),
+        'exponential': lambda: rng.exponential(unit, n),
+        'uniform': lambda: rng.uniform(0, unit, n),
+        'constant': lambda: np.full(n, 0.0),
+        'normal': lambda: np.abs(5 * unit + rng.normal(0, unit, n)),
+        'bimodal': lambda: rng.exponential(unit, n) + (rng.random(n) < 0.7) * 20 * unit,
+        'wifi': lambda: _wifi(rng, n),
+    }
+    delay = draw[s.delay]()
+    if s.stall_every_s:
+        _stalls(delay, t, s.stall_every_s, s.stall_ms, rng)
+    if s.spike_every_s:
+        for at in _spike_starts(s, t[-1], rng):
+            lift = rng.uniform(*s.spike_ms) * 1e-3
+            inside = slice(np.searchsorted(t, at), np.searchsorted(t, at + s.spike_s))
+            count = inside.stop - inside.start
+            delay[inside] += lift + rng.exponential(lift / 4, count)
+    return delay
+
+
+def _wifi(rng: np.random.Generator, n: int) -> Floats:
+    delay = rng.lognormal(math.log(1.2e-3), 0.6, n)
+    tail = rng.random(n) < 0.02
+    delay[tail] += np.minimum(2e-3 * (1 + rng.pareto(1.2, int(tail.sum()))), 0.1)
+    return delay
+
+
+def _stalls(
+    delay: Floats, t: Floats, every_s: float, length_ms: tuple[float, float],
+    rng: np.random.Generator,
+) -> None:
+    """Add moments in which nothing gets through: what waits arrives at the end."""
+    at = 0.0
+    while at < t[-1]:
+        at += rng.exponential(every_s)
+        end = at + rng.uniform(*length_ms) * 1e-3
+        inside = slice(np.searchsorted(t, at), np.searchsorted(t, end))
+        delay[inside] = np.maximum(delay[inside], end - t[inside] + delay[inside] * 0.1)
+
+
+def _spike_starts(s: Scenario, seconds: float, rng: np.random.Generator) -> list[float]:
+    at = s.spike_every_s / 2 if math.isnan(s.spike_first_s) else s.spike_first_s
+    starts = []
+    while at < seconds:
+        starts.append(at)
+        at += s.spike_every_s if s.spike_regular else s.spike_s + rng.exponential(s.spike_every_s)
+    return starts
+
+
+WIRED = Scenario('wired 240 Hz')
+WIFI = Scenario('WiFi 120 Hz', rate_hz=120.0, delay='wifi', loss=0.005, stall_ms=(10.0, 100.0),
+                skew_ppm=-35.0)
+
+
+def _events(seconds: float) -> tuple[tuple[float, str, float], ...]:
+    """Spread one of each event over the session, and again with the other sign."""
+    kinds = [
+        ('host_step', 50.0), ('host_step', -50.0), ('host_slew', 25.0), ('host_slew', -25.0),
+        ('sender_restart', -1.0), ('sender_restart', 90_000.0), ('gap', 60.0), ('gap', 10.0),
+        ('delay_jump', 2.0),
+    ]
+    return tuple((seconds * (i + 1) / (len(kinds) + 1), kind, size)
+                 for i, (kind, size) in enumerate(kinds))
+
+
+def main_scenarios(seconds: float) -> list[Scenario]:
+    """Return the scenarios of docs/stamps.md."""
+    return [
+        WIRED,
+        replace(WIRED, name='wired 240 Hz, load spikes', spike_every_s=600.0, skew_ppm=-48.0,
+                walk=1e-8, thermal_ppm=1.0),
+        replace(WIRED, name='wired 360 Hz', rate_hz=360.0, delay='exponential', delay_us=100.0,
+                skew_ppm=49.0),
+        WIFI,
+        replace(WIFI, name='WiFi 100 Hz', rate_hz=100.0, skew_ppm=48.0, thermal_ppm=1.0),
+        replace(WIRED, name='busy: 60 s spikes every 3 min', spike_every_s=180.0, spike_s=60.0,
+                spike_regular=True, skew_ppm=23.0),
+        replace(WIRED, name='10 ms poll', poll_ms=10.0, skew_ppm=25.0),
+        replace(WIRED, name='events', skew_ppm=31.0, events=_events(seconds)),
+    ]
