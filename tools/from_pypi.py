@@ -8,10 +8,11 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 
 import environment
-from environment import EnvironmentFailure, digest, say
+from environment import digest, EnvironmentFailure, say
 
 UNDERLAY = os.path.join(environment.ROOT, 'underlay')
 DISTROS = ('jazzy', 'kilted')
@@ -45,11 +46,10 @@ def need_machine():
             'its setup.bash, and make will use that'.format(platform.system(), platform.machine()))
     if not OLDEST <= version <= NEWEST:
         raise EnvironmentFailure(
-            'Python 3.10 to 3.14 is needed and {} is {}: name another, as in make PYTHON=python3.12'
-            .format(sys.executable, platform.python_version()))
+            'Python 3.10 to 3.14 is needed and {} is {}: name another, as in '
+            'make PYTHON=python3.12'.format(sys.executable, platform.python_version()))
     environment.need_venv(sys.executable)
     tools = {tool: tool for tool in ('cmake', 'make', 'g++') if not shutil.which(tool)}
-    import sysconfig
     header = os.path.join(sysconfig.get_path('include'), 'Python.h')
     if not os.path.exists(header):
         tools[header] = 'python{}.{}-dev'.format(*version)
@@ -62,10 +62,10 @@ def need_machine():
             'CMake 3.22 or newer is needed and this is {}: pip install --user cmake'.format(text))
 
 
-def build_interfaces(env, distro, base_key):
+def build_interfaces(env, ros_key):
     """Build the interface packages whose definition or tools changed, two at a time."""
     project_include = os.path.join(UNDERLAY, 'python_include.cmake')
-    keys = {package: digest([base_key], [os.path.join(UNDERLAY, package), project_include])
+    keys = {package: digest([ros_key], [os.path.join(UNDERLAY, package), project_include])
             for package in INTERFACES}
     todo = [package for package in INTERFACES if not env.done(package, keys[package])]
     if not todo:
@@ -115,21 +115,22 @@ def make(distro):
     env = environment.Environment(
         '.venv' if distro == 'jazzy' else '.venv-' + distro, sys.executable)
     ros = os.path.join(environment.TOOLS, 'requirements-{}.txt'.format(distro))
-    base_key = digest([env.version, env.base], [ros, environment.REQUIREMENTS])
-    key = digest([base_key, environment.ROOT], [environment.TOOLS, UNDERLAY])
+    ros_key = digest([env.version, env.base], [ros])
+    python_key = digest([env.version, env.base], [environment.REQUIREMENTS])
+    key = digest([ros_key, environment.ROOT], [environment.TOOLS, UNDERLAY])
     if env.done('complete', key) and os.path.exists(env.python):
         return env
     need_machine()
     start = time.monotonic()
     with env.locked():
         env.create()
-        if not env.done('ros', base_key):
+        if not (env.done('ros', ros_key) and env.done('python', python_key)):
             say('installing ROS 2 {} and the tools from PyPI into {} (about a minute)'.format(
                 distro.capitalize(), env.name))
-        env.install('python', base_key, '-r', environment.REQUIREMENTS)
-        env.install('ros', base_key, '--no-deps', '-r', ros)
+        env.install('python', python_key, '-r', environment.REQUIREMENTS)
+        env.install('ros', ros_key, '--no-deps', '-r', ros)
         env.see_project()
-        build_interfaces(env, distro, base_key)
+        build_interfaces(env, ros_key)
         env.run('check', [env.python, '-c', 'import rclpy, tf2_msgs.msg, mocap_control_msgs.msg, '
                           'mocap4r2_control_msgs.msg, numpy, scipy, transforms3d'])
         env.mark('complete', key)

@@ -14,11 +14,19 @@ import subprocess
 import sys
 
 import environment
-from environment import EnvironmentFailure, digest, say
+from environment import digest, EnvironmentFailure, say
 
 RUNTIME = {'numpy': 'numpy', 'scipy': 'scipy', 'transforms3d': 'transforms3d', 'yaml': 'PyYAML'}
 DEVELOPMENT = {'pytest': 'pytest', 'pytest_timeout': 'pytest-timeout',
-               'hypothesis': 'hypothesis', 'ruff': 'ruff', 'mypy': 'mypy'}
+               'hypothesis': 'hypothesis', 'ruff': 'ruff', 'mypy': 'mypy', 'flake8': 'flake8',
+               'flake8_blind_except': 'flake8-blind-except',
+               'flake8_builtins': 'flake8-builtins',
+               'flake8_class_newline': 'flake8-class-newline',
+               'flake8_comprehensions': 'flake8-comprehensions',
+               'flake8_deprecated': 'flake8-deprecated',
+               'flake8_docstrings': 'flake8-docstrings',
+               'flake8_import_order': 'flake8-import-order',
+               'flake8_quotes': 'flake8-quotes'}
 # Only some tests and the plots use these: going without is not worth failing for.
 OPTIONAL = {'matplotlib': 'matplotlib', 'motioncapture': 'motioncapture'}
 LOOK = """

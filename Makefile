@@ -1,0 +1,40 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+
+PYTHON ?= python3
+ARGS ?=
+# Makes the environment if need be, and runs its Python: see tools/env.py.
+RUN = @$(PYTHON) tools/env.py run
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint env bench-clock clean clean-env
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@echo
+	@echo "  ARGS='...' goes to what is run, as in: make test ARGS='-k frames'"
+	@echo '  ROS 2 is the one that is sourced; without any, Jazzy from PyPI (or ROS_DISTRO=kilted)'
+
+demo:  ## watch a simulated Motive stream through the node
+	$(RUN) --runtime -m optitrack_vrpn demo $(ARGS)
+
+test: lint  ## lint, types and all tests
+	$(RUN) -m pytest $(ARGS)
+
+lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
+	@failed=; for tool in 'ruff check --quiet' flake8 mypy; do \
+	  $(PYTHON) tools/env.py run -m $$tool || failed="$$failed $${tool%% *}"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+env:  ## make the environment that the other targets use
+	@$(PYTHON) tools/env.py make
+
+bench-clock:  ## measure the stamp estimators
+	$(RUN) bench/clock.py $(ARGS)
+
+clean:  ## remove what tests and tools leave behind
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	@find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+clean-env: clean  ## remove the environments too
+	@rm -rf .venv .venv-* .venv*.lock

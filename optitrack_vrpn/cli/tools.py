@@ -1,0 +1,44 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Every tool of the package, once.
+
+``ros2 run optitrack_vrpn TOOL`` and ``python -m optitrack_vrpn TOOL`` are both made from
+``TOOLS``. setup.py runs this file on its own, so it imports nothing but the standard library.
+"""
+
+from typing import NamedTuple
+
+
+class Tool(NamedTuple):
+    """
+    One tool.
+
+    :ivar name: as the user types it.
+    :ivar function: what it runs, as ``module:function``; called without arguments, it reads
+        ``sys.argv`` and returns the exit code.
+    :ivar summary: one line for the list of tools.
+    """
+
+    name: str
+    function: str
+    summary: str
+
+
+TOOLS = (
+    Tool('optitrack_vrpn_node', 'optitrack_vrpn.cli.node:main',
+         'the lifecycle node: motion capture in, PoseStamped and TF out'),
+    Tool('motive_sim', 'optitrack_vrpn.cli.motive_sim:main',
+         'a simulated Motive that streams bodies over VRPN'),
+    Tool('demo', 'optitrack_vrpn.cli.demo:main',
+         'a simulated Motive, the node and a live table of what arrives'),
+    Tool('restamp', 'optitrack_vrpn.cli.restamp:main',
+         'put the stamps of a recording on another clock'),
+    Tool('analyze_stamps', 'optitrack_vrpn.cli.analyze_stamps:main',
+         'judge the stamps of a recording'),
+)
+
+
+def console_scripts() -> list[str]:
+    """List the tools as setuptools wants its entry points."""
+    return [f'{tool.name} = {tool.function}' for tool in TOOLS]
