@@ -1,0 +1,393 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Every parameter of the node, once.
+
+The node's descriptors and checks, ``config/optitrack_vrpn.yaml`` and the table in the README are
+made from ``TABLE``; a test holds them together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+import difflib
+import math
+from typing import Any, Optional, Union
+
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.clock import MODES
+from optitrack_vrpn.core.frames import MOTIVE_X, UP_AXES
+from optitrack_vrpn.core.link import CONNECTIONS
+from optitrack_vrpn.errors import ConfigurationError
+
+Value = Union[bool, int, float, str, tuple[str, ...], tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """
+    One parameter.
+
+    :ivar name: as in the YAML, sections separated by dots.
+    :ivar default: its default; its type is the parameter's type.
+    :ivar description: one sentence.
+    :ivar unit: of numbers that have one.
+    :ivar choices: the values allowed, where they can be listed.
+    :ivar low: the least value allowed.
+    :ivar high: the greatest value allowed.
+    :ivar dynamic: True if it can be changed while the node is configured.
+    """
+
+    name: str
+    default: Value
+    description: str
+    unit: str = ''
+    choices: tuple[str, ...] = ()
+    low: Optional[float] = None
+    high: Optional[float] = None
+    dynamic: bool = False
+
+    @property
+    def type_name(self) -> str:
+        """The type as ROS users know it."""
+        if isinstance(self.default, tuple):
+            return 'double[]' if self._is_numbers else 'string[]'
+        return {bool: 'bool', int: 'int', float: 'double', str: 'string'}[type(self.default)]
+
+    @property
+    def _is_numbers(self) -> bool:
+        return (isinstance(self.default, tuple) and bool(self.default)
+                and isinstance(self.default[0], float))
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, for people."""
+        if self.choices:
+            return ', '.join(self.choices)
+        low = '' if self.low is None else f'{self.low:g}'
+        high = '' if self.high is None else f'{self.high:g}'
+        if low and high:
+            return f'{low} to {high}'
+        if low:
+            return f'{low} or more'
+        return ''
+
+    def check(self, value: Any) -> Value:
+        """
+        Check a value given by a user.
+
+        Whole numbers are taken where fractions are expected, since YAML has no other way to
+        write ``5``.
+
+        :returns: the value in the parameter's own type.
+        :raises ConfigurationError: if it is of another type or not allowed.
+        """
+        checked = self._convert(value)
+        if checked is None:
+            raise ConfigurationError(
+                f'{self.name} is {value!r}; it must be a {self.type_name}'
+                f'{f" ({self.allowed})" if self.allowed else ""}')
+        if self.choices and checked not in self.choices:
+            near = difflib.get_close_matches(str(checked), self.choices, 1)
+            raise ConfigurationError(
+                f'{self.name} is {checked!r}; allowed are {self.allowed}'
+                f'{f" (did you mean {near[0]!r}?)" if near else ""}')
+        if isinstance(checked, (int, float)) and not isinstance(checked, bool):
+            if (not math.isfinite(checked) or (self.low is not None and checked < self.low)
+                    or (self.high is not None and checked > self.high)):
+                unit = f' {self.unit}' if self.unit else ''
+                raise ConfigurationError(
+                    f'{self.name} is {checked:g}; allowed is {self.allowed or "a number"}{unit}')
+        return checked
+
+    def _convert(self, value: Any) -> Optional[Value]:
+        """Bring a value to the parameter's type; None if it is of another."""
+        default = self.default
+        if isinstance(default, tuple):
+            if value is None:
+                return ()
+            if isinstance(value, (str, bytes)) or not hasattr(value, '__iter__'):
+                return None
+            items = list(value)
+            if self._is_numbers:
+                if len(items) != len(default) or not all(
+                        isinstance(i, (int, float)) and not isinstance(i, bool)
+                        and math.isfinite(i) for i in items):
+                    return None
+                return tuple(float(i) for i in items)
+            # ROS cannot write an empty list of strings; [''] stands for it.
+            return tuple(i for i in items if i) if all(
+                isinstance(i, str) for i in items) else None
+        if isinstance(default, float):
+            if isinstance(value, int) and not isinstance(value, bool):
+                return float(value)
+            return value if isinstance(value, float) else None
+        return value if type(value) is type(default) else None
+
+
+def _truth_rows() -> list[Parameter]:
+    """Make the rows of the thresholds from the dataclass that holds them."""
+    said = {
+        'acquire_frames': ('consistent frames that make a body TRACKED', '', 1, 1000),
+        'stale_after_s': ('silence after which a body is STALE; 0 takes stale_frames', 's', 0, 60),
+        'stale_frames': (
+            'the same in frame intervals of the body\'s own rate; 0 for off', '', 0, 10000),
+        'stale_min_s': ('the shortest silence that stale_frames may mean', 's', 0, 60),
+        'frozen_after_s': (
+            'time of one bit-identical pose after which a body is FROZEN; repeats before that '
+            'are withheld too; 0 for off (simulators whose bodies stand perfectly still)',
+            's', 0, 60),
+        'detect_zeroed': ('take an exactly zero pose for a body out of view', '', None, None),
+        'max_speed': ('fastest believed motion; 0 for off', 'm/s', 0, 1000),
+        'max_angular_rate': ('fastest believed rotation; 0 for off', 'rad/s', 0, 1000),
+        'position_margin': ('allowance for noise beside max_speed', 'm', 0, 10),
+        'attitude_margin': ('allowance for noise beside max_angular_rate', 'rad', 0, 3.2),
+        'max_turn': (
+            'rotation between two poses that is a flip however long apart they are; 0 for off',
+            'rad', 0, math.pi),
+        'memory_s': ('how long the last good pose says anything about the next', 's', 0.01, 60),
+        'jump_accept_s': (
+            'time in its new place until a jump becomes the new truth; 0 for never', 's', 0, 600),
+        'norm_tolerance': (
+            'deviation of a quaternion\'s norm from 1 that is restored; 0 for any', '', 0, 0.99),
+        'publish_untracked': (
+            'publish every finite pose whatever the body\'s state: for debugging, never for '
+            'flight', '', None, None),
+    }
+    defaults = BodyConfig()
+    rows = []
+    for field in fields(BodyConfig):
+        text, unit, low, high = said[field.name]
+        rows.append(Parameter(
+            f'truth.{field.name}', getattr(defaults, field.name), text, unit=unit, low=low,
+            high=high, dynamic=True))
+    return rows
+
+
+TABLE: tuple[Parameter, ...] = (
+    Parameter('server', 'localhost', 'host name or IPv4 address of the Motive PC'),
+    Parameter('port', 3883, 'its VRPN port', low=1, high=65535),
+    Parameter(
+        'connection', 'auto', 'way to the server: udp (request and connect-back), tcp (connect '
+        'out, passes NAT and firewalls), or auto (udp, then tcp)', choices=CONNECTIONS),
+    Parameter('interface', '', 'local IPv4 address or network card; empty for the routed one'),
+    Parameter(
+        'advertise', '', 'HOST or HOST:PORT that the server is told to connect back to, where '
+        'that is not the local address'),
+    Parameter(
+        'backend', 'builtin', 'the client: built in, or the vrpn module of the VRPN library',
+        choices=('builtin', 'python_vrpn')),
+    Parameter('trackers', ('',), 'tracker names, which python_vrpn cannot find out by itself'),
+    Parameter(
+        'connect.max_attempts', 0, 'failed attempts in a row before giving up; 0 for never',
+        low=0, high=1_000_000),
+    Parameter(
+        'connect.timeout_s', 0.0, 'time without a connection before giving up; 0 for never',
+        unit='s', low=0, high=1e6),
+    Parameter(
+        'connect.retry_max_s', 2.0, 'longest pause between attempts', unit='s', low=0.05,
+        high=600),
+    Parameter(
+        'watchdog.silent_after_s', 1.0, 'time without a pose that is reported as silence; 0 for '
+        'never', unit='s', low=0, high=3600),
+    Parameter(
+        'watchdog.reconnect_after_s', 10.0, 'time without a pose after which the connection is '
+        'made anew, doubling up to 60 s while that does not help; 0 for never', unit='s', low=0,
+        high=3600),
+    Parameter('autostart', False, 'configure by itself at start, for use without a manager'),
+    Parameter(
+        'activate', True, 'let autostart go on to active; false waits in inactive, as '
+        'mocap control wants it'),
+    Parameter('up_axis', 'y', 'the up axis of what Motive sends', choices=UP_AXES),
+    Parameter(
+        'motive_x', 'north', 'where Motive\'s x axis points on the map', choices=MOTIVE_X),
+    Parameter('frames.world', 'optitrack', 'frame id of the ENU world'),
+    Parameter('frames.world_ned', 'optitrack_ned', 'frame id of the NED world'),
+    Parameter('frames.body', '{body}', 'frame id of a body in ENU (FLU axes)'),
+    Parameter('frames.body_ned', '{body}_ned', 'frame id of a body in NED (FRD axes)'),
+    Parameter('topics.pose', '{body}/pose', 'topic of a body\'s pose in ENU'),
+    Parameter('topics.pose_ned', '{body}/pose_ned', 'topic of a body\'s pose in NED'),
+    Parameter('publish.enu', True, 'publish poses in ENU', dynamic=True),
+    Parameter('publish.ned', True, 'publish poses in NED', dynamic=True),
+    Parameter('publish.tf', True, 'broadcast transforms of the worlds that are published',
+              dynamic=True),
+    Parameter(
+        'qos.preset', 'default', 'sensor_data is best effort with a depth of 5 and overrides '
+        'the two below', choices=('default', 'sensor_data')),
+    Parameter(
+        'qos.reliability', 'reliable', 'reliability of all poses; reliable serves every '
+        'subscriber', choices=('reliable', 'best_effort')),
+    Parameter('qos.depth', 10, 'messages kept for a slow subscriber', low=1, high=100000),
+    Parameter(
+        'stamps.mode', 'tracking', 'where stamps come from, see docs/stamps.md', choices=MODES),
+    Parameter(
+        'stamps.offset_samples', 100, 'messages from which min_offset takes its constant', low=1,
+        high=1_000_000),
+    Parameter(
+        'stamps.latency_ms', 0.0, 'from exposure to the earliest possible arrival, as measured '
+        'by you; taken off every stamp', unit='ms', low=0, high=1000),
+    Parameter(
+        'stamps.max_gap_s', 30.0, 'time without a frame after which the clock is learnt anew',
+        unit='s', low=1, high=3600),
+    Parameter(
+        'stamps.max_age_s', 0.5, 'a pose that arrives later than this after its stamp is not '
+        'published; 0 for any', unit='s', low=0, high=3600),
+    Parameter(
+        'bodies.allow', ('*',), 'names or patterns (*, ?, [abc]) of bodies that are wanted',
+        dynamic=True),
+    Parameter('bodies.deny', ('',), 'names or patterns of bodies that are not', dynamic=True),
+    Parameter('bodies.max', 500, 'most bodies followed', low=1, high=2000),
+    *_truth_rows(),
+)
+
+BY_NAME: dict[str, Parameter] = {row.name: row for row in TABLE}
+
+#: What can be set for one body, as ``bodies.<name>.<setting>`` with Motive's name for it.
+BODY_SETTINGS: tuple[str, ...] = ('name', *(field.name for field in fields(BodyConfig)))
+
+
+def defaults() -> dict[str, Value]:
+    """Give every parameter's default in its checked form."""
+    return {row.name: row.check(row.default) for row in TABLE}
+
+
+def is_body_setting(name: str) -> bool:
+    """Tell whether a name is that of a setting for one body."""
+    return name.startswith('bodies.') and name not in BY_NAME and name.count('.') >= 2
+
+
+def body_settings(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """
+    Collect the settings of single bodies.
+
+    :param values: parameter values by name; ``bodies.<name>.<setting>`` are looked at. The
+        setting is what follows the last dot, so that names may hold dots and spaces.
+    :returns: checked settings by body name or pattern.
+    :raises ConfigurationError: if a setting is unknown or its value not allowed.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        if not is_body_setting(name):
+            continue
+        body, _, setting = name[len('bodies.'):].rpartition('.')
+        if setting not in BODY_SETTINGS:
+            raise ConfigurationError(
+                f'{name}: there is no setting {setting!r} for a body; '
+                f'{_suggest(setting, BODY_SETTINGS)}')
+        if setting == 'name':
+            if not isinstance(value, str) or not value:
+                raise ConfigurationError(f'{name} is {value!r}; give a name for ROS')
+        else:
+            row = BY_NAME[f'truth.{setting}']
+            try:
+                value = row.check(value)
+            except ConfigurationError as error:
+                raise ConfigurationError(
+                    str(error).replace(row.name, name, 1)) from None
+        found.setdefault(body, {})[setting] = value
+    return found
+
+
+def check_all(values: Mapping[str, Any]) -> dict[str, Value]:
+    """
+    Check a whole set of parameters; what is not given takes its default.
+
+    :raises ConfigurationError: naming every value that is wrong, one a line.
+    """
+    checked = defaults()
+    wrong = []
+    for name, value in values.items():
+        row = BY_NAME.get(name)
+        if row is None:
+            if not is_body_setting(name):
+                wrong.append(unknown(name))
+            continue
+        try:
+            checked[name] = row.check(value)
+        except ConfigurationError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+    return checked
+
+
+def unknown(name: str) -> str:
+    """Say that a parameter does not exist, and which one may have been meant."""
+    return f'there is no parameter {name!r}; {_suggest(name, list(BY_NAME))}'
+
+
+def _suggest(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    return f'did you mean {near[0]!r}?' if near else 'see the table in README.md'
+
+
+# -- the documents made from the table -------------------------------------------------------------
+
+def _yaml_value(value: Value) -> str:
+    if isinstance(value, bool):
+        return 'true' if value else 'false'
+    if isinstance(value, tuple):
+        return '[' + ', '.join(_yaml_value(item) for item in value) + ']'
+    if isinstance(value, float):
+        return repr(round(value, 6))
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def yaml_text() -> str:
+    """Write the parameter file that ships with the package: every parameter at its default."""
+    lines = [
+        '# Every parameter of optitrack_vrpn at its default; delete what you do not change.',
+        '# Made from optitrack_vrpn/parameters.py by: python -m optitrack_vrpn parameters --write',
+        '/**:',
+        '  ros__parameters:',
+    ]
+    section: list[str] = []
+    for row in TABLE:
+        *path, leaf = row.name.split('.')
+        for depth, name in enumerate(path):
+            if section[:depth + 1] != path[:depth + 1]:
+                lines.append('  ' * (depth + 2) + f'{name}:')
+        section = path
+        indent = '  ' * (len(path) + 2)
+        unit = f' [{row.unit}]' if row.unit else ''
+        allowed = f' ({row.allowed})' if row.allowed else ''
+        lines += _wrapped(f'{row.description}{unit}{allowed}', f'{indent}# ')
+        lines.append(f'{indent}{leaf}: {_yaml_value(row.default)}')
+    lines += [
+        '      # Settings for one body, under its name or a pattern; all of truth.* and name:',
+        "      # 'Rigid Body 1':",
+        '      #   name: cf1            # its name in ROS, for topics and frames',
+        '      #   max_speed: 30.0      # this one is fast',
+    ]
+    return _bodies_last(lines)
+
+
+def _bodies_last(lines: list[str]) -> str:
+    """Put the example of a body's own settings into the section ``bodies``."""
+    example = lines[-4:]
+    lines = lines[:-4]
+    at = next(i for i, line in enumerate(lines) if line.strip() == 'truth:')
+    return '\n'.join([*lines[:at], *example, *lines[at:]]) + '\n'
+
+
+def _wrapped(text: str, prefix: str, width: int = 99) -> list[str]:
+    lines, line = [], prefix
+    for word in text.split():
+        if len(line) + len(word) > width and line != prefix:
+            lines.append(line.rstrip())
+            line = prefix
+        line += word + ' '
+    return [*lines, line.rstrip()]
+
+
+def markdown_table() -> str:
+    """Write the table of the README."""
+    lines = ['| parameter | type | default | allowed | what |', '|---|---|---|---|---|']
+    for row in TABLE:
+        allowed = row.allowed + (f' {row.unit}' if row.unit else '')
+        star = '' if row.dynamic else '\\*'
+        lines.append(
+            f'| `{row.name}`{star} | {row.type_name} | `{_yaml_value(row.default)}` '
+            f'| {allowed.strip()} | {row.description} |')
+    return '\n'.join(lines) + '\n'

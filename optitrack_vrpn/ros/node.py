@@ -1,0 +1,279 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The lifecycle node: wiring between parameters, the VRPN client, the pipeline and the publishers.
+
+Two threads meet here. The executor's makes the transitions, runs the timer and answers for the
+parameters; the client's brings the poses and publishes them itself, so that no pose waits for an
+executor. ``_lock`` keeps pipeline and publishers to one of them at a time.
+"""
+
+import functools
+import threading
+import traceback
+from typing import Any, Callable, Optional, Sequence
+
+from optitrack_vrpn import parameters
+from optitrack_vrpn.core.body.states import State as BodyState
+from optitrack_vrpn.core.link import LinkChange, LinkState
+from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.pipeline import Channel, Pipeline
+from optitrack_vrpn.core.throttle import Throttle
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.ros import parameter_server
+from optitrack_vrpn.ros.publishers import Publishers
+from optitrack_vrpn.ros.settings import make_settings, Settings
+from optitrack_vrpn.transport.backend import Backend, make_backend
+from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.vrpn.messages import Event
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+
+_TICK_S = 0.1
+_REPEAT_S = 5.0
+_REMIND_S = 60.0
+
+
+def guarded(
+    transition: Callable[['OptitrackVrpnNode', LifecycleState], TransitionCallbackReturn],
+) -> Callable[['OptitrackVrpnNode', LifecycleState], TransitionCallbackReturn]:
+    """
+    Log what a transition raises, since rclpy swallows it.
+
+    An error of this package's own is a FAILURE (the node stays where it was), anything else an
+    ERROR (the node cleans up in ``on_error``).
+    """
+    @functools.wraps(transition)
+    def wrapper(self: 'OptitrackVrpnNode', state: LifecycleState) -> TransitionCallbackReturn:
+        name = transition.__name__[len('on_'):]
+        try:
+            return transition(self, state)
+        except OptitrackVrpnError as error:
+            for line in str(error).splitlines():
+                self.get_logger().error(f'cannot {name}: {line}')
+            return TransitionCallbackReturn.FAILURE
+        except Exception:
+            self.get_logger().fatal(f'a bug in {name}:\n{traceback.format_exc()}')
+            return TransitionCallbackReturn.ERROR
+    return wrapper
+
+
+class OptitrackVrpnNode(LifecycleNode):
+    """
+    Bring a Motive's bodies into ROS 2.
+
+    Configure reads the parameters and starts to connect, activate publishes, deactivate stops
+    publishing and keeps listening, cleanup and shutdown release every socket and thread.
+
+    :param node_name: its name before any remapping.
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(self, node_name: str = 'optitrack_vrpn', **kwargs: Any) -> None:
+        super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)
+        self._lock = threading.Lock()
+        self._active = False
+        self._configured = False
+        self._settings: Optional[Settings] = None
+        self._pipeline: Optional[Pipeline] = None
+        self._output: Optional[Publishers] = None
+        self._backend: Optional[Backend] = None
+        self._timer: Any = None
+        self._throttle = Throttle(_REPEAT_S)
+        self._outage = Throttle(_REMIND_S)
+        self._clock_reader = HostClock()
+        self._unknown = parameter_server.declare(self)
+        self.add_on_set_parameters_callback(self._on_set_parameters)
+        for name in self._unknown:
+            self.get_logger().error(parameters.unknown(name))
+        self._autostart_timer: Any = None
+        if self.get_parameter('autostart').value is True:
+            self._autostart_timer = self.create_timer(0.0, self._autostart)
+        else:
+            self.get_logger().info(
+                'unconfigured; bring it up with ros2 lifecycle set <node> configure, then '
+                'activate, or set the parameter autostart')
+
+    # -- transitions ---------------------------------------------------------------------------
+
+    @guarded
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Read and check the parameters, and start to look for the server."""
+        if self._unknown:
+            raise ConfigurationError('\n'.join(
+                parameters.unknown(name) for name in self._unknown))
+        parameter_server.refuse_simulated_time(self)
+        settings = make_settings(parameter_server.values(self))
+        backend = make_backend(settings.client, self)
+        with self._lock:
+            self._settings = settings
+            self._output = Publishers(
+                self, settings.publish, settings.axes, self._qos_mismatch)
+            self._pipeline = Pipeline(settings.pipeline, self._discovered)
+            self._configured = True
+        self._timer = self.create_timer(_TICK_S, self._tick)
+        self._backend = backend
+        backend.start()
+        return super().on_configure(state)
+
+    @guarded
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Publish from now on."""
+        with self._lock:
+            assert self._output is not None
+            self._output.send_static()
+            self._active = True
+        return super().on_activate(state)
+
+    @guarded
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Publish nothing more; keep listening."""
+        with self._lock:
+            self._active = False
+        return super().on_deactivate(state)
+
+    @guarded
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Release sockets, threads and publishers."""
+        self._release()
+        return super().on_cleanup(state)
+
+    @guarded
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Release sockets, threads and publishers, for good."""
+        self._release()
+        return super().on_shutdown(state)
+
+    @guarded
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Go back to unconfigured after a bug in a transition."""
+        self._release()
+        return TransitionCallbackReturn.SUCCESS
+
+    def destroy_node(self) -> None:
+        """Release everything, whatever the state."""
+        self._release()
+        super().destroy_node()
+
+    def _release(self) -> None:
+        with self._lock:
+            self._active = self._configured = False
+        if self._backend is not None:
+            self._backend.stop()
+            self._backend = None
+        if self._timer is not None:
+            self.destroy_timer(self._timer)
+            self._timer = None
+        with self._lock:
+            if self._output is not None:
+                self._output.close()
+            self._output = self._pipeline = self._settings = None
+
+    def _autostart(self) -> None:
+        self.destroy_timer(self._autostart_timer)
+        self._autostart_timer = None
+        if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
+            self.get_logger().error('autostart ends here: configure failed')
+        elif self.get_parameter('activate').value is True:
+            self.trigger_activate()
+
+    # -- the client's thread -------------------------------------------------------------------
+
+    def receive(
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Take events from the client and publish what is worth it, from its thread."""
+        try:
+            with self._lock:
+                if self._pipeline is None or self._output is None:
+                    return
+                samples = self._pipeline.process(events, arrival_ns, host_minus_arrival_ns)
+                if samples and self._active:
+                    self._output.publish(samples)
+        except Exception:
+            # The thread must live on: the next frame may be sound.
+            self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}',
+                      'frame lost')
+
+    def link_changed(self, change: LinkChange) -> None:
+        """Log where the connection stands, once for each outage, from the client's thread."""
+        if change.state is LinkState.CONNECTED:
+            self._outage = Throttle(_REMIND_S)
+        # Ports that the system picked differ from one attempt to the next.
+        key = (change.state, ''.join(c for c in change.reason if not c.isdigit()))
+        if self._outage.allow(key, change.now_ns) is not None:
+            self._log(change.severity, f'{change.state.value}: {change.reason}', key)
+
+    def _discovered(self, channel: Channel) -> None:
+        assert self._output is not None
+        self._output.add_body(channel)
+
+    # -- the executor's thread -----------------------------------------------------------------
+
+    def _tick(self) -> None:
+        """Notice silent bodies, and say what there is to say."""
+        with self._lock:
+            if self._pipeline is None:
+                return
+            self._pipeline.tick(self._clock_reader.now_ns())
+            notices = self._pipeline.take_notices()
+            changes = self._pipeline.take_state_changes()
+        for notice in notices:
+            self._log(notice.severity, notice.text, notice.text)
+        for change in changes:
+            severity = 'info' if change.after in (BodyState.TRACKED, BodyState.NEW) else 'warn'
+            self._log(
+                severity, f'body {printable(change.body)!r}: {change.before.value} -> '
+                f'{change.after.value}: {change.detail}', (change.body, change.after))
+
+    def _qos_mismatch(self, topic: str) -> None:
+        self._log(
+            'warn', f'a subscriber of {topic} asks for a quality of service that this node does '
+            'not offer, and gets nothing: let it ask for best effort, volatile, or set '
+            'qos.reliability: reliable here', ('qos', topic))
+
+    def _on_set_parameters(self, changed: list[Parameter]) -> SetParametersResult:
+        try:
+            self._apply({parameter.name: parameter.value for parameter in changed})
+        except ConfigurationError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def _apply(self, changed: dict[str, Any]) -> None:
+        """
+        Check parameters that somebody sets, and apply those that may change now.
+
+        :raises ConfigurationError: if one is wrong or fixed; nothing is applied then.
+        """
+        parameter_server.check_change(changed, self._configured)
+        if not self._configured:
+            return
+        settings = make_settings({**parameter_server.values(self), **changed})
+        with self._lock:
+            if self._pipeline is None or self._output is None:
+                return
+            self._pipeline.reconfigure(
+                settings.pipeline.body, settings.pipeline.overrides,
+                settings.pipeline.selection)
+            self._output.retain(self._pipeline.bodies)
+            if settings.publish != self._output.config:
+                self._output.reconfigure(settings.publish)
+            self._settings = settings
+
+    def _log(self, severity: str, text: str, key: Any) -> None:
+        """Log one line unless the same was said a moment ago, or ROS is gone."""
+        if not self.context.ok():
+            return
+        left_out = self._throttle.allow(key, self._clock_reader.now_ns())
+        if left_out is None:
+            return
+        if left_out:
+            text = f'{text} (and {left_out} times more in the last {_REPEAT_S:g} s)'
+        logger = self.get_logger()
+        if severity == 'error':
+            logger.error(text)
+        elif severity == 'warn':
+            logger.warning(text)
+        else:
+            logger.info(text)

@@ -1,0 +1,106 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parameter table as rclpy's parameters."""
+
+from typing import Any, Mapping
+
+from optitrack_vrpn import parameters
+from optitrack_vrpn.errors import ConfigurationError
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.node import Node
+
+#: Parameters that every rclpy node may get, which are none of this package's business.
+_OF_RCLPY = ('use_sim_time', 'start_type_description_service')
+
+
+def descriptor(row: parameters.Parameter) -> ParameterDescriptor:
+    """
+    Describe a parameter to ROS tools.
+
+    Types are checked here, not by rclpy: it would refuse ``5`` for ``5.0`` with a message that
+    no user understands.
+    """
+    unit = f' [{row.unit}]' if row.unit else ''
+    description = ParameterDescriptor(
+        name=row.name, description=f'{row.description}{unit}', dynamic_typing=True,
+        additional_constraints=f'{row.type_name}; {row.allowed or "any"}; '
+        f'{"can change at any time" if row.dynamic else "fixed while the node is configured"}')
+    if row.low is not None and row.high is not None:
+        if isinstance(row.default, float):
+            description.floating_point_range = [
+                FloatingPointRange(from_value=float(row.low), to_value=float(row.high))]
+        else:
+            description.integer_range = [
+                IntegerRange(from_value=int(row.low), to_value=int(row.high))]
+    return description
+
+
+def declare(node: Node) -> list[str]:
+    """
+    Declare the whole table, and the settings of single bodies that the user gave.
+
+    :returns: names that the user gave and nobody knows.
+    """
+    for row in parameters.TABLE:
+        default = list(row.default) if isinstance(row.default, tuple) else row.default
+        node.declare_parameter(row.name, default, descriptor(row), ignore_override=False)
+    unknown = []
+    for name, given in dict(getattr(node, '_parameter_overrides', {})).items():
+        if node.has_parameter(name) or name in _OF_RCLPY or name.startswith('qos_overrides.'):
+            continue
+        if parameters.is_body_setting(name):
+            node.declare_parameter(
+                name, given.value, ParameterDescriptor(dynamic_typing=True))
+        else:
+            unknown.append(name)
+    return unknown
+
+
+def values(node: Node) -> dict[str, Any]:
+    """Read every parameter of this package, unchecked."""
+    found = {row.name: node.get_parameter(row.name).value for row in parameters.TABLE}
+    found.update({
+        name: parameter.value
+        for name, parameter in node.get_parameters_by_prefix('bodies').items()
+        for name in [f'bodies.{name}'] if parameters.is_body_setting(name)})
+    return found
+
+
+def refuse_simulated_time(node: Node) -> None:
+    """
+    Refuse to work on a simulated clock.
+
+    :raises ConfigurationError: if ``use_sim_time`` is set: frames from cameras happen in real
+        time, and a stamp on a simulated clock would be wrong by an unknown amount.
+    """
+    if node.has_parameter('use_sim_time') and node.get_parameter('use_sim_time').value:
+        raise ConfigurationError(
+            'use_sim_time is true, but a motion capture system runs in real time: set it to '
+            'false for this node (to replay a recording, replay its topics)')
+
+
+def check_change(changed: Mapping[str, Any], configured: bool) -> None:
+    """
+    Check parameters that somebody wants to set.
+
+    :param configured: whether the node has left the state unconfigured.
+    :raises ConfigurationError: if one is unknown, wrong, or fixed at present.
+    """
+    for name, value in changed.items():
+        row = parameters.BY_NAME.get(name)
+        if row is not None:
+            row.check(value)
+            if configured and not row.dynamic:
+                raise ConfigurationError(
+                    f'{name} is fixed while the node is configured: clean it up first '
+                    '(ros2 lifecycle set <node> cleanup)')
+        elif parameters.is_body_setting(name):
+            parameters.body_settings({name: value})
+            if configured and name.endswith('.name'):
+                raise ConfigurationError(f'{name} is fixed while the node is configured')
+        elif name == 'use_sim_time':
+            if value and configured:
+                raise ConfigurationError(
+                    'use_sim_time cannot be set: motion capture runs in real time')
+        elif not name.startswith('qos_overrides.') and name not in _OF_RCLPY:
+            raise ConfigurationError(parameters.unknown(name))

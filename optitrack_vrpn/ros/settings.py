@@ -1,0 +1,130 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""From checked parameter values to the configuration of each part."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from optitrack_vrpn import parameters
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.selection import Selection
+from optitrack_vrpn.core.clock import StampConfig
+from optitrack_vrpn.core.frames import AxesConfig
+from optitrack_vrpn.core.link import LinkConfig
+from optitrack_vrpn.core.names import check_frame, NameTemplates
+from optitrack_vrpn.core.pipeline import PipelineConfig
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.transport.backend import ClientConfig
+
+
+@dataclass(frozen=True)
+class PublishConfig:
+    """
+    What is published, and how.
+
+    :ivar enu: poses in ENU.
+    :ivar ned: poses in NED.
+    :ivar tf: transforms of the worlds that are published.
+    :ivar world: frame id of the ENU world.
+    :ivar world_ned: frame id of the NED world.
+    :ivar reliable: reliability of the poses.
+    :ivar depth: history kept for a slow subscriber.
+    """
+
+    enu: bool
+    ned: bool
+    tf: bool
+    world: str
+    world_ned: str
+    reliable: bool
+    depth: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that the node needs to configure itself."""
+
+    client: ClientConfig
+    axes: AxesConfig
+    pipeline: PipelineConfig
+    publish: PublishConfig
+
+
+def make_settings(values: Mapping[str, Any]) -> Settings:
+    """
+    Check all parameters and build every part's configuration.
+
+    :param values: parameter values by name, as given by the user.
+    :raises ConfigurationError: naming what is wrong and what is allowed.
+    """
+    checked = parameters.check_all(values)
+    bodies = parameters.body_settings(values)
+    publish = _publish(checked)
+    return Settings(
+        client=ClientConfig(
+            server=checked['server'], port=checked['port'], backend=checked['backend'],
+            interface=checked['interface'], advertise=checked['advertise'],
+            trackers=checked['trackers'],
+            link=LinkConfig(
+                connection=checked['connection'],
+                retry_min_s=min(0.25, checked['connect.retry_max_s']),
+                retry_max_s=checked['connect.retry_max_s'],
+                max_attempts=checked['connect.max_attempts'],
+                timeout_s=checked['connect.timeout_s'],
+                silent_after_s=checked['watchdog.silent_after_s'],
+                reconnect_after_s=checked['watchdog.reconnect_after_s'])),
+        axes=AxesConfig(checked['up_axis'], checked['motive_x']),
+        pipeline=PipelineConfig(
+            stamps=StampConfig(
+                mode=checked['stamps.mode'], offset_samples=checked['stamps.offset_samples'],
+                latency_ms=checked['stamps.latency_ms'], max_gap_s=checked['stamps.max_gap_s']),
+            body=body_config(checked), overrides=thresholds(bodies),
+            selection=selection(checked, bodies),
+            templates=NameTemplates(
+                {'pose': checked['topics.pose'], 'pose_ned': checked['topics.pose_ned']},
+                {'body': checked['frames.body'], 'body_ned': checked['frames.body_ned']}),
+            reserved_frames=(publish.world, publish.world_ned),
+            max_age_s=checked['stamps.max_age_s'], max_bodies=checked['bodies.max']),
+        publish=publish)
+
+
+def body_config(checked: Mapping[str, Any]) -> BodyConfig:
+    """Build the thresholds of all bodies."""
+    return BodyConfig(**{
+        field.name: checked[f'truth.{field.name}'] for field in fields(BodyConfig)})
+
+
+def selection(
+    checked: Mapping[str, Any], bodies: Mapping[str, Mapping[str, Any]],
+) -> Selection:
+    """Build the lists of wanted bodies and their ROS names."""
+    allow = checked['bodies.allow']
+    return Selection(
+        allow=() if '*' in allow else allow, deny=checked['bodies.deny'],
+        rename={body: settings['name'] for body, settings in bodies.items()
+                if 'name' in settings})
+
+
+def thresholds(
+    bodies: Mapping[str, Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """Pick the fields of ``BodyConfig`` out of the settings of single bodies."""
+    return {
+        body: {key: value for key, value in settings.items() if key != 'name'}
+        for body, settings in bodies.items()}
+
+
+def _publish(checked: Mapping[str, Any]) -> PublishConfig:
+    world, world_ned = checked['frames.world'], checked['frames.world_ned']
+    check_frame(world, 'frames.world')
+    check_frame(world_ned, 'frames.world_ned')
+    if world == world_ned:
+        raise ConfigurationError(
+            f'frames.world and frames.world_ned are both {world!r}; they are different frames')
+    sensor_data = checked['qos.preset'] == 'sensor_data'
+    return PublishConfig(
+        enu=checked['publish.enu'], ned=checked['publish.ned'], tf=checked['publish.tf'],
+        world=world, world_ned=world_ned,
+        reliable=checked['qos.reliability'] == 'reliable' and not sensor_data,
+        depth=5 if sensor_data else checked['qos.depth'])
