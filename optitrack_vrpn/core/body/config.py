@@ -34,9 +34,10 @@ class BodyConfig:
     :ivar max_angular_rate: fastest believed rotation (rad/s); 0 switches the check off.
     :ivar position_margin: allowance (m) for noise, added to what ``max_speed`` allows.
     :ivar attitude_margin: allowance (rad) for noise, added to what ``max_angular_rate`` allows.
-    :ivar max_turn: rotation (rad) that is never believed between two poses within ``memory_s``,
-        however long apart, unless the body was turning that fast before: it tells a flip by a
-        body's symmetry (90, 120 or 180 degrees) from a turn. 0 switches it off.
+    :ivar max_turn: rotation (rad) that is not believed between two poses within ``memory_s``,
+        however long apart: it tells a flip by a body's symmetry (90, 120 or 180 degrees) from a
+        turn. A body that was lately seen to turn fast is granted twice what it would turn at that
+        rate. 0 switches it off.
     :ivar memory_s: how long (s) the last good pose says anything about the next. After that
         (or four frame intervals, if longer) the body is acquired anew and a reset is counted.
     :ivar jump_accept_s: how long (s) a body must be seen consistently in its new place until a

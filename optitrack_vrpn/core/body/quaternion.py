@@ -117,16 +117,3 @@ def angle_between(p: Quat, q: Quat) -> float:
     """
     x, y, z, w = multiply(conjugate(p), q)
     return 2.0 * math.atan2(math.sqrt(x * x + y * y + z * z), abs(w))
-
-
-def extrapolate(p: Quat, q: Quat, factor: float) -> Quat:
-    """
-    Go on turning at a constant rate about a fixed axis.
-
-    :param p: attitude before.
-    :param q: attitude after.
-    :param factor: how many times the step from p to q is to be repeated.
-    :returns: the attitude after q.
-    """
-    x, y, z = to_rotation_vector(multiply(q, conjugate(p)))
-    return multiply(from_rotation_vector((x * factor, y * factor, z * factor)), q)

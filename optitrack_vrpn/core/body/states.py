@@ -77,8 +77,8 @@ class BodyStatus(NamedTuple):
         than ``memory_s``, sender restarts. Modulo 256 it is an autopilot's reset counter.
     :ivar published: good poses.
     :ivar withheld: poses kept back, by ``Reason`` value, reasons that never occurred left out.
-    :ivar gaps: times that frames were missing in a tracked body's stream.
-    :ivar lost: frames missing in those gaps, estimated from the rate.
+    :ivar gaps: times that frames were missing between two that came.
+    :ivar lost: frames missing in gaps shorter than ``memory_s``, estimated from the rate.
     :ivar detail: one sentence on the state.
     """
 

@@ -25,7 +25,7 @@ import math
 
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.quaternion import (
-    angle_between, extrapolate, IDENTITY, normalised, Quat, Vector)
+    angle_between, IDENTITY, normalised, Quat, Vector)
 from optitrack_vrpn.core.body.states import BodyStatus, Reason, State, StateChange
 
 NEVER_NS = 1 << 62
@@ -35,6 +35,8 @@ UNKNOWN_SILENCE_NS = 2_000_000_000
 """Silence that makes a body STALE before its rate is known."""
 GAPS_TO_NEW_RATE = 8
 """So many gaps in a row are no gaps: the sender has slowed down."""
+SAMPLE_NS = 40_000_000
+"""How far apart (ns) poses are, about, from which the rate of turning is measured."""
 LEVER = 0.1
 """Metres that one radian counts for when two explanations of a pose are compared."""
 NO_TURN_LIMIT = 4.9
@@ -71,7 +73,7 @@ class Body:
     __slots__ = (
         'name', 'config', 'state', 'reason', 'events', 'resets', 'published', 'held_by',
         '_patience', '_silence', '_interval', '_good_ns', '_position', '_quat', '_raw',
-        '_turn_from', '_turn_ns', '_last_receive', '_good_receive', '_last_ns', '_seen_position',
+        '_agility', '_sample_ns', '_sample_quat', '_sample_mask', '_last_receive', '_good_receive', '_last_ns', '_seen_position',
         '_seen_raw', '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin',
         '_turn_rate', '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns', '_since', '_detail',
         '_counts', '_gaps', '_lost', '_gap_run', '_gap_at', '_track', '_count', '_began_ns',
@@ -95,14 +97,17 @@ class Body:
         self._patience = -1
         self._silence = UNKNOWN_SILENCE_NS
         self._interval = 0.0
-        # The last good pose: time, position, attitude as published and as sent, and the turn
-        # that led to it.
+        # The last good pose: time, position, attitude as published and as sent.
         self._good_ns = -NEVER_NS
         self._position: Vector = (0.0, 0.0, 0.0)
         self._quat: Quat = IDENTITY
         self._raw: Quat = IDENTITY
-        self._turn_from: Quat = IDENTITY
-        self._turn_ns = 0
+        # How fast the body has been seen to turn lately (rad/ns), a good pose some time ago to
+        # measure that from, and how many poses (less one, a mask) lie between such.
+        self._agility = 0.0
+        self._sample_ns = 0
+        self._sample_quat: Quat | None = None
+        self._sample_mask = 0
         self._last_receive = self._good_receive = -NEVER_NS
         # The last pose of any kind, and since when it has been the same.
         self._last_ns = -NEVER_NS
@@ -185,11 +190,9 @@ class Body:
                     self._interval += 0.01 * (dt - self._interval)
                     self._position = position
                     self._raw = quat_xyzw
-                    self._turn_from = quat
-                    self._turn_ns = dt
                     self.published = count = self.published + 1
-                    if not count & 63:
-                        self._measure_silence()
+                    if not count & self._sample_mask:
+                        self._measure_agility()
                     if -UNIT_ERROR < excess < UNIT_ERROR and dot >= 0.0:
                         self._quat = quat_xyzw
                         return quat_xyzw
@@ -411,15 +414,11 @@ class Body:
         reach = self._reach_margin + self._reach_speed * dt
         if math.dist(position, origin or self._position) > reach:
             return Reason.MOVED_TOO_FAR
-        turn = min(self._turn_margin + self._turn_rate * dt, self._turn_cap)
-        if angle_between(attitude or self._quat, quat) <= turn:
-            return None
-        if attitude is None and self._turn_ns > 0:
-            # It may have gone on turning as it did; a flip is not on that way.
-            expected = extrapolate(self._turn_from, self._quat, dt / self._turn_ns)
-            if angle_between(expected, quat) <= turn:
-                return None
-        return Reason.TURNED_TOO_FAR
+        turn = min(self._turn_margin + self._turn_rate * dt,
+                   max(self._turn_cap, 2.0 * self._agility * dt))
+        if angle_between(attitude or self._quat, quat) > turn:
+            return Reason.TURNED_TOO_FAR
+        return None
 
     def _begin(self, origin: Origin, now: int) -> None:
         """Start a track with its first pose."""
@@ -446,21 +445,20 @@ class Body:
         a, b, c, d = self._quat
         if a * quat[0] + b * quat[1] + c * quat[2] + d * quat[3] < 0.0:
             quat = (-quat[0], -quat[1], -quat[2], -quat[3])
-        if self.state is State.TRACKED:
-            self._turn_from, self._turn_ns = self._quat, now - self._good_ns
-        else:
+        if self.state is not State.TRACKED:
             if self._track is not Origin.NEAR and self.published:
                 self.resets += 1
             detail = {Origin.NEAR: 'seen again', Origin.FRESH: 'seen', Origin.FAR: (
                 'the jump has lasted; its place is the new truth')}[self._track or Origin.FRESH]
-            self._turn_ns = 0
+            self._sample_quat = None
             self._change(State.TRACKED, receive_ns, detail)
             self._track = None
             self.held_by = ''
         self._good_ns, self._position, self._quat, self._raw = now, position, quat, raw
-        self._measure_silence()
         self._patience = self._silence
         self.published += 1
+        if not self.published & self._sample_mask:
+            self._measure_agility()
         return quat
 
     def _settle(self) -> None:
@@ -490,6 +488,20 @@ class Body:
         self._settle()
         self._change(State.STALE, now_ns, f'silent for {silent * 1e-9:.2f} s')
 
+    def _measure_agility(self) -> None:
+        """Look, every twentieth of a second or so, at how fast the body turns."""
+        dt = self._good_ns - self._sample_ns
+        if self._sample_quat is not None and dt > 0:
+            rate = angle_between(self._sample_quat, self._quat) / dt
+            # A second after the last swing, a third of its rate is still expected.
+            self._agility = max(rate, self._agility * math.exp(-1e-9 * dt))
+        self._sample_ns, self._sample_quat = self._good_ns, self._quat
+        mask = 1
+        while mask * self._interval < SAMPLE_NS:
+            mask *= 2
+        self._sample_mask = mask - 1
+        self._measure_silence()
+
     def _measure_silence(self) -> None:
         """Work out the silence (ns) that makes the body STALE."""
         config = self.config
@@ -517,7 +529,8 @@ class Body:
             self._gap_run = self._gap_run + 1 if seen <= self._gap_at + 1 else 1
             self._gap_at = seen
             self._gaps += 1
-            self._lost += round(dt / self._interval) - 1
+            if dt < self._memory_ns:
+                self._lost += round(dt / self._interval) - 1
             if self._gap_run >= GAPS_TO_NEW_RATE:
                 self._interval = float(dt)
                 self._measure_silence()
