@@ -211,10 +211,10 @@ class Clients:
                 peer, peer.deliver, reports, now_ns, scenario_time, time_ns)
             self._counters.datagrams += datagrams or 0
 
-    def say(self, sender: str, type_name: str, payload: bytes) -> None:
+    def say(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
         """Send a message to all, by TCP."""
         for peer in list(self._peers):
-            peer.connection.send(sender, type_name, payload, time.time_ns())
+            peer.connection.send(sender, type_name, payload, time_ns)
             self._guard(peer, peer.flush, raw_clock_ns())
 
     @property
@@ -235,7 +235,7 @@ class Clients:
             names, self._pongs = self._pongs, {}
             self._pongs_sent_ns = now_ns
             for name in names:
-                self.say(name, PONG_TYPE, b'')
+                self.say(name, PONG_TYPE, b'', time.time_ns())
 
     def check(self, now_ns: int) -> None:
         """Drop clients that take too long."""

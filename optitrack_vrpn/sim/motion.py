@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Union
 from numpy.typing import NDArray
 import numpy as np
 
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim.settings import checked, setting
 
 Array = NDArray[np.float64]
@@ -254,14 +255,22 @@ class Spin:
     rate_deg: float = setting(90.0, unit='deg/s', low=-7200.0, high=7200.0, doc='speed')
     phase: float = _phase()
 
+    def check(self) -> None:
+        """
+        Check the axis.
+
+        :raises ConfigurationError: if it has no direction.
+        """
+        if not np.linalg.norm(self.axis) > 1e-9:
+            raise ConfigurationError('axis: it has no length; allowed: any other vector')
+
     def at(self, time: Array) -> MotionState:
         """
         Evaluate the motion.
 
         :param time: (n,) seconds.
         """
-        length = float(np.linalg.norm(self.axis))
-        axis = np.array(self.axis) / length if length else np.array((0.0, 1.0, 0.0))
+        axis = np.array(self.axis) / np.linalg.norm(self.axis)
         rate = np.radians(self.rate_deg)
         half = (rate * time + _TURN * self.phase) / 2
         quat_xyzw = np.concatenate(

@@ -189,14 +189,20 @@ class MotiveSimServer:
         """Send these poses to every client, as one frame; see ``send``."""
         self.send(list(poses))
 
-    def send_text(self, sender: str, text: str, severity: int = 0, level: int = 0) -> None:
+    def send_text(
+        self, sender: str, text: str, severity: int = 0, level: int = 0,
+        sender_time_ns: Optional[int] = None,
+    ) -> None:
         """
         Send a text message to every client, by TCP as ever.
 
         :param severity: 0 normal, 1 warning, 2 error.
+        :param sender_time_ns: its stamp; the system's time by default.
         """
         payload = encode_text(text, severity, level)
-        self._call(lambda: self._clients.say(sender, TEXT_TYPE, payload))
+        time_ns = time.time_ns() if sender_time_ns is None else sender_time_ns
+        encode_message(0, 0, payload, time_ns, 0)
+        self._call(lambda: self._clients.say(sender, TEXT_TYPE, payload, time_ns))
 
     def pause(self) -> None:
         """Fall silent, connections kept; time goes on."""

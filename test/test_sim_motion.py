@@ -1,0 +1,132 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The closed-form motions against numeric differentiation, scipy's rotations and hand sense."""
+
+from hypothesis import given, settings, strategies as st
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.sim import motion as m
+import pytest
+from scipy.spatial.transform import Rotation
+
+TIMES = np.linspace(0.0, 23.0, 400)
+
+MOTIONS = st.one_of(
+    st.builds(m.Still, yaw_deg=st.floats(-180, 180)),
+    st.builds(m.Hover, amplitude=st.floats(0, 0.5), tilt_deg=st.floats(0, 20),
+              period=st.floats(2, 20), phase=st.floats(-1, 1), yaw_deg=st.floats(-180, 180)),
+    st.builds(m.Circle, radius=st.floats(0.1, 5), period=st.floats(2, 20),
+              phase=st.floats(-1, 1), clockwise=st.booleans()),
+    st.builds(m.FigureEight, length=st.floats(0.5, 3), width=st.floats(0.3, 2),
+              climb=st.floats(0, 0.5), roll_deg=st.floats(0, 45), period=st.floats(4, 20),
+              phase=st.floats(-1, 1)),
+    st.builds(m.Spin, axis=st.tuples(*[st.floats(0.1, 1)] * 3), rate_deg=st.floats(-720, 720),
+              phase=st.floats(-1, 1)),
+    st.builds(m.Line, reach=st.tuples(*[st.floats(-2, 2)] * 3), period=st.floats(2, 20),
+              phase=st.floats(-1, 1), yaw_deg=st.floats(-180, 180)),
+)
+
+
+def close(found, wanted, relative=1e-5):
+    scale = np.abs(wanted).max() + 1.0
+    np.testing.assert_allclose(found, wanted, atol=relative * scale, rtol=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MOTIONS)
+def test_rates_are_the_derivatives_of_the_poses(motion):
+    step = 1e-4
+    before, now, after = (motion.at(TIMES + d) for d in (-step, 0.0, step))
+    close((after.position - before.position) / (2 * step), now.velocity)
+    close((after.velocity - before.velocity) / (2 * step), now.acceleration)
+    turn = Rotation.from_quat(after.quat_xyzw) * Rotation.from_quat(before.quat_xyzw).inv()
+    close(turn.as_rotvec() / (2 * step), now.angular_velocity)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MOTIONS)
+def test_quaternions_are_of_unit_length_and_states_are_functions_of_time(motion):
+    state = motion.at(TIMES)
+    np.testing.assert_allclose(np.linalg.norm(state.quat_xyzw, axis=1), 1, atol=1e-14)
+    for alone, together in zip(motion.at(TIMES[7:8]), state):
+        np.testing.assert_allclose(alone[0], together[7], rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize('clockwise', [False, True])
+def test_a_body_on_a_circle_looks_ahead_and_feels_no_sideways_force(clockwise):
+    state = m.Circle(radius=2.0, period=4.0, clockwise=clockwise).at(TIMES)
+    rotation = Rotation.from_quat(state.quat_xyzw)
+    ahead = state.velocity / np.linalg.norm(state.velocity, axis=1, keepdims=True)
+    np.testing.assert_allclose(rotation.apply([1, 0, 0]), ahead, atol=1e-12)
+    # What an accelerometer would feel, in body axes: nothing to the right (z).
+    felt = rotation.inv().apply(state.acceleration + [0, m.GRAVITY, 0])
+    np.testing.assert_allclose(felt[:, 2], 0, atol=1e-9)
+    assert (felt[:, 1] > m.GRAVITY).all()
+
+
+def test_a_circle_turns_left_unless_told_otherwise():
+    # x forward, z right: from (1, ., 0) a left turn about the middle goes to z < 0.
+    for clockwise, side in ((False, -1), (True, 1)):
+        state = m.Circle(radius=1.0, period=4.0, clockwise=clockwise).at(np.array([0.0, 1.0]))
+        np.testing.assert_allclose(state.position, [[1, 1, 0], [0, 1, side]], atol=1e-12)
+        assert np.sign(state.angular_velocity[0, 1]) == -side
+
+
+def test_a_body_on_a_figure_eight_looks_along_its_velocity_and_crosses_the_middle_twice():
+    motion = m.FigureEight(period=10.0)
+    state = motion.at(TIMES)
+    ahead = state.velocity / np.linalg.norm(state.velocity, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        Rotation.from_quat(state.quat_xyzw).apply([1, 0, 0]), ahead, atol=1e-12)
+    crossings = motion.at(np.array([0.0, 5.0])).position
+    np.testing.assert_allclose(crossings[:, [0, 2]], 0, atol=1e-12)
+
+
+def test_a_spin_is_what_scipy_says():
+    axis = np.array((1.0, 2.0, -0.5))
+    state = m.Spin(axis=tuple(axis), rate_deg=135.0).at(TIMES)
+    wanted = Rotation.from_rotvec(
+        np.radians(135.0) * TIMES[:, None] * axis / np.linalg.norm(axis))
+    apart = Rotation.from_quat(state.quat_xyzw) * wanted.inv()
+    assert apart.magnitude().max() < 1e-12
+
+
+def test_yaw_pitch_and_roll_go_the_ways_that_the_module_says():
+    quarter = np.array([np.pi / 2]), np.zeros(1), np.zeros(1)
+    for shift, axis, wanted in (
+            (0, [1, 0, 0], [0, 0, -1]),  # nose left
+            (1, [1, 0, 0], [0, 1, 0]),  # nose up
+            (2, [0, 0, 1], [0, -1, 0])):  # right side down
+        angles = quarter[-shift:] + quarter[:-shift] if shift else quarter
+        rotation = Rotation.from_quat(m._quat_from_angles(*angles))
+        np.testing.assert_allclose(rotation.apply(axis)[0], wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize('kind', list(m.MOTIONS))
+def test_arranged_bodies_do_not_meet(kind):
+    places = [m.arranged(kind, i, 8).at(TIMES).position for i in range(8)]
+    for i, one in enumerate(places):
+        for other in places[:i]:
+            assert np.linalg.norm(one - other, axis=1).min() > 0.1
+
+
+def test_quaternion_helpers_agree_with_scipy():
+    rng = np.random.default_rng(1)
+    one, other = (Rotation.random(50, rng=rng) for _ in range(2))
+    apart = Rotation.from_quat(
+        m.quat_multiply(one.as_quat(), other.as_quat())) * (one * other).inv()
+    assert apart.magnitude().max() < 1e-12
+    for size in (0.0, 1e-12, 1e-3, 1.0, 3.0):
+        vector = rng.standard_normal((50, 3)) * size
+        apart = Rotation.from_quat(
+            m.quat_from_rotation_vector(vector)) * Rotation.from_rotvec(vector).inv()
+        assert apart.magnitude().max() < 1e-12
+
+
+def test_a_motion_that_cannot_be_is_refused():
+    with pytest.raises(ConfigurationError, match=r'period: 0.0 is not allowed; allowed: 0.05 to'):
+        m.Circle(period=0.0)
+    with pytest.raises(ConfigurationError, match='radius'):
+        m.Circle(radius=float('nan'))
+    with pytest.raises(ConfigurationError, match='axis'):
+        m.Spin(axis=(0.0, 0.0, 0.0))

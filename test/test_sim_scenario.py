@@ -1,0 +1,196 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scenarios from files, from flags and from Python say the same, and say what is wrong."""
+
+import dataclasses
+from pathlib import Path
+
+from optitrack_vrpn.cli.motive_sim import (
+    make_parser, scenario_from_arguments, without_ros_arguments)
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.sim import faults, motion, scenario as s
+from optitrack_vrpn.sim.world import World
+import pytest
+
+SAMPLES = Path(__file__).parents[1] / 'config' / 'scenarios'
+
+
+def load(tmp_path, text):
+    path = tmp_path / 'some.yaml'
+    path.write_text(text)
+    return s.load_scenario(path)
+
+
+@pytest.mark.parametrize('name', sorted(path.name for path in SAMPLES.glob('*.yaml')))
+def test_samples_load_and_run(name):
+    scenario = s.load_scenario(SAMPLES / name)
+    assert World(scenario).frame(0).reports
+
+
+def test_there_are_samples():
+    assert len(list(SAMPLES.glob('*.yaml'))) >= 2
+
+
+def test_the_hard_day_has_every_fault():
+    scenario = s.load_scenario(SAMPLES / 'hard_day.yaml')
+    kinds = {type(fault) for body in scenario.bodies for fault in body.faults}
+    assert kinds == set(faults.BODY_FAULTS.values())
+    assert {type(fault) for fault in scenario.faults} == set(faults.FRAME_FAULTS.values())
+
+
+def test_a_file_says_what_python_says(tmp_path):
+    assert load(tmp_path, '''
+bodies:
+  - plain
+  - name: drone/left
+    motion: {type: circle, radius: 2, clockwise: true}
+    faults: [{type: occlusion, mode: frozen, start: 1, end: 2}]
+rate: 100
+faults: [{type: swap_labels, bodies: [plain, drone/left], start: 3, end: 4}]
+clock: {start: 5, skew_ppm: -3.5}
+network: {outages: [[1, 2.5]]}
+''') == s.Scenario(
+        bodies=(s.Body(name='plain'), s.Body(
+            name='drone/left', motion=motion.Circle(radius=2.0, clockwise=True),
+            faults=(faults.Occlusion(mode='frozen', start=1.0, end=2.0),))),
+        rate=100.0,
+        faults=(faults.SwapLabels(bodies=('plain', 'drone/left'), start=3.0, end=4.0),),
+        clock=s.Clock(start=5.0, skew_ppm=-3.5),
+        network=s.Network(outages=((1.0, 2.5),)))
+
+
+@pytest.mark.parametrize('text, wanted', [
+    ('speed: 3', ['some.yaml: speed: unknown key; allowed keys: bodies, rate,']),
+    ('rate: fast', ["rate: expected a number, got str 'fast'", '0.1 to 5000 Hz']),
+    ('rate: true', ['rate: expected a number, got bool True']),
+    ('rate: .nan', ['rate: nan is not allowed']),
+    ('rate: 0', ['rate: 0.0 is not allowed; allowed: 0.1 to 5000 Hz']),
+    ('seed: 1.5', ['seed: expected a whole number, got float 1.5']),
+    ('bodies: -1', ['bodies: -1 is not allowed; allowed: 0 to 500']),
+    ('bodies: [a, a]', ["bodies: two are called 'a'"]),
+    ('bodies: [VRPN Control]', ['bodies[0].name:', "the VRPN library's own sender"]),
+    ('bodies: [{motion: circle}]', ['bodies[0].name: missing']),
+    ('bodies: [[1]]', ['bodies[0]: expected a mapping of settings, got list [1]']),
+    (f'bodies: [{"x" * 120}]', ['bodies[0].name:', '1 to 99 bytes']),
+    ('bodies: [{name: a, motion: {type: loop}}]',
+     ["bodies[0].motion.type: 'loop' is not allowed; allowed: circle, figure_eight"]),
+    ('bodies: [{name: a, motion: {type: [1]}}]', ['bodies[0].motion.type: [1] is not allowed']),
+    ('bodies: [{name: a, motion: {type: line, radius: 1}}]',
+     ['bodies[0].motion.radius: unknown key; allowed keys: centre, reach']),
+    ('bodies: [{name: a, motion: {type: circle, centre: [1, 2]}}]',
+     ['bodies[0].motion.centre: expected 3 values, got 2']),
+    ('bodies: [{name: a, faults: [{type: occlusion, start: 3, end: 2}]}]',
+     ['bodies[0].faults[0].end: 2 is not after start 3']),
+    ('bodies: [{name: a, faults: [{type: flip, start: 1, end: 3, every: 2}]}]',
+     ['bodies[0].faults[0].every: 2 s is no longer than the stretch itself']),
+    ('bodies: [{name: a, faults: [{type: outlier}]}]', ['bodies[0].faults[0].at: missing']),
+    ('faults: [{type: swap_labels, bodies: [a, b]}]\nbodies: [a]',
+     ["faults[0].bodies: no body is called 'b'; allowed: 'a'"]),
+    ('clock: {base: gps}', ["clock.base: 'gps' is not allowed; allowed: motive, epoch"]),
+    ('clock: 3', ['clock: expected a mapping of settings, got int 3; allowed keys: base']),
+    ('network: {loss: 2}', ['network.loss: 2.0 is not allowed; allowed: 0 to 1']),
+    ('network: {outages: [[2, 1]]}', ['network.outages: [2, 1] is not allowed']),
+    ('server: {port: 70000}', ['server.port: 70000 is not allowed; allowed: 0 to 65535']),
+    ('- 1', ['some.yaml: a scenario is a mapping']),
+    ('{{', ['some.yaml: is not YAML']),
+    ('!!python/object/apply:os.system [echo]', ['some.yaml: is not YAML']),
+])
+def test_what_is_wrong_is_named_with_its_place_and_what_is_allowed(tmp_path, text, wanted):
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, text)
+    assert str(tmp_path / 'some.yaml') in str(caught.value)
+    for part in wanted:
+        assert part in str(caught.value)
+
+
+def test_a_file_that_is_missing_or_binary_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match='nowhere.yaml: cannot be read: No such file'):
+        s.load_scenario(tmp_path / 'nowhere.yaml')
+    (tmp_path / 'some.yaml').write_bytes(b'\xff\xfe\x00')
+    with pytest.raises(ConfigurationError, match='some.yaml: is not YAML'):
+        s.load_scenario(tmp_path / 'some.yaml')
+
+
+def test_an_empty_file_is_a_scenario(tmp_path):
+    assert load(tmp_path, '') == s.Scenario()
+
+
+def from_flags(*argv):
+    return scenario_from_arguments(make_parser().parse_args(argv))
+
+
+def test_flags_say_what_a_file_says(tmp_path):
+    wanted = load(tmp_path, '''
+bodies:
+  - a b
+  - name: c:d
+    faults: [{type: occlusion, mode: zeroed, start: 1.5, end: 2, every: 10},
+             {type: occlusion, mode: silent, start: 20}]
+rate: 240
+motion: hover
+seed: 7
+duration: 12.5
+velocities: true
+stamp_in_pose: true
+noise: {position_mm: 0.1, attitude_deg: 0.02}
+clock: {base: epoch, skew_ppm: 30, start: 3}
+network: {delay_ms: 1, jitter_ms: 2, loss: 0.25}
+server: {host: 0.0.0.0, port: 0, connect_back_anywhere: true}
+''')
+    assert wanted == from_flags(
+        '--names', 'a b', 'c:d', '--rate', '240', '--motion', 'hover', '--seed', '7',
+        '--duration', '12.5', '--velocities', '--stamp-in-pose', '--noise-mm', '0.1',
+        '--noise-deg', '0.02', '--stamps', 'epoch', '--skew-ppm', '30', '--stamp-start', '3',
+        '--delay-ms', '1', '--jitter-ms', '2', '--loss', '0.25', '--host', '0.0.0.0',
+        '--port', '0', '--connect-back-anywhere',
+        '--occlude', 'c:d:zeroed:1.5-2/10', 'c:d:silent:20-')
+
+
+def test_flags_go_before_the_file(tmp_path):
+    path = tmp_path / 'some.yaml'
+    path.write_text('bodies: 4\nrate: 50\nserver: {port: 4000, max_clients: 3}\n')
+    scenario = from_flags('--scenario', str(path), '--port', '0', '--seed', '3',
+                          '--occlude', 'Rigid Body 4:frozen:1-2')
+    assert (scenario.rate, scenario.seed, len(scenario.bodies)) == (50.0, 3, 4)
+    assert scenario.server == s.Server(port=0, max_clients=3)
+    assert scenario.bodies[3].faults == (
+        faults.Occlusion(mode='frozen', start=1.0, end=2.0),)
+    assert len(from_flags('--scenario', str(path), '--bodies', '2').bodies) == 2
+
+
+@pytest.mark.parametrize('argv, wanted', [
+    (['--bodies', '-2'], '--bodies: -2 is not allowed; allowed: 0 to 500'),
+    (['--rate', '0'], 'with the flags given: rate: 0.0 is not allowed'),
+    (['--loss', '1.5'], 'network.loss: 1.5 is not allowed; allowed: 0 to 1'),
+    (['--occlude', 'x:frozen:1-2'], "NAME one of 'Rigid Body 1', 'Rigid Body 2'"),
+    (['--occlude', 'Rigid Body 1:frozen:1.2.3-2'], 'times are seconds'),
+    (['--occlude', 'Rigid Body 1:gone:1-2'], 'allowed: silent, frozen, zeroed'),
+])
+def test_wrong_flags_are_named(argv, wanted):
+    with pytest.raises(ConfigurationError) as caught:
+        from_flags(*argv)
+    assert wanted in str(caught.value)
+
+
+def test_what_ros_adds_to_a_command_line_is_left_out():
+    assert without_ros_arguments(
+        ['--bodies', '2', '--ros-args', '-r', '__node:=sim', '--log-level', 'debug']
+    ) == ['--bodies', '2']
+    assert without_ros_arguments(
+        ['--ros-args', '-p', 'a:=1', '--', '--rate', '9', '--ros-args', '-r', 'x:=y']
+    ) == ['--rate', '9']
+
+
+def settings_classes():
+    return [s.Scenario, s.Body, s.Noise, s.Clock, s.Network, s.Server,
+            *motion.MOTIONS.values(), *faults.BODY_FAULTS.values(), *faults.FRAME_FAULTS.values()]
+
+
+@pytest.mark.parametrize('cls', settings_classes(), ids=lambda cls: cls.__name__)
+def test_every_setting_is_frozen_documented_and_bounded(cls):
+    assert cls.__dataclass_params__.frozen
+    for field in dataclasses.fields(cls):
+        assert field.metadata['doc'], field.name
+        if field.type in (float, 'float', int, 'int'):
+            assert field.metadata['low'] is not None, field.name
+            assert field.metadata['high'] is not None, field.name
