@@ -19,6 +19,7 @@ from optitrack_vrpn.core.body.selection import configure, Selection, settings_fo
 from optitrack_vrpn.core.body.states import StateChange
 from optitrack_vrpn.core.body.truth import Body
 from optitrack_vrpn.core.clock import StampConfig, StampSource
+from optitrack_vrpn.core.clock.types import SENDER_RESTARTED
 from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
@@ -168,8 +169,8 @@ class Pipeline:
                 continue
             stamp_ns = stamp_of(sender_time_ns, arrival_ns, host_minus_arrival_ns)
             if sender_time_ns != self._frame_sender_ns:
+                self._follow_clock(sender_time_ns < self._frame_sender_ns)
                 self._frame_sender_ns = sender_time_ns
-                self._follow_clock()
             if stamp_ns is None:
                 channel.too_old += 1
                 continue
@@ -273,11 +274,12 @@ class Pipeline:
         self.channels[sender, sensor] = channel
         return channel
 
-    def _follow_clock(self) -> None:
+    def _follow_clock(self, went_back: bool) -> None:
         for event in self.stamps.events():
             severity = 'warn' if event.kind == 'epoch_ended' else 'info'
             self._notice(severity, f'clock: {event.text}')
-            if event.kind == 'epoch_ended' and event.reason == 'sender_restarted':
+            if went_back and event.reason == SENDER_RESTARTED:
+                # Times ahead of the last need no word: a body unseen for long is acquired anew.
                 for channel in self.bodies:
                     channel.truth.new_epoch()
 
