@@ -223,7 +223,9 @@ class Floor:
         self._depth = edge.mean
         self._move(t, edge.level + edge.mean, rate, edge.spread ** 2 + 1e6, doubt)
 
-    def _move(self, t: float, level: float, rate: float, var_level: float, var_rate: float) -> None:
+    def _move(
+        self, t: float, level: float, rate: float, var_level: float, var_rate: float,
+    ) -> None:
         self._t, self._level, self.rate = t, level, rate
         self._var_level, self._var_rate, self._cov = var_level, var_rate, 0.0
         # Dips under the old line say nothing of the new one but how deep they are.
