@@ -1,0 +1,79 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Keep the ROS graph of a test run to itself.
+
+Set before anything imports rclpy: a domain that no other test run on this machine has, no traffic
+beyond this machine, and logs that vanish with the run. Subprocesses of tests inherit all three.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+# More domains than these need ports of which the kernel may have given some away.
+DOMAINS = range(1, 101)
+
+
+def claim_domain():
+    """
+    Take a domain that no other run holds, from a place that runs start at differently.
+
+    :returns: the domain and the locked file that holds it until this process ends
+    """
+    start = os.getpid() % len(DOMAINS)
+    for domain in [*DOMAINS[start:], *DOMAINS[:start]]:
+        path = os.path.join(tempfile.gettempdir(), f'optitrack_vrpn_test_domain_{domain}.lock')
+        try:
+            claim = open(path, 'a')
+        except OSError:    # another user's
+            continue
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return domain, claim
+        except OSError:
+            claim.close()
+    raise pytest.UsageError(f'all ROS domains from {DOMAINS[0]} to {DOMAINS[-1]} are in use')
+
+
+def pytest_configure(config):
+    domain, config.domain_claim = claim_domain()
+    config.ros_log = tempfile.mkdtemp(prefix='optitrack_vrpn_log_')
+    os.environ.update(
+        ROS_DOMAIN_ID=str(domain),
+        ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
+        ROS_LOCALHOST_ONLY='1' if os.environ.get('ROS_DISTRO') == 'humble' else '0',
+        ROS_LOG_DIR=config.ros_log)
+
+
+def pytest_unconfigure(config):
+    config.domain_claim.close()
+    shutil.rmtree(config.ros_log, ignore_errors=True)
+
+
+def pytest_report_header(config):
+    return f'ROS domain {os.environ["ROS_DOMAIN_ID"]}'
+
+
+@pytest.fixture
+def seed_environment():
+    """
+    Make the variables for a subprocess that sees the control messages of 2021.
+
+    They have the package name of those after them, so they live in a prefix of their own, which
+    only an environment with ROS 2 from PyPI has.
+    """
+    prefix = Path(sys.prefix, 'seed')
+    if not prefix.is_dir():
+        pytest.skip('the control messages of 2021 are built in .venv alone (tools/env.py)')
+    python = 'python{}.{}'.format(*sys.version_info)
+    variables = dict(os.environ)
+    for name, folder in (('PYTHONPATH', prefix / 'lib' / python / 'site-packages'),
+                         ('LD_LIBRARY_PATH', prefix / 'lib'), ('AMENT_PREFIX_PATH', prefix)):
+        variables[name] = os.pathsep.join(filter(None, [str(folder), variables.get(name)]))
+    return variables

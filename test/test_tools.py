@@ -1,0 +1,123 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tools: one table, of which `ros2 run`, `python -m` and setup.py all know the same."""
+
+import ast
+import importlib
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+from optitrack_vrpn import __version__
+from optitrack_vrpn.cli.tools import console_scripts, TOOLS
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SETUP = ROOT / 'setup.py'
+in_the_repository = pytest.mark.skipif(not SETUP.exists(), reason='runs in a checkout alone')
+
+
+def run(*arguments, **options):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True,
+                          timeout=60, env=dict(os.environ, PYTHONPATH=str(ROOT)), **options)
+
+
+@pytest.mark.parametrize('tool', TOOLS, ids=[tool.name for tool in TOOLS])
+def test_every_row_names_a_function_that_exists_and_one_line_about_it(tool):
+    module, function = tool.function.split(':')
+    assert callable(getattr(importlib.import_module(module), function))
+    assert tool.summary and '\n' not in tool.summary
+
+
+def test_names_are_given_once():
+    assert len({tool.name for tool in TOOLS}) == len(TOOLS)
+
+
+@in_the_repository
+def test_setup_installs_exactly_the_table_and_all_there_is_to_install():
+    """setup() is caught, so that the test sees what setup.py itself hands to setuptools."""
+    script = ('import json, runpy, setuptools\n'
+              'setuptools.setup = lambda **given: print(json.dumps(given))\n'
+              "runpy.run_path('setup.py')\n")
+    pytest.importorskip('setuptools')
+    result = run('-c', script, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    given = json.loads(result.stdout)
+    assert given['entry_points'] == {'console_scripts': console_scripts()}
+    installed = {path for _, paths in given['data_files'] for path in paths}
+    present = {str(path.relative_to(ROOT)) for folder in ('launch', 'config')
+               for path in ROOT.joinpath(folder).rglob('*')
+               if path.is_file() and path.suffix != '.pyc'}
+    assert installed == present | {'package.xml', 'resource/optitrack_vrpn'}
+    folders = {'.'.join(path.relative_to(ROOT).parent.parts)
+               for path in ROOT.joinpath('optitrack_vrpn').rglob('*.py')}
+    assert set(given['packages']) == folders
+    assert given['version'] == __version__
+
+
+@in_the_repository
+def test_package_xml_says_the_same_as_setup():
+    package = ElementTree.parse(ROOT / 'package.xml').getroot()
+    assert package.get('format') == '3'
+    assert package.findtext('name') == 'optitrack_vrpn'
+    assert package.findtext('version') == __version__
+    assert package.findtext('export/build_type') == 'ament_python'
+
+
+@in_the_repository
+def test_every_third_party_import_is_a_dependency_of_package_xml():
+    """What is imported without a fallback must be installed by rosdep."""
+    package = ElementTree.parse(ROOT / 'package.xml').getroot()
+    declared = {element.text for kind in ('depend', 'exec_depend') for element in
+                package.findall(kind)}
+    keys = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'yaml': 'python3-yaml',
+            'transforms3d': 'python3-transforms3d', 'tf2_ros': 'tf2_ros_py'}
+    # looked for at run time, each with a way to do without
+    optional = {'vrpn', 'mocap4r2_control_msgs', 'mocap_control_msgs'}
+    missing = {}
+    for folder in ('optitrack_vrpn', 'launch'):
+        for path in ROOT.joinpath(folder).rglob('*.py'):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    names = [alias.name for alias in node.names]
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    names = [node.module]
+                else:
+                    continue
+                for name in {name.split('.')[0] for name in names}:
+                    if name not in sys.stdlib_module_names | optional | {'optitrack_vrpn'} and \
+                            keys.get(name, name) not in declared:
+                        missing[name] = str(path)
+    assert not missing
+
+
+def test_python_m_lists_the_tools():
+    result = run('-m', 'optitrack_vrpn')
+    assert result.returncode == 0
+    for tool in TOOLS:
+        assert f'{tool.name} ' in result.stdout and tool.summary in result.stdout
+
+
+def test_python_m_refuses_an_unknown_tool_in_one_line():
+    result = run('-m', 'optitrack_vrpn', 'motive')
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1 and "'motive'" in result.stderr
+
+
+def test_python_m_runs_a_tool_as_its_script_would(tmp_path):
+    """From another folder, with the arguments and the exit code passed through."""
+    helped = run('-m', 'optitrack_vrpn', 'motive_sim', '--help', cwd=tmp_path)
+    assert helped.returncode == 0 and '--rate' in helped.stdout
+    refused = run('-m', 'optitrack_vrpn', 'motive_sim', '--no-such-flag', cwd=tmp_path)
+    assert refused.returncode == 2
+
+
+def test_listing_the_tools_needs_no_ros():
+    """A machine without ROS 2 still gets the list; numpy and rclpy load with the tool alone."""
+    result = run('-c', "import sys; sys.argv = ['optitrack_vrpn']\n"
+                       'from optitrack_vrpn.__main__ import main\n'
+                       "main(); assert not {'rclpy', 'numpy'} & set(sys.modules)")
+    assert result.returncode == 0, result.stderr
