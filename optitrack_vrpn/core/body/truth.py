@@ -24,19 +24,16 @@ from enum import Enum
 import math
 
 from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.ledger import Ledger, NEVER_NS
 from optitrack_vrpn.core.body.quaternion import (
     angle_between, IDENTITY, normalised, Quat, Vector)
-from optitrack_vrpn.core.body.states import BodyStatus, Reason, State, StateChange
+from optitrack_vrpn.core.body.states import BodyStatus, Reason, State
 
-NEVER_NS = 1 << 62
 EPOCH_STEP_NS = 1_000_000_000
 """Sender time that falls by more than this has restarted; no network reorders that far."""
-UNKNOWN_SILENCE_NS = 2_000_000_000
-"""Silence that makes a body STALE before its rate is known."""
-GAPS_TO_NEW_RATE = 8
-"""So many gaps in a row are no gaps: the sender has slowed down."""
 SAMPLE_NS = 40_000_000
 """How far apart (ns) poses are, about, from which the rate of turning is measured."""
+MAX_STRIDE = 64
 LEVER = 0.1
 """Metres that one radian counts for when two explanations of a pose are compared."""
 NO_TURN_LIMIT = 4.9
@@ -53,31 +50,22 @@ class Origin(Enum):
     FAR = 'far'
 
 
-class Body:
+class Body(Ledger):
     """
     Follow the truth of one rigid body.
 
     Feed every pose of the body to ``update`` and call ``tick`` some ten times a second.
 
-    :ivar name: the body's name, for events and status.
-    :ivar config: the thresholds; change them with ``reconfigure``.
-    :ivar state: the present state.
-    :ivar reason: why the last pose was withheld (valid after ``update`` returned None).
-    :ivar events: changes of state not fetched by ``take_events`` yet.
-    :ivar resets: discontinuities so far, see ``BodyStatus``.
-    :ivar published: good poses so far.
     :ivar held_by: name of the body this one has exchanged places with, as far as can be seen
         (set by ``exchange.review``); while it is set a jump is never accepted.
     """
 
     __slots__ = (
-        'name', 'config', 'state', 'reason', 'events', 'resets', 'published', 'held_by',
-        '_patience', '_silence', '_interval', '_good_ns', '_position', '_quat', '_raw',
-        '_agility', '_sample_ns', '_sample_quat', '_sample_mask', '_last_receive', '_good_receive', '_last_ns', '_seen_position',
-        '_seen_raw', '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin',
-        '_turn_rate', '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns', '_since', '_detail',
-        '_counts', '_gaps', '_lost', '_gap_run', '_gap_at', '_track', '_count', '_began_ns',
-        '_track_ns', '_track_position', '_track_quat')
+        'held_by', '_good_ns', '_position', '_quat', '_raw', '_agility', '_sample_ns',
+        '_sample_quat', '_sample_mask', '_last_receive', '_good_receive', '_last_ns',
+        '_seen_position', '_seen_raw', '_seen_since', '_reach_margin', '_reach_speed',
+        '_turn_margin', '_turn_rate', '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns',
+        '_track', '_count', '_began_ns', '_track_ns', '_track_position', '_track_quat')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         """
@@ -86,17 +74,8 @@ class Body:
         :param name: the body's name.
         :param config: thresholds; the defaults when None.
         """
-        self.name = name
-        self.events: list[StateChange] = []
-        self.state = State.NEW
-        self.reason = Reason.ACQUIRING
-        self.resets = 0
-        self.published = 0
+        super().__init__(name, config if config is not None else BodyConfig())
         self.held_by = ''
-        # How long after the last pose the next may take the short way; below zero: none may.
-        self._patience = -1
-        self._silence = UNKNOWN_SILENCE_NS
-        self._interval = 0.0
         # The last good pose: time, position, attitude as published and as sent.
         self._good_ns = -NEVER_NS
         self._position: Vector = (0.0, 0.0, 0.0)
@@ -114,17 +93,12 @@ class Body:
         self._seen_position: Vector | None = None
         self._seen_raw: Quat | None = None
         self._seen_since = 0
-        self._since = -NEVER_NS
-        self._detail = 'not seen yet'
-        self._counts: dict[Reason, int] = {}
-        self._gaps = self._lost = self._gap_run = 0
-        self._gap_at = -2
         self._track: Origin | None = None
         self._count = 0
         self._began_ns = self._track_ns = 0
         self._track_position: Vector = self._position
         self._track_quat: Quat = self._quat
-        self.reconfigure(config if config is not None else BodyConfig())
+        self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
         """
@@ -226,15 +200,6 @@ class Body:
             if silent >= self._silence:
                 self._go_stale(now_ns, silent)
 
-    def take_events(self) -> list[StateChange]:
-        """
-        Fetch the changes of state since the last call.
-
-        :returns: the changes, oldest first.
-        """
-        events, self.events = self.events, []
-        return events
-
     def new_epoch(self) -> None:
         """
         Forget what rests on the sender's clock: it has restarted.
@@ -266,11 +231,6 @@ class Body:
             self.resets, self.published,
             {reason.value: count for reason, count in self._counts.items()},
             self._gaps, self._lost, detail)
-
-    @property
-    def rate_hz(self) -> float:
-        """Give the body's own frame rate by sender time (Hz); 0 when not known yet."""
-        return 1e9 / self._interval if self._interval > 0.0 else 0.0
 
     @property
     def last_good(self) -> tuple[int, Vector, Quat] | None:
@@ -469,20 +429,6 @@ class Body:
             self._good_receive = self._last_receive
             self._seen_position, self._seen_raw = self._position, self._raw
 
-    def _withhold(self, reason: Reason) -> Quat | None:
-        """Count a pose that does not go out."""
-        self.reason = reason
-        self._counts[reason] = self._counts.get(reason, 0) + 1
-        return None
-
-    def _change(self, state: State, time_ns: int, detail: str) -> None:
-        """Change the state, and leave word of it if it is another one."""
-        if state is not self.state:
-            self.events.append(StateChange(self.name, time_ns, self.state, state, detail))
-            self.state = state
-            self._since = time_ns
-            self._detail = detail
-
     def _go_stale(self, now_ns: int, silent: int) -> None:
         """Take note of silence."""
         self._settle()
@@ -497,44 +443,10 @@ class Body:
             self._agility = max(rate, self._agility * math.exp(-1e-9 * dt))
         self._sample_ns, self._sample_quat = self._good_ns, self._quat
         mask = 1
-        while mask * self._interval < SAMPLE_NS:
+        while mask * self._interval < SAMPLE_NS and mask < MAX_STRIDE:
             mask *= 2
         self._sample_mask = mask - 1
         self._measure_silence()
-
-    def _measure_silence(self) -> None:
-        """Work out the silence (ns) that makes the body STALE."""
-        config = self.config
-        if config.stale_after_s > 0:
-            self._silence = round(config.stale_after_s * 1e9)
-        elif config.stale_frames <= 0:
-            self._silence = NEVER_NS
-        elif self._interval > 0.0:
-            self._silence = round(
-                max(config.stale_min_s * 1e9, config.stale_frames * self._interval))
-        else:
-            self._silence = UNKNOWN_SILENCE_NS
-        if self._patience >= 0:
-            self._patience = self._silence
-
-    def _measure_interval(self, dt: int) -> None:
-        """Learn the frame interval from frames off the short way, and count what is missing."""
-        if self._interval <= 0.0:
-            self._interval = float(dt)
-            self._measure_silence()
-        elif dt < 1.5 * self._interval:
-            self._interval += 0.1 * (dt - self._interval)
-        else:
-            seen = self.published
-            self._gap_run = self._gap_run + 1 if seen <= self._gap_at + 1 else 1
-            self._gap_at = seen
-            self._gaps += 1
-            if dt < self._memory_ns:
-                self._lost += round(dt / self._interval) - 1
-            if self._gap_run >= GAPS_TO_NEW_RATE:
-                self._interval = float(dt)
-                self._measure_silence()
-
 
 def _excess(q: Quat) -> float:
     """Give the squared norm less 1."""

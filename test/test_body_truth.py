@@ -1,0 +1,486 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A body's poses are believed only while they can be true."""
+
+from dataclasses import fields, replace
+import math
+
+from hypothesis import given, settings, strategies as st
+import pytest
+
+from optitrack_vrpn.core.body import exchange
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.quaternion import angle_between
+from optitrack_vrpn.core.body.states import Reason, State
+from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.errors import ConfigurationError
+
+MS = 1_000_000
+STEP = 5 * MS
+NAN = math.nan
+
+
+class Feed:
+    """Feed a body at 200 Hz along a line at 1 m/s, turning at 1 rad/s."""
+
+    def __init__(self, config=None, name='body', start=0.0):
+        self.body = Body(name, config)
+        self.frame = 0
+        self.start = start
+        self.out = []
+
+    def pose(self, ahead=0):
+        t = (self.frame + ahead) * STEP * 1e-9
+        return (self.start + t, 0.5, 1.0), (0.0, 0.0, math.sin(t / 2), math.cos(t / 2))
+
+    def send(self, position=None, quat=None):
+        p, q = self.pose()
+        t = self.frame * STEP
+        self.frame += 1
+        return self.body.update(t, t + MS, position or p, quat or q)
+
+    def good(self, count):
+        return [self.send() is not None for _ in range(count)]
+
+    def skip(self, count, tick=True):
+        for _ in range(count):
+            self.frame += 1
+            if tick:
+                self.body.tick(self.frame * STEP)
+
+    def states(self):
+        return [change.after for change in self.body.take_events()]
+
+
+def tracked(config=None, **kwargs):
+    feed = Feed(config, **kwargs)
+    feed.good(40)
+    feed.states()
+    return feed
+
+
+def test_first_poses_are_withheld_until_m_agree():
+    feed = Feed()
+    assert feed.good(5) == [False, False, True, True, True]
+    assert feed.states() == [State.TRACKED]
+    assert feed.body.resets == 0
+
+
+@pytest.mark.parametrize('m', [1, 2, 7])
+def test_m_is_the_number_of_consistent_frames(m):
+    feed = Feed(BodyConfig(acquire_frames=m))
+    assert feed.good(m + 3) == [False] * (m - 1) + [True] * 4
+
+
+def test_a_stream_is_passed_on_bit_by_bit():
+    feed = tracked()
+    for _ in range(100):
+        _, quat = feed.pose()
+        assert feed.send() == quat
+    assert feed.body.status(0).withheld == {'acquiring': 2}
+
+
+def test_silence_makes_stale_by_the_bodys_own_rate():
+    feed = tracked(BodyConfig(stale_min_s=0.0, stale_frames=10))
+    last = feed.body.status(0)
+    assert last.rate_hz == pytest.approx(200.0)
+    now = (feed.frame - 1) * STEP + MS
+    feed.body.tick(now + 10 * STEP - 2)
+    assert feed.body.state is State.TRACKED
+    feed.body.tick(now + 10 * STEP + 2)
+    assert feed.body.state is State.STALE
+    assert feed.body.status(now + 10 * STEP + 2).age_s == pytest.approx(0.05)
+
+
+def test_silence_may_be_given_in_seconds_or_switched_off():
+    feed = tracked(BodyConfig(stale_after_s=0.5))
+    feed.skip(95)
+    assert feed.body.state is State.TRACKED
+    feed.skip(10)
+    assert feed.body.state is State.STALE
+    feed = tracked(BodyConfig(stale_frames=0))
+    feed.skip(100_000)
+    assert feed.body.state is State.TRACKED
+
+
+def test_stale_is_noticed_without_a_tick():
+    feed = tracked()
+    feed.skip(60, tick=False)
+    assert feed.good(4) == [False, False, True, True]
+    assert feed.states() == [State.STALE, State.TRACKED]
+    assert feed.body.resets == 0
+
+
+def test_a_long_absence_counts_a_reset():
+    feed = tracked()
+    feed.skip(300)
+    assert feed.good(4) == [False, False, True, True]
+    assert feed.body.resets == 1
+
+
+def test_one_frame_a_second_is_slow_and_not_stale():
+    body = Body('slow')
+    out = []
+    for i in range(20):
+        body.tick(i * 1000 * MS - 1)
+        out.append(body.update(i * 1000 * MS, i * 1000 * MS, (0.1 * i, 0.0, 1.0),
+                               (0.0, 0.0, 0.0, 1.0)))
+    assert [quat is not None for quat in out] == [False] * 2 + [True] * 18
+    assert body.resets == 0
+
+
+def test_a_repeated_pose_never_goes_out_twice_and_ends_frozen():
+    feed = tracked()
+    pose = feed.pose(-1)
+    assert not any(feed.send(*pose) for _ in range(39))
+    assert feed.body.state is State.TRACKED
+    feed.send(*pose)
+    assert feed.body.state is State.FROZEN
+    assert feed.body.status(0).withheld['repeat'] == 40
+    assert feed.good(4) == [False, False, True, True]
+
+
+def test_a_short_repeat_costs_no_good_pose():
+    feed = tracked()
+    feed.send(*feed.pose(-1))
+    assert all(feed.good(5))
+
+
+def test_without_the_frozen_check_a_body_may_stand_still():
+    feed = tracked(BodyConfig(frozen_after_s=0))
+    pose = feed.pose(-1)
+    assert all(feed.send(*pose) for _ in range(200))
+    assert feed.body.state is State.TRACKED
+
+
+@pytest.mark.parametrize('quat', [(0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0),
+                                  (-0.0, 0.0, -0.0, -1.0)])
+def test_zeros_are_no_pose(quat):
+    feed = tracked()
+    assert feed.send((0.0, -0.0, 0.0), quat) is None
+    assert feed.body.reason is Reason.ZEROED
+    assert feed.states() == [State.ZEROED]
+    assert feed.good(4) == [False, False, True, True]
+
+
+def test_a_body_at_the_origin_may_be_allowed():
+    config = BodyConfig(detect_zeroed=False, frozen_after_s=0)
+    body = Body('origin', config)
+    out = [body.update(i * STEP, i * STEP, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+           for i in range(5)]
+    assert out[2:] == [(0.0, 0.0, 0.0, 1.0)] * 3
+
+
+@pytest.mark.parametrize('where', range(7))
+@pytest.mark.parametrize('value', [NAN, math.inf, -math.inf])
+@pytest.mark.parametrize('config', [
+    BodyConfig(), BodyConfig(max_speed=0, max_angular_rate=0, max_turn=0, norm_tolerance=0)])
+def test_what_is_not_finite_never_goes_out(where, value, config):
+    feed = tracked(config)
+    numbers = [*feed.pose()[0], *feed.pose()[1]]
+    numbers[where] = value
+    assert feed.send(tuple(numbers[:3]), tuple(numbers[3:])) is None
+    assert feed.states() == [State.INVALID]
+    assert feed.body.status(0).withheld['not_finite'] == 1
+    assert feed.body.untracked(tuple(numbers[:3]), tuple(numbers[3:])) is None
+    assert feed.good(4) == [False, False, True, True]
+
+
+def test_a_norm_is_restored_within_tolerance_and_refused_beyond():
+    feed = tracked()
+    p, q = feed.pose()
+    out = feed.send(p, tuple(1.009 * v for v in q))
+    assert math.hypot(*out) == pytest.approx(1.0, abs=1e-15)
+    assert out == pytest.approx(q, abs=1e-12)
+    p, q = feed.pose()
+    assert feed.send(p, tuple(0.989 * v for v in q)) is None
+    assert feed.states() == [State.INVALID]
+    assert feed.body.reason is Reason.NORM
+
+
+@given(st.floats(-1e-6, 1e-6))
+def test_small_errors_of_the_norm_are_restored(error):
+    feed = tracked()
+    p, q = feed.pose()
+    out = feed.send(p, tuple((1 + error) * v for v in q))
+    assert abs(math.hypot(*out) - 1.0) < 4e-12
+    assert out == pytest.approx(q, abs=1e-11)
+
+
+@given(st.lists(st.booleans(), min_size=5, max_size=60))
+def test_the_sign_is_continuous_whatever_sign_is_sent(flips):
+    feed = Feed(BodyConfig(acquire_frames=1))
+    last = None
+    for flip in flips:
+        p, q = feed.pose()
+        out = feed.send(p, tuple(-v for v in q) if flip else q)
+        assert angle_between(out, q) < 1e-12
+        if last is not None:
+            assert sum(a * b for a, b in zip(last, out)) > 0
+        last = out
+
+
+@pytest.mark.parametrize('offset', [(1.0, 0.0, 0.0), (0.0, -0.3, 0.0)])
+def test_an_outlier_is_withheld_and_the_body_is_back_after_m(offset):
+    feed = tracked()
+    p, _ = feed.pose()
+    assert feed.send(tuple(a + b for a, b in zip(p, offset))) is None
+    assert feed.body.reason is Reason.MOVED_TOO_FAR
+    assert feed.states() == [State.JUMPED]
+    assert feed.good(4) == [False, False, True, True]
+    assert feed.body.resets == 0
+
+
+@pytest.mark.parametrize('degrees', [90, 120, 180])
+@pytest.mark.parametrize('axis', [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
+def test_a_flip_never_goes_out_while_it_lasts(degrees, axis):
+    feed = tracked()
+    half = math.radians(degrees) / 2
+    turn = tuple(math.sin(half) * v for v in axis) + (math.cos(half),)
+    for _ in range(300):
+        p, q = feed.pose()
+        assert feed.send(p, _times(q, turn)) is None
+        assert feed.body.state is State.JUMPED
+    assert feed.good(4) == [False, False, True, True]
+    assert feed.body.resets == 0
+
+
+def test_a_teleported_body_is_not_believed_because_time_passes():
+    # After 0.2 s the 3 m would be within 15 m/s; but it was not seen to go there.
+    feed = tracked()
+    for _ in range(300):
+        p, q = feed.pose()
+        assert feed.send((p[0], p[1] + 3.0, p[2])) is None
+
+
+def test_a_jump_that_lasts_becomes_the_truth_and_counts_a_reset():
+    feed = tracked(BodyConfig(jump_accept_s=0.5))
+    out = []
+    for _ in range(110):
+        p, q = feed.pose()
+        out.append(feed.send((p[0], p[1] + 3.0, p[2])) is not None)
+    assert out == [False] * 100 + [True] * 10
+    assert feed.states() == [State.JUMPED, State.TRACKED]
+    assert feed.body.resets == 1
+
+
+def test_a_jump_is_never_accepted_if_so_configured():
+    feed = tracked(BodyConfig(jump_accept_s=0))
+    for _ in range(5000):
+        p, q = feed.pose()
+        assert feed.send((p[0], p[1] + 3.0, p[2])) is None
+
+
+def test_only_time_seen_counts_for_a_jump():
+    feed = tracked(BodyConfig(jump_accept_s=0.5))
+    for _ in range(60):
+        p, q = feed.pose()
+        feed.send((p[0], p[1] + 3.0, p[2]))
+    feed.send((NAN, 0.0, 0.0))
+    feed.skip(100)
+    out = []
+    for _ in range(60):
+        p, q = feed.pose()
+        out.append(feed.send((p[0], p[1] + 3.0, p[2])) is not None)
+    assert 35 < out.index(True) < 45
+
+
+def test_a_body_that_spins_may_have_turned_far_unseen():
+    def pose(t):
+        return (math.sin(t), 0.0, 1.0), (0.0, 0.0, math.sin(4 * t), math.cos(4 * t))
+
+    body = Body('spinning at 8 rad/s')
+    for i in range(200):
+        assert body.update(i * STEP, i * STEP, *pose(i * 0.005)) is not None or i < 2
+    out = [body.update(i * STEP, i * STEP, *pose(i * 0.005)) for i in range(260, 265)]
+    assert [quat is not None for quat in out] == [False, False, True, True, True]
+
+
+def test_duplicates_and_late_frames_are_counted_and_disturb_nothing():
+    feed = tracked()
+    body = feed.body
+    t = (feed.frame - 1) * STEP
+    p, q = feed.pose(-1)
+    assert body.update(t, t + MS, p, q) is None
+    assert body.reason is Reason.DUPLICATE
+    assert body.untracked(p, q) is None
+    assert body.update(t - STEP, t + MS, *feed.pose(-2)) is None
+    assert body.reason is Reason.OUT_OF_ORDER
+    assert all(feed.good(5))
+    assert feed.states() == []
+    assert body.status(0).withheld == {'acquiring': 2, 'duplicate': 1, 'out_of_order': 1}
+
+
+def test_gaps_are_counted_and_the_pose_after_one_goes_out():
+    feed = tracked()
+    feed.skip(3)
+    assert all(feed.good(3))
+    status = feed.body.status(0)
+    assert (status.gaps, status.lost, status.state) == (1, 3, State.TRACKED)
+    assert status.rate_hz == pytest.approx(200.0)
+
+
+def test_a_sender_that_slows_down_has_a_new_rate():
+    feed = tracked()
+    for _ in range(30):
+        feed.skip(3)
+        feed.send()
+    assert feed.body.rate_hz == pytest.approx(50.0)
+    assert feed.body.status(0).gaps < 12
+
+
+def test_a_restarted_sender_is_acquired_anew():
+    feed = tracked()
+    body = feed.body
+    for i in range(5):
+        quat = body.update(i * STEP - 10**12, (feed.frame + i) * STEP, *feed.pose(i))
+        assert (quat is not None) == (i >= 2)
+    assert feed.states() == [State.NEW, State.TRACKED]
+    assert body.resets == 1
+
+
+def test_an_epoch_is_declared_by_the_caller():
+    feed = tracked()
+    feed.body.new_epoch()
+    assert feed.states() == [State.NEW]
+    assert feed.good(4) == [False, False, True, True]
+    assert feed.body.resets == 1
+
+
+def test_each_check_can_be_switched_off():
+    feed = tracked(BodyConfig(max_speed=0))
+    assert feed.send((50.0, 0.0, 0.0)) is not None
+    feed = tracked(BodyConfig(max_angular_rate=0, max_turn=0))
+    p, q = feed.pose()
+    assert feed.send(p, _times(q, (1.0, 0.0, 0.0, 0.0))) is not None
+    feed = tracked(BodyConfig(norm_tolerance=0))
+    p, q = feed.pose()
+    assert math.hypot(*feed.send(p, tuple(2 * v for v in q))) == pytest.approx(1.0)
+
+
+def test_raw_poses_can_be_had_for_publish_untracked():
+    feed = tracked()
+    p, q = feed.pose()
+    moved = (p[0] + 5.0, p[1], p[2])
+    assert feed.send(moved) is None
+    assert feed.body.untracked(moved, q) == pytest.approx(q)
+    assert feed.body.untracked(moved, (0.0, 0.0, 0.0, 0.0)) is None
+
+
+def two_bodies():
+    return tracked(name='a'), tracked(name='b', start=2.0)
+
+
+def exchange_names(a, b, frames):
+    out = []
+    for _ in range(frames):
+        pa, pb = a.pose(), b.pose()
+        out.append(a.send(*pb))
+        out.append(b.send(*pa))
+        exchange.review((a.body, b.body))
+    return out
+
+
+def test_bodies_that_exchange_names_are_never_believed():
+    a, b = two_bodies()
+    assert not any(exchange_names(a, b, 2000))
+    assert a.body.held_by == 'b'
+    assert b.body.held_by == 'a'
+    assert "exchanged names with 'b'" in a.body.status(0).detail
+    assert a.good(4) == [False, False, True, True]
+
+
+def test_without_the_review_exchanged_names_would_be_believed():
+    a, b = two_bodies()
+    for _ in range(500):
+        pa, pb = a.pose(), b.pose()
+        a.send(*pb)
+        b.send(*pa)
+    assert a.body.state is State.TRACKED
+
+
+def test_a_body_carried_to_where_another_was_is_released_when_that_is_elsewhere():
+    a, b = two_bodies()
+    for i in range(1000):
+        p, q = b.pose()
+        place = a.send((p[0], p[1] + 0.001 * i, p[2]), q)
+        b.send()
+        exchange.review((a.body, b.body))
+        if i == 10:
+            assert a.body.held_by == 'b'
+    assert place is not None
+    assert a.body.resets == 1
+
+
+def test_status_tells_all():
+    feed = tracked()
+    feed.send((NAN, 0.0, 0.0))
+    status = feed.body.status(feed.frame * STEP)
+    assert status.name == 'body'
+    assert status.state is State.INVALID
+    assert status.since_ns == (feed.frame - 1) * STEP + MS
+    assert status.published == 38
+    assert 'nan' in status.detail
+    assert status.age_s == pytest.approx(2 * 0.005 - 0.001)
+
+
+@pytest.mark.parametrize('field', [field.name for field in fields(BodyConfig)])
+def test_settings_are_checked(field):
+    default = getattr(BodyConfig(), field)
+    if isinstance(default, bool):
+        return
+    for wrong in (-1.0, NAN, math.inf, 'fast'):
+        with pytest.raises(ConfigurationError, match=field):
+            replace(BodyConfig(), **{field: wrong})
+
+
+numbers = st.floats(-3, 3) | st.sampled_from([0.0, 1.0, NAN, math.inf, 1e308])
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.integers(-3, 300), st.integers(0, 300), st.tuples(*[numbers] * 7))))
+def test_whatever_comes_only_finite_unit_attitudes_in_order_go_out(frames):
+    body = Body('fuzzed')
+    sender = receive = 0
+    last = None
+    for dt, delay, pose in frames:
+        sender += dt * MS
+        receive += delay * MS
+        quat = body.update(sender, receive, pose[:3], pose[3:])
+        body.tick(receive)
+        if quat is None:
+            continue
+        assert body.state is State.TRACKED
+        assert abs(math.hypot(*quat) - 1.0) < 1e-11
+        assert math.isfinite(sum(pose[:3]))
+        if last is not None:
+            assert sender > last[0]
+            assert pose != last[1]
+        last = sender, pose
+    status = body.status(receive)
+    assert status.published + sum(status.withheld.values()) == len(frames)
+
+
+@settings(max_examples=50)
+@given(st.floats(0, 6.28), st.floats(0.02, 3.0), st.floats(0.0, 3.1), st.integers(1, 100))
+def test_the_short_way_is_never_more_generous_than_the_full_one(direction, distance, angle, gap):
+    """Whatever one step the short way waves through, an exact check does too."""
+    config = BodyConfig(max_speed=10.0, max_angular_rate=20.0)
+    feed = tracked(config)
+    p, q = feed.pose(-1)
+    t = (feed.frame - 1) * STEP
+    dt = gap * MS * 7 // 100
+    moved = (p[0] + distance * math.cos(direction), p[1] + distance * math.sin(direction), p[2])
+    out = feed.body.update(
+        t + dt, t + dt, moved, _times(q, (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2))))
+    possible = (distance <= 10.0 * dt * 1e-9 + 0.02 + 1e-9
+                and angle <= min(20.0 * dt * 1e-9 + 0.15, 1.4) + 1e-9)
+    assert (out is not None) <= possible
+
+
+def _times(p, q):
+    """Multiply quaternions by the textbook."""
+    a, b, c, d = p
+    x, y, z, w = q
+    return (d * x + w * a + b * z - c * y, d * y + w * b + c * x - a * z,
+            d * z + w * c + a * y - b * x, d * w - a * x - b * y - c * z)
