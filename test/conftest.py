@@ -47,8 +47,10 @@ def pytest_configure(config):
     os.environ.update(
         ROS_DOMAIN_ID=str(domain),
         ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
-        ROS_LOCALHOST_ONLY='1' if os.environ.get('ROS_DISTRO') == 'humble' else '0',
         ROS_LOG_DIR=config.ros_log)
+    # Humble's name for the same; later releases complain about it.
+    if os.environ.get('ROS_DISTRO') == 'humble':
+        os.environ['ROS_LOCALHOST_ONLY'] = '1'
 
 
 def pytest_unconfigure(config):
