@@ -18,9 +18,11 @@ from optitrack_vrpn.core.body.states import State as BodyState
 from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.pipeline import Channel, Pipeline
+from optitrack_vrpn.core.report import body_entry, clock_entry, Entry, link_entry
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.ros import parameter_server
+from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.settings import make_settings, Settings
 from optitrack_vrpn.transport.backend import Backend, make_backend
@@ -31,6 +33,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 
 _TICK_S = 0.1
+_DIAGNOSE_S = 1.0
 _REPEAT_S = 5.0
 _REMIND_S = 60.0
 
@@ -80,6 +83,8 @@ class OptitrackVrpnNode(LifecycleNode):
         self._output: Optional[Publishers] = None
         self._backend: Optional[Backend] = None
         self._timer: Any = None
+        self._diagnostics: Optional[Diagnostics] = None
+        self._diagnostics_timer: Any = None
         self._throttle = Throttle(_REPEAT_S)
         self._outage = Throttle(_REMIND_S)
         self._clock_reader = HostClock()
@@ -112,7 +117,10 @@ class OptitrackVrpnNode(LifecycleNode):
                 self, settings.publish, settings.axes, self._qos_mismatch)
             self._pipeline = Pipeline(settings.pipeline, self._discovered)
             self._configured = True
+        self._diagnostics = Diagnostics(
+            self, f'{settings.client.server}:{settings.client.port}')
         self._timer = self.create_timer(_TICK_S, self._tick)
+        self._diagnostics_timer = self.create_timer(_DIAGNOSE_S, self._diagnose)
         self._backend = backend
         backend.start()
         return super().on_configure(state)
@@ -162,9 +170,13 @@ class OptitrackVrpnNode(LifecycleNode):
         if self._backend is not None:
             self._backend.stop()
             self._backend = None
-        if self._timer is not None:
-            self.destroy_timer(self._timer)
-            self._timer = None
+        for timer in (self._timer, self._diagnostics_timer):
+            if timer is not None:
+                self.destroy_timer(timer)
+        self._timer = self._diagnostics_timer = None
+        if self._diagnostics is not None:
+            self._diagnostics.close()
+            self._diagnostics = None
         with self._lock:
             if self._output is not None:
                 self._output.close()
@@ -226,6 +238,26 @@ class OptitrackVrpnNode(LifecycleNode):
             self._log(
                 severity, f'body {printable(change.body)!r}: {change.before.value} -> '
                 f'{change.after.value}: {change.detail}', (change.body, change.after))
+
+    def _diagnose(self) -> None:
+        """Publish what is known of connection, clock and bodies."""
+        if self._backend is None or self._diagnostics is None:
+            return
+        link = self._backend.status()
+        now_ns = self._clock_reader.now_ns()
+        entries: list[Entry] = [link_entry(link.state, link.reason, {
+            'way': link.way, 'server': link.server, 'local': link.local,
+            'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
+            'sessions': link.sessions, 'failed_attempts': link.failures,
+            'strangers_refused': link.strangers}, link.counters)]
+        with self._lock:
+            if self._pipeline is None:
+                return
+            entries.append(clock_entry(self._pipeline.stamps.status()))
+            entries += [
+                body_entry(channel.names.ros, channel.truth.status(now_ns), channel.too_old)
+                for channel in self._pipeline.bodies]
+        self._diagnostics.publish(entries)
 
     def _qos_mismatch(self, topic: str) -> None:
         self._log(
