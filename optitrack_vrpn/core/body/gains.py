@@ -7,6 +7,12 @@ A quantity whose acceleration wanders as a random walk (the Wiener-process accel
 Bar-Shalom, Li, Kirubarajan, Estimation with Applications to Tracking and Navigation, 2001,
 section 6.2.3) is measured with white noise. Where noise is alike on three axes, all three share
 one 3 x 3 covariance: six numbers instead of a 9 x 9 matrix.
+
+How much the acceleration wanders is seldom known: a drone that hovers and a wand that is waved
+are a hundredfold apart. It can be learned from the innovations, which are white when it is right
+(Mehra, On the identification of variances and adaptive Kalman filtering, IEEE Trans. Automatic
+Control 15(2), 1970): where they go on pointing the way they did, the filter lags and the wander
+is too small; where they turn back, it is too large.
 """
 
 from __future__ import annotations
@@ -15,8 +21,17 @@ import math
 
 SAME_DT = 0.01
 """Intervals alike to this fraction share their settled gains."""
-SETTLED = 1e-4
+SETTLED = 1e-3
 """Relative change of every gain in one step below which they count as settled."""
+
+LEARNING = 0.03
+"""Step of the logarithm of the wander for innovations that point one way by one sigma."""
+LARGEST_STEP = 0.7
+"""A single frame may at most double the wander."""
+RANGE = math.log(100.0)
+"""The learned wander stays within this factor, either way, of the one configured."""
+NOTICED = 0.15
+"""Change of the logarithm of the wander for which gains are worked out anew."""
 
 
 class Gains:
@@ -31,17 +46,19 @@ class Gains:
 
     __slots__ = (
         'k1', 'k2', 'k3', 'pp', 'pv', 'pa', 'vv', 'va', 'aa', '_density', '_variance', '_low',
-        '_high')
+        '_high', 'adaptive', '_configured', '_learned', '_used', '_trend')
 
-    def __init__(self, noise: float, wander: float) -> None:
+    def __init__(self, noise: float, wander: float, adaptive: bool = False) -> None:
         """
         Set the noises.
 
         :param noise: standard deviation of a measurement (m or rad).
         :param wander: change of the acceleration in one second (m/s^2 or rad/s^2, one sigma); in
             a quarter of a second it changes half as much.
+        :param adaptive: learn the wander, starting from this one at every ``begin``.
         """
-        self._density = wander * wander
+        self.adaptive = adaptive
+        self._configured = math.log(wander)
         self._variance = noise * noise
         self.begin(1.0, 1.0)
 
@@ -52,6 +69,9 @@ class Gains:
         :param rate_deviation: how fast it may move at first (m/s or rad/s, one sigma).
         :param acceleration_deviation: the same for the acceleration (m/s^2 or rad/s^2).
         """
+        self._learned = self._used = self._configured
+        self._density = math.exp(2.0 * self._used)
+        self._trend = (0.0, 0.0, 0.0)
         self.k1 = self.k2 = self.k3 = 0.0
         self.pp = self._variance
         self.vv = rate_deviation * rate_deviation
@@ -123,3 +143,30 @@ class Gains:
         self.k1 = k1
         self.k2 = k2
         self.k3 = k3
+
+    def learn(self, x: float, y: float, z: float) -> None:
+        """
+        Learn the wander from the innovation of the step just made.
+
+        :param x, y, z: innovation on each axis (m or rad).
+        """
+        a, b, c = self._trend
+        # Innovations are remembered about as long as measurements.
+        forget = min(0.5, 0.5 * self.k1)
+        # What the trend and the innovation have in common, in sigmas of what chance makes of it:
+        # innovations have the variance r / (1 - k1), their running mean forget / (2 - forget) of it.
+        common = (a * x + b * y + c * z) * (1.0 - self.k1) / (
+            3.0 * self._variance * math.sqrt(forget / (2.0 - forget)))
+        self._trend = (a + forget * (x - a), b + forget * (y - b), c + forget * (z - c))
+        learned = self._learned + min(max(LEARNING * common, -3.0 * LEARNING), LARGEST_STEP)
+        learned = min(max(learned, self._configured - RANGE), self._configured + RANGE)
+        self._learned = learned
+        if abs(learned - self._used) > NOTICED:
+            self._used = learned
+            self._density = math.exp(2.0 * learned)
+            self._low = self._high = 0.0
+
+    @property
+    def wander(self) -> float:
+        """Give the wander in use (m/s^2 or rad/s^2 in one second)."""
+        return math.exp(self._used)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.quaternion import Quat
 from optitrack_vrpn.core.body.states import Reason, State, StateChange
 
 NEVER_NS = 1 << 62

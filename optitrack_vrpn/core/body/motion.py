@@ -35,13 +35,16 @@ class MotionConfig:
     :ivar acceleration_wander: change of the acceleration in one second (m/s^2, one sigma, growing
         with the square root of time). More follows faster, less is smoother.
     :ivar angular_wander: the same for the angular acceleration (rad/s^2).
+    :ivar adaptive: learn both wanders from the motion, up to a hundredfold either way, starting
+        from these.
     :ivar reset_after_s: gap (s) between poses after which the estimate begins anew.
     """
 
     position_noise: float = 0.0003
     attitude_noise: float = 0.002
-    acceleration_wander: float = 30.0
-    angular_wander: float = 200.0
+    acceleration_wander: float = 10.0
+    angular_wander: float = 20.0
+    adaptive: bool = True
     reset_after_s: float = 0.25
 
     def __post_init__(self) -> None:
@@ -52,6 +55,8 @@ class MotionConfig:
         """
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == 'adaptive':
+                continue
             if not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ConfigurationError(
                     f'motion setting {field.name} is {value!r}: give a finite number above 0')
@@ -80,8 +85,9 @@ class Motion:
         :param config: noises; the defaults when None.
         """
         self.config = config = config if config is not None else MotionConfig()
-        self.linear = Gains(config.position_noise, config.acceleration_wander)
-        self.angular = Gains(config.attitude_noise, config.angular_wander)
+        self.linear = Gains(
+            config.position_noise, config.acceleration_wander, config.adaptive)
+        self.angular = Gains(config.attitude_noise, config.angular_wander, config.adaptive)
         self._reset_ns = round(config.reset_after_s * 1e9)
         self.resets = -1
         self.stamp_ns = 0
@@ -144,6 +150,8 @@ class Motion:
         self.position = (px + k1 * mx, py + k1 * my, pz + k1 * mz)
         self.velocity = (vx + t * ax + k2 * mx, vy + t * ay + k2 * my, vz + t * az + k2 * mz)
         self.acceleration = (ax + k3 * mx, ay + k3 * my, az + k3 * mz)
+        if gains.adaptive:
+            gains.learn(mx, my, mz)
 
         gains = self.angular
         gains.step(t)
@@ -179,6 +187,8 @@ class Motion:
         self.angular_velocity = (
             vx + t * ax + k2 * ex, vy + t * ay + k2 * ey, vz + t * az + k2 * ez)
         self.angular_acceleration = (ax + k3 * ex, ay + k3 * ey, az + k3 * ez)
+        if gains.adaptive:
+            gains.learn(ex, ey, ez)
 
         if not self.valid or elapsed > 20_000_000:
             self._judge(t)
