@@ -1,0 +1,195 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The whole chain on one machine: a simulated Motive, the node, and a subscriber with a table.
+
+Each is a process of its own, as in a lab. With ``--server`` a real Motive takes the place of the
+simulated one.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import IO, Optional, Sequence
+
+from optitrack_vrpn.core.view import missing, table
+from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
+from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+
+NODE = 'optitrack_vrpn_demo'
+_NAMES = ('Rigid Body 1', '1drone', 'wand')
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='demo', description='Watch rigid bodies stream from Motive through the node.')
+    parser.add_argument(
+        '--server', metavar='HOST[:PORT]', help='a real Motive in place of the simulated one')
+    parser.add_argument('--seconds', type=float, default=10.0, help='how long (default 10)')
+    parser.add_argument(
+        '--bodies', type=int, metavar='N', help='so many simulated bodies, instead of three')
+    parser.add_argument('--rate', type=float, default=240.0, help='simulated frames per second')
+    parser.add_argument(
+        '--params-file', metavar='FILE', help='parameters of the node, as for any ROS node')
+    return parser
+
+
+class Child:
+    """
+    One process of the demo, its output kept in a file.
+
+    :param tool: which tool of this package.
+    :param arguments: its command line.
+    """
+
+    def __init__(self, tool: str, arguments: Sequence[str]) -> None:
+        self.tool = tool
+        self.log: IO[str] = tempfile.TemporaryFile('w+', errors='replace')
+        # Sessions of their own: a Ctrl-C in the terminal reaches the demo alone, which then
+        # ends them in order.
+        self.process = subprocess.Popen(
+            [sys.executable, '-m', 'optitrack_vrpn', tool, *arguments],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
+            start_new_session=True)
+
+    def text(self) -> str:
+        """Read what it has printed so far."""
+        return os.pread(self.log.fileno(), 1 << 20, 0).decode(errors='replace')
+
+    def stop(self) -> None:
+        """End it as Ctrl-C would, and by force if that does not help."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+
+def start_sim(arguments: argparse.Namespace) -> tuple[Child, str, int]:
+    """
+    Start the simulated Motive on a port that the system picks.
+
+    :returns: the process, its address and port.
+    :raises TransportError: if it does not come up.
+    """
+    bodies = ['--bodies', str(arguments.bodies)] if arguments.bodies else ['--names', *_NAMES]
+    sim = Child('motive_sim', [
+        *bodies, '--rate', str(arguments.rate), '--port', '0', '--noise-mm', '0.1',
+        '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm', '40'])
+    deadline = time.monotonic() + 15.0
+    while time.monotonic() < deadline and sim.process.poll() is None:
+        line = sim.text().partition('\n')[0]
+        if line.startswith('listening on ') and '\n' in sim.text():
+            host, _, port = line[len('listening on '):].strip().rpartition(':')
+            return sim, host, int(port)
+        time.sleep(0.02)
+    text = sim.text()
+    sim.stop()
+    raise TransportError(f'the simulated Motive did not start:\n{text}')
+
+
+class Screen:
+    """Draw the table over itself on a terminal; elsewhere print it once, at the end."""
+
+    def __init__(self) -> None:
+        self.live = sys.stdout.isatty()
+        self._height = 0
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show lines in place of the last ones."""
+        if self._height:
+            sys.stdout.write(f'\x1b[{self._height}F\x1b[J')
+        print('\n'.join(lines), flush=True)
+        self._height = len(lines)
+
+
+def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
+    """
+    Start everything, show the table, and judge.
+
+    :param children: gets every process that was started.
+    :returns: exit code: 0 if every body streamed.
+    """
+    from optitrack_vrpn.ros.demo_view import DemoView
+
+    expected = 1
+    if arguments.server:
+        host, _, port_text = arguments.server.partition(':')
+        port = int(port_text or DEFAULT_PORT)
+        print(f'demo: connecting to {host} port {port}')
+    else:
+        sim, host, port = start_sim(arguments)
+        children.append(sim)
+        expected = arguments.bodies or len(_NAMES)
+        print(f'demo: a simulated Motive streams {expected} bodies at {arguments.rate:g} Hz '
+              f'on {host} port {port}')
+    ros_arguments = ['--ros-args', '-r', f'__node:={NODE}']
+    if arguments.params_file:
+        ros_arguments += ['--params-file', arguments.params_file]
+    ros_arguments += ['-p', f'server:={host}', '-p', f'port:={port}']
+    node = Child('optitrack_vrpn_node', ros_arguments)
+    children.append(node)
+    view = DemoView(NODE)
+    try:
+        view.bring_up(20.0)
+        print(f'demo: the node is active; for {arguments.seconds:g} s '
+              '(try: ros2 topic echo /wand/pose)\n')
+        screen = Screen()
+        end = time.monotonic() + arguments.seconds
+        while time.monotonic() < end:
+            time.sleep(0.25)
+            if node.process.poll() is not None:
+                raise TransportError(f'the node ended by itself:\n{node.text()}')
+            if screen.live:
+                screen.draw([*table(view.rows(), view.clock), '', view.connection])
+        rows = view.rows()
+        if not screen.live:
+            print('\n'.join([*table(rows, view.clock), '', view.connection]))
+    except TransportError as error:
+        print(f'demo: {error}', file=sys.stderr)
+        print(node.text(), file=sys.stderr)
+        return 1
+    finally:
+        view.close()
+    lacking = missing(rows, expected)
+    for line in lacking:
+        print(f'demo: {line}', file=sys.stderr)
+    if lacking:
+        print(f'\nwhat the node said:\n{node.text()}', file=sys.stderr)
+        return 1
+    print(f'\ndemo: all {len(rows)} bodies streamed')
+    return 0
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the demo.
+
+    :returns: exit code: 0 if every body streamed, 1 if not, 130 on Ctrl-C.
+    """
+    arguments = make_parser().parse_args(argv)
+    if not arguments.server:
+        # Nothing of a demo on one machine belongs on the lab's network.
+        os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+        if os.environ.get('ROS_DISTRO') == 'humble':
+            os.environ.setdefault('ROS_LOCALHOST_ONLY', '1')
+    children: list[Child] = []
+    try:
+        return watch(arguments, children)
+    except KeyboardInterrupt:
+        print('\ndemo: stopped')
+        return 130
+    except OptitrackVrpnError as error:
+        print(f'demo: {error}', file=sys.stderr)
+        return 1
+    finally:
+        for child in reversed(children):
+            child.stop()
