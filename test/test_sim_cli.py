@@ -1,0 +1,133 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tool motive_sim as a process: its first line, its ends and its errors."""
+
+import os
+from pathlib import Path
+import re
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import rawvrpn
+from rawvrpn import RawClient
+
+ROOT = Path(__file__).parents[1]
+
+
+class Tool:
+    """The tool, running."""
+
+    def __init__(self, *argv, **popen):
+        environment = dict(os.environ)
+        environment['PYTHONPATH'] = os.pathsep.join(
+            [str(ROOT), *filter(None, [environment.get('PYTHONPATH')])])
+        self.process = subprocess.Popen(
+            [sys.executable, '-m', 'optitrack_vrpn.cli.motive_sim', *argv],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **popen)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def port(self):
+        assert select.select([self.process.stdout], [], [], 20)[0]
+        line = self.process.stdout.readline()
+        match = re.fullmatch(r'listening on 127\.0\.0\.1:(\d+)\n', line)
+        assert match, (line, self.process.stderr.read())
+        return int(match[1])
+
+    def end(self):
+        out, err = self.process.communicate(timeout=20)
+        return self.process.returncode, out, err
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_it_says_its_port_streams_and_ends_on_a_signal_with_0(number):
+    with Tool('--port', '0', '--names', 'a b', 'c', '--rate', '200',
+              '--ros-args', '-r', '__node:=sim') as tool:
+        with RawClient(tool.port(), 'udp') as client:
+            client.hello(udp=True)
+            assert client.read_until(lambda: len(client.udp_messages) > 20)
+            found = rawvrpn.poses(client.udp_messages, client.senders)
+            assert {name for name, *_ in found} == {'a b', 'c'}
+            tool.process.send_signal(number)
+            code, out, err = tool.end()
+    assert code == 0
+    assert 'Traceback' not in err
+    # That only this machine can connect is said, since a laboratory has two.
+    assert 'this machine alone can connect; --host 0.0.0.0' in out
+
+
+def test_it_ends_by_itself_when_the_duration_is_over():
+    with Tool('--port', '0', '--duration', '0.3') as tool:
+        code, out, err = tool.end()
+    assert (code, err) == (0, '')
+    assert out.startswith('listening on 127.0.0.1:')
+
+
+def test_a_port_in_use_is_one_clear_line_and_1():
+    with Tool('--port', '0') as first:
+        port = first.port()
+        with Tool('--port', str(port)) as second:
+            code, out, err = second.end()
+    assert (code, out) == (1, '')
+    assert err.startswith(f'motive_sim: cannot listen on 127.0.0.1:{port}: Address already in use')
+    assert err.count('\n') == 1
+
+
+@pytest.mark.parametrize('argv, wanted', [
+    (['--rate', '0'], 'rate: 0.0 is not allowed; allowed: 0.1 to 5000 Hz'),
+    (['--scenario', 'nowhere.yaml'], 'nowhere.yaml: cannot be read'),
+    (['--host', '203.0.113.1'], 'cannot listen on 203.0.113.1:0'),
+])
+def test_what_cannot_be_done_is_one_line_and_1(argv, wanted):
+    with Tool('--port', '0', *argv) as tool:
+        code, out, err = tool.end()
+    assert (code, out) == (1, '')
+    assert wanted in err and err.startswith('motive_sim: ') and err.count('\n') == 1
+
+
+def test_a_sample_scenario_streams():
+    path = ROOT / 'config' / 'scenarios' / 'hard_day.yaml'
+    with Tool('--port', '0', '--scenario', str(path)) as tool, RawClient(tool.port()) as client:
+        client.hello(udp=True)
+        assert client.read_until(lambda: len(client.udp_messages) > 100)
+        assert 'Umbrella-2' in client.senders.values()
+
+
+def test_without_descriptors_left_it_waits_for_some_and_does_not_spin():
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (14, 14))
+
+    with Tool('--port', '0', '--rate', '1', preexec_fn=few) as tool:
+        port = tool.port()
+        clients = [RawClient(port) for _ in range(12)]
+        time.sleep(0.5)
+        before = resource_use(tool.process.pid)
+        time.sleep(1.0)
+        assert resource_use(tool.process.pid) - before < 0.5
+        for client in clients:
+            client.close()
+        with RawClient(port) as client:
+            client.hello()
+        tool.process.send_signal(signal.SIGINT)
+        code, _, err = tool.end()
+    assert code == 0
+    assert 'cannot accept a client: Too many open files' in err
+
+
+def resource_use(pid):
+    """Read the processor time (s) of a process."""
+    if not Path(f'/proc/{pid}/stat').exists():
+        pytest.skip('no /proc here')
+    fields = Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')

@@ -1,0 +1,373 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The simulated Motive on real sockets, against what the real library sent to the same bytes."""
+
+from collections import defaultdict
+import os
+import struct
+import threading
+import time
+
+import numpy as np
+from optitrack_vrpn.errors import LocalProtocolError, TransportError
+from optitrack_vrpn.sim.scenario import named_bodies, scenario_from_mapping, Scenario
+from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
+import pytest
+import rawvrpn
+from rawvrpn import RawClient
+import sessions
+
+REPORTS = {'pose': PoseReport, 'vel': VelocityReport, 'acc': AccelerationReport}
+
+
+def server(paced=False, **scenario):
+    return MotiveSimServer(scenario_from_mapping(scenario), port=0, paced=paced)
+
+
+# -- the real client's bytes, and what the real server answered ---------------------------------
+
+def readable(message):
+    """A message as it can be compared: no clock, no port, no rubbish behind a text."""
+    payload, sender = message.payload, message.sender
+    if message.type_id == -3:
+        sender = 'port'
+    if len(payload) == 1032:
+        payload = payload[:8] + payload[8:].split(b'\0')[0]
+    # Reports and texts bear stamps that they were given, descriptions and pongs the clock.
+    stamp = message.time if message.type_id >= 0 and payload else None
+    return stamp, sender, message.type_id, message.sequence, payload
+
+
+def with_port(stream, port):
+    """The recorded client's bytes with the UDP port of this test."""
+    data = bytearray(stream)
+    at = data.find(b'\xff\xff\xff\xfd')
+    if at >= 0:
+        data[at - 4:at] = struct.pack('>i', port)
+    return bytes(data)
+
+
+@pytest.mark.parametrize('name, index, bodies', [
+    ('udp_lob', 0, 3), ('tcp_only', 0, 3), ('two_clients', 0, 2),
+    ('late_server_then_restart', 0, 1), ('late_server_then_restart', 1, 1)])
+def test_it_answers_the_real_client_as_the_real_server_did(name, index, bodies):
+    session = sessions.sessions(name)[index]
+    recorded = b''.join(a.data for a in session.server_actions if a.kind == 'tcp')
+    wanted = rawvrpn.parse(recorded[24:])
+    # Up to the first report or text, or to what another client caused.
+    count = next((i for i, m in enumerate(wanted) if m.type_id >= 0 and m.payload), len(wanted))
+    pongs = [i for i, m in enumerate(wanted[:count]) if m.type_id == 17]
+    if name == 'two_clients':
+        count = pongs[0] + 1
+    assert count > 20 and pongs
+    names = [f'rigid_body_{i + 1}' for i in range(bodies)]
+    way = 'tcp' if name == 'tcp_only' else 'udp'
+    with server(bodies=names) as sim, RawClient(sim.port, way) as client:
+        # The cookie comes unasked.
+        assert client.read_until(lambda: len(client.stream) >= 24)
+        assert client.stream == recorded[:24]
+        client.send(with_port(session.client_stream, client.udp_port))
+        assert client.read_until(lambda: len(client.messages) >= count)
+        found = [readable(m) for m in client.messages[:count]]
+        assert found == [readable(m) for m in wanted[:count]]
+
+
+def frames_of(name):
+    frames = defaultdict(list)
+    for row in sessions.sent(name):
+        values = (row.body, 0, row.sender_time_ns, row.vector, row.quat_xyzw)
+        frames[row.frame].append(REPORTS[row.kind](*values, *([row.dt] * (row.kind != 'pose'))))
+    return [frames[key] for key in sorted(frames)]
+
+
+@pytest.mark.parametrize('name', ['tcp_only', 'udp_lob', 'motive_like_5x240'])
+def test_frames_go_out_as_the_real_server_sent_them_byte_by_byte(name):
+    """Feed what the recorded server was told to send; compare the whole of its session."""
+    session, = sessions.sessions(name)
+    names = list(dict.fromkeys(row.body for row in sessions.sent(name)))
+    recorded = b''.join(a.data for a in session.server_actions if a.kind == 'tcp')
+    wanted = rawvrpn.parse(recorded[24:])
+    recorded_udp = [a.data for a in session.server_actions if a.kind == 'udp']
+    texts = {m.time[0] * 10**9 + m.time[1] * 1000: m.payload[8:].split(b'\0')[0].decode()
+             for m in wanted if len(m.payload) == 1032}
+    way = 'tcp' if name == 'tcp_only' else 'udp'
+    with server(bodies=names) as sim, RawClient(sim.port, way) as client:
+        client.send(with_port(session.client_stream, client.udp_port))
+        assert client.read_until(
+            lambda: sum(m.type_id == 17 for m in client.messages)
+            == sum(m.type_id == 17 for m in wanted))
+        for frame in frames_of(name):
+            sim.send(frame)
+            text = texts.get(frame[0].sender_time_ns)
+            if text is not None:
+                sim.send_text(names[0], text, 1, 7, frame[0].sender_time_ns)
+            client.pump()
+        assert client.read_until(lambda: len(client.messages) >= len(wanted)
+                                 and len(client.datagrams) >= len(recorded_udp))
+    assert [readable(m) for m in client.messages] == [readable(m) for m in wanted]
+    # Not only the messages: they share datagrams in the same way.
+    assert client.datagrams == recorded_udp
+    assert recorded_udp or name == 'tcp_only'
+
+
+# -- frames -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('way, udp', [('tcp', False), ('tcp', True), ('udp', True)])
+def test_poses_are_the_scenarios_to_the_last_bit(way, udp):
+    names = ['Rigid Body 1', '1drone', 'drone/left']
+    with server(bodies=names, clock={'start': 1234.567}) as sim, RawClient(sim.port, way) as c:
+        c.hello(udp=udp)
+        frames = [sim.send_frame() for _ in range(20)]
+        source = (lambda: c.udp_messages) if udp else (lambda: c.messages)
+        assert c.read_until(lambda: len(rawvrpn.poses(source(), c.senders)) == 60)
+        found = rawvrpn.poses(source(), c.senders)
+        sent = [(r.sender, r.sender_time_ns // 1000, r.position, r.quat_xyzw)
+                for frame in frames for r in frame.reports]
+        assert found == sent
+        truth = sim.world.truth('1drone', np.arange(20) / 120.0)
+        np.testing.assert_array_equal([p[2] for p in found if p[0] == '1drone'], truth.position)
+        assert found[0][1] == 1234_567_000
+
+
+def test_thirty_bodies_need_two_datagrams_and_five_hundred_more():
+    for count, wanted in ((16, [16]), (30, [16, 14]), (500, [16] * 31 + [4])):
+        with server(bodies=count) as sim, RawClient(sim.port) as client:
+            client.hello(udp=True)
+            sim.send_frame()
+            assert client.read_until(lambda: len(client.udp_messages) == count)
+            assert [len(rawvrpn.parse(d)) for d in client.datagrams] == wanted
+            assert max(map(len, client.datagrams)) <= 1472
+
+
+def test_frames_come_by_the_clock_each_once():
+    with server(paced=True, bodies=1, rate=500.0) as sim, RawClient(sim.port) as client:
+        client.hello(udp=True)
+        began = time.monotonic()
+        assert client.read_until(lambda: len(client.datagrams) >= 600)
+        took = time.monotonic() - began
+    stamps = [m.time[0] * 10**6 + m.time[1] for m in client.udp_messages]
+    steps = np.diff(stamps)
+    # A machine that sleeps for a quarter of a second may skip frames; it never repeats one.
+    assert (steps[steps != 2000] > 2000).all()
+    assert sim.counters.skipped_frames or (steps == 2000).all()
+    # What a busy machine delays comes later, never earlier.
+    assert took >= (stamps[-1] - stamps[0]) * 1e-6 - 0.26
+
+
+def test_stamps_follow_the_raw_clock_with_the_skew_asked_for():
+    raw = getattr(time, 'CLOCK_MONOTONIC_RAW', time.CLOCK_MONOTONIC)
+    with server(paced=True, bodies=1, rate=200.0, clock={'skew_ppm': 10000.0}) as sim:
+        with RawClient(sim.port) as client:
+            client.hello(udp=True)
+            arrivals = []
+            for _ in range(300):
+                count = len(client.datagrams)
+                assert client.read_until(lambda: len(client.datagrams) > count)  # noqa: B023
+                arrivals.append((time.clock_gettime(raw), len(client.datagrams)))
+    stamps = np.array([m.time[0] + m.time[1] * 1e-6 for m in client.udp_messages])
+    delay = np.array([now - stamps[n - 1] / 1.01 for now, n in arrivals])
+    # Without the skew this line would rise by 7.5 ms from the one half to the other.
+    half = len(delay) // 2
+    assert abs(delay[:half].min() - delay[half:].min()) < 0.003
+
+
+def test_epoch_stamps_are_the_systems_time():
+    with server(bodies=1, clock={'base': 'epoch'}) as sim, RawClient(sim.port) as client:
+        client.hello()
+        sim.send_frame()
+        assert client.read_until(lambda: rawvrpn.poses(client.messages, client.senders))
+        stamp_us = rawvrpn.poses(client.messages, client.senders)[0][1]
+        assert abs(stamp_us * 1e-6 - time.time()) < 20
+
+
+def test_the_time_of_sending_can_ride_in_the_pose():
+    with server(bodies=2, stamp_in_pose=True) as sim, RawClient(sim.port) as client:
+        client.hello()
+        before = time.monotonic_ns()
+        sim.send_frame()
+        after = time.monotonic_ns()
+        assert client.read_until(lambda: len(rawvrpn.poses(client.messages, client.senders)) == 2)
+        for _, _, (seconds, nanoseconds, _), _ in rawvrpn.poses(client.messages, client.senders):
+            assert before <= int(seconds) * 10**9 + int(nanoseconds) <= after
+
+
+def test_velocities_travel_with_the_poses_where_asked():
+    with server(bodies=2, velocities=True) as sim, RawClient(sim.port) as client:
+        client.hello(udp=True)
+        sim.send_frame()
+        assert client.read_until(lambda: len(client.udp_messages) == 6)
+        types = rawvrpn.described(client.messages, -2)
+        assert [types[m.type_id].split()[-1] for m in client.udp_messages] == [
+            'Pos_Quat', 'Velocity', 'Acceleration'] * 2
+
+
+def test_given_poses_may_be_anything_and_name_new_bodies():
+    nan = float('nan')
+    given = [PoseReport('new one', 3, 7_000_001_000, (nan, 0.0, -0.0), (0.0, 0.0, 0.0, 0.0))]
+    with server(bodies=1) as sim, RawClient(sim.port) as client:
+        client.hello(udp=True)
+        sim.send_poses(given)
+        assert client.read_until(lambda: client.datagrams and 'new one' in client.senders.values())
+        (message,) = client.udp_messages
+        assert client.senders[message.sender] == 'new one'
+        assert message.time == (7, 1)
+        assert rawvrpn.POSE.unpack(message.payload)[0] == 3
+        for wrong in (PoseReport('', 0, 0, (0, 0, 0), (0, 0, 0, 1)),
+                      PoseReport('a', 0, -1, (0, 0, 0), (0, 0, 0, 1)),
+                      PoseReport('a' * 200, 0, 0, (0, 0, 0), (0, 0, 0, 1))):
+            with pytest.raises(LocalProtocolError):
+                sim.send_poses([wrong])
+        assert sim.failure is None
+
+
+def test_the_network_loses_doubles_and_holds_datagrams():
+    network = {'loss': 0.3, 'duplicate': 0.2, 'delay_ms': 50}
+    with server(bodies=1, network=network) as sim, RawClient(sim.port) as client:
+        client.hello(udp=True)
+        began = time.monotonic()
+        for _ in range(300):
+            sim.send_frame()
+        client.pump()
+        early = bool(client.datagrams) and time.monotonic() - began < 0.05
+        assert not early
+        client.read_until(lambda: False, 0.4)
+        numbers = [m.sequence for m in client.udp_messages]
+    assert 150 < len(set(numbers)) < 260
+    assert len(numbers) > len(set(numbers)) + 20
+    assert numbers == sorted(numbers)
+
+
+# -- clients ------------------------------------------------------------------------------------
+
+def test_two_clients_are_served_alike_and_pongs_reach_both():
+    with server(bodies=2) as sim, RawClient(sim.port) as one, RawClient(sim.port, 'udp') as two:
+        one.hello()
+        two.hello(udp=True)
+        sim.send_frame()
+        assert one.read_until(lambda: len(rawvrpn.poses(one.messages, one.senders)) == 2)
+        assert two.read_until(lambda: len(two.udp_messages) == 2)
+        assert rawvrpn.poses(one.messages, one.senders) == rawvrpn.poses(
+            two.udp_messages, two.senders)
+        # Sender 'Rigid Body 1' and the ping type under numbers of the client's own.
+        name, ping = b'Rigid Body 1\0', b'vrpn_Base ping_message\0'
+        one.send(struct.pack('>IIIiiI', 24 + 4 + len(name), 0, 0, 77, -1, 0)
+                 + struct.pack('>i', len(name)) + name.ljust(20, b'\0'))
+        one.send(struct.pack('>IIIiiI', 24 + 4 + len(ping), 0, 0, 9, -2, 1)
+                 + struct.pack('>i', len(ping)) + ping.ljust(28, b'\0'))
+        one.send(struct.pack('>IIIiiI', 24, 0, 0, 77, 9, 2))
+        for client in (one, two):
+            assert client.read_until(
+                lambda: any(m.type_id == 17 for m in client.messages))  # noqa: B023
+            pong = client.messages[-1]
+            assert client.senders[pong.sender] == 'Rigid Body 1' and not pong.payload
+        assert sim.clients == 2
+
+
+def test_a_client_that_leaves_is_forgotten():
+    with server(bodies=1) as sim:
+        for _ in range(5):
+            client = RawClient(sim.port).hello()
+            assert sim.wait_for_clients(1)
+            client.close()
+            end = time.monotonic() + 5
+            while sim.clients and time.monotonic() < end:
+                time.sleep(0.005)
+            assert sim.clients == 0
+        assert sum(sim.counters.dropped.values()) == 5
+
+
+def test_a_restart_keeps_the_port_and_changes_clock_and_ids():
+    with server(paced=True, bodies=['a', 'b'], rate=200.0, clock={'start': 10.0}) as sim:
+        with RawClient(sim.port) as client:
+            client.hello(udp=True)
+            assert client.read_until(lambda: len(client.datagrams) > 40)
+            port, before = sim.port, client.senders
+            sim.restart()
+            assert client.read_until(lambda: client.closed)
+        assert sim.port == port and sim.counters.restarts == 1
+        with RawClient(port, 'udp') as client:
+            client.hello(udp=True)
+            assert client.read_until(lambda: client.datagrams)
+            assert client.senders == {0: 'VRPN Control', 1: 'b', 2: 'a'}
+            assert before == {0: 'VRPN Control', 1: 'a', 2: 'b'}
+            assert 10 <= client.udp_messages[0].time[0] <= 12
+
+
+def test_a_scenario_can_restart_the_server_by_itself():
+    with server(paced=True, bodies=1, rate=100.0,
+                faults=[{'type': 'restart', 'at': 0.4, 'downtime': 0.3}]) as sim:
+        with RawClient(sim.port) as client:
+            client.hello()
+            assert client.read_until(lambda: client.closed, 5)
+        with pytest.raises(ConnectionRefusedError):
+            RawClient(sim.port)
+        end = time.monotonic() + 5
+        while not sim.counters.restarts and time.monotonic() < end:
+            time.sleep(0.01)
+        RawClient(sim.port).hello().close()
+
+
+def test_it_can_fall_silent_and_come_back():
+    with server(paced=True, bodies=1, rate=200.0) as sim, RawClient(sim.port) as client:
+        client.hello(udp=True)
+        assert client.read_until(lambda: client.datagrams)
+        sim.pause()
+        client.read_until(lambda: False, 0.1)
+        count = len(client.datagrams)
+        client.read_until(lambda: False, 0.2)
+        assert len(client.datagrams) == count and not client.closed
+        sim.resume()
+        assert client.read_until(lambda: len(client.datagrams) > count + 5)
+
+
+# -- starting and stopping ----------------------------------------------------------------------
+
+def descriptors():
+    return len(os.listdir('/proc/self/fd')) if os.path.isdir('/proc/self/fd') else 0
+
+
+def test_stopping_releases_threads_sockets_and_the_port():
+    port = 0
+    before, threads = descriptors(), threading.active_count()
+    for _ in range(20):
+        scenario = Scenario(bodies=named_bodies(2), rate=1000.0)
+        with MotiveSimServer(scenario, port=port) as sim:
+            port = sim.port
+            with RawClient(port) as one, RawClient(port, 'udp') as two:
+                one.hello()
+                two.hello(udp=True)
+                assert two.read_until(lambda: two.datagrams)
+    assert threading.active_count() == threads
+    assert descriptors() == before
+
+
+def test_it_can_be_started_again_and_stopped_twice():
+    sim = server(bodies=1)
+    for _ in range(3):
+        sim.start()
+        with RawClient(sim.port) as client:
+            client.hello()
+            sim.send_frame()
+        with pytest.raises(TransportError, match='already started'):
+            sim.start()
+        sim.stop()
+        sim.stop()
+        with pytest.raises(TransportError, match='not running'):
+            sim.send_frame()
+
+
+def test_a_port_in_use_is_said_and_leaks_nothing():
+    with server(bodies=1) as sim:
+        before = descriptors()
+        with pytest.raises(TransportError, match=f'cannot listen on 127.0.0.1:{sim.port}: Addr'):
+            MotiveSimServer(port=sim.port).start()
+        with pytest.raises(TransportError, match='cannot listen on 203.0.113.1:0: Cannot assign'):
+            MotiveSimServer(host='203.0.113.1', port=0).start()
+        assert descriptors() == before
+
+
+def test_a_scenario_with_an_end_says_when_it_is_over():
+    with server(paced=True, bodies=1, rate=100.0, duration=0.1) as sim:
+        assert sim.finished.wait(5)
+        RawClient(sim.port).hello().close()
