@@ -27,7 +27,7 @@ setup(
     data_files=[
         ('share/ament_index/resource_index/packages', ['resource/' + PACKAGE]),
         ('share/' + PACKAGE, ['package.xml']),
-        *share('launch', '.launch.py'),
+        *share('launch', '.launch.py', '.launch.yaml'),
         *share('config', '.yaml', '.rviz'),
     ],
     install_requires=['setuptools'],

@@ -1,0 +1,66 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bring up one node: server and the rest from the parameter file, a few of them from here."""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.conditions import IfCondition
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.substitutions import FindPackageShare
+
+CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
+
+ARGUMENTS = (
+    ('server', '', 'host name or IPv4 address of the Motive PC; empty: as in the file'),
+    ('port', '', 'its VRPN port; empty: as in the file'),
+    ('params_file', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.yaml']),
+     'parameters of the node'),
+    ('namespace', '', 'namespace of the node, its topics and services'),
+    ('name', 'optitrack_vrpn', 'name of the node'),
+    ('autostart', 'true', 'configure (and activate) the node without a lifecycle manager'),
+    ('activate', 'true', 'false: autostart leaves the node inactive, for mocap control'),
+    ('respawn', 'false', 'start the node again if it dies'),
+    ('log_level', 'info', 'debug, info, warn, error or fatal'),
+    ('rviz', 'false', 'start rviz2 with this package\'s display'),
+)
+
+
+def as_bool(context, name):
+    """Read an argument that is true or false, and refuse anything else by name."""
+    text = LaunchConfiguration(name).perform(context).strip().lower()
+    if text not in ('true', 'false', '1', '0'):
+        raise ValueError(f'{name}:={text} is neither true nor false')
+    return text in ('true', '1')
+
+
+def make_node(context):
+    """Make the node's action once the arguments are known."""
+    parameters = {
+        'autostart': as_bool(context, 'autostart'), 'activate': as_bool(context, 'activate')}
+    server = LaunchConfiguration('server').perform(context)
+    port = LaunchConfiguration('port').perform(context)
+    if server:
+        parameters['server'] = server
+    if port:
+        parameters['port'] = int(port)
+    return [Node(
+        package='optitrack_vrpn', executable='optitrack_vrpn_node',
+        name=LaunchConfiguration('name'), namespace=LaunchConfiguration('namespace'),
+        parameters=[LaunchConfiguration('params_file'), parameters],
+        ros_arguments=['--log-level', LaunchConfiguration('log_level')],
+        respawn=as_bool(context, 'respawn'), respawn_delay=2.0,
+        output='screen', emulate_tty=True)]
+
+
+def generate_launch_description():
+    """Describe the node, and rviz where it is wanted."""
+    return LaunchDescription([
+        *(DeclareLaunchArgument(name, default_value=default, description=what)
+          for name, default, what in ARGUMENTS),
+        OpaqueFunction(function=make_node),
+        Node(
+            package='rviz2', executable='rviz2', name='rviz2',
+            arguments=['-d', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.rviz'])],
+            condition=IfCondition(LaunchConfiguration('rviz')), output='screen'),
+    ])
