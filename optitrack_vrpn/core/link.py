@@ -10,6 +10,7 @@ a cut cable raises nothing on either side.
 
 from dataclasses import dataclass
 import enum
+import math
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
@@ -36,7 +37,7 @@ class LinkState(enum.Enum):
 
 class LinkChange(NamedTuple):
     """
-    One change of state.
+    One change of state, or a remark on a state that goes on.
 
     :ivar state: the state now.
     :ivar reason: a sentence for people: what happened and, when it is bad, what to do.
@@ -103,7 +104,8 @@ class Link:
     """
 
     _LONGEST_SILENCE_S = 60.0
-    _SHORT_CONVERSATION_S = 2.0
+    _BRIEF_CONVERSATION_S = 2.0
+    _UDP_AGAIN_AFTER_S = 60.0
 
     def __init__(self, config: LinkConfig, now_ns: int) -> None:
         self.config = config
@@ -113,10 +115,12 @@ class Link:
         self.way = 'tcp' if config.connection == 'tcp' else 'udp'
         self.sessions = 0
         self.failures = 0
+        self._brief = 0
         self._searching_since_ns = now_ns
         self._last_pose_ns: Optional[int] = None
         self._established_ns = now_ns
         self._patience_s = config.reconnect_after_s
+        self._udp_in_vain_ns: Optional[int] = None
 
     def to(
         self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
@@ -124,36 +128,73 @@ class Link:
         """
         Go to a state.
 
-        :returns: the change, or None where nothing changed.
+        :returns: the change, or None where neither state nor reason changed.
         """
         if state is self.state and reason == self.reason:
             return None
-        self.state, self.reason, self.since_ns = state, reason, now_ns
+        if state is not self.state:
+            self.since_ns = now_ns
+        self.state, self.reason = state, reason
         return LinkChange(state, reason, severity, now_ns)
+
+    def remark(self, text: str, now_ns: int, severity: str) -> LinkChange:
+        """Say something beside the state, which goes on for the reason that it had."""
+        return LinkChange(self.state, text, severity, now_ns)
 
     # -- attempts ------------------------------------------------------------------------------
 
-    def attempt_failed(self, server_absent: bool = False) -> float:
+    def begin(self, now_ns: int) -> None:
+        """Note that the search begins now."""
+        self._searching_since_ns = now_ns
+
+    def attempt_failed(self, way_failed: bool = True) -> float:
         """
         Note a failed attempt; under 'auto' the other way in comes next.
 
-        :param server_absent: True if the server's machine said that nothing listens, so that
-            the way in is not to blame.
+        A refused UDP port says no more about the TCP port than silence does: forwarding for one
+        of the two is common.
+
+        :param way_failed: False if the attempt never came to the way in.
         :returns: the pause before the next attempt in seconds.
         """
-        if self.config.connection == 'auto' and not server_absent:
+        if self.config.connection == 'auto' and way_failed:
             self.way = 'tcp' if self.way == 'udp' else 'udp'
-        exponent = min(self.failures, 30)
         self.failures += 1
+        return self._pause_s()
+
+    def wants_udp_first(self, now_ns: int) -> bool:
+        """
+        Tell whether a server that can be reached by TCP should be asked by UDP before.
+
+        It may be there only since a moment, so that the earlier request by UDP proves nothing;
+        but where no server ever connects back, finding it again must not take longer each time.
+        """
+        if self.config.connection != 'auto':
+            return False
+        failed_ns = self._udp_in_vain_ns
+        return failed_ns is None or now_ns - failed_ns >= self._UDP_AGAIN_AFTER_S * _NS
+
+    def udp_in_vain(self, now_ns: int) -> None:
+        """Note that a server which is there did not connect back."""
+        self._udp_in_vain_ns = now_ns
+
+    def _pause_s(self) -> float:
+        exponent = min(max(self.failures + self._brief - 1, 0), 30)
         return min(self.config.retry_min_s * 2.0 ** exponent, self.config.retry_max_s)
+
+    def time_left_s(self, now_ns: int) -> float:
+        """Tell how long the search may go on in seconds; infinite without ``timeout_s``."""
+        if not self.config.timeout_s:
+            return math.inf
+        return self.config.timeout_s - (now_ns - self._searching_since_ns) / _NS
 
     def gives_up(self, now_ns: int) -> Optional[str]:
         """Tell why not to try again, or None to go on."""
         config = self.config
         if config.max_attempts and self.failures >= config.max_attempts:
             return f'gave up after {self.failures} failed attempts (connect.max_attempts)'
-        searching_s = (now_ns - self._searching_since_ns) / _NS
-        if config.timeout_s and searching_s >= config.timeout_s:
+        if self.time_left_s(now_ns) <= 0.0:
+            searching_s = (now_ns - self._searching_since_ns) / _NS
             return (f'gave up after {searching_s:.1f} s without a connection '
                     '(connect.timeout_s)')
         return None
@@ -165,29 +206,32 @@ class Link:
         self.sessions += 1
         self._established_ns = now_ns
         self._last_pose_ns = None
+        if self.way == 'udp':
+            self._udp_in_vain_ns = None
 
     def ended(self, now_ns: int) -> float:
         """
         Note that a conversation ended; the search for the next begins now.
 
-        A conversation that ends as soon as it began counts as a failed attempt, so that a
-        server that hangs up at once is not called in a frenzy.
+        One that ends as soon as it began lengthens the pauses, so that a server that hangs up at
+        once is not called in a frenzy; without a pose it counts as a failed attempt too.
 
         :returns: the pause before the next attempt in seconds.
         """
         self._searching_since_ns = now_ns
-        if now_ns - self._established_ns < self._SHORT_CONVERSATION_S * _NS:
+        brief = now_ns - self._established_ns < self._BRIEF_CONVERSATION_S * _NS
+        if brief and self._last_pose_ns is None:
             self.failures += 1
-            return min(
-                self.config.retry_min_s * 2.0 ** min(self.failures, 30), self.config.retry_max_s)
-        self.failures = 0
-        return self.config.retry_min_s
+        else:
+            self.failures = 0
+            self._brief = self._brief + 1 if brief else 0
+        return self._pause_s()
 
     def pose_received(self, now_ns: int) -> Optional[LinkChange]:
         """Note that poses arrived."""
         self._last_pose_ns = now_ns
         if self.state is LinkState.STREAMING:
-            return None
+            return None  # the hot path
         self._patience_s = self.config.reconnect_after_s
         return self.to(LinkState.STREAMING, 'poses are arriving', now_ns)
 
@@ -219,7 +263,10 @@ class Link:
         since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
         if now_ns - since < self._patience_s * _NS:
             return None
-        reason = f'no pose for {self._patience_s:g} s; connecting anew'
+        reason = (f'no pose for {self._patience_s:g} s; connecting anew'
+                  if self._last_pose_ns is not None else
+                  f'connected, but no pose within {self._patience_s:g} s; connecting anew: does '
+                  'Motive stream rigid bodies, and are any in view?')
         self._patience_s = min(2 * self._patience_s, max(
             self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
         return reason

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From names of hosts and network cards to IPv4 addresses (VRPN knows no others)."""
 
+import os
 import socket
 import struct
 import threading
@@ -22,48 +23,90 @@ def is_ipv4(text: str) -> bool:
     return True
 
 
+class _Search:
+    """One question to the system's resolver, and everybody who waits for the answer."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+        self.addresses: list[str] = []
+        self.error: Optional[Exception] = None
+        self.finished = False
+
+
 class Lookup:
     """
     One name resolution in a thread of its own, since the system's cannot be interrupted.
 
+    Where the resolver hangs, those who ask again for the same name meanwhile share the thread
+    that is at it already, so that no number of starts and stops piles threads up.
+
     :param host: name or address.
-    :param done: called from that thread when there is an answer.
+    :param done: called once when there is an answer, from that thread or at once.
     """
+
+    _lock = threading.Lock()
+    _searches: dict[str, _Search] = {}
 
     def __init__(self, host: str, done: Callable[[], None]) -> None:
         self.host = host
-        self.finished = False
-        self._addresses: list[str] = []
-        self._error: Optional[OSError] = None
-        self._done = done
         if is_ipv4(host):
-            self._addresses = [host]
-            self.finished = True
+            self._search = _Search()
+            self._search.addresses = [host]
+            self._search.finished = True
             done()
-        else:
-            threading.Thread(target=self._run, name='vrpn lookup', daemon=True).start()
+            return
+        with self._lock:
+            search = self._searches.get(host)
+            if search is None:
+                search = _Search()
+                threading.Thread(
+                    target=self._run, args=(host, search), name='vrpn lookup',
+                    daemon=True).start()
+                self._searches[host] = search
+            search.waiting.append(done)
+        self._search = search
 
-    def _run(self) -> None:
+    @property
+    def finished(self) -> bool:
+        """True once ``address`` can be called."""
+        return self._search.finished
+
+    def abandon(self, done: Callable[[], None]) -> None:
+        """Wait no longer; the thread ends when the system's resolver lets it."""
+        with self._lock:
+            if done in self._search.waiting:
+                self._search.waiting.remove(done)
+
+    @classmethod
+    def _run(cls, host: str, search: _Search) -> None:
         try:
-            found = socket.getaddrinfo(self.host, None, socket.AF_INET, socket.SOCK_STREAM)
-            self._addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        except (OSError, UnicodeError) as error:
-            self._error = error if isinstance(error, OSError) else OSError(str(error))
-        self.finished = True
-        self._done()
+            found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+            search.addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        except Exception as error:  # UnicodeError for what is no name at all, and OSError
+            search.error = error
+        with cls._lock:
+            del cls._searches[host]
+            search.finished = True
+            waiting, search.waiting = search.waiting, []
+        for done in waiting:
+            done()
 
-    def address(self) -> str:
+    def address(self, turn: int = 0) -> str:
         """
         Take the answer.
 
-        :returns: the first IPv4 address.
+        :param turn: a machine with several network cards has several addresses; counting this
+            up goes through them.
+        :returns: an IPv4 address.
         :raises TransportError: if there is none.
         """
-        if not self._addresses:
+        addresses = self._search.addresses
+        if not addresses:
+            why = f' ({self._search.error})' if self._search.error else ''
             raise TransportError(
-                f'the name {self.host!r} has no IPv4 address ({self._error}): check server, '
-                'or give the IP address of the Motive PC')
-        return self._addresses[0]
+                f'the name {self.host!r} has no IPv4 address{why}: check server, or give the IP '
+                'address of the Motive PC')
+        return addresses[turn % len(addresses)]
 
 
 def local_address(server: str, port: int, interface: str) -> str:
@@ -103,7 +146,7 @@ def card_address(name: str) -> str:
     try:
         import fcntl
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            request = struct.pack('256s', name.encode()[:15])
+            request = struct.pack('256s', os.fsencode(name)[:15])
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
         return socket.inet_ntoa(answer[20:24])
     except (OSError, ImportError) as error:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, Sequence
 
 from optitrack_vrpn.core.link import LinkChange, LinkConfig, LinkState
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.vrpn.codec import encode_request
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 from optitrack_vrpn.vrpn.messages import Event
 
@@ -28,7 +29,9 @@ class ClientConfig:
     :ivar interface: local IPv4 address or network card to use; '' for the one that the
         system's route to the server takes.
     :ivar advertise: the address that the server is told to connect back to, as HOST or
-        HOST:PORT, where that is not the local one (port forwarding); '' for the local one.
+        HOST:PORT, where that is not the local one; '' for the local one. With PORT this side
+        listens on that TCP port and takes poses on the UDP port of the same number, so that
+        both can be forwarded.
     :ivar trackers: tracker names, for the backend that cannot list them.
     :ivar link: retries and watchdog.
     """
@@ -54,11 +57,15 @@ class ClientConfig:
         if self.backend == 'python_vrpn' and not any(self.trackers):
             raise ConfigurationError(
                 'backend python_vrpn cannot list trackers: name them in the parameter trackers')
-        _, _, port = self.advertise.partition(':')
-        if port and not (port.isdigit() and 1024 <= int(port) <= 65535):
-            raise ConfigurationError(
-                f'advertise is {self.advertise!r}; HOST or HOST:PORT with a port from 1024 '
-                'to 65535 is allowed')
+        if self.advertise:
+            host, colon, port = self.advertise.partition(':')
+            try:
+                # What no server would take is refused here; 1024 stands in for no port.
+                encode_request(host, int(port) if colon else 1024)
+            except (LocalProtocolError, ValueError):
+                raise ConfigurationError(
+                    f'advertise is {self.advertise!r}; HOST or HOST:PORT is allowed, with '
+                    'letters, digits and dots in HOST and PORT from 1024 to 65535') from None
 
 
 class Sink(Protocol):
@@ -70,12 +77,16 @@ class Sink(Protocol):
         """
         Take the events of one datagram or one piece of the stream.
 
-        :param arrival_ns: when it arrived, on the arrival clock.
+        What it raises is logged as a bug and ends the conversation; another one begins.
+
+        :param arrival_ns: when it arrived, on the arrival clock. Stamped by the kernel where it
+            can, so that a process which stood still gets what waited with old arrivals: how old
+            an event is now is for the present to say.
         :param host_minus_arrival_ns: system time less arrival clock, read at the same time.
         """
 
     def link_changed(self, change: LinkChange) -> None:
-        """Take a change of the connection's state."""
+        """Take a change of the connection's state, or a remark with the same state."""
 
 
 @dataclass

@@ -7,12 +7,13 @@ Everything is driven by what arrives; the only timeouts are those of the watchdo
 """
 
 import dataclasses
+import logging
 import select
 import socket
 import threading
 from typing import Optional
 
-from optitrack_vrpn.core.link import Link, LinkState
+from optitrack_vrpn.core.link import Link, LinkChange, LinkState
 from optitrack_vrpn.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
 from optitrack_vrpn.transport.addresses import local_address, Lookup
@@ -21,9 +22,10 @@ from optitrack_vrpn.transport.conversation import Conversation
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.transport.sockets import Waker
 from optitrack_vrpn.transport.ways_in import (
-    connect_back, connect_out, ServerAbsentError, Stopped, Waiting)
+    connect_back, connect_out, Stopped, Waiting)
 
 _NS = 1_000_000_000
+_LOG = logging.getLogger(__name__)
 _MOST_STRANGERS_NAMED = 16
 #: How long a server that can be reached by TCP is given to connect back, before TCP is kept.
 _SECOND_CHANCE_S = 1.5
@@ -49,61 +51,79 @@ class VrpnClient:
         self._stopping = False
         self._thread: Optional[threading.Thread] = None
         self._closed = False
+        self._lock = threading.Lock()
         self._server_ip = ''
         self._local = ''
         self._strangers: dict[str, int] = {}
         self._stranger_count = 0
-        self._totals: dict[str, int] = {}
-        self._conversation: Optional[Conversation] = None
+        #: Counters of the conversations that are over, and the present one.
+        self._account: tuple[dict[str, int], Optional[Conversation]] = ({}, None)
         self._waiting = Waiting(
             self._clock.now_ns, lambda: self._stopping, self._waker, self._stranger)
 
     # -- the backend's interface ---------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look for the server; returns at once."""
-        if self._thread is not None or self._closed:
-            raise TransportError('a client can be started once')
-        self._thread = threading.Thread(target=self._run, name='vrpn client', daemon=True)
-        self._thread.start()
+        """
+        Begin to look for the server; returns at once.
+
+        :raises TransportError: if it was started or stopped before.
+        """
+        with self._lock:
+            if self._thread is not None or self._closed:
+                raise TransportError('a client can be started once')
+            thread = threading.Thread(target=self._run, name='vrpn client', daemon=True)
+            thread.start()
+            self._thread = thread
 
     def stop(self) -> None:
-        """End the thread and close every socket; idempotent."""
+        """
+        End the thread and close every socket; idempotent.
+
+        The sink may be called until this returns, so that nobody may stop a client while holding
+        a lock that the sink takes. From the sink itself it returns at once, and the client ends
+        when the sink has returned.
+        """
         self._stopping = True
         self._waker.wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        if not self._closed:
+        thread = self._thread
+        if thread is threading.current_thread():
+            return
+        if thread is not None:
+            thread.join()
+        with self._lock:
             self._closed = True
             self._waker.close()
 
     def status(self) -> LinkStatus:
         """Tell how the connection stands."""
         link = self._link
-        counters = dict(self._totals)
-        conversation = self._conversation
-        if conversation is not None:
-            _add(counters, conversation)
+        totals, conversation = self._account
         return LinkStatus(
             link.state, link.reason, link.since_ns, link.way,
             f'{self._server_ip or self._config.server}:{self._config.port}', self._local,
-            link.sessions, link.failures, self._stranger_count, counters)
+            link.sessions, link.failures, self._stranger_count, _sum(totals, conversation))
 
     # -- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
+        link, clock = self._link, self._clock
+        link.begin(clock.now_ns())
         try:
             while True:
                 pause_s = self._round()
-                reason = self._link.gives_up(self._clock.now_ns())
+                reason = link.gives_up(clock.now_ns())
                 if reason is not None:
                     self._change(LinkState.STOPPED, reason, 'error')
                     return
-                deadline = self._clock.now_ns() + int(pause_s * _NS)
-                while self._clock.now_ns() < deadline:
+                pause_s = max(0.0, min(pause_s, link.time_left_s(clock.now_ns())))
+                deadline = clock.now_ns() + int(pause_s * _NS)
+                while clock.now_ns() < deadline:
                     self._waiting.wait(deadline)
         except Stopped:
             self._change(LinkState.STOPPED, 'stopped')
+        finally:
+            self._waker.close()
 
     def _round(self) -> float:
         """
@@ -112,54 +132,87 @@ class VrpnClient:
         :returns: the pause before the next round in seconds.
         """
         link = self._link
-        try:
-            sock = self._attempt()
-        except ServerAbsentError as error:
-            self._change(LinkState.LOST, str(error), 'warn')
-            return link.attempt_failed(server_absent=True)
-        except OptitrackVrpnError as error:
-            self._change(LinkState.LOST, str(error), 'warn')
-            return link.attempt_failed()
-        except OSError as error:
-            self._change(LinkState.LOST, f'no connection: {error}', 'warn')
-            return link.attempt_failed()
         sessions = link.sessions
-        with sock:
-            state, reason, severity = self._converse(sock)
+        way_failed = False
+        state, severity = LinkState.LOST, 'warn'
+        try:
+            server = self._find()
+            way_failed = True
+            with self._go_in(server) as sock:
+                self._change(
+                    LinkState.HANDSHAKING,
+                    f'connected to {server[0]} port {server[1]}; waiting for VRPN')
+                reason = self._converse(sock)
+        except VersionRefusedError as error:
+            state, reason, severity = LinkState.REFUSED, str(error), 'error'
+            way_failed = False
+        except RemoteProtocolError as error:
+            reason, severity = str(error), 'error'
+        except OptitrackVrpnError as error:
+            reason = str(error)
+        except OSError as error:
+            reason = f'the network failed: {error.strerror or error}'
+        except Stopped:
+            raise
+        except Exception as error:
+            # A bug must not end the thread without a word, nor what a peer sends end the node.
+            _LOG.exception('a bug in the VRPN client or its user; connecting anew')
+            reason, severity = f'a bug: {error!r}; connecting anew', 'error'
         self._change(state, reason, severity)
         if link.sessions == sessions:
-            return link.attempt_failed(server_absent=state is LinkState.REFUSED)
+            return link.attempt_failed(way_failed)
         return link.ended(self._clock.now_ns())
 
-    def _attempt(self) -> socket.socket:
-        """Resolve the name and go one way in; gives a connected TCP socket."""
+    def _find(self) -> tuple[str, int]:
+        """Resolve the server's name and choose the local address; gives address and port."""
         config, link = self._config, self._link
         self._change(LinkState.RESOLVING, f'looking up {config.server}')
-        lookup = Lookup(config.server, self._waker.wake)
-        while not lookup.finished:
-            self._waiting.wait(self._clock.now_ns() + _NS)
-        self._server_ip = lookup.address()
+        wake = self._waker.wake
+        lookup = Lookup(config.server, wake)
+        try:
+            while not lookup.finished:
+                left_s = self._seconds(1.0)
+                if not left_s:
+                    raise TransportError(
+                        f'the name {config.server!r} is still being looked up: is the name server '
+                        'there? An IP address in server needs none')
+                self._waiting.wait(self._clock.now_ns() + int(left_s * _NS))
+        finally:
+            lookup.abandon(wake)
+        # Under auto both ways get their turn with one address before the next one.
+        self._server_ip = lookup.address(
+            link.failures // (2 if config.link.connection == 'auto' else 1))
         server = (self._server_ip, config.port)
         self._local = local_address(*server, config.interface)
+        return server
+
+    def _go_in(self, server: tuple[str, int]) -> socket.socket:
+        """Go one way in; gives a connected TCP socket."""
+        config, link = self._config, self._link
         if link.way == 'udp':
             return self._request(server, config.link.attempt_s)
         self._change(
             LinkState.CONNECTING,
-            f'connecting to {self._server_ip} port {config.port} by TCP, from {self._local}')
-        sock = connect_out(self._waiting, server, self._local, config.link.attempt_s)
-        if config.link.connection == 'tcp':
+            f'connecting to {server[0]} port {server[1]} by TCP, from {self._local}')
+        sock = self._connect(server)
+        if not link.wants_udp_first(self._clock.now_ns()):
             return sock
-        # The server is there now, perhaps only since a moment: the default way in comes first.
+        # Before its cookie a server may wait for this client's and for nothing else.
         sock.close()
         try:
-            sock = self._request(server, _SECOND_CHANCE_S)
+            sock = self._request(server, min(config.link.attempt_s, _SECOND_CHANCE_S))
             link.way = 'udp'
             return sock
         except TransportError as error:
+            link.udp_in_vain(self._clock.now_ns())
             self._change(
                 LinkState.CONNECTING,
                 f'falling back to tcp://, which carries poses by TCP: {error}', 'warn')
-            return connect_out(self._waiting, server, self._local, config.link.attempt_s)
+            return self._connect(server)
+
+    def _connect(self, server: tuple[str, int]) -> socket.socket:
+        return connect_out(
+            self._waiting, server, self._local, self._seconds(self._config.link.attempt_s))
 
     def _request(self, server: tuple[str, int], attempt_s: float) -> socket.socket:
         config = self._config
@@ -169,54 +222,56 @@ class VrpnClient:
             f'{config.advertise or self._local}')
         return connect_back(
             self._waiting, server, self._local, config.advertise,
-            config.link.request_interval_s, attempt_s)
+            config.link.request_interval_s, self._seconds(attempt_s))
 
-    def _converse(self, sock: socket.socket) -> tuple[LinkState, str, str]:
+    def _seconds(self, attempt_s: float) -> float:
+        """Shorten a wait to what the search may still take."""
+        return max(0.0, min(attempt_s, self._link.time_left_s(self._clock.now_ns())))
+
+    def _converse(self, sock: socket.socket) -> str:
         """
         Talk until it ends.
 
-        :returns: state, reason and severity after it.
+        :returns: why it ended.
         """
-        self._change(LinkState.HANDSHAKING, f'connected to {self._server_ip}; waiting for VRPN')
-        conversation = Conversation(
-            sock, self._server_ip, self._local, self._link, self._config, self._clock,
-            self._sink, self._stranger)
-        self._conversation = conversation
-        try:
-            with conversation:
+        with Conversation(
+                sock, self._server_ip, self._local, self._link, self._config, self._clock,
+                self._sink, self._stranger) as conversation:
+            totals, _ = self._account
+            self._account = (totals, conversation)
+            try:
                 return self._listen(conversation)
-        except VersionRefusedError as error:
-            return LinkState.REFUSED, str(error), 'error'
-        except RemoteProtocolError as error:
-            return LinkState.LOST, str(error), 'error'
-        except OSError as error:
-            return LinkState.LOST, f'the connection broke: {error}', 'warn'
-        finally:
-            self._conversation = None
-            _add(self._totals, conversation)
+            finally:
+                self._account = (_sum(totals, conversation), None)
 
-    def _listen(self, conversation: Conversation) -> tuple[LinkState, str, str]:
+    def _listen(self, conversation: Conversation) -> str:
         poll = select.poll()
         waker = self._waker.fileno()
         poll.register(waker, select.POLLIN)
         conversation.register(poll)
         while True:
-            timeout_ms = conversation.next_check_s() * 1000.0
-            ready = poll.poll(timeout_ms)
-            if ready and ready[0][0] == waker:
-                self._waker.drain()
+            ready = poll.poll(conversation.next_check_s() * 1000.0)
+            for fd, _ in ready:
+                if fd == waker:
+                    self._waker.drain()
             if self._stopping:
                 raise Stopped
             reason = conversation.handle(ready)
             if reason is not None:
-                return LinkState.LOST, reason, 'warn'
+                return reason
 
     # -- telling -------------------------------------------------------------------------------
 
     def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
-        change = self._link.to(state, reason, self._clock.now_ns(), severity)
-        if change is not None:
+        self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
+
+    def _tell(self, change: Optional[LinkChange]) -> None:
+        if change is None:
+            return
+        try:
             self._sink.link_changed(change)
+        except Exception:
+            _LOG.exception('a bug where a change of the connection was told: %s', change)
 
     def _stranger(self, address: str, what: str) -> None:
         """Count somebody else who knocked, and name each one once."""
@@ -226,17 +281,18 @@ class VrpnClient:
             self._strangers[address] = known + 1
         elif len(self._strangers) < _MOST_STRANGERS_NAMED:
             self._strangers[address] = 1
-            link = self._link
-            change = link.to(
-                link.state, f'{what} from {address} was refused, since the server is '
+            self._tell(self._link.remark(
+                f'{what} from {address} was refused, since the server is '
                 f'{self._server_ip}; if that is its other network card, set server: {address}',
-                self._clock.now_ns(), 'warn')
-            if change is not None:
-                self._sink.link_changed(change)
+                self._clock.now_ns(), 'warn'))
 
 
-def _add(totals: dict[str, int], conversation: Conversation) -> None:
-    counters = dataclasses.asdict(conversation.connection.counters)
-    counters['names_refused'] = conversation.connection.remote.refused
-    for name, value in counters.items():
-        totals[name] = totals.get(name, 0) + value
+def _sum(totals: dict[str, int], conversation: Optional[Conversation]) -> dict[str, int]:
+    """Add one conversation's counters to those of the earlier ones."""
+    result = dict(totals)
+    if conversation is not None:
+        counters = dataclasses.asdict(conversation.connection.counters)
+        counters['names_refused'] = conversation.connection.remote.refused
+        for name, value in counters.items():
+            result[name] = result.get(name, 0) + value
+    return result

@@ -7,11 +7,12 @@ import socket
 from types import TracebackType
 from typing import Callable, Optional, Sequence
 
-from optitrack_vrpn.core.link import Link, LinkState
+from optitrack_vrpn.core.link import Link, LinkChange, LinkState
 from optitrack_vrpn.errors import LocalProtocolError
 from optitrack_vrpn.transport.backend import ClientConfig, Sink
 from optitrack_vrpn.transport.hostclock import HostClock
-from optitrack_vrpn.transport.sockets import ANCILLARY_SIZE, datagram_socket, kernel_time_ns
+from optitrack_vrpn.transport.sockets import (
+    ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns)
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 from optitrack_vrpn.vrpn.messages import (
@@ -22,9 +23,14 @@ _LARGEST_DATAGRAM = 65536
 _STREAM_PIECE = 65536
 #: Datagrams read before TCP and the watchdog get their turn again.
 _MOST_DATAGRAMS = 64
-#: A kernel stamp further than this from the clock read after it belongs to a stepped clock.
-_LONGEST_QUEUE_NS = 10 * _NS
+#: A kernel stamp further than this from the clock read after it belongs to a stepped clock; what
+#: waited shorter may have done so because this process stood still.
+_LONGEST_QUEUE_NS = 60 * _NS
 _MOST_PINGS = 5
+#: Names beyond this many are not asked after.
+_MOST_ASKED = 500
+#: Unsent bytes beyond this mean that the peer reads nothing; all pings of all names fit.
+_MOST_UNSENT = 1 << 18
 
 
 class Conversation:
@@ -53,19 +59,24 @@ class Conversation:
         self._sink = sink
         self._stranger = stranger
         self._udp: Optional[socket.socket] = None
-        self._stamped = False
+        self._udp_stamped = False
         udp_address = None
         if link.way == 'udp':
-            self._udp, self._stamped = datagram_socket(local)
-            host = config.advertise.partition(':')[0] or local
-            udp_address = (host, self._udp.getsockname()[1])
+            host, _, port = config.advertise.partition(':')
+            self._udp = datagram_socket(local, int(port or 0))
+            self._udp_stamped = ask_for_stamps(self._udp)
+            udp_address = (host or local, self._udp.getsockname()[1])
+        self._tcp_stamped = ask_for_stamps(sock)
         self._tcp_fd = sock.fileno()
         self._udp_fd = self._udp.fileno() if self._udp else -1
         self.connection = Connection(udp_address=udp_address, time_ns=self._host_ns())
         self._out = bytearray(self.connection.data_to_send())
         self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
+        self._last_udp_arrival_ns = 0
+        self._last_tcp_arrival_ns = 0
         self._started_ns = clock.now_ns()
         self._handshake_ns = int(config.link.attempt_s * _NS)
+        self._asked: set[str] = set()
         self._unanswered: dict[str, int] = {}
         self._next_ping_ns = 0
 
@@ -121,32 +132,38 @@ class Conversation:
                 return (f'{self._server_ip} took the connection but did not say a word of VRPN '
                         f'within {self._handshake_ns / _NS:g} s; is another program on its port?')
             return None
-        change = self._link.check(now_ns)
-        if change is not None:
-            self._sink.link_changed(change)
+        self._tell(self._link.check(now_ns))
         if now_ns >= self._next_ping_ns:
             self._ping(now_ns)
         if self._out:
             self._flush()
+            if len(self._out) > _MOST_UNSENT:
+                return f'{self._server_ip} reads nothing of what it is sent'
         return self._link.must_reconnect(now_ns)
 
     # -- reading -------------------------------------------------------------------------------
 
     def _read_stream(self) -> Optional[str]:
         try:
-            data = self._tcp.recv(_STREAM_PIECE)
+            data, ancillary, _, _ = self._tcp.recvmsg(_STREAM_PIECE, ANCILLARY_SIZE)
         except (BlockingIOError, InterruptedError):
             return None
         except ConnectionResetError:
-            data = b''
-        arrival_ns = self._clock.now_ns()
+            data, ancillary = b'', []
         if not data:
             return ('the server closed the connection' if self.connection.established else
                     'the server closed the connection before it said a word of VRPN')
         events = self.connection.receive_stream(data)
+        now_ns = self._clock.now_ns()
         if events:
-            self._note(events, arrival_ns)
-            self._deliver(events, arrival_ns, self._clock.host_minus_arrival_ns())
+            host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
+            arrival_ns = now_ns
+            if self._tcp_stamped:
+                arrival_ns = max(self._last_tcp_arrival_ns, _arrival_ns(
+                    ancillary, host_minus_arrival_ns, now_ns))
+            self._last_tcp_arrival_ns = arrival_ns
+            self._note(events, now_ns)
+            self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
         self._out += self.connection.data_to_send()
         return None
 
@@ -154,6 +171,7 @@ class Conversation:
         receive = self._udp.recvmsg_into  # type: ignore[union-attr]
         buffers = [self._buffer]
         clock = self._clock
+        host_minus_arrival_ns = clock.host_minus_arrival_ns()
         for _ in range(_MOST_DATAGRAMS):
             try:
                 size, ancillary, _, address = receive(buffers, ANCILLARY_SIZE)
@@ -162,27 +180,28 @@ class Conversation:
             if address[0] != self._server_ip:
                 self._stranger(address[0], 'a datagram')
                 continue
-            arrival_ns = clock.now_ns()
-            host_minus_arrival_ns = clock.host_minus_arrival_ns()
-            if self._stamped:
-                kernel_ns = kernel_time_ns(ancillary)
-                if kernel_ns is not None:
-                    queued = arrival_ns + host_minus_arrival_ns - kernel_ns
-                    if 0 < queued < _LONGEST_QUEUE_NS:
-                        arrival_ns -= queued
             events = self.connection.receive_datagram(self._buffer[:size])
-            if events:
-                self._deliver(events, arrival_ns, host_minus_arrival_ns)
+            if not events:
+                continue
+            now_ns = clock.now_ns()
+            arrival_ns = now_ns
+            if self._udp_stamped:
+                arrival_ns = max(self._last_udp_arrival_ns, _arrival_ns(
+                    ancillary, host_minus_arrival_ns, now_ns))
+            self._last_udp_arrival_ns = arrival_ns
+            self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
 
     def _deliver(
-        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
         self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
         if events[-1].__class__ is PoseReport or any(
                 event.__class__ is PoseReport for event in events):
-            change = self._link.pose_received(self._clock.now_ns())
-            if change is not None:
-                self._sink.link_changed(change)
+            self._tell(self._link.pose_received(now_ns))
+
+    def _tell(self, change: Optional[LinkChange]) -> None:
+        if change is not None:
+            self._sink.link_changed(change)
 
     def _note(self, events: Sequence[Event], now_ns: int) -> None:
         """Take what concerns the conversation itself."""
@@ -193,14 +212,17 @@ class Conversation:
             if isinstance(event, PeerHello):
                 self._link.established(now_ns)
                 way = 'poses by UDP' if self._udp else 'poses by TCP'
-                reason = (f'connected to {self._server_ip}, VRPN {event.major:02d}.'
-                          f'{event.minor:02d}, {way}; no bodies yet')
-                change = self._link.to(LinkState.CONNECTED, reason, now_ns)
-                if change is not None:
-                    self._sink.link_changed(change)
+                note = f' ({event.note})' if event.note else ''
+                self._tell(self._link.to(
+                    LinkState.CONNECTED,
+                    f'connected to {self._server_ip}, VRPN {event.major:02d}.'
+                    f'{event.minor:02d}{note}, {way}; no bodies yet', now_ns))
             elif isinstance(event, SenderDescribed):
-                if event.sender != CONTROL_SENDER:
-                    self._unanswered[event.sender] = 0
+                name = event.sender
+                if (name != CONTROL_SENDER and name not in self._asked
+                        and len(self._asked) < _MOST_ASKED):
+                    self._asked.add(name)
+                    self._unanswered[name] = 0
                     self._next_ping_ns = 0
             elif isinstance(event, PongReport):
                 self._unanswered.pop(event.sender, None)
@@ -237,3 +259,18 @@ class Conversation:
 
     def _host_ns(self) -> int:
         return self._clock.now_ns() + self._clock.host_minus_arrival_ns()
+
+
+def _arrival_ns(
+    ancillary: list[tuple[int, int, bytes]], host_minus_arrival_ns: int, now_ns: int,
+) -> int:
+    """
+    Bring the kernel's receive time to the arrival clock.
+
+    :returns: it, or the present where the kernel gave none that can be meant.
+    """
+    kernel_ns = kernel_time_ns(ancillary)
+    if kernel_ns is None:
+        return now_ns
+    arrival_ns = kernel_ns - host_minus_arrival_ns
+    return arrival_ns if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS else now_ns

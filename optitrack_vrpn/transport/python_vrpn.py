@@ -4,24 +4,29 @@
 The VRPN library's own Python module as a backend, for those who have it.
 
 The module must be polled and cannot list trackers, so that they are named in the parameter
-``trackers``. It tells nothing of connections: what is known is whether reports arrive.
+``trackers``. It tells nothing of connections: what is known is whether reports arrive. It holds
+the interpreter while it looks for its server, and whatever the server sends reaches C++ code that
+this package has no part in; the built-in client has neither weakness.
 """
 
 from datetime import datetime
 import importlib
+import logging
 import threading
 from typing import Any, Optional
 
-from optitrack_vrpn.core.link import Link, LinkState
-from optitrack_vrpn.errors import BackendUnavailableError
+from optitrack_vrpn.core.link import Link, LinkChange, LinkState
+from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, Sink
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 from optitrack_vrpn.vrpn.messages import AccelerationReport, Event, PoseReport, VelocityReport
 
+_LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)
 #: The module offers no way to wait for data; this pause is what a report may be late by.
 _POLL_S = 0.001
+_NS = 1_000_000_000
 
 
 def sender_time_ns(time: datetime) -> int:
@@ -52,8 +57,7 @@ class PythonVrpnBackend:
 
     def __init__(self, config: ClientConfig, sink: Sink) -> None:
         try:
-            self._vrpn = importlib.import_module('vrpn')
-            self._vrpn.receiver.Tracker
+            self._tracker_class = importlib.import_module('vrpn').receiver.Tracker
         except (ImportError, AttributeError) as error:
             raise BackendUnavailableError(
                 f"backend python_vrpn needs the VRPN library's Python module 'vrpn' ({error}); "
@@ -67,16 +71,23 @@ class PythonVrpnBackend:
         self._pending: list[Event] = []
         self._trackers: list[Any] = []
         self._reports = 0
+        self._polling_since_ns = 0
 
     def start(self) -> None:
-        """Begin to poll; returns at once."""
+        """
+        Begin to poll; returns at once.
+
+        :raises TransportError: if it was started or stopped before.
+        """
+        if self._thread is not None or self._stop.is_set():
+            raise TransportError('a backend can be started once')
         self._thread = threading.Thread(target=self._run, name='python_vrpn', daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread and let the trackers go; idempotent."""
         self._stop.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def status(self) -> LinkStatus:
@@ -85,42 +96,78 @@ class PythonVrpnBackend:
         return LinkStatus(
             link.state, link.reason, link.since_ns, 'python_vrpn',
             f'{self._config.server}:{self._config.port}', '', link.sessions, link.failures, 0,
-            {'poses': self._reports})
+            {'reports': self._reports})
 
     def _run(self) -> None:
-        self._change(LinkState.CONNECTING, (
-            f'the vrpn module looks for {", ".join(self._config.trackers)} at '
-            f'{self._config.server}'))
+        config = self._config
+        self._link.begin(self._clock.now_ns())
+        while not self._stop.is_set():
+            self._change(LinkState.CONNECTING, (
+                f'the vrpn module looks for {", ".join(config.trackers)} at {config.server} '
+                f'port {config.port}'))
+            try:
+                self._poll()
+                break
+            except Exception as error:
+                # What the module raises is its own; a fault of the sink's is a bug as well.
+                _LOG.exception('the vrpn module or its user failed; beginning anew')
+                self._change(LinkState.LOST, f'the vrpn module failed: {error!r}', 'error')
+                pause_s = self._link.attempt_failed()
+            finally:
+                self._trackers.clear()
+            reason = self._link.gives_up(self._clock.now_ns())
+            if reason is not None:
+                self._change(LinkState.STOPPED, reason, 'error')
+                return
+            self._stop.wait(pause_s)
+        self._change(LinkState.STOPPED, 'stopped')
+
+    def _poll(self) -> None:
+        """Poll the trackers until the end."""
         for name in self._config.trackers:
-            tracker = self._vrpn.receiver.Tracker(tracker_address(name, self._config))
+            tracker = self._tracker_class(tracker_address(name, self._config))
             tracker.register_change_handler(name, self._on_position, 'position')
             tracker.register_change_handler(name, self._on_velocity, 'velocity')
             tracker.register_change_handler(name, self._on_acceleration, 'acceleration')
             self._trackers.append(tracker)
+        self._polling_since_ns = self._clock.now_ns()
         while not self._stop.wait(_POLL_S):
             for tracker in self._trackers:
                 tracker.mainloop()
             if self._pending:
                 self._deliver()
-            change = self._link.check(self._clock.now_ns())
-            if change is not None:
-                self._sink.link_changed(change)
-        self._trackers.clear()
-        self._change(LinkState.STOPPED, 'stopped')
+            self._tell(self._link.check(self._clock.now_ns()))
+            self._worry()
+
+    def _worry(self) -> None:
+        """Say what to look at once nothing has come for a while; the module never will."""
+        after_s = self._config.link.reconnect_after_s
+        if (self._link.state is LinkState.CONNECTING and after_s
+                and self._clock.now_ns() - self._polling_since_ns > after_s * _NS):
+            self._change(LinkState.LOST, (
+                f'no report within {after_s:g} s: is the server there, is VRPN switched on in '
+                'its streaming settings, and are the names in trackers spelt as there?'), 'warn')
 
     def _deliver(self) -> None:
         events, self._pending = self._pending, []
         now_ns = self._clock.now_ns()
         self._reports += len(events)
-        change = self._link.pose_received(now_ns)
-        if change is not None:
-            self._sink.link_changed(change)
+        if not self._link.sessions:
+            self._link.established(now_ns)
+        if any(event.__class__ is PoseReport for event in events):
+            self._tell(self._link.pose_received(now_ns))
         self._sink.receive(events, now_ns, self._clock.host_minus_arrival_ns())
 
-    def _change(self, state: LinkState, reason: str) -> None:
-        change = self._link.to(state, reason, self._clock.now_ns())
-        if change is not None:
+    def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
+        self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
+
+    def _tell(self, change: Optional[LinkChange]) -> None:
+        if change is None:
+            return
+        try:
             self._sink.link_changed(change)
+        except Exception:
+            _LOG.exception('a bug where a change of the connection was told: %s', change)
 
     def _on_position(self, name: str, report: dict[str, Any]) -> None:
         self._pending.append(PoseReport(

@@ -2,46 +2,61 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sockets set up as a VRPN client needs them, and a way to wake a thread that waits on them."""
 
+import errno
 import select
 import socket
 import struct
+import sys
 from typing import Optional
 
-#: Linux: nanosecond receive time stamps of datagrams; the number of the option and of its
-#: control message (asm-generic/socket.h), which Python's socket module does not name.
+from optitrack_vrpn.errors import TransportError
+
+#: Linux: nanosecond receive time stamps of datagrams and streams; the number of the option and
+#: of its control message (asm-generic/socket.h), which Python's socket module does not name.
 SO_TIMESTAMPNS = getattr(socket, 'SO_TIMESTAMPNS', 35)
 _TIMESPEC = struct.Struct('@qq')
 _RECEIVE_BUFFER = 4 << 20
-#: Room for one time stamp among the ancillary data of a datagram.
+#: A server that is gone without a word is noticed after some 20 s, in seconds and probes; the
+#: watchdog is mostly quicker, but may be switched off.
+_KEEPALIVE = {'TCP_KEEPIDLE': 10, 'TCP_KEEPINTVL': 3, 'TCP_KEEPCNT': 4}
+#: Room for one time stamp among the ancillary data of a read.
 ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
 
 
-def datagram_socket(local: str) -> tuple[socket.socket, bool]:
-    """
-    Open a socket for datagrams on one local address, on a port that the system picks.
+def ask_for_stamps(sock: socket.socket) -> bool:
+    """Ask the kernel to stamp what arrives; False where it does not know how."""
+    if not sys.platform.startswith('linux'):
+        return False  # the number means something else there
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    except OSError:
+        return False
+    return True
 
-    :returns: the socket, and whether the kernel stamps what arrives.
+
+def datagram_socket(local: str, port: int = 0) -> socket.socket:
+    """
+    Open a socket for datagrams on one local address.
+
+    :param port: 0 for one that the system picks.
+    :raises TransportError: if the address or port cannot be had.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-        stamped = True
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        except OSError:
-            stamped = False
-        sock.bind((local, 0))
-    except OSError:
+        sock.bind((local, port))
+    except OSError as error:
         sock.close()
-        raise
-    return sock, stamped
+        raise cannot_listen('UDP', local, port, error) from error
+    return sock
 
 
 def kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> Optional[int]:
     """
     Find the kernel's receive time among a datagram's ancillary data.
 
+    :param ancillary: as ``recvmsg`` gives it.
     :returns: system time in nanoseconds, or None if there is none.
     """
     for level, kind, data in ancillary:
@@ -52,17 +67,32 @@ def kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> Optional[int]:
 
 
 def listening_socket(local: str, port: int) -> socket.socket:
-    """Open a TCP socket that waits for one server to connect back; port 0 for any."""
+    """
+    Open a TCP socket that waits for one server to connect back.
+
+    :param port: 0 for one that the system picks.
+    :raises TransportError: if the address or port cannot be had.
+    """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((local, port))
         sock.listen(4)
-    except OSError:
+    except OSError as error:
         sock.close()
-        raise
+        raise cannot_listen('TCP', local, port, error) from error
     return sock
+
+
+def cannot_listen(kind: str, local: str, port: int, error: OSError) -> TransportError:
+    """Say what could not be bound, and why."""
+    where = f'{local} port {port}' if port else local
+    hint = ('another program, or another node, has that port; give each its own in advertise'
+            if error.errno == errno.EADDRINUSE else
+            'has the network card changed its address or gone?'
+            if error.errno == errno.EADDRNOTAVAIL else 'the operating system refuses')
+    return TransportError(f'cannot listen by {kind} on {where} ({error.strerror}): {hint}')
 
 
 def prepare_stream(sock: socket.socket) -> None:
@@ -70,6 +100,9 @@ def prepare_stream(sock: socket.socket) -> None:
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class Waker:

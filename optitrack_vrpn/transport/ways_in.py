@@ -7,9 +7,10 @@ Both give a connected TCP socket, or raise ``TransportError`` with what to look 
 """
 
 import errno
+import os
 import select
 import socket
-from typing import Callable
+from typing import Callable, Optional
 
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.transport.sockets import listening_socket, prepare_stream, Waker
@@ -24,6 +25,10 @@ class Stopped(Exception):
 
 class ServerAbsentError(TransportError):
     """The server's machine answered that nothing listens on its port."""
+
+
+#: No room for another socket: what waits in the queue would wake us for ever.
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Waiting:
@@ -76,69 +81,84 @@ def connect_back(
     """
     host, _, port_text = (advertise or local).partition(':')
     listener = listening_socket(local, int(port_text or 0))
-    requester = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    refused = False
-    with listener, requester:
+    refusal = 0
+    with listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
         requester.setblocking(False)
         requester.bind((local, 0))
         requester.connect(server)
         port = listener.getsockname()[1]
-        request = encode_request(host or local, port)
+        request = encode_request(host, port)
         now = waiting.now_ns()
         deadline = now + int(attempt_s * _NS)
         next_request = now
         while now < deadline:
             if now >= next_request:
-                refused |= _send_request(requester, request)
+                refusal = _send_request(requester, request)
                 next_request = now + int(interval_s * _NS)
             ready = waiting.wait(
                 min(deadline, next_request), (listener, select.POLLIN), (requester, 0))
             if requester.fileno() in ready:
-                refused |= _was_refused(requester)
+                refusal = requester.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or refusal
             if listener.fileno() in ready:
                 sock = _accept(listener, server[0], waiting)
                 if sock is not None:
                     return sock
             now = waiting.now_ns()
-    if refused:
+    if refusal == errno.ECONNREFUSED:
         raise ServerAbsentError(
             f'nothing listens on UDP port {server[1]} of {server[0]}: is Motive running, and is '
             "VRPN switched on in its streaming settings, with this network's Local Interface?")
+    if refusal:
+        raise TransportError(
+            f'{server[0]} cannot be reached ({os.strerror(refusal)}): look at the address, the '
+            'cable, and whether the Motive PC is on')
     raise TransportError(
-        f'{server[0]} did not connect back to {host or local} port {port} within {attempt_s:g} '
+        f'{server[0]} did not connect back to {host} port {port} within {attempt_s:.3g} '
         's: look at the firewalls here (TCP in) and there (UDP in), and at the Local Interface '
         "in Motive's streaming settings; behind NAT or in a container set connection: tcp")
 
 
-def _send_request(requester: socket.socket, request: bytes) -> bool:
-    """Send a request; True if the server's machine refused an earlier one."""
+def _send_request(requester: socket.socket, request: bytes) -> int:
+    """
+    Send a request.
+
+    :returns: 0, or the error number that the network had answered to an earlier one.
+    :raises TransportError: if it cannot be sent at all.
+    """
+    # The answer to an earlier request takes the place of a send; only the second can be ours.
+    pending = requester.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     try:
         requester.send(request)
+    except BlockingIOError:
+        pass
     except OSError as error:
-        if error.errno == errno.ECONNREFUSED:
-            return True
-        raise TransportError(f'the request could not be sent: {error.strerror}') from error
-    return False
-
-
-def _was_refused(requester: socket.socket) -> bool:
-    return requester.getsockopt(
-        socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
+        if error.errno != errno.ECONNREFUSED:
+            raise TransportError(
+                f'the request could not be sent ({error.strerror}): is the network card up, and '
+                "in the server's network?") from error
+        return errno.ECONNREFUSED
+    return pending
 
 
 def _accept(
     listener: socket.socket, server: str, waiting: Waiting,
-) -> 'socket.socket | None':
+) -> Optional[socket.socket]:
     try:
         sock, address = listener.accept()
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise TransportError(f'cannot take the connection: {error.strerror}') from error
+        return None  # it went again before it was taken
+    try:
+        if address[0] == server:
+            prepare_stream(sock)
+            return sock
     except OSError:
-        return None
+        pass  # reset already
+    sock.close()
     if address[0] != server:
-        sock.close()
         waiting.stranger(address[0], 'a TCP connection')
-        return None
-    prepare_stream(sock)
-    return sock
+    return None
 
 
 def connect_out(
@@ -170,10 +190,10 @@ def connect_out(
                 f'nothing listens on TCP port {server[1]} of {server[0]}: is Motive running, '
                 'and is VRPN switched on in its streaming settings?')
         if error:
+            when = f'within {attempt_s:.3g} s' if error == errno.ETIMEDOUT else os.strerror(error)
             raise TransportError(
-                f'no TCP connection to {server[0]} port {server[1]} within {attempt_s:g} s '
-                f'({errno.errorcode.get(error, error)}): look at the address, the cable and '
-                "the Motive PC's firewall (TCP in)")
+                f'no TCP connection to {server[0]} port {server[1]} ({when}): look at the '
+                "address, the cable and the Motive PC's firewall (TCP in)")
         if sock.getsockname() == sock.getpeername():
             # A port in the ephemeral range, connected to itself: nobody listens there.
             raise ServerAbsentError(f'nothing listens on TCP port {server[1]} of {server[0]}')

@@ -76,11 +76,12 @@ def encode_request(host: str, port: int) -> bytes:
     """
     Make the UDP request that asks a server to connect back by TCP.
 
-    :param host: this side's address as the server can reach it.
+    :param host: this side's address or name as the server can reach it; the library takes
+        letters, digits and dots alone.
     :param port: the TCP port that this side listens on; servers take 1024 and up.
     :raises LocalProtocolError: for a host or port that a server would not accept.
     """
-    if not re.fullmatch(r'[A-Za-z0-9.\-]{1,253}', host) or not 1024 <= port <= 65535:
+    if not re.fullmatch(r'[A-Za-z0-9.]{1,199}', host) or not 1024 <= port <= 65535:
         raise LocalProtocolError(f'no server connects back to {host!r} port {port}')
     return b'%s %d\0' % (host.encode('ascii'), port)
 

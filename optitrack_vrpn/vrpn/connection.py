@@ -18,7 +18,8 @@ from optitrack_vrpn.vrpn.codec import Buffer
 from optitrack_vrpn.vrpn.constants import (
     ACCELERATION_TYPE, COOKIE_SIZE, HEADER, HEADER_SIZE, MAJOR_VERSION, MAX_MESSAGE_SIZE,
     MAX_SENDER_SECONDS, MINOR_VERSION, MOTION_PAYLOAD, PING_TYPE, PONG_TYPE, POSE_MESSAGE,
-    POSE_PAYLOAD, POSE_TYPE, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION, UDP_DESCRIPTION, VELOCITY_TYPE)
+    POSE_PAYLOAD, POSE_TYPE, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION, UDP_DESCRIPTION,
+    VELOCITY_TYPE)
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PeerHello, PingReport, PongReport, PoseReport, SenderDescribed,
     TextReport, UdpDescribed, VelocityReport)
