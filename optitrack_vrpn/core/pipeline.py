@@ -144,18 +144,24 @@ class Pipeline:
 
     def process(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+        now_ns: Optional[int] = None,
     ) -> list[Sample]:
         """
         Take the events that arrived together.
 
         :param arrival_ns: when, on the arrival clock.
         :param host_minus_arrival_ns: host clock less arrival clock at that time.
+        :param now_ns: the present on the arrival clock, which ages are measured against; the
+            arrival where not given. What waited in the kernel while the process stood still
+            arrived long ago.
         :returns: what is to be published, in order.
         """
         samples: list[Sample] = []
         channels = self.channels
         stamp_of = self.stamps.stamp
-        oldest_ns = arrival_ns + host_minus_arrival_ns - self._max_age_ns
+        oldest_ns = (
+            (arrival_ns if now_ns is None else now_ns) + host_minus_arrival_ns
+            - self._max_age_ns)
         for event in events:
             if event.__class__ is not PoseReport:
                 self._take_other(event)
