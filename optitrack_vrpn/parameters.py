@@ -236,6 +236,13 @@ TABLE: tuple[Parameter, ...] = (
         dynamic=True),
     Parameter('bodies.deny', ('',), 'names or patterns of bodies that are not', dynamic=True),
     Parameter('bodies.max', 500, 'most bodies followed', low=1, high=2000),
+    Parameter(
+        'control.generations', ('auto',), 'generations of mocap control that are followed: auto '
+        'for those whose messages are installed, or some of mocap4r2, mocap and seed, or none'),
+    Parameter(
+        'control.absolute_topics', True, 'its topics in the root namespace, where rqt looks, '
+        'whatever the namespace of the node'),
+    Parameter('control.configure_on_start', False, 'let a START configure an unconfigured node'),
     *_truth_rows(),
 )
 

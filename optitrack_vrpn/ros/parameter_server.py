@@ -42,6 +42,8 @@ def declare(node: Node) -> list[str]:
     :returns: names that the user gave and nobody knows.
     """
     for row in parameters.TABLE:
+        if node.has_parameter(row.name):    # its base class needs control.* from the start
+            continue
         default = list(row.default) if isinstance(row.default, tuple) else row.default
         node.declare_parameter(row.name, default, descriptor(row), ignore_override=False)
     unknown = []

@@ -1,0 +1,384 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A lifecycle node that mocap control starts and stops; subclass it for any capture system.
+
+See docs/mocap_control.md. Everything here runs in the executor's thread, except
+``set_info_topics``, which any thread may call.
+"""
+
+from collections import deque
+import contextlib
+import functools
+import threading
+import traceback
+from typing import Any, Callable, Optional, Sequence
+
+from lifecycle_msgs.srv import ChangeState
+from optitrack_vrpn import parameters
+from optitrack_vrpn.core.control import (
+    Action, Command, ControlConfig, ControlCounters, Follower, Kind, Verdict)
+from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.throttle import Throttle
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.ros.control_messages import (
+    CONTROL_QOS, Dialect, find_dialects, how_to_install, INFO_QOS)
+from optitrack_vrpn.ros.parameter_server import descriptor
+from rclpy.clock import Clock, ClockType
+from rclpy.exceptions import InvalidHandle
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+
+_TRANSITIONS = ('configure', 'activate', 'deactivate', 'cleanup', 'shutdown', 'error')
+_PREFIX = 'control.'
+#: Bodies that appear within this time are announced together.
+_INFO_DELAY_S = 0.05
+#: How often a command asks again whether the transition under way has ended.
+_RETRY_S = 0.02
+_MOST_WAITING = 1000
+_LOG_PERIOD_S = 5.0
+
+
+class _Endpoint:
+    """The publishers and the subscription of one generation."""
+
+    def __init__(
+        self, node: LifecycleNode, dialect: Dialect, absolute: bool,
+        on_message: Callable[['_Endpoint', Any], None],
+    ) -> None:
+        self.dialect = dialect
+        control_topic, info_topic = dialect.generation.topics(absolute)
+        # Plain publishers: those of a lifecycle node are silent until it is active.
+        self.control = node.create_publisher(dialect.control_type, control_topic, CONTROL_QOS)
+        self.info = node.create_publisher(dialect.info_type, info_topic, INFO_QOS)
+        self.subscription = node.create_subscription(
+            dialect.control_type, control_topic, functools.partial(on_message, self), CONTROL_QOS)
+
+
+class ControlledLifecycleNode(LifecycleNode):
+    """
+    A lifecycle node that follows START and STOP of mocap control and acknowledges them.
+
+    Override the ``on_...`` callbacks as in any lifecycle node, and ``control_start`` and
+    ``control_stop`` where a command matters in itself. An exception in an ``on_...`` callback is
+    logged here, since rclpy would swallow it.
+
+    :param node_name: its name before any remapping.
+    :param control: how to follow mocap control; without it the parameters ``control.*`` are
+        declared and say so.
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(
+        self, node_name: str, *, control: Optional[ControlConfig] = None, **kwargs: Any,
+    ) -> None:
+        # rclpy takes hold of the callbacks when it constructs the node.
+        for name in _TRANSITIONS:
+            setattr(self, f'on_{name}', self._watched(name, getattr(self, f'on_{name}')))
+        super().__init__(node_name, **kwargs)
+        self._fault = ''
+        self._control_error = ''
+        self._follower = Follower(self.get_name())
+        self._endpoints: list[_Endpoint] = []
+        self._waiting: deque[tuple[_Endpoint, Command]] = deque()
+        self._working = False
+        self._log_throttle = Throttle(_LOG_PERIOD_S)
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._info_lock = threading.Lock()
+        self._info_topics: Optional[tuple[str, ...]] = None
+        self._announced: Optional[tuple[str, ...]] = None
+        self._guard_change_state()
+        self._retry_timer = self._idle_timer(_RETRY_S, self._work_off)
+        self._info_timer = self._idle_timer(_INFO_DELAY_S, self._announce_later)
+        self._info_changed = self.create_guard_condition(self._schedule_info)
+        self._set_up_control(control)
+        self._own_topics = {publisher.topic_name for publisher in self.publishers}
+        if self._follower.configure_on_start:
+            # Controllers list whom they have heard of: without this nobody could be ticked.
+            self._publish_info(())
+
+    # -- for subclasses ------------------------------------------------------------------------
+
+    def control_start(self, msg: Command) -> None:
+        """
+        Note that a START made this system active; it has been acknowledged.
+
+        :param msg: the command, with ``session_id``; ``original`` is the ROS message.
+        """
+
+    def control_stop(self, msg: Command) -> None:
+        """
+        Note that a STOP made this system inactive; it has been acknowledged.
+
+        :param msg: the command; ``original`` is the ROS message.
+        """
+
+    def set_info_topics(self, topics: Sequence[str]) -> None:
+        """
+        Say which topics this system publishes; callable from any thread, never blocks.
+
+        Controllers are told when the node is configured, and shortly after every change from
+        then on. A node that never calls this announces the topics of all its publishers.
+
+        :param topics: fully resolved names.
+        """
+        with self._info_lock:
+            if self._info_topics == tuple(topics):
+                return
+            self._info_topics = tuple(topics)
+        with contextlib.suppress(InvalidHandle):   # the node is being destroyed
+            self._info_changed.trigger()
+
+    @property
+    def control_counters(self) -> ControlCounters:
+        """What came over the control topics so far."""
+        return self._follower.counters
+
+    @property
+    def control_generations(self) -> tuple[str, ...]:
+        """Names of the generations this node speaks."""
+        return tuple(e.dialect.generation.name for e in self._endpoints)
+
+    @property
+    def control_session(self) -> str:
+        """The capture session of the last START that was followed."""
+        return self._follower.session_id
+
+    @property
+    def lifecycle_label(self) -> str:
+        """The lifecycle state; rclpy has no public name for it up to Kilted."""
+        return str(self._state_machine.current_state[1])
+
+    # -- setting up ----------------------------------------------------------------------------
+
+    def _set_up_control(self, config: Optional[ControlConfig]) -> None:
+        try:
+            if config is None:
+                config = self._declared_config()
+            dialects, problems = find_dialects(config.generations)
+        except ConfigurationError as error:
+            self._control_error = str(error)
+            self.get_logger().error(f'mocap control is off: {error}')
+            return
+        self._follower = Follower(self.get_name(), config.configure_on_start)
+        for dialect in dialects:
+            try:
+                self._endpoints.append(
+                    _Endpoint(self, dialect, config.absolute_topics, self._received))
+            except Exception as error:
+                problems.append(f'{dialect.generation.package} cannot be used: {error}')
+        for problem in problems:
+            self.get_logger().warning(f'mocap control: {problem}')
+        if config.generations and not self._endpoints and not problems:
+            self.get_logger().warning(
+                f'mocap control is off, all else works: {how_to_install()}; or set '
+                "control.generations: [''] to do without")
+
+    def _declared_config(self) -> ControlConfig:
+        """
+        Read the parameters ``control.*``, declared here unless a subclass has done so.
+
+        :raises ConfigurationError: if one is wrong.
+        """
+        values: dict[str, Any] = {}
+        for row in parameters.TABLE:
+            if not row.name.startswith(_PREFIX):
+                continue
+            if not self.has_parameter(row.name):
+                description = descriptor(row)
+                description.read_only = True
+                description.additional_constraints = f'{row.type_name}; fixed once the node runs'
+                default = list(row.default) if isinstance(row.default, tuple) else row.default
+                self.declare_parameter(row.name, default, description)
+            values[row.name[len(_PREFIX):]] = row.check(self.get_parameter(row.name).value)
+        return ControlConfig(**values)
+
+    def _idle_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
+        """Make a timer that does not run yet; on a clock that a simulation cannot stop."""
+        timer = self.create_timer(period_s, callback, clock=self._steady)
+        timer.cancel()
+        return timer
+
+    def _watched(
+        self, name: str, callback: Callable[[LifecycleState], Any],
+    ) -> Callable[[LifecycleState], TransitionCallbackReturn]:
+        """Wrap an ``on_...`` callback so that what goes wrong in it is logged."""
+        @functools.wraps(callback)
+        def watched(state: LifecycleState) -> TransitionCallbackReturn:
+            if name == 'configure' and self._control_error:
+                self._fault = self._control_error
+                self.get_logger().error(f'cannot configure: {self._control_error}')
+                return TransitionCallbackReturn.FAILURE
+            try:
+                result = callback(state)
+            except Exception as error:
+                self._fault = f'on_{name} raised {type(error).__name__}: {error}'
+                self.get_logger().error(f'on_{name} failed:\n{traceback.format_exc()}')
+                return TransitionCallbackReturn.ERROR
+            if not isinstance(result, TransitionCallbackReturn):
+                # rclpy would break down and hang in the transition for good.
+                self._fault = f'on_{name} returned {result!r}, not a TransitionCallbackReturn'
+                self.get_logger().error(self._fault)
+                return TransitionCallbackReturn.ERROR
+            if name == 'configure' and result is TransitionCallbackReturn.SUCCESS:
+                self._publish_info(self._topics())
+            return result
+        return watched
+
+    def _guard_change_state(self) -> None:
+        """
+        Keep a wrong request for a transition from ending the process.
+
+        rclpy lets the error of a transition that does not fit the state escape from the service's
+        callback, which ends the executor.
+        """
+        for service in self.services:
+            if service.srv_type is ChangeState:
+                service.callback = functools.partial(self._change_state, service.callback)
+
+    def _change_state(
+        self, callback: Callable[[Any, Any], Any], request: Any, response: Any,
+    ) -> Any:
+        try:
+            return callback(request, response)
+        except Exception as error:
+            asked = request.transition.label or request.transition.id
+            self._log('warn', f'transition {printable(str(asked))} refused in state '
+                      f'{self.lifecycle_label}: {error}', 'change_state')
+            response.success = False
+            return response
+
+    # -- commands ------------------------------------------------------------------------------
+
+    def _received(self, endpoint: _Endpoint, message: Any) -> None:
+        """Take a message of the control topic."""
+        command = endpoint.dialect.read(message)
+        if not self._follower.concerns(command):
+            if command.kind is None:
+                self._log('warn', f'mocap control: a message of unknown type '
+                          f'{command.control_type} from {printable(command.source)!r} is ignored',
+                          'unknown')
+            return
+        if len(self._waiting) >= _MOST_WAITING:
+            self._follower.counters.dropped += 1
+            self._log('error', 'mocap control: too many commands wait for a transition to end; '
+                      'the newest are dropped', 'dropped')
+            return
+        self._waiting.append((endpoint, command))
+        self._work_off()
+
+    def _work_off(self) -> None:
+        """Follow the commands that wait, in order, as far as the lifecycle state allows."""
+        self._retry_timer.cancel()
+        if self._working:   # a transition that spins: what came in its midst waits for its end
+            return
+        self._working = True
+        try:
+            while self._waiting:
+                if not self._follow(*self._waiting[0]):
+                    self._retry_timer.reset()
+                    return
+                self._waiting.popleft()
+        finally:
+            self._working = False
+
+    def _follow(self, endpoint: _Endpoint, command: Command) -> bool:
+        """Do what a command asks for; False if a transition is under way."""
+        verdict = self._follower.judge(command, self.lifecycle_label)
+        if verdict.action is Action.WAIT:
+            return False
+        if verdict.action is Action.REFUSE:
+            self._follower.counters.refused += 1
+            self._refuse(command, verdict.reason)
+        elif verdict.action is Action.FOLLOW:
+            for transition in verdict.transitions:
+                reason = self._make(transition)
+                if reason is None:
+                    return False
+                if reason:
+                    self._follower.counters.failed += 1
+                    self._refuse(command, reason)
+                    return True
+            self._acknowledge(endpoint, command, verdict)
+        return True
+
+    def _make(self, transition: str) -> Optional[str]:
+        """Make a transition; the reason if it fails, None if somebody else makes one."""
+        self._fault = ''
+        try:
+            result = getattr(self, f'trigger_{transition}')()
+        except Exception as error:
+            if self.lifecycle_label.endswith('ing'):   # another thread was quicker
+                return None
+            return f'{transition} could not be made: {error}'
+        if result is TransitionCallbackReturn.SUCCESS:
+            return ''
+        outcome = 'failed' if result is TransitionCallbackReturn.FAILURE else 'broke down'
+        reason = self._fault or 'its reason is logged above'
+        return f'{transition} {outcome} ({reason}); the node is {self.lifecycle_label}'
+
+    def _refuse(self, command: Command, reason: str) -> None:
+        name = Kind(command.control_type).name
+        self._log('warn', f'mocap control: {name} from {printable(command.source)!r} is not '
+                  f'acknowledged: {reason}', (name, reason))
+
+    def _acknowledge(self, endpoint: _Endpoint, command: Command, verdict: Verdict) -> None:
+        answer, session = self._follower.acknowledge(command, verdict)
+        try:
+            endpoint.control.publish(endpoint.dialect.write(
+                answer, self.get_clock().now().to_msg(), self.get_name(), session))
+        except Exception as error:   # ROS is shutting down
+            self._log('error', f'mocap control: no acknowledgement could be sent: {error}', 'ack')
+        known_as = f'{printable(command.source)!r}, session {printable(session)!r}'
+        name = Kind(command.control_type).name
+        if not verdict.transitions:
+            self._log('info', f'mocap control: {name} from {known_as}: {self.lifecycle_label} '
+                      'already, acknowledged again', (name, 'again'))
+            return
+        self.get_logger().info(
+            f'mocap control: {name} from {known_as}: now {self.lifecycle_label}')
+        try:
+            (self.control_start if command.kind is Kind.START else self.control_stop)(command)
+        except Exception:
+            self.get_logger().error(
+                f'control_{name.lower()} failed:\n{traceback.format_exc()}')
+
+    # -- info ----------------------------------------------------------------------------------
+
+    def _topics(self) -> tuple[str, ...]:
+        with self._info_lock:
+            if self._info_topics is not None:
+                return self._info_topics
+        return tuple(dict.fromkeys(
+            publisher.topic_name for publisher in self.publishers
+            if publisher.topic_name not in self._own_topics))
+
+    def _publish_info(self, topics: tuple[str, ...]) -> None:
+        self._info_timer.cancel()
+        self._announced = topics
+        for endpoint in self._endpoints:
+            try:
+                endpoint.info.publish(endpoint.dialect.write_info(self.get_name(), topics))
+            except Exception as error:   # ROS is shutting down, or a topic is no string
+                self._log('error', f'mocap control: cannot announce the topics: {error}', 'info')
+
+    def _schedule_info(self) -> None:
+        if self.lifecycle_label in ('inactive', 'active') and self._info_timer.is_canceled():
+            self._info_timer.reset()
+
+    def _announce_later(self) -> None:
+        self._info_timer.cancel()
+        topics = self._topics()
+        if self.lifecycle_label in ('inactive', 'active') and topics != self._announced:
+            self._publish_info(topics)
+
+    def _log(self, severity: str, text: str, key: Any) -> None:
+        """Log one line unless the same was said a moment ago, or ROS is gone."""
+        if not self.context.ok():
+            return
+        left_out = self._log_throttle.allow(key, self._steady.now().nanoseconds)
+        if left_out is None:
+            return
+        if left_out:
+            text += f' (and {left_out} times more in the last {_LOG_PERIOD_S:g} s)'
+        logger = self.get_logger()
+        getattr(logger, 'warning' if severity == 'warn' else severity)(text)
