@@ -98,6 +98,8 @@ class StampSource:
                 and 0 <= host_arrival < LIMIT_NS):
             self._refused += 1
             return None
+        if self._sender_mode:
+            return self._hand_through(sender_time_ns, host_arrival)
         if host_minus_arrival_clock_ns != self._reading:
             self._read_host(arrival_ns, host_minus_arrival_clock_ns)
         if sender_time_ns <= self._newest:
@@ -111,7 +113,7 @@ class StampSource:
             placed = self._rule.read(sender_time_ns, arrival_ns)
         stamp = placed + self._shift
         last = self._last
-        if stamp > host_arrival and not self._sender_mode:
+        if stamp > host_arrival:
             stamp = host_arrival
         if stamp <= last:
             stamp = self._hold(stamp, sender_time_ns, host_arrival)
@@ -123,6 +125,22 @@ class StampSource:
         if len(self._times) >= 2 * HISTORY:
             self._trim()
         return stamp
+
+    def _hand_through(self, sender_time_ns: int, host_arrival: int) -> int:
+        """Return the sender's time, and count its restarts."""
+        back = self._newest - sender_time_ns
+        if back > REORDERING_NS:
+            self._rule.start(False)
+            self._end_epoch(SENDER_RESTARTED, f'sender time went back by {back / 1e9:.3f} s')
+        if sender_time_ns > self._newest:
+            self._newest = self._last = self._rule.place(sender_time_ns, host_arrival)
+            self._times.append(sender_time_ns)
+            self._delays.append(host_arrival - sender_time_ns)
+            if self._told_learnt is None:
+                self._take_news(sender_time_ns, host_arrival)
+            if len(self._times) >= 2 * HISTORY:
+                self._trim()
+        return sender_time_ns
 
     def events(self) -> list[ClockEvent]:
         """Return what happened since the last call."""
@@ -158,14 +176,12 @@ class StampSource:
         stepped = self._host.follow(arrival_ns, reading_ns)
         self._reading = reading_ns
         self._shift = self._host.offset_ns - self._latency
-        if stepped and self._times and not self._sender_mode:
+        if stepped and self._times:
             self._end_epoch(
                 HOST_STEPPED, f'the host clock stepped by {(reading_ns - before) / 1e6:+.3f} ms')
 
     def _hold(self, stamp: int, sender_time_ns: int, host_arrival: int) -> int:
         """Return a stamp that does not go backwards, or end the epoch if none can be found."""
-        if self._sender_mode:
-            return stamp
         last = self._last
         if host_arrival < last:
             if self._reading and last - host_arrival <= READING_NOISE_NS:
@@ -184,16 +200,14 @@ class StampSource:
         at = bisect_left(times, sender_time_ns)
         known = times[at] == sender_time_ns
         placed = self._rule.read(sender_time_ns, arrival_ns)
-        if known and self._sender_mode:
-            return stamps[at]
         floor = stamps[at] if known else (stamps[at - 1] if at else _NEVER)
-        if host_arrival < floor and not self._sender_mode:
-            if self._reading and floor - host_arrival <= READING_NOISE_NS:
-                return floor
-            self._end_epoch(
-                HOST_STEPPED, f'a frame arrived {(floor - host_arrival) / 1e6:.3f} ms before the '
-                'stamp of an older one')
-            return self.stamp(sender_time_ns, arrival_ns, self._reading)
+        if host_arrival < floor:
+            if not self._reading or floor - host_arrival > READING_NOISE_NS:
+                self._end_epoch(
+                    HOST_STEPPED, f'a frame arrived {(floor - host_arrival) / 1e6:.3f} ms before '
+                    'the stamp of an older one')
+                return self.stamp(sender_time_ns, arrival_ns, self._reading)
+            host_arrival = floor
         if self._went_back(known, sender_time_ns, arrival_ns, placed):
             back = (self._newest - sender_time_ns) / 1e9
             self._rule.start(True)
@@ -219,7 +233,7 @@ class StampSource:
         """Tell whether an old sender time means that the sender began anew."""
         if self._newest - sender_time_ns > REORDERING_NS:
             return True
-        if arrival_ns - placed > REORDERING_NS and not self._sender_mode:
+        if arrival_ns - placed > REORDERING_NS:
             return not known
         if known:
             return False
@@ -250,11 +264,19 @@ class StampSource:
             self._recognise(sender_time_ns, host_arrival)
         if rule.learnt and not self._told_learnt:
             self._told_learnt = True
-            self._tell('learnt', self._config.mode, (
-                f'stamps are sender time plus a learnt offset from now on '
-                f'({rule.samples} frames seen)'))
+            self._tell('learnt', self._config.mode, self._learnt_text(sender_time_ns))
         elif not rule.learnt:
             self._told_learnt = False
+
+    def _learnt_text(self, sender_time_ns: int) -> str:
+        rule = self._rule
+        if self._config.mode == 'sender':
+            return 'stamps are the times of the sender, as they come'
+        offset = rule.read(sender_time_ns, LIMIT_NS) + self._shift - sender_time_ns
+        text = f'stamps are sender time {offset / 1e9:+.6f} s'
+        if self._config.mode == 'min_offset':
+            return f'{text} for good, the least of {self._config.offset_samples} messages'
+        return f'{text}, followed from now on, known to {rule.uncertainty_s() * 1e6:.0f} us'
 
     def _recognise(self, sender_time_ns: int, host_arrival: int) -> None:
         if sender_time_ns >= _UNIX_NS:

@@ -196,7 +196,7 @@ class TrackingRule:
 
     def _begin(self, sender_time_ns: int, arrival_ns: int) -> int:
         self.samples = 1
-        self.learnt = True
+        self.learnt = False
         self._doubtful = False
         self._floor.restart()
         self._lay(sender_time_ns, arrival_ns)
@@ -210,6 +210,7 @@ class TrackingRule:
             self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
             self._period = (t - self._block_from) / self._block_frames
         if self._floor.blocks:
+            self.learnt = self.learnt or length == _BLOCK_NS and self._floor.blocks > 3
             now = self._height + self._slope * t
             self._slope = (self._floor.line(t + length) - now) / length
             self._height = now - self._slope * t

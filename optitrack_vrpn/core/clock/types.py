@@ -80,13 +80,15 @@ class ClockStatus(NamedTuple):
     epoch: int
     """Counted from 0."""
     learnt: bool
-    """Whether stamps come from what was learnt; False while they are arrival times."""
+    """False while the offset is still being learnt: ``min_offset`` gives arrival times until
+    then, ``tracking`` stamps by a line of less than 3 s; always False for ``arrival``."""
     offset_ns: int
     """Host time minus sender time of the newest frame, as stamped (ns)."""
     skew_ppm: float
     """How much faster the arrival clock runs than the sender's (parts per million)."""
     uncertainty_s: float
-    """Half-width in which the stamp's random error lies nearly always; NaN if unknown (s)."""
+    """Half-width in which the stamp's random error lies nearly always, the resolution of the
+    sender's times and the least delay of the network left out; NaN if unknown (s)."""
     restarts: Mapping[str, int]
     """Epochs ended, by reason."""
     samples: int

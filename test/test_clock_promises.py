@@ -1,0 +1,211 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every mode but ``sender`` promises, under whatever clocks and networks do."""
+
+from bisect import bisect_left
+from collections import deque
+import gc
+import math
+import random
+import sys
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.core.clock import HISTORY, LIMIT_NS, StampConfig, StampSource
+from optitrack_vrpn.core.clock.source import READING_NOISE_NS
+import pytest
+
+PROMISING = ('tracking', 'min_offset', 'arrival')
+MS = 1_000_000
+S = 1_000 * MS
+
+steps_ns = st.one_of(
+    st.just(4_166_667), st.integers(0, 10 * MS), st.integers(-30 * MS, 60 * MS),
+    st.integers(-3 * S, 40 * S), st.just(0),
+)
+delays_ns = st.one_of(
+    st.integers(0, 300_000), st.integers(0, 30 * MS), st.integers(0, 5 * S), st.just(0))
+frames = st.lists(st.tuples(steps_ns, steps_ns, delays_ns), min_size=1, max_size=120)
+times = st.one_of(st.integers(0, LIMIT_NS - 1), st.integers(), st.integers(0, 10 * S))
+
+
+def journey(moves, base=1_000 * S, host=5_000 * S):
+    """Walk both clocks by the moves and return (sender time, arrival) of every frame."""
+    sent, now, pairs = base, host, []
+    for sender_step, host_step, delay in moves:
+        sent = max(0, sent + sender_step)
+        now = max(0, now + host_step)
+        pairs.append((sent, now + delay))
+    return pairs
+
+
+class Judge:
+    """Checks each stamp against all others of its epoch."""
+
+    def __init__(self, source, slack=0):
+        self.source, self.slack = source, slack
+        self.times, self.stamps = [], []
+
+    def stamp(self, sent, arrival, host=0):
+        stamp = self.source.stamp(sent, arrival, host)
+        if stamp is None:
+            return stamp
+        assert stamp <= arrival + host + self.slack
+        if any(event.kind == 'epoch_ended' for event in self.source.events()):
+            self.times, self.stamps = [], []
+        at = bisect_left(self.times, sent)
+        if at < len(self.times) and self.times[at] == sent:
+            assert stamp == self.stamps[at], 'equal sender times, other stamp'
+            return stamp
+        if at:
+            assert stamp >= self.stamps[at - 1], 'backwards'
+        if at < len(self.times):
+            assert stamp <= self.stamps[at], 'later than a newer frame'
+        self.times.insert(at, sent)
+        self.stamps.insert(at, stamp)
+        return stamp
+
+
+@pytest.mark.parametrize('mode', PROMISING)
+@given(moves=frames, latency=st.sampled_from((0.0, 3.5)))
+@settings(max_examples=150, deadline=None)
+def test_no_stamp_is_late_or_runs_backwards_and_equal_times_share_one(mode, moves, latency):
+    judge = Judge(StampSource(
+        StampConfig(mode=mode, offset_samples=7, latency_ms=latency)))
+    for sent, arrival in journey(moves):
+        judge.stamp(sent, arrival)
+
+
+@pytest.mark.parametrize('mode', PROMISING)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_promises_hold_in_a_real_stream_with_everything_going_wrong(mode, seed):
+    rnd = random.Random(seed)
+    judge = Judge(StampSource(StampConfig(mode=mode)))
+    sent, offset, pairs = 1_000 * S, 4_000 * S, []
+    for _ in range(1500):
+        sent += 4_166_667
+        chance = rnd.random()
+        if chance < 0.002:
+            sent += rnd.randrange(-400 * MS, 400 * MS)
+        elif chance < 0.004:
+            offset += rnd.randrange(-60 * MS, 60 * MS)
+        elif chance < 0.005:
+            sent = rnd.randrange(10 * S)
+        delay = int(rnd.gammavariate(3, 40e3))
+        delay += rnd.randrange(40 * MS) if rnd.random() < 0.02 else 0
+        pairs += [(sent + offset + delay, sent)] * rnd.choice((1, 1, 1, 2))
+        if rnd.random() < 0.01:
+            pairs.append((sent + offset + delay + rnd.randrange(20 * MS), sent))
+    for arrival, sent in pairs:
+        judge.stamp(sent, arrival)
+
+
+@pytest.mark.parametrize('mode', PROMISING)
+@given(moves=frames, readings=st.lists(
+    st.tuples(st.integers(-400, 400), st.integers(-20_000, 20_000)), min_size=120, max_size=120))
+@settings(max_examples=100, deadline=None)
+def test_promises_hold_on_a_host_clock_that_is_slewed_and_read_with_noise(mode, moves, readings):
+    judge = Judge(StampSource(StampConfig(mode=mode, offset_samples=7)), READING_NOISE_NS)
+    host = 1_700_000_000 * S
+    for (sent, arrival), (noise, slew) in zip(journey(moves), readings, strict=False):
+        host += slew
+        judge.stamp(sent, arrival, host + noise)
+
+
+@given(calls=st.lists(st.tuples(times, times, times), max_size=60),
+       mode=st.sampled_from((*PROMISING, 'sender')))
+@settings(max_examples=200, deadline=None)
+def test_any_numbers_give_a_stamp_or_none_and_never_an_exception(calls, mode):
+    source = StampSource(StampConfig(mode=mode, offset_samples=3))
+    refused = 0
+    for sent, arrival, host in calls:
+        stamp = source.stamp(sent, arrival, host)
+        refused += stamp is None
+        if not (0 <= sent < LIMIT_NS and 0 <= arrival < LIMIT_NS
+                and 0 <= arrival + host < LIMIT_NS):
+            assert stamp is None
+    assert source.status().refused == refused
+    source.events()
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'arrival'])
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_repeated_and_overtaken_frames_teach_nothing(mode, seed):
+    rnd = random.Random(seed)
+    plain, mixed = StampSource(StampConfig(mode=mode)), StampSource(StampConfig(mode=mode))
+    waiting = deque()
+    for i in range(1200):
+        sent = 77 * S + i * 4_166_667
+        arrival = 99 * S + i * 4_166_500 + int(rnd.gammavariate(3, 40e3))
+        if rnd.random() < 0.05:
+            # Held back in both, so that it comes out of order in one and not at all in the other.
+            waiting.append(sent)
+            continue
+        expected = plain.stamp(sent, arrival)
+        assert mixed.stamp(sent, arrival) == expected
+        if rnd.random() < 0.1:
+            assert mixed.stamp(sent, arrival + rnd.randrange(3 * MS)) == expected
+        if waiting and rnd.random() < 0.5:
+            late = waiting.popleft()
+            stamp = mixed.stamp(late, arrival + 100_000)
+            assert stamp <= expected
+            if mode == 'tracking' and i > 500 and sent - late < 50 * MS:
+                # what it would have got: its distance to a newer frame in sender time
+                assert abs(expected - stamp - (sent - late)) < 60_000
+    assert mixed.status().epoch == plain.status().epoch == 0
+
+
+def test_what_is_too_old_to_be_placed_is_refused_and_what_is_not_keeps_its_stamp():
+    source = StampSource(StampConfig())
+    given_out = [source.stamp(i * MS, 5 * S + i * MS + 50_000) for i in range(4 * HISTORY)]
+    now = 5 * S + 4 * HISTORY * MS
+    assert [source.stamp(i * MS, now) for i in range(3 * HISTORY, 4 * HISTORY)] == (
+        given_out[3 * HISTORY:])
+    # 0.6 s late at 1000 Hz: no reason to think of a restart, and no way to keep the order.
+    assert source.stamp((4 * HISTORY - 600) * MS + 5, now) is None
+    assert source.status().refused == 1
+    assert source.status().epoch == 0
+
+
+def _footprint(source):
+    """Return the bytes of everything that a source holds."""
+    seen, todo, total = set(), [source], 0
+    while todo:
+        thing = todo.pop()
+        if id(thing) in seen or isinstance(thing, type) or callable(thing):
+            continue
+        seen.add(id(thing))
+        total += sys.getsizeof(thing)
+        todo.extend(gc.get_referents(thing))
+    return total
+
+
+@pytest.mark.parametrize('mode', [*PROMISING, 'sender'])
+def test_memory_is_constant(mode):
+    rnd = random.Random(3)
+    source = StampSource(StampConfig(mode=mode))
+    sizes = []
+    for part in range(6):
+        for i in range(part * 40_000, part * 40_000 + 40_000):
+            # 60 Hz: long enough for all windows of minutes to be full from the second part on.
+            lift = 2 * MS if i % 30_000 > 20_000 else 0
+            source.stamp(i * 16_666_667, 5 * S + i * 16_666_000 + rnd.randrange(MS) + lift)
+        sizes.append(_footprint(source))
+    # The stamps alone of a quarter of a million frames would take 8 MB.
+    assert max(sizes) < 250_000, sizes
+
+
+def test_events_are_bounded_when_nobody_reads_them():
+    source = StampSource(StampConfig(mode='arrival'))
+    for i in range(5000):
+        source.stamp((i % 2) * 100 * S, i * S)
+    assert source.status().epoch > 1000
+    assert len(source.events()) <= 64
+    assert source.events() == []
+
+
+def test_a_fresh_source_knows_nothing_and_says_so():
+    status = StampSource(StampConfig()).status()
+    assert not status.learnt and status.samples == 0 and status.sender_base == 'unknown'
+    assert math.isnan(status.uncertainty_s) and math.isnan(status.jitter_std_s)
