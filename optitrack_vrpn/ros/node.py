@@ -62,6 +62,19 @@ def guarded(
     return wrapper
 
 
+def surviving(callback: Callable[['OptitrackVrpnNode'], None],
+              ) -> Callable[['OptitrackVrpnNode'], None]:
+    """Log what a timer's callback raises: the executor would end the process over it."""
+    @functools.wraps(callback)
+    def wrapper(self: 'OptitrackVrpnNode') -> None:
+        try:
+            callback(self)
+        except Exception:
+            self._log('error', f'a bug in {callback.__name__}:\n{traceback.format_exc()}',
+                      callback.__name__)
+    return wrapper
+
+
 class OptitrackVrpnNode(LifecycleNode):
     """
     Bring a Motive's bodies into ROS 2.
@@ -76,6 +89,7 @@ class OptitrackVrpnNode(LifecycleNode):
     def __init__(self, node_name: str = 'optitrack_vrpn', **kwargs: Any) -> None:
         super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)
         self._lock = threading.Lock()
+        self._log_lock = threading.Lock()
         self._active = False
         self._configured = False
         self._settings: Optional[Settings] = None
@@ -88,10 +102,10 @@ class OptitrackVrpnNode(LifecycleNode):
         self._throttle = Throttle(_REPEAT_S)
         self._outage = Throttle(_REMIND_S)
         self._clock_reader = HostClock()
+        self._survive_impossible_transitions()
         self._unknown = parameter_server.declare(self)
         self.add_on_set_parameters_callback(self._on_set_parameters)
-        for name in self._unknown:
-            self.get_logger().error(parameters.unknown(name))
+        self._warn_of_what_configure_will_refuse()
         self._autostart_timer: Any = None
         if self.get_parameter('autostart').value is True:
             self._autostart_timer = self.create_timer(0.0, self._autostart)
@@ -100,17 +114,63 @@ class OptitrackVrpnNode(LifecycleNode):
                 'unconfigured; bring it up with ros2 lifecycle set <node> configure, then '
                 'activate, or set the parameter autostart')
 
+    def _warn_of_what_configure_will_refuse(self) -> None:
+        """Log what is wrong with the parameters at once, not only when somebody configures."""
+        try:
+            self._check_parameters()
+        except ConfigurationError as error:
+            for line in str(error).splitlines():
+                self.get_logger().error(line)
+
+    def _check_parameters(self) -> Settings:
+        """
+        Read and check all parameters.
+
+        :raises ConfigurationError: if one is unknown or not allowed.
+        """
+        if self._unknown:
+            raise ConfigurationError('\n'.join(
+                parameters.unknown(name) for name in self._unknown))
+        parameter_server.refuse_simulated_time(self)
+        return make_settings(parameter_server.values(self))
+
+    def _survive_impossible_transitions(self) -> None:
+        """
+        Answer a request for a transition that the present state does not have.
+
+        rclpy raises from the service's callback there, which would end the process.
+        """
+        service = getattr(self, '_service_change_state', None)
+        if service is None:    # a node without the services of a lifecycle
+            return
+        answer = service.callback
+
+        def surviving_answer(request: Any, response: Any) -> Any:
+            try:
+                return answer(request, response)
+            except Exception as error:
+                asked = request.transition.label or request.transition.id
+                self.get_logger().error(f'no transition {asked!r} from here: {error}')
+                response.success = False
+                return response
+        service.callback = surviving_answer
+
     # -- transitions ---------------------------------------------------------------------------
 
     @guarded
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read and check the parameters, and start to look for the server."""
-        if self._unknown:
-            raise ConfigurationError('\n'.join(
-                parameters.unknown(name) for name in self._unknown))
-        parameter_server.refuse_simulated_time(self)
-        settings = make_settings(parameter_server.values(self))
-        backend = make_backend(settings.client, self)
+        settings = self._check_parameters()
+        try:
+            self._acquire(settings)
+        except OptitrackVrpnError:
+            self._release()    # FAILURE leaves a node that has nothing
+            raise
+        return super().on_configure(state)
+
+    def _acquire(self, settings: Settings) -> None:
+        """Make publishers, timers and the client, and start the latter."""
+        self._backend = make_backend(settings.client, self)
         with self._lock:
             self._settings = settings
             self._output = Publishers(
@@ -121,9 +181,7 @@ class OptitrackVrpnNode(LifecycleNode):
             self, f'{settings.client.server}:{settings.client.port}')
         self._timer = self.create_timer(_TICK_S, self._tick)
         self._diagnostics_timer = self.create_timer(_DIAGNOSE_S, self._diagnose)
-        self._backend = backend
-        backend.start()
-        return super().on_configure(state)
+        self._backend.start()
 
     @guarded
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -185,10 +243,14 @@ class OptitrackVrpnNode(LifecycleNode):
     def _autostart(self) -> None:
         self.destroy_timer(self._autostart_timer)
         self._autostart_timer = None
-        if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
-            self.get_logger().error('autostart ends here: configure failed')
-        elif self.get_parameter('activate').value is True:
-            self.trigger_activate()
+        try:
+            if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
+                self.get_logger().error('autostart ends here: configure failed')
+            elif self.get_parameter('activate').value is True:
+                self.trigger_activate()
+        except Exception as error:
+            # Somebody was quicker: the state that this began from has been left.
+            self.get_logger().warning(f'autostart ends here: {error}')
 
     # -- the client's thread -------------------------------------------------------------------
 
@@ -219,10 +281,17 @@ class OptitrackVrpnNode(LifecycleNode):
 
     def _discovered(self, channel: Channel) -> None:
         assert self._output is not None
-        self._output.add_body(channel)
+        try:
+            self._output.add_body(channel)
+        except Exception as error:
+            # A topic that the middleware refuses must not cost the other bodies their frames.
+            name = channel.names.motive
+            self._log('error', f'body {printable(name)!r} cannot be published: {error}',
+                      ('refused', name))
 
     # -- the executor's thread -----------------------------------------------------------------
 
+    @surviving
     def _tick(self) -> None:
         """Notice silent bodies, and say what there is to say."""
         with self._lock:
@@ -239,6 +308,7 @@ class OptitrackVrpnNode(LifecycleNode):
                 severity, f'body {printable(change.body)!r}: {change.before.value} -> '
                 f'{change.after.value}: {change.detail}', (change.body, change.after))
 
+    @surviving
     def _diagnose(self) -> None:
         """Publish what is known of connection, clock and bodies."""
         if self._backend is None or self._diagnostics is None:
@@ -270,6 +340,9 @@ class OptitrackVrpnNode(LifecycleNode):
             self._apply({parameter.name: parameter.value for parameter in changed})
         except ConfigurationError as error:
             return SetParametersResult(successful=False, reason=str(error))
+        except Exception as error:
+            self._log('error', f'a bug in a parameter:\n{traceback.format_exc()}', 'parameter')
+            return SetParametersResult(successful=False, reason=f'a bug: {error!r}')
         return SetParametersResult(successful=True)
 
     def _apply(self, changed: dict[str, Any]) -> None:
@@ -281,7 +354,10 @@ class OptitrackVrpnNode(LifecycleNode):
         parameter_server.check_change(changed, self._configured)
         if not self._configured:
             return
-        settings = make_settings({**parameter_server.values(self), **changed})
+        values = {**parameter_server.values(self), **changed}
+        settings = make_settings({
+            name: value for name, value in values.items()
+            if value is not None or name in parameters.BY_NAME})
         with self._lock:
             if self._pipeline is None or self._output is None:
                 return
@@ -291,13 +367,16 @@ class OptitrackVrpnNode(LifecycleNode):
             self._output.retain(self._pipeline.bodies)
             if settings.publish != self._output.config:
                 self._output.reconfigure(settings.publish)
+                if self._active:
+                    self._output.send_static()
             self._settings = settings
 
     def _log(self, severity: str, text: str, key: Any) -> None:
         """Log one line unless the same was said a moment ago, or ROS is gone."""
         if not self.context.ok():
             return
-        left_out = self._throttle.allow(key, self._clock_reader.now_ns())
+        with self._log_lock:
+            left_out = self._throttle.allow(key, self._clock_reader.now_ns())
         if left_out is None:
             return
         if left_out:

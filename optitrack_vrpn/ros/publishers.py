@@ -15,9 +15,9 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 try:
-    from rclpy.event_handler import PublisherEventCallbacks
+    from rclpy.event_handler import PublisherEventCallbacks, UnsupportedEventTypeError
 except ImportError:  # Humble
-    from rclpy.qos_event import PublisherEventCallbacks
+    from rclpy.qos_event import PublisherEventCallbacks, UnsupportedEventTypeError
 
 _NS = 1_000_000_000
 
@@ -108,7 +108,6 @@ class Publishers:
         self.config = config
         for channel in self._channels:
             self._equip(channel)
-        self.send_static()
 
     def retain(self, channels: Sequence[Channel]) -> None:
         """Close the publishers of all bodies but these."""
@@ -189,9 +188,12 @@ class Publishers:
         qos = QoSProfile(
             depth=self.config.depth, reliability=ReliabilityPolicy.RELIABLE
             if self.config.reliable else ReliabilityPolicy.BEST_EFFORT)
-        publisher = self._node.create_publisher(
-            PoseStamped, topic, qos, event_callbacks=PublisherEventCallbacks(
-                incompatible_qos=lambda event: self._on_mismatch(topic)))
+        try:
+            publisher = self._node.create_publisher(
+                PoseStamped, topic, qos, event_callbacks=PublisherEventCallbacks(
+                    incompatible_qos=lambda event: self._on_mismatch(topic)))
+        except UnsupportedEventTypeError:    # a middleware that does not tell
+            publisher = self._node.create_publisher(PoseStamped, topic, qos)
         return WorldOutput(publisher, world, child)
 
     def _close(self, channel: Channel) -> None:
