@@ -13,19 +13,27 @@ from rclpy.node import Node
 _OF_RCLPY = ('use_sim_time', 'start_type_description_service')
 
 
-def descriptor(row: parameters.Parameter) -> ParameterDescriptor:
+def descriptor(row: parameters.Parameter, value: Any = None) -> ParameterDescriptor:
     """
     Describe a parameter to ROS tools.
 
     Types are checked here, not by rclpy: it would refuse ``5`` for ``5.0`` with a message that
     no user understands.
+
+    :param value: what the user gave at start. The range is left out where that lies beyond it:
+        rclpy would end the process, where configure says what is wrong.
     """
+    try:
+        row.check(row.default if value is None else value)
+        in_range = True
+    except ConfigurationError:
+        in_range = False
     unit = f' [{row.unit}]' if row.unit else ''
     description = ParameterDescriptor(
         name=row.name, description=f'{row.description}{unit}', dynamic_typing=True,
         additional_constraints=f'{row.type_name}; {row.allowed or "any"}; '
         f'{"can change at any time" if row.dynamic else "fixed while the node is configured"}')
-    if row.low is not None and row.high is not None:
+    if in_range and row.low is not None and row.high is not None:
         if isinstance(row.default, float):
             description.floating_point_range = [
                 FloatingPointRange(from_value=float(row.low), to_value=float(row.high))]
@@ -41,13 +49,16 @@ def declare(node: Node) -> list[str]:
 
     :returns: names that the user gave and nobody knows.
     """
+    overrides = dict(getattr(node, '_parameter_overrides', {}))
     for row in parameters.TABLE:
         if node.has_parameter(row.name):    # its base class needs control.* from the start
             continue
         default = list(row.default) if isinstance(row.default, tuple) else row.default
-        node.declare_parameter(row.name, default, descriptor(row), ignore_override=False)
+        given = overrides.get(row.name)
+        node.declare_parameter(
+            row.name, default, descriptor(row, given.value if given else None))
     unknown = []
-    for name, given in dict(getattr(node, '_parameter_overrides', {})).items():
+    for name, given in overrides.items():
         if node.has_parameter(name) or name in _OF_RCLPY or name.startswith('qos_overrides.'):
             continue
         if parameters.is_body_setting(name):
@@ -61,10 +72,11 @@ def declare(node: Node) -> list[str]:
 def values(node: Node) -> dict[str, Any]:
     """Read every parameter of this package, unchecked."""
     found = {row.name: node.get_parameter(row.name).value for row in parameters.TABLE}
-    found.update({
-        name: parameter.value
-        for name, parameter in node.get_parameters_by_prefix('bodies').items()
-        for name in [f'bodies.{name}'] if parameters.is_body_setting(name)})
+    # rclpy's own annotation of these is wrong: they are parameters, not values.
+    of_bodies: Mapping[str, Any] = node.get_parameters_by_prefix('bodies')
+    for rest, parameter in of_bodies.items():
+        if parameters.is_body_setting(f'bodies.{rest}'):
+            found[f'bodies.{rest}'] = parameter.value
     return found
 
 
@@ -91,13 +103,16 @@ def check_change(changed: Mapping[str, Any], configured: bool) -> None:
     for name, value in changed.items():
         row = parameters.BY_NAME.get(name)
         if row is not None:
+            if value is None:
+                raise ConfigurationError(f'{name} cannot be deleted, only set')
             row.check(value)
             if configured and not row.dynamic:
                 raise ConfigurationError(
                     f'{name} is fixed while the node is configured: clean it up first '
                     '(ros2 lifecycle set <node> cleanup)')
         elif parameters.is_body_setting(name):
-            parameters.body_settings({name: value})
+            if value is not None:    # None takes the setting away
+                parameters.body_settings({name: value})
             if configured and name.endswith('.name'):
                 raise ConfigurationError(f'{name} is fixed while the node is configured')
         elif name == 'use_sim_time':

@@ -58,7 +58,7 @@ def make_settings(values: Mapping[str, Any]) -> Settings:
     :param values: parameter values by name, as given by the user.
     :raises ConfigurationError: naming what is wrong and what is allowed.
     """
-    checked = parameters.check_all(values)
+    checked: Mapping[str, Any] = parameters.check_all(values)
     bodies = parameters.body_settings(values)
     publish = _publish(checked)
     return Settings(
