@@ -27,6 +27,8 @@ from optitrack_vrpn.vrpn.messages import (
 
 _NS = 1_000_000_000
 _MOST_NOTICES = 256
+#: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
+_LATEST_STAMP_NS = (1 << 31) * _NS
 
 
 class Notice(NamedTuple):
@@ -132,8 +134,9 @@ class Pipeline:
         self.refused_bodies = 0
         self._discovered = discovered
         self._names = NameTable(config.templates, config.reserved_frames)
-        self._max_age_ns = round(config.max_age_s * _NS) or 1 << 62
-        self._sender_clock_only = config.stamps.mode == 'sender'
+        # What the sender's clock says cannot be compared with this host's.
+        self._max_age_ns = 1 << 63 if config.stamps.mode == 'sender' else (
+            round(config.max_age_s * _NS) or 1 << 63)
         self._frame_sender_ns = -1
         self._selection = config.selection
 
@@ -181,7 +184,7 @@ class Pipeline:
                 channel.too_old += 1
                 continue
             truth = channel.truth
-            if stamp_ns < oldest_ns and not self._sender_clock_only:
+            if not oldest_ns <= stamp_ns < _LATEST_STAMP_NS:
                 channel.too_old += 1
                 continue
             quat = truth.update(sender_time_ns, arrival_ns, position, quat_xyzw)
@@ -311,12 +314,19 @@ def frames_of(samples: Iterable[Sample]) -> list[list[Sample]]:
     """
     Group samples that share a stamp and stand together, as the bodies of one frame do.
 
+    No body is in a group twice: frames that arrived in one piece may share their stamp.
+
     :returns: the groups, in order.
     """
     groups: list[list[Sample]] = []
+    stamp_ns = -1
+    seen: set[int] = set()
     for sample in samples:
-        if groups and groups[-1][0].stamp_ns == sample.stamp_ns:
-            groups[-1].append(sample)
-        else:
-            groups.append([sample])
+        body = id(sample.channel)
+        if sample.stamp_ns != stamp_ns or body in seen:
+            stamp_ns = sample.stamp_ns
+            seen.clear()
+            groups.append([])
+        seen.add(body)
+        groups[-1].append(sample)
     return groups
