@@ -79,11 +79,23 @@ class RawClient:
             self.tcp = socket.create_connection(('127.0.0.1', port), timeout)
         else:
             with socket.create_server(('127.0.0.1', 0)) as listener:
-                listener.settimeout(timeout)
-                own = listener.getsockname()[1]
-                self.udp.sendto(b'127.0.0.1 %d\0' % own, ('127.0.0.1', port))
-                self.tcp, self.server = listener.accept()
+                listener.settimeout(1.0)
+                request = b'127.0.0.1 %d\0' % listener.getsockname()[1]
+                self.tcp = self._ask(listener, request, port, timeout)
         self.tcp.settimeout(timeout)
+
+    def _ask(
+        self, listener: socket.socket, request: bytes, port: int, timeout: float,
+    ) -> socket.socket:
+        """Ask again and again, as the library does every 2 s."""
+        end = time.monotonic() + timeout
+        while True:
+            self.udp.sendto(request, ('127.0.0.1', port))
+            try:
+                return listener.accept()[0]
+            except TimeoutError:
+                if time.monotonic() > end:
+                    raise
 
     def __enter__(self) -> RawClient:
         return self

@@ -72,7 +72,7 @@ FUZZ = settings(max_examples=60, deadline=None,
 REQUESTS = st.one_of(
     st.binary(max_size=300),
     st.text(max_size=40).map(str.encode),
-    st.tuples(st.sampled_from(['127.0.0.1', '8.8.8.8', 'localhost', '0', '127.1', '::1', 'a' * 99]),
+    st.tuples(st.sampled_from(['127.0.0.1', '8.8.8.8', 'localhost', '0', '127.1', '::1']),
               st.integers(-10, 70000)).map(lambda t: f'{t[0]} {t[1]}\0'.encode()))
 
 
@@ -330,7 +330,7 @@ def test_the_log_stays_readable(caplog):
         for _ in range(50):
             with RawClient(sim.port) as client:
                 client.send(b'\x1b[2J\n')
-                assert client.read_until(lambda: client.closed)  # noqa: B023
+                assert client.read_until(lambda: client.closed)
     lines = [record.getMessage() for record in caplog.records]
     assert 1 <= len(lines) < 60
     assert not any(c in line for line in lines for c in '\n\r\x1b\x07')

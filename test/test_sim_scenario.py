@@ -9,6 +9,7 @@ from optitrack_vrpn.cli.motive_sim import (
     make_parser, scenario_from_arguments, without_ros_arguments)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim import faults, motion, scenario as s
+from optitrack_vrpn.sim.reference import reference
 from optitrack_vrpn.sim.world import World
 import pytest
 
@@ -39,7 +40,7 @@ def test_the_hard_day_has_every_fault():
 
 
 def test_a_file_says_what_python_says(tmp_path):
-    assert load(tmp_path, '''
+    assert load(tmp_path, """
 bodies:
   - plain
   - name: drone/left
@@ -49,7 +50,7 @@ rate: 100
 faults: [{type: swap_labels, bodies: [plain, drone/left], start: 3, end: 4}]
 clock: {start: 5, skew_ppm: -3.5}
 network: {outages: [[1, 2.5]]}
-''') == s.Scenario(
+""") == s.Scenario(
         bodies=(s.Body(name='plain'), s.Body(
             name='drone/left', motion=motion.Circle(radius=2.0, clockwise=True),
             faults=(faults.Occlusion(mode='frozen', start=1.0, end=2.0),))),
@@ -120,7 +121,7 @@ def from_flags(*argv):
 
 
 def test_flags_say_what_a_file_says(tmp_path):
-    wanted = load(tmp_path, '''
+    wanted = load(tmp_path, """
 bodies:
   - a b
   - name: c:d
@@ -136,7 +137,7 @@ noise: {position_mm: 0.1, attitude_deg: 0.02}
 clock: {base: epoch, skew_ppm: 30, start: 3}
 network: {delay_ms: 1, jitter_ms: 2, loss: 0.25}
 server: {host: 0.0.0.0, port: 0, connect_back_anywhere: true}
-''')
+""")
     assert wanted == from_flags(
         '--names', 'a b', 'c:d', '--rate', '240', '--motion', 'hover', '--seed', '7',
         '--duration', '12.5', '--velocities', '--stamp-in-pose', '--noise-mm', '0.1',
@@ -194,3 +195,8 @@ def test_every_setting_is_frozen_documented_and_bounded(cls):
         if field.type in (float, 'float', int, 'int'):
             assert field.metadata['low'] is not None, field.name
             assert field.metadata['high'] is not None, field.name
+
+
+def test_the_documentation_holds_the_reference_word_by_word():
+    text = (SAMPLES.parents[1] / 'docs' / 'motive_sim.md').read_text()
+    assert text.endswith(reference())

@@ -28,9 +28,7 @@ _OCCLUSION = re.compile(
 
 
 def without_ros_arguments(argv: Sequence[str]) -> list[str]:
-    """
-    Leave out what ``ros2 run`` and launch files add for ROS: ``--ros-args ... [--]``.
-    """
+    """Leave out what ``ros2 run`` and launch files add for ROS: ``--ros-args ... [--]``."""
     kept: list[str] = []
     skipping = False
     for argument in argv:

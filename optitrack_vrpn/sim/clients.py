@@ -80,7 +80,7 @@ class Clients:
     # -- names ---------------------------------------------------------------------------------
 
     def begin(self, names: Sequence[str]) -> None:
-        """Number the bodies anew, in this order; no client may be there."""
+        """Give the bodies new numbers, in this order; no client may be there."""
         self._names, self._own, self._foreign = LocalNames(), set(), 0
         self._pongs.clear()
         for name in names:

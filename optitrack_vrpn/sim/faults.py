@@ -11,8 +11,8 @@ from dataclasses import dataclass, MISSING
 import math
 from typing import Any, NamedTuple, Optional, Union
 
-from numpy.typing import NDArray
 import numpy as np
+from numpy.typing import NDArray
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim.settings import checked, setting
@@ -37,7 +37,7 @@ class Activity(NamedTuple):
 
 
 def frame_at(time: float, rate: float) -> int:
-    """Number the first frame at or after a time (s); frame k is at k / rate."""
+    """Find the first frame at or after a time (s); frame k is at k / rate."""
     return math.ceil(time * rate - 1e-6)
 
 

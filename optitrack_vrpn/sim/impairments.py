@@ -5,8 +5,8 @@
 import math
 import random
 
-from numpy.typing import NDArray
 import numpy as np
+from numpy.typing import NDArray
 
 from optitrack_vrpn.sim.faults import (
     BodyFault, Flip, Frames, NotFinite, Occlusion, Outlier, Teleport)

@@ -15,8 +15,8 @@ roll about x (positive lowers the right side).
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Union
 
-from numpy.typing import NDArray
 import numpy as np
+from numpy.typing import NDArray
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim.settings import checked, setting
@@ -46,9 +46,7 @@ class MotionState(NamedTuple):
 
 
 def quat_multiply(left: Array, right: Array) -> Array:
-    """
-    Multiply quaternions (..., 4) in the order x, y, z, w; the right one acts first.
-    """
+    """Multiply quaternions (..., 4) in the order x, y, z, w; the right one acts first."""
     ax, ay, az, aw = np.moveaxis(left, -1, 0)
     bx, by, bz, bw = np.moveaxis(right, -1, 0)
     return np.stack((
@@ -59,9 +57,7 @@ def quat_multiply(left: Array, right: Array) -> Array:
 
 
 def quat_from_rotation_vector(vector: Array) -> Array:
-    """
-    Turn rotation vectors (..., 3) in rad into unit quaternions (..., 4), tiny ones included.
-    """
+    """Turn rotation vectors (..., 3) in rad into unit quaternions (..., 4), tiny ones included."""
     angle = np.linalg.norm(vector, axis=-1, keepdims=True)
     # sinc(x) is sin(pi x) / (pi x), which is sound at 0.
     return np.concatenate(

@@ -31,9 +31,7 @@ class PeerGone(TransportError):
 
 
 def encode_report(report: Report) -> tuple[str, bytes]:
-    """
-    Make a report's message type and payload.
-    """
+    """Make a report's message type and payload."""
     if isinstance(report, PoseReport):
         return POSE_TYPE, encode_pose(report.sensor, report.position, report.quat_xyzw)
     if isinstance(report, VelocityReport):
@@ -44,9 +42,7 @@ def encode_report(report: Report) -> tuple[str, bytes]:
 
 
 def tune(sock: socket.socket) -> None:
-    """
-    Prepare a TCP socket: no waiting for more to send, bounded, and aware of a dead peer.
-    """
+    """Prepare a TCP socket: no waiting for more to send, bounded, and aware of a dead peer."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)

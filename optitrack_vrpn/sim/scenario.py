@@ -11,14 +11,13 @@ from dataclasses import dataclass, MISSING, replace
 from pathlib import Path
 from typing import Any, Optional, Union
 
-import yaml
-
 from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
 from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
 from optitrack_vrpn.sim.settings import build, checked, setting
 from optitrack_vrpn.vrpn.codec import encode_name
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, DEFAULT_PORT
+import yaml
 
 MAX_BODIES = 500
 
@@ -71,7 +70,7 @@ class Clock:
     base: str = setting('motive', choices=('motive', 'epoch'),
                         doc="stamps count from Motive's start, or are the system's time")
     start: float = setting(0.0, unit='s', low=0.0, high=3e9,
-                           doc="stamp of the first frame where base is motive")
+                           doc='stamp of the first frame where base is motive')
     skew_ppm: float = setting(0.0, unit='ppm', low=-10000.0, high=10000.0,
                               doc="how much faster than this machine's clock it runs")
 
