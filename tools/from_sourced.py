@@ -43,28 +43,23 @@ print(json.dumps(found))
 """
 
 
-def look(python, names):
-    """Tell which of these modules a Python finds, with their versions."""
-    return json.loads(subprocess.check_output([python, '-c', LOOK, json.dumps(names)]).decode())
-
-
 def ros_python():
     """
-    Find the Python of the sourced ROS 2: python3, or else the system's own.
+    Find the Python of the sourced ROS 2, which is python3 or else the system's own.
 
-    :raises EnvironmentFailure: if none imports rclpy
+    :returns: its path, and which modules it finds with their versions ('' where unknown)
+    :raises EnvironmentFailure: if none finds rclpy
     """
+    names = json.dumps(dict(RUNTIME, rclpy='rclpy', **DEVELOPMENT, **OPTIONAL))
     for python in (sys.executable, '/usr/bin/python3'):
         if os.path.exists(python):
-            result = subprocess.run([python, '-c', 'import rclpy'], stdout=subprocess.PIPE,
-                                    stderr=subprocess.STDOUT, universal_newlines=True)
-            if result.returncode == 0:
-                return python
+            found = json.loads(subprocess.check_output([python, '-c', LOOK, names]).decode())
+            if 'rclpy' in found:
+                return python, found
     raise EnvironmentFailure(
-        'ROS 2 is sourced (AMENT_PREFIX_PATH={}) but {} cannot import rclpy: {}. Install '
+        'ROS 2 is sourced (AMENT_PREFIX_PATH={}) but {} has no rclpy: sudo apt install '
         'ros-{}-rclpy, or set OPTITRACK_VRPN_ROS=pypi to do without the sourced ROS 2'.format(
-            os.environ['AMENT_PREFIX_PATH'], python,
-            (result.stdout.strip().splitlines() or ['no reason given'])[-1],
+            os.environ['AMENT_PREFIX_PATH'], sys.executable,
             os.environ.get('ROS_DISTRO', 'DISTRO')))
 
 
@@ -75,8 +70,7 @@ def make(runtime_only=False):
     :param runtime_only: do with what it takes to run the package, without the test tools
     :returns: the path of the Python to use
     """
-    base = ros_python()
-    found = look(base, dict(RUNTIME, **DEVELOPMENT, **OPTIONAL))
+    base, found = ros_python()
     needed = dict(RUNTIME) if runtime_only else dict(RUNTIME, **DEVELOPMENT)
     # Humble's pytest 6 is older than what the pytest plugins take.
     if found.get('pytest', '').split('.')[0] in ('5', '6'):
