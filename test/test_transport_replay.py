@@ -1,0 +1,225 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The client on real sockets against what the real library's server sent."""
+
+import sys
+import threading
+
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.vrpn.messages import (
+    AccelerationReport, PongReport, PoseReport, SenderDescribed, TextReport, VelocityReport)
+import pytest
+import rawvrpn
+from replay_server import pair_of_sockets, ReplayServer
+import sessions
+from transport_kit import client, link, Recorder, wait_until
+
+KINDS = {PoseReport: 'pose', VelocityReport: 'vel', AccelerationReport: 'acc'}
+BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
+
+
+def reports(sink):
+    """Give reports as the rows of a ``.sent.csv.gz`` have them."""
+    return [
+        (KINDS[type(e)], e.sender, e.sensor, e.sender_time_ns, e[3], e.quat_xyzw,
+         0.0 if isinstance(e, PoseReport) else e.dt)
+        for e in sink.events if type(e) in KINDS]
+
+
+def rows(name):
+    return [
+        (row.kind, row.body, 0, row.sender_time_ns, row.vector, row.quat_xyzw,
+         0.0 if row.kind == 'pose' else row.dt)
+        for row in sessions.sent(name)]
+
+
+def part(name, seconds):
+    """Cut a recorded session off after some time, and what was sent in it."""
+    (session,) = sessions.sessions(name)
+    actions = session.server_actions
+    end_ns = actions[0].time_ns + round(seconds * 1e9)
+    kept = [action for action in actions if action.time_ns <= end_ns]
+    return session._replace(server_actions=kept)
+
+
+def check_arrivals(sink):
+    """Arrivals are never later than the call that brings them, nor earlier than the last."""
+    last = 0
+    for events, arrival_ns, host_minus_arrival_ns, called_ns in sink.batches:
+        assert arrival_ns <= called_ns
+        assert called_ns - arrival_ns < 5_000_000_000
+        assert host_minus_arrival_ns > 0
+        if any(type(event) in KINDS for event in events):
+            assert arrival_ns >= last
+            last = arrival_ns
+
+
+@BOTH
+@pytest.mark.parametrize('name', ['motive_like_5x240', 'udp_lob', 'tcp_only'])
+def test_every_report_arrives_in_order_with_every_bit(name, way):
+    with ReplayServer(sessions.sessions(name)) as server:
+        with client(server.port, link=link(connection=way)) as (running, sink):
+            server.wait(20.0)
+            assert server.ways == [way]
+            counters = running.status().counters
+    assert reports(sink) == rows(name)
+    assert len(reports(sink)) > 200
+    check_arrivals(sink)
+    for counter in ('malformed', 'unknown_sender', 'unknown_type', 'bad_time', 'udp_lost',
+                    'udp_reordered', 'names_refused'):
+        assert counters[counter] == 0, counter
+    assert counters['poses'] == len(sink.poses)
+    assert (counters['datagrams'] > 0) == (way == 'udp' and name != 'tcp_only')
+
+
+@BOTH
+@pytest.mark.parametrize('name', ['udp_lob', 'tcp_only'])
+def test_at_recorded_times_arrivals_keep_the_recorded_rhythm(name, way):
+    recorded = part(name, 1.0)
+    with ReplayServer([recorded], real_time=True) as server:
+        with client(server.port, link=link(connection=way)) as (_, sink):
+            server.wait(10.0)
+    expected = rows(name)
+    assert reports(sink) == expected[:len(reports(sink))]
+    assert len(reports(sink)) > 80
+    check_arrivals(sink)
+    arrived_ns = [b[1] for b in sink.batches for event in b[0] if type(event) in KINDS]
+    delays = [a - s.sent_wall * 1e9 for a, s in zip(arrived_ns, sessions.sent(name))]
+    # The smallest delay is the difference of the clocks; for most, scheduling adds little.
+    late = sorted(delay - min(delays) for delay in delays)
+    assert late[len(late) // 2] < 20_000_000
+
+
+def test_a_second_of_the_motive_like_stream_at_recorded_times():
+    recorded = part('motive_like_5x240', 1.0)
+    with ReplayServer([recorded], real_time=True) as server:
+        with client(server.port) as (running, sink):
+            server.wait(10.0)
+            status = running.status()
+    found = reports(sink)
+    assert found == rows('motive_like_5x240')[:len(found)]
+    assert 1100 < len(found) <= 1210
+    check_arrivals(sink)
+    assert status.state is LinkState.STREAMING
+    assert (status.way, status.sessions, status.failures, status.strangers) == ('udp', 1, 0, 0)
+    assert status.counters['datagrams'] == sum(a.kind == 'udp' for a in recorded.server_actions)
+
+
+def asked_after(heard):
+    """List whom a client pinged."""
+    said = rawvrpn.parse(bytes(heard[24:]))
+    names, types = rawvrpn.described(said, -1), rawvrpn.described(said, -2)
+    return [names[m.sender] for m in said
+            if types.get(m.type_id) == 'vrpn_Base ping_message']
+
+
+def test_texts_names_and_pongs_reach_the_sink():
+    gate = threading.Event()
+    # The recorded pongs come third; they wait for the client to ask.
+    with ReplayServer(sessions.sessions('udp_lob'), gate=gate, hold_before=2) as server:
+        with client(server.port) as (_, sink):
+            assert server.held.wait(10.0)
+            wait_until(lambda: len(asked_after(server.client_streams[0])) == 3)
+            gate.set()
+            server.wait(10.0)
+        heard = bytes(server.client_streams[0])
+    assert [(t.severity, t.level, t.text) for t in sink.events if isinstance(t, TextReport)][-1] \
+        == (1, 7, 'frame 30')
+    described = {e.sender for e in sink.events if isinstance(e, SenderDescribed)}
+    trackers = described - {'VRPN Control'}
+    assert trackers
+    assert {e.sender for e in sink.events if isinstance(e, PongReport)} == trackers
+    # The client asked after each tracker by the numbers that it had described itself.
+    assert sorted(asked_after(heard)) == sorted(trackers)
+
+
+def poses_by_hand(session):
+    """Take the poses of a recorded session apart with nothing but ``struct``."""
+    messages = []
+    for action in session.server_actions:
+        data = action.data
+        messages += rawvrpn.parse(data[24:] if data.startswith(b'vrpn: ver.') else data)
+    names, types = rawvrpn.described(messages, -1), rawvrpn.described(messages, -2)
+    pose_type = next(n for n, text in types.items() if text == 'vrpn_Tracker Pos_Quat')
+    return rawvrpn.poses(messages, names, pose_type)
+
+
+@BOTH
+def test_a_late_server_that_restarts_is_followed(way):
+    recorded = sessions.sessions('late_server_then_restart')
+    listener, udp = pair_of_sockets()
+    port = udp.getsockname()[1]
+    listener.close()
+    udp.close()
+    with client(port, link=link(connection=way)) as (running, sink):
+        sink.wait_state(LinkState.LOST, 2)
+        assert 'is Motive running' in sink.reasons(LinkState.LOST)[0]
+        with ReplayServer(recorded, port=port) as server:
+            server.wait(20.0)
+            assert server.ways == [way, way]
+            status = running.status()
+    found = [(p.sender, p.sender_time_ns // 1000, p.position, p.quat_xyzw) for p in sink.poses]
+    assert found == [pose for session in recorded for pose in poses_by_hand(session)]
+    assert len(found) > 60
+    assert sink.states.count(LinkState.STREAMING) == 2
+    assert 'the server closed the connection' in sink.reasons(LinkState.LOST)
+    # Counters run through all conversations.
+    assert (status.sessions, status.counters['poses']) == (2, len(found))
+
+
+def test_two_recorded_clients_at_once_in_one_process():
+    first, second = sessions.sessions('two_clients')
+    gate = threading.Event()
+    with ReplayServer([first], gate=gate) as one, ReplayServer([second], gate=gate) as other:
+        with client(one.port) as (_, sink), \
+                client(other.port, link=link(connection='tcp')) as (_, other_sink):
+            assert one.held.wait(10.0)
+            assert other.held.wait(10.0)
+            assert not sink.poses
+            assert not other_sink.poses
+            gate.set()
+            one.wait(10.0)
+            other.wait(10.0)
+    for session, got in ((first, sink), (second, other_sink)):
+        found = [(p.sender, p.sender_time_ns // 1000, p.position, p.quat_xyzw)
+                 for p in got.poses]
+        assert found == poses_by_hand(session)
+        assert found
+
+
+class SlowRecorder(Recorder):
+    """A sink that is busy with its first pose until it is let go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.busy, self.go_on = threading.Event(), threading.Event()
+
+    def receive(self, events, arrival_ns, host_minus_arrival_ns):
+        super().receive(events, arrival_ns, host_minus_arrival_ns)
+        if self.poses and not self.busy.is_set():
+            self.busy.set()
+            self.go_on.wait(10.0)
+
+
+@pytest.mark.skipif(not sys.platform.startswith('linux'), reason='kernel stamps are Linux')
+@BOTH
+def test_arrivals_are_the_kernels_however_busy_the_process_is(way):
+    """What arrives while the sink is busy has arrived then, and not when it was read."""
+    with ReplayServer([part('udp_lob', 1.0)], real_time=True) as server:
+        sink = SlowRecorder()
+        with client(server.port, sink, link=link(connection=way)):
+            assert sink.busy.wait(10.0)
+            threading.Event().wait(0.45)   # the recorded server goes on meanwhile, every 0.1 s
+            sink.go_on.set()
+            server.wait(10.0)
+    check_arrivals(sink)
+    pose_batches = [b for b in sink.batches if any(type(e) in KINDS for e in b[0])]
+    let_go_ns = min(b[3] for b in pose_batches[1:])
+    waited = [let_go_ns - b[1] for b in pose_batches[1:] if b[1] < let_go_ns]
+    if way == 'udp':
+        assert len(waited) >= 3
+        assert max(waited) > 250_000_000
+    else:
+        # All that waited is one read, which arrived when its last byte did.
+        assert len(waited) >= 1
+        assert max(waited) > 10_000_000

@@ -1,0 +1,268 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What tests of the client share: a sink that records, servers of bare sockets, bytes made by hand.
+
+Nothing here uses the package's codec, so that a peer's bytes are what the layout says and not
+what the package makes of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+import time
+from typing import Callable, Optional
+
+from optitrack_vrpn.core.link import LinkConfig, LinkState
+from optitrack_vrpn.transport.backend import ClientConfig
+from optitrack_vrpn.transport.client import VrpnClient
+from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.vrpn.messages import PoseReport
+from replay_server import drain, pair_of_sockets, REQUEST
+
+COOKIE = b'vrpn: ver. 07.38  0\0\0\0\0\0'
+POSE_TYPE_ID = 4
+TIMEOUT_S = 10.0
+
+
+def link(**changes) -> LinkConfig:
+    """Make settings that are quick, and patient with silence unless told otherwise."""
+    return LinkConfig(**{
+        'request_interval_s': 0.1, 'attempt_s': 0.4, 'retry_min_s': 0.02, 'retry_max_s': 0.1,
+        'silent_after_s': 5.0, 'reconnect_after_s': 0.0, **changes})
+
+
+class Recorder:
+    """
+    A sink that remembers everything and lets a test wait for it.
+
+    :ivar batches: (events, arrival_ns, host_minus_arrival_ns, when the sink was called).
+    :ivar changes: changes of the connection, and remarks.
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[tuple] = []
+        self.changes: list = []
+        self._news = threading.Condition()
+
+    def receive(self, events, arrival_ns, host_minus_arrival_ns) -> None:
+        with self._news:
+            self.batches.append(
+                (list(events), arrival_ns, host_minus_arrival_ns, HostClock.now_ns()))
+            self._news.notify_all()
+
+    def link_changed(self, change) -> None:
+        with self._news:
+            self.changes.append(change)
+            self._news.notify_all()
+
+    @property
+    def events(self) -> list:
+        return [event for batch in list(self.batches) for event in batch[0]]
+
+    @property
+    def poses(self) -> list[PoseReport]:
+        return [event for event in self.events if isinstance(event, PoseReport)]
+
+    @property
+    def states(self) -> list[LinkState]:
+        return [change.state for change in list(self.changes)]
+
+    def reasons(self, state: LinkState) -> list[str]:
+        return [change.reason for change in list(self.changes) if change.state is state]
+
+    def wait(self, so: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until something is so; fails with what was heard instead."""
+        with self._news:
+            if not self._news.wait_for(so, timeout_s):
+                heard = '\n'.join(f'{c.state.value}: {c.reason}' for c in self.changes[-12:])
+                raise AssertionError(f'after {timeout_s} s, {len(self.poses)} poses, and\n{heard}')
+
+    def wait_state(self, state: LinkState, count: int = 1) -> None:
+        """Wait until a state was entered so many times."""
+        self.wait(lambda: self.states.count(state) >= count)
+
+    def wait_reason(self, text: str) -> None:
+        """Wait for a change whose reason has a text in it."""
+        self.wait(lambda: any(text in change.reason for change in self.changes))
+
+
+def wait_until(so: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
+    """Wait for what cannot be notified."""
+    end = time.monotonic() + timeout_s
+    while not so():
+        assert time.monotonic() < end, f'not so after {timeout_s} s'
+        time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def client(port: int, sink=None, server: str = '127.0.0.1', **config):
+    """Run a client against a port; gives it and its sink."""
+    sink = Recorder() if sink is None else sink
+    config.setdefault('link', link())
+    running = VrpnClient(ClientConfig(server=server, port=port, **config), sink)
+    running.start()
+    try:
+        yield running, sink
+    finally:
+        began = time.monotonic()
+        running.stop()
+        assert time.monotonic() - began < 2.0, 'stopping took too long'
+
+
+class FakeServer:
+    """
+    A server that does with each connection what a test says.
+
+    :param serve: called in a thread of its own with this server and each connected socket, which
+        is closed when it returns.
+    :param connect_back: heed requests.
+    :param accept: take TCP connections.
+    :param udp: have a UDP socket at all; without one the system refuses requests.
+    :param back_from: the address that connect-backs come from.
+    :ivar connections: (monotonic time, way, peer address) of each connection.
+    :ivar requests: requests as they came.
+    """
+
+    def __init__(
+        self, serve: Callable[[FakeServer, socket.socket], None], *,
+        connect_back: bool = True, accept: bool = True, udp: bool = True,
+        back_from: str = '127.0.0.1', host: str = '127.0.0.1', port: int = 0,
+    ) -> None:
+        self.host = host
+        self.connections: list[tuple[float, str, tuple[str, int]]] = []
+        self.requests: list[bytes] = []
+        self.udp_targets: list[tuple[str, int]] = []
+        self.stopping = threading.Event()
+        self.errors: list[BaseException] = []
+        self._serve = serve
+        self._connect_back = connect_back
+        self._back_from = back_from
+        self._listener, self.udp = pair_of_sockets(host, port, listening=accept)
+        self.port = self.udp.getsockname()[1]
+        self._readers = ([self._listener] if accept else []) + ([self.udp] if udp else [])
+        if not udp:
+            self.udp.close()
+        if not accept:
+            self._listener.close()
+        self._threads = [threading.Thread(target=self._run, daemon=True)]
+
+    def __enter__(self) -> FakeServer:
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        for thread in self._threads:
+            thread.join(TIMEOUT_S)
+        self._listener.close()
+        self.udp.close()
+        if self.errors:
+            raise self.errors[0]
+
+    def _run(self) -> None:
+        while not self.stopping.is_set():
+            ready, _, _ = select.select(self._readers, [], [], 0.02)
+            for reader in ready:
+                if reader is self._listener:
+                    sock, address = self._listener.accept()
+                    self._begin(sock, 'tcp', address)
+                    continue
+                request, _ = self.udp.recvfrom(65536)
+                self.requests.append(request)
+                match = REQUEST.fullmatch(request)
+                if match and self._connect_back:
+                    try:
+                        address = (match[1].decode(), int(match[2]))
+                        sock = socket.create_connection(address, 1.0, (self._back_from, 0))
+                    except OSError:
+                        continue
+                    drain(self.udp)
+                    self._begin(sock, 'udp', address)
+
+    def _begin(self, sock: socket.socket, way: str, address: tuple[str, int]) -> None:
+        self.connections.append((time.monotonic(), way, address))
+        sock.settimeout(TIMEOUT_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        thread = threading.Thread(target=self._converse, args=(sock,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _converse(self, sock: socket.socket) -> None:
+        with sock:
+            try:
+                self._serve(self, sock)
+            except OSError:
+                pass  # the client went
+            except BaseException as error:
+                self.errors.append(error)
+
+    def hold(self, sock: socket.socket) -> None:
+        """Read until the client goes or the server is stopped."""
+        while not self.stopping.is_set():
+            if select.select([sock], [], [], 0.02)[0] and not sock.recv(65536):
+                return
+
+
+def message(sender: int, type_id: int, payload: bytes, time_us: int = 0) -> bytes:
+    """Make one message by hand."""
+    size = 24 + len(payload)
+    return struct.pack(
+        '>IIIiiI', size, time_us // 10**6, time_us % 10**6, sender, type_id, 0,
+    ) + payload + bytes(-size % 8)
+
+
+def name(number: int, text: str | bytes, kind: int = -1) -> bytes:
+    """Describe a sender, or a type with kind -2."""
+    raw = (text.encode() if isinstance(text, str) else text) + b'\0'
+    return message(number, kind, len(raw).to_bytes(4, 'big') + raw)
+
+
+def pose(sender: int = 1, time_us: int = 1_000_000, x: float = 1.0) -> bytes:
+    """Make a pose message of 88 bytes."""
+    return message(sender, POSE_TYPE_ID, struct.pack(
+        '>i4x7d', 0, x, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0), time_us)
+
+
+#: What a server says before its first pose.
+PREAMBLE = (name(0, 'VRPN Control') + name(1, 'body')
+            + name(POSE_TYPE_ID, 'vrpn_Tracker Pos_Quat', -2))
+
+
+def say_hello(sock: socket.socket) -> bytearray:
+    """
+    Shake hands as a server that describes one body.
+
+    :returns: what the client said, down to the last of its types.
+    """
+    sock.sendall(COOKIE)
+    heard = bytearray()
+    while b'VRPN_Connection_Dropped_Last_Connection' not in heard:
+        data = sock.recv(65536)
+        if not data:
+            raise ConnectionResetError
+        heard += data
+    assert heard[:24] == COOKIE
+    sock.sendall(PREAMBLE)
+    return heard
+
+
+def stream(
+    server: FakeServer, sock: socket.socket, period_s: float = 0.01,
+    seconds: Optional[float] = None,
+) -> None:
+    """Shake hands, then stream poses by TCP until the client goes or time is up."""
+    say_hello(sock)
+    began = time.monotonic()
+    frame = 0
+    while not server.stopping.is_set():
+        if seconds is not None and time.monotonic() - began > seconds:
+            return
+        frame += 1
+        sock.sendall(pose(time_us=1_000_000 + frame * round(period_s * 1e6), x=frame))
+        if select.select([sock], [], [], period_s)[0] and not sock.recv(65536):
+            return
