@@ -12,7 +12,8 @@ How much the acceleration wanders is seldom known: a drone that hovers and a wan
 are a hundredfold apart. It can be learned from the innovations, which are white when it is right
 (Mehra, On the identification of variances and adaptive Kalman filtering, IEEE Trans. Automatic
 Control 15(2), 1970): where they go on pointing the way they did, the filter lags and the wander
-is too small; where they turn back, it is too large.
+is too small; where they turn back, it is too large. A sudden manoeuvre (a resting wand is
+grabbed) is not waited for: the covariance is given the step of acceleration that explains it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,18 @@ import math
 
 SAME_DT = 0.01
 """Intervals alike to this fraction share their settled gains."""
-SETTLED = 1e-3
-"""Relative change of every gain in one step below which they count as settled."""
+SETTLED = 3e-4
+CALM_STEPS = 4
+"""So many steps that change every gain by less than this fraction settle them."""
 
 LEARNING = 0.03
 """Step of the logarithm of the wander for innovations that point one way by one sigma."""
-LARGEST_STEP = 0.7
-"""A single frame may at most double the wander."""
+LARGEST_STEP = 0.1
+"""A single frame changes the logarithm of the wander by no more than this."""
+MANOEUVRE = 6.0
+"""Innovations of so many times their variance, twice the same way, are a sudden manoeuvre."""
+MANOEUVRE_FRAMES = 4.0
+"""How many frames ago a manoeuvre is taken to have begun when it is noticed."""
 RANGE = math.log(100.0)
 """The learned wander stays within this factor, either way, of the one configured."""
 NOTICED = 0.15
@@ -46,7 +52,8 @@ class Gains:
 
     __slots__ = (
         'k1', 'k2', 'k3', 'pp', 'pv', 'pa', 'vv', 'va', 'aa', '_density', '_variance', '_low',
-        '_high', 'adaptive', '_configured', '_learned', '_used', '_trend')
+        '_high', 'adaptive', '_configured', '_learned', '_used', '_trend', '_last',
+        '_scatter', '_calm')
 
     def __init__(self, noise: float, wander: float, adaptive: bool = False) -> None:
         """
@@ -71,13 +78,14 @@ class Gains:
         """
         self._learned = self._used = self._configured
         self._density = math.exp(2.0 * self._used)
-        self._trend = (0.0, 0.0, 0.0)
+        self._trend = self._last = (0.0, 0.0, 0.0)
+        self._scatter = 0.0
         self.k1 = self.k2 = self.k3 = 0.0
         self.pp = self._variance
         self.vv = rate_deviation * rate_deviation
         self.aa = acceleration_deviation * acceleration_deviation
         self.pv = self.pa = self.va = 0.0
-        self._low = self._high = 0.0
+        self._unsettle()
 
     def set_noise(self, noise: float) -> None:
         """
@@ -86,14 +94,20 @@ class Gains:
         :param noise: standard deviation of a measurement (m or rad).
         """
         self._variance = noise * noise
+        self._unsettle()
+
+    def _unsettle(self) -> None:
+        """Have the gains worked out again."""
         self._low = self._high = 0.0
+        self._calm = 0
 
     def steady_rate_variance(self, dt: float) -> float:
         """
         Give the variance of the rate in the long run, by the continuous-time solution.
 
         With w = (density / (variance dt))^(1/6) the gains tend to 2w, 2w^2, w^3 (a Butterworth
-        polynomial), and the variance of the rate to 3 w^3 times the noise density.
+        polynomial), and the variance of the rate to 3 w^3 times the noise density. Where frames
+        are far apart for that, w dt above a half, the variance is less.
 
         :param dt: interval (s).
         """
@@ -138,33 +152,75 @@ class Gains:
         if (-SETTLED * k1 < k1 - self.k1 < SETTLED * k1
                 and -SETTLED * k2 < k2 - self.k2 < SETTLED * k2
                 and -SETTLED * k3 < k3 - self.k3 < SETTLED * k3):
-            self._low = t * (1.0 - SAME_DT)
-            self._high = t * (1.0 + SAME_DT)
+            self._calm += 1
+            if self._calm >= CALM_STEPS:
+                self._low = t * (1.0 - SAME_DT)
+                self._high = t * (1.0 + SAME_DT)
+        else:
+            self._calm = 0
         self.k1 = k1
         self.k2 = k2
         self.k3 = k3
 
-    def learn(self, x: float, y: float, z: float) -> None:
+    def learn(self, x: float, y: float, z: float, dt: float) -> None:
         """
         Learn the wander from the innovation of the step just made.
 
         :param x, y, z: innovation on each axis (m or rad).
+        :param dt: the interval of that step (s).
         """
         a, b, c = self._trend
+        k1 = self.k1
+        variance = 3.0 * self._variance / (1.0 - k1)
         # Innovations are remembered about as long as measurements.
-        forget = min(0.5, 0.5 * self.k1)
-        # What the trend and the innovation have in common, in sigmas of what chance makes of it:
-        # innovations have the variance r / (1 - k1), their running mean forget / (2 - forget) of it.
-        common = (a * x + b * y + c * z) * (1.0 - self.k1) / (
-            3.0 * self._variance * math.sqrt(forget / (2.0 - forget)))
+        forget = min(0.5, 0.5 * k1)
+        # What trend and innovation have in common, in sigmas of what chance makes of it: a
+        # running mean of white innovations has forget / (2 - forget) of their variance.
+        step = LEARNING * (a * x + b * y + c * z) / (
+            variance * math.sqrt(forget / (2.0 - forget)))
+        if step > LARGEST_STEP:
+            step = LARGEST_STEP
+        elif step < -LARGEST_STEP:
+            step = -LARGEST_STEP
         self._trend = (a + forget * (x - a), b + forget * (y - b), c + forget * (z - c))
-        learned = self._learned + min(max(LEARNING * common, -3.0 * LEARNING), LARGEST_STEP)
+        learned = self._learned + step
         learned = min(max(learned, self._configured - RANGE), self._configured + RANGE)
         self._learned = learned
-        if abs(learned - self._used) > NOTICED:
+        if not -NOTICED < learned - self._used < NOTICED:
             self._used = learned
             self._density = math.exp(2.0 * learned)
-            self._low = self._high = 0.0
+            self._unsettle()
+        # Should the noise be larger than configured, the scatter seen is the measure.
+        if variance < self._scatter:
+            variance = self._scatter
+        square = x * x + y * y + z * z
+        if square > MANOEUVRE * variance:
+            a, b, c = self._last
+            if 4.0 * (a * x + b * y + c * z) > square:
+                self._manoeuvre(square, MANOEUVRE_FRAMES * dt)
+            square = 9.0 * variance if square > 9.0 * variance else square
+        self._scatter += 0.01 * (square - self._scatter)
+        self._last = (x, y, z)
+
+    def _manoeuvre(self, square: float, ago: float) -> None:
+        """
+        Allow for a step of acceleration that has been going on unnoticed.
+
+        A step A at time t ago has moved value, rate and acceleration by A t^2/2, A t and A; the
+        outer product of that, with A from the innovation, is what the covariance lacked.
+
+        :param square: the squared innovation (m^2 or rad^2).
+        :param ago: t (s).
+        """
+        rate = 2.0 / ago
+        acceleration = rate / ago
+        self.pp += square
+        self.pv += square * rate
+        self.pa += square * acceleration
+        self.vv += square * rate * rate
+        self.va += square * rate * acceleration
+        self.aa += square * acceleration * acceleration
+        self._unsettle()
 
     @property
     def wander(self) -> float:

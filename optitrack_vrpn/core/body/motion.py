@@ -66,7 +66,9 @@ class Motion:
     """
     Follow the motion of one body.
 
-    :ivar valid: whether velocities and accelerations have settled; publish none before.
+    :ivar valid: whether velocities and accelerations have settled since the estimate began;
+        publish none before. After gaps shorter than ``reset_after_s`` they stay valid, with the
+        covariance that the gap leaves.
     :ivar stamp_ns: stamp of the last pose taken in.
     :ivar position, quat: pose (m; x, y, z, w).
     :ivar velocity, acceleration: in the world (m/s, m/s^2).
@@ -151,7 +153,7 @@ class Motion:
         self.velocity = (vx + t * ax + k2 * mx, vy + t * ay + k2 * my, vz + t * az + k2 * mz)
         self.acceleration = (ax + k3 * mx, ay + k3 * my, az + k3 * mz)
         if gains.adaptive:
-            gains.learn(mx, my, mz)
+            gains.learn(mx, my, mz, t)
 
         gains = self.angular
         gains.step(t)
@@ -188,9 +190,9 @@ class Motion:
             vx + t * ax + k2 * ex, vy + t * ay + k2 * ey, vz + t * az + k2 * ez)
         self.angular_acceleration = (ax + k3 * ex, ay + k3 * ey, az + k3 * ez)
         if gains.adaptive:
-            gains.learn(ex, ey, ez)
+            gains.learn(ex, ey, ez, t)
 
-        if not self.valid or elapsed > 20_000_000:
+        if not self.valid:
             self._judge(t)
         return self.valid
 

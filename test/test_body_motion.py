@@ -1,0 +1,357 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Velocities agree with the truth, with other people's filters, and with their covariance."""
+
+from dataclasses import fields, replace
+import math
+
+from hypothesis import given, settings, strategies as st
+import numpy as np
+import pytest
+from scipy import linalg, signal, stats
+from scipy.spatial.transform import Rotation
+
+from optitrack_vrpn.core.body.gains import Gains
+from optitrack_vrpn.core.body.motion import Motion, MotionConfig
+from optitrack_vrpn.errors import ConfigurationError
+
+FIXED = MotionConfig(adaptive=False)
+UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+
+
+def model(dt, wander):
+    """Give F and Q as the textbook has them."""
+    f = np.array([[1, dt, dt**2 / 2], [0, 1, dt], [0, 0, 1]])
+    q = wander**2 * np.array([
+        [dt**5 / 20, dt**4 / 8, dt**3 / 6],
+        [dt**4 / 8, dt**3 / 3, dt**2 / 2],
+        [dt**3 / 6, dt**2 / 2, dt]])
+    return f, q
+
+
+def covariance(gains):
+    return np.array([[gains.pp, gains.pv, gains.pa], [gains.pv, gains.vv, gains.va],
+                     [gains.pa, gains.va, gains.aa]])
+
+
+@given(st.lists(st.floats(0.001, 0.2), min_size=1, max_size=40), st.floats(1e-4, 1e-2),
+       st.floats(0.1, 300.0))
+def test_gains_are_those_of_the_matrix_filter(intervals, noise, wander):
+    gains = Gains(noise, wander)
+    gains.begin(5.0, 30.0)
+    p = np.diag([noise**2, 25.0, 900.0])
+    h = np.array([1.0, 0.0, 0.0])
+    for dt in intervals:
+        f, q = model(dt, wander)
+        p = f @ p @ f.T + q
+        k = p @ h / (p[0, 0] + noise**2)
+        a = np.eye(3) - np.outer(k, h)
+        p = a @ p @ a.T + noise**2 * np.outer(k, k)
+        gains.step(dt)
+    # Gains that have settled are used on for intervals within a hundredth of theirs.
+    assert (gains.k1, gains.k2, gains.k3) == pytest.approx(tuple(k), rel=0.03)
+    assert np.allclose(covariance(gains), p, rtol=0.06, atol=1e-12)
+
+
+@pytest.mark.parametrize('rate', [30.0, 100.0, 240.0])
+def test_settled_gains_solve_the_riccati_equation(rate):
+    gains = Gains(0.0003, 10.0)
+    gains.begin(5.0, 30.0)
+    for _ in range(1000):
+        gains.step(1 / rate)
+    f, q = model(1 / rate, 10.0)
+    h = np.array([[1.0], [0.0], [0.0]])
+    p = linalg.solve_discrete_are(f.T, h, q, [[0.0003**2]])
+    k = (p @ h / (p[0, 0] + 0.0003**2)).ravel()
+    assert (gains.k1, gains.k2, gains.k3) == pytest.approx(tuple(k), rel=5e-3)
+    assert gains.vv < gains.steady_rate_variance(1 / rate) < 2.5 * gains.vv
+
+
+def test_settled_filter_is_the_linear_system_that_scipy_runs():
+    rate = 240.0
+    motion = Motion(FIXED)
+    draw = np.random.default_rng(3)
+    times = np.arange(2000) / rate
+    samples = np.sin(2 * times)[:, None] * [1.0, -0.5, 0.2] + draw.normal(0, 3e-4, (2000, 3))
+    ours = []
+    states = []
+    for t, p in zip(times, samples.tolist()):
+        motion.update(round(t * 1e9), tuple(p), UPRIGHT)
+        ours.append(motion.velocity)
+        states.append((motion.position, motion.velocity, motion.acceleration))
+    start = 500
+    f, _ = model(1 / rate, 1.0)
+    k = np.array([motion.linear.k1, motion.linear.k2, motion.linear.k3])
+    a = (np.eye(3) - np.outer(k, [1.0, 0.0, 0.0])) @ f
+    for axis in range(3):
+        x0 = np.array([state[axis] for state in states[start]])
+        # dlsim's state at n + 1 takes in input n: feed samples from start + 1 on.
+        system = signal.dlti(a, k[:, None], np.eye(3), np.zeros((3, 1)), dt=1 / rate)
+        _, _, x = signal.dlsim(system, samples[start + 1:, axis], x0=x0)
+        assert np.allclose(np.array(ours)[start:-1, axis], x[:, 1], atol=2e-5)
+
+
+def in_bounds(total, freedom):
+    low, high = stats.chi2.interval(0.95, freedom)
+    return low < total < high
+
+
+@pytest.mark.parametrize('rate', [100.0, 240.0])
+def test_position_velocity_and_acceleration_are_consistent(rate):
+    """Normalised errors squared, of the model's own process, lie within their 95 % bounds."""
+    draw = np.random.default_rng(5)
+    f, q = model(1 / rate, FIXED.acceleration_wander)
+    root = np.linalg.cholesky(q)
+    total = {'first frames': 0.0, 'settled': 0.0}
+    runs = 100
+    for _ in range(runs):
+        motion = Motion(FIXED)
+        x = np.zeros((3, 3))
+        x[1] = draw.normal(0, 5.0, 3)
+        x[2] = draw.normal(0, 30.0, 3)
+        for k in range(60):
+            measured = x[0] + draw.normal(0, FIXED.position_noise, 3)
+            motion.update(round(k * 1e9 / rate), tuple(measured.tolist()), UPRIGHT)
+            if k in (4, 59):
+                error = np.array([motion.position, motion.velocity, motion.acceleration]) - x
+                value = np.sum(error * np.linalg.solve(covariance(motion.linear), error))
+                total['settled' if k == 59 else 'first frames'] += value
+            x = f @ x + root @ draw.normal(0, 1, (3, 3))
+    for value in total.values():
+        assert in_bounds(value, runs * 9)
+
+
+def test_attitude_and_rate_are_consistent():
+    """The same for attitude error, rate and angular acceleration in world axes."""
+    rate, fine = 240.0, 3
+    draw = np.random.default_rng(11)
+    dt = 1 / rate / fine
+    total = 0.0
+    runs = 60
+    for _ in range(runs):
+        motion = Motion(FIXED)
+        attitude = Rotation.from_rotvec(draw.normal(0, 1, 3))
+        omega = draw.normal(0, 2.0, 3)
+        alpha = draw.normal(0, 10.0, 3)
+        for k in range(60):
+            noise = Rotation.from_rotvec(draw.normal(0, FIXED.attitude_noise, 3))
+            motion.update(round(k * 1e9 / rate), (0.0, 0.0, 0.0),
+                          tuple((noise * attitude).as_quat().tolist()))
+            if k == 59:
+                break
+            for _ in range(fine):
+                step = draw.normal(0, FIXED.angular_wander * math.sqrt(dt), 3)
+                middle = omega + 0.5 * alpha * dt
+                attitude = Rotation.from_rotvec(middle * dt) * attitude
+                omega = omega + (alpha + 0.5 * step) * dt
+                alpha = alpha + step
+        error = np.array([
+            (Rotation.from_quat(motion.quat) * attitude.inv()).as_rotvec(),
+            np.subtract(motion.angular_velocity, omega),
+            np.subtract(motion.angular_acceleration, alpha)])
+        total += np.sum(error * np.linalg.solve(covariance(motion.angular), error))
+    assert in_bounds(total, runs * 9)
+
+
+@pytest.mark.parametrize('rate', [100.0, 240.0])
+@pytest.mark.parametrize('noise', [1e-4, 1e-3])
+@pytest.mark.parametrize('speed', [0.5, 1.8, 5.0])
+def test_learned_wander_keeps_the_covariance_honest_on_smooth_trajectories(rate, noise, speed):
+    """
+    Errors of position and velocity are neither larger than said nor far smaller.
+
+    A sine is not the model's process: the sum over a path is compared, not its distribution.
+    """
+    draw = np.random.default_rng(1)
+    motion = Motion(MotionConfig(position_noise=noise))
+    total = count = 0
+    for k in range(round(12 * rate)):
+        t = k / rate
+        position = np.array([math.sin(speed * t), math.cos(speed * t), 0.3 * math.sin(t)])
+        velocity = np.array(
+            [speed * math.cos(speed * t), -speed * math.sin(speed * t), 0.3 * math.cos(t)])
+        measured = position + draw.normal(0, noise, 3)
+        motion.update(round(t * 1e9), tuple(measured.tolist()), UPRIGHT)
+        if t > 4:
+            error = np.array([motion.position - position, motion.velocity - velocity])
+            total += np.sum(
+                error * np.linalg.solve(covariance(motion.linear)[:2, :2], error)) / 6
+            count += 1
+    assert 0.5 < total / count < 1.25
+
+
+def test_learning_beats_a_fixed_setting_for_calm_and_for_lively_bodies():
+    def error(config, speed):
+        draw = np.random.default_rng(2)
+        motion = Motion(config)
+        squares = []
+        for k in range(2400):
+            t = k / 240
+            measured = np.array([math.sin(speed * t), 0, 0]) + draw.normal(0, 1e-3, 3)
+            motion.update(round(t * 1e9), tuple(measured.tolist()), UPRIGHT)
+            squares.append((motion.velocity[0] - speed * math.cos(speed * t))**2)
+        return math.sqrt(np.mean(squares[600:]))
+
+    fixed = MotionConfig(position_noise=1e-3, adaptive=False)
+    learning = MotionConfig(position_noise=1e-3)
+    assert error(learning, 0.3) < 0.5 * error(fixed, 0.3)
+    assert error(learning, 12.0) < 0.8 * error(fixed, 12.0)
+
+
+def test_a_resting_body_that_is_grabbed_is_followed_within_frames():
+    draw = np.random.default_rng(4)
+    motion = Motion()
+    late = []
+    for k in range(1000):
+        t = k / 240
+        u = max(0.0, t - 3.0)
+        measured = np.array([10.0 * u * u, 0, 0]) + draw.normal(0, 3e-4, 3)
+        motion.update(round(t * 1e9), tuple(measured.tolist()), UPRIGHT)
+        if u > 0:
+            late.append(20.0 * u - motion.velocity[0])
+    assert max(abs(v) for v in late) < 0.5
+    assert max(abs(v) for v in late[12:]) < 0.15
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(-20, 20), min_size=3, max_size=3), st.integers(0, 1000))
+def test_a_steady_spin_is_found_whatever_signs_are_sent(rate, seed):
+    draw = np.random.default_rng(seed)
+    motion = Motion()
+    start = Rotation.from_rotvec(draw.normal(0, 1, 3))
+    for k in range(120):
+        truth = Rotation.from_rotvec(np.array(rate) * k / 240) * start
+        quat = truth.as_quat() * draw.choice([-1.0, 1.0])
+        motion.update(round(k * 1e9 / 240), (0.0, 0.0, 0.0), tuple(quat.tolist()))
+    assert motion.valid
+    assert motion.angular_velocity == pytest.approx(rate, abs=1e-2)
+    assert (Rotation.from_quat(motion.quat) * truth.inv()).magnitude() < 1e-4
+    body = truth.inv().apply(rate)
+    assert motion.body_angular_velocity() == pytest.approx(body, abs=1e-2)
+
+
+def test_velocity_in_body_axes_is_what_scipy_makes_of_it():
+    motion = Motion()
+    attitude = Rotation.from_rotvec([0.3, -1.0, 2.0])
+    for k in range(100):
+        motion.update(k * 5_000_000, (0.01 * k, -0.005 * k, 0.002 * k),
+                      tuple(attitude.as_quat().tolist()))
+    assert motion.velocity == pytest.approx((2.0, -1.0, 0.4), abs=1e-6)
+    assert motion.body_velocity() == pytest.approx(
+        tuple(attitude.inv().apply([2.0, -1.0, 0.4])), abs=1e-6)
+
+
+def run_line(motion, frames, draw, rate=240.0):
+    for k in frames:
+        t = k / rate
+        noise = draw.normal(0, 3e-4, 3)
+        yield t, motion.update(
+            round(t * 1e9),
+            (1.5 * t + noise[0], math.sin(t) + noise[1], 1.0 + noise[2]), UPRIGHT)
+
+
+@pytest.mark.parametrize('missing', [1, 5, 20, 50, 200, 2000])
+def test_no_spike_after_a_gap(missing):
+    """Short gaps keep the estimate, long ones begin it anew; what is valid is near the truth."""
+    motion = Motion()
+    draw = np.random.default_rng(missing)
+    for t, _ in run_line(motion, range(480), draw):
+        pass
+    first = True
+    for t, valid in run_line(motion, range(480 + missing, 600 + missing), draw):
+        if valid:
+            error = np.subtract(motion.velocity, (1.5, math.cos(t), 0.0))
+            assert np.all(np.abs(error) < 5 * math.sqrt(motion.linear.vv) + 0.02)
+            assert np.all(np.abs(error) < 0.25)
+        else:
+            assert missing / 240 > 0.24
+        first = False
+    assert not first
+    assert motion.valid
+    assert motion.resets == (1 if missing / 240 > 0.24 else 0)
+
+
+def test_after_a_jump_nothing_of_the_old_motion_is_left():
+    motion = Motion()
+    for k in range(200):
+        motion.update(k * 5_000_000, (0.05 * k, 0.0, 0.0), UPRIGHT)
+    motion.reset()
+    valid = [motion.update(k * 5_000_000, (100.0, 0.0, 0.0), UPRIGHT) for k in range(200, 230)]
+    assert not any(valid[:4])
+    assert valid[-1]
+    assert motion.velocity == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+
+
+def test_dropped_frames_cost_little():
+    def error(keep):
+        motion = Motion()
+        draw = np.random.default_rng(9)
+        squares = []
+        for k in range(2400):
+            t = k / 240
+            if not keep(k):
+                continue
+            noise = draw.normal(0, 3e-4, 3)
+            motion.update(round(t * 1e9), (math.sin(2 * t) + noise[0], noise[1], noise[2]),
+                          UPRIGHT)
+            squares.append((motion.velocity[0] - 2 * math.cos(2 * t))**2)
+        return math.sqrt(np.mean(squares[300:]))
+
+    assert error(lambda k: k % 3) < 1.5 * error(lambda k: True)
+
+
+def test_equal_and_older_stamps_are_left_out():
+    motion = Motion()
+    for k in range(100):
+        motion.update(k * 5_000_000, (0.005 * k, 0.0, 0.0), UPRIGHT)
+    before = motion.position, motion.velocity, motion.quat, motion.stamp_ns
+    motion.update(99 * 5_000_000, (7.0, 0.0, 0.0), UPRIGHT)
+    motion.update(98 * 5_000_000, (7.0, 0.0, 0.0), UPRIGHT)
+    assert before == (motion.position, motion.velocity, motion.quat, motion.stamp_ns)
+
+
+def test_covariances_stand_in_the_order_of_rep_103():
+    motion = Motion()
+    for k in range(100):
+        motion.update(k * 5_000_000, (0.01 * k, 0.0, 0.0), UPRIGHT)
+    pose = np.array(motion.pose_covariance()).reshape(6, 6)
+    assert np.diag(pose) == pytest.approx([motion.linear.pp] * 3 + [motion.angular.pp] * 3)
+    assert np.count_nonzero(pose - np.diag(np.diag(pose))) == 0
+    assert 0 < motion.linear.pp < motion.config.position_noise**2
+    twist = np.array(motion.world_twist_covariance()).reshape(6, 6)
+    assert np.diag(twist) == pytest.approx([motion.linear.vv] * 3 + [motion.angular.vv] * 3)
+    assert np.diag(np.array(motion.acceleration_covariance()).reshape(6, 6)) == pytest.approx(
+        [motion.linear.aa] * 3 + [motion.angular.aa] * 3)
+
+
+def test_body_twist_covariance_counts_the_attitudes_error():
+    motion = Motion(replace(FIXED, attitude_noise=0.05))
+    attitude = Rotation.from_rotvec([0.2, 0.4, -1.0])
+    for k in range(400):
+        motion.update(k * 5_000_000, (0.04 * k, 0.02 * k, 0.0),
+                      tuple(attitude.as_quat().tolist()))
+    draw = np.random.default_rng(0)
+    turned = Rotation.from_rotvec(draw.normal(0, math.sqrt(motion.angular.pp), (50_000, 3)))
+    estimate = turned * attitude
+    velocities = np.array([8.0, 4.0, 0.0]) + draw.normal(
+        0, math.sqrt(motion.linear.vv), (50_000, 3))
+    seen = np.cov(estimate.inv().apply(velocities).T)
+    said = np.array(motion.body_twist_covariance()).reshape(6, 6)[:3, :3]
+    assert np.allclose(said, seen, atol=0.05 * np.max(said))
+
+
+def test_learned_noise_is_taken():
+    motion = Motion()
+    motion.set_noise(0.01, 0.1)
+    for k in range(400):
+        motion.update(k * 5_000_000, (0.0, 0.0, 0.0), UPRIGHT)
+    assert 1e-3 < math.sqrt(motion.linear.pp) < 0.01
+
+
+@pytest.mark.parametrize('field', [field.name for field in fields(MotionConfig)])
+def test_settings_are_checked(field):
+    if field == 'adaptive':
+        return
+    for wrong in (0.0, -1.0, math.nan, math.inf, 'much'):
+        with pytest.raises(ConfigurationError, match=field):
+            replace(MotionConfig(), **{field: wrong})
