@@ -4,6 +4,8 @@
 
 import sys
 
+from optitrack_vrpn.errors import ConfigurationError
+
 
 def main() -> int:
     """
@@ -13,4 +15,8 @@ def main() -> int:
     """
     from optitrack_vrpn.ros.node import OptitrackVrpnNode
     from optitrack_vrpn.ros.run import run
-    return run(OptitrackVrpnNode, sys.argv)
+    try:
+        return run(OptitrackVrpnNode, sys.argv)
+    except ConfigurationError as error:
+        print(f'optitrack_vrpn_node: {error}', file=sys.stderr)
+        return 2

@@ -128,11 +128,16 @@ class OptitrackVrpnNode(LifecycleNode):
 
         :raises ConfigurationError: if one is unknown or not allowed.
         """
-        if self._unknown:
-            raise ConfigurationError('\n'.join(
-                parameters.unknown(name) for name in self._unknown))
-        parameter_server.refuse_simulated_time(self)
-        return make_settings(parameter_server.values(self))
+        wrong = [parameters.unknown(name) for name in self._unknown]
+        settings = None
+        try:
+            parameter_server.refuse_simulated_time(self)
+            settings = make_settings(parameter_server.values(self))
+        except ConfigurationError as error:
+            wrong.append(str(error))
+        if settings is None or wrong:
+            raise ConfigurationError('\n'.join(wrong))
+        return settings
 
     def _survive_impossible_transitions(self) -> None:
         """

@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional, Sequence
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.core.frames import (
-    AxesConfig, frame_maps, FrameMaps, Quaternion, QUAT_ENU_NED, Vector)
+    AxesConfig, frame_maps, FrameMaps, QUAT_ENU_NED, Quaternion, Vector)
 from optitrack_vrpn.core.pipeline import Channel, frames_of, Sample
 from optitrack_vrpn.ros.settings import PublishConfig
 from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, TransformBroadcaster

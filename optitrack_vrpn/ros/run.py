@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run a node in its own process, from the first argument to a clean end."""
 
+import signal
 from typing import Callable, Sequence
 
+from optitrack_vrpn.errors import ConfigurationError
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
@@ -16,15 +18,25 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     :param make_node: called once ROS is up.
     :param argv: the whole command line, program name first.
     :returns: exit code; an interrupt is a normal end.
+    :raises ConfigurationError: if ROS cannot read the command line, or a file that it names.
     """
-    rclpy.init(args=list(argv))
+    try:
+        rclpy.init(args=list(argv))
+    except RuntimeError as error:    # RCLError
+        raise ConfigurationError(str(error)) from None
     node = None
     try:
         node = make_node()
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except Exception:
+        if rclpy.ok():
+            raise
+        # What was being made or called when the signal came found ROS gone.
     finally:
+        # `ros2 launch` in a terminal sends a second interrupt on the heels of the terminal's.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         if node is not None:
             node.destroy_node()
         rclpy.try_shutdown()
