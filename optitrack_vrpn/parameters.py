@@ -63,8 +63,7 @@ class Parameter:
         """What is allowed, for people."""
         if self.choices:
             return ', '.join(self.choices)
-        low = '' if self.low is None else f'{self.low:g}'
-        high = '' if self.high is None else f'{self.high:g}'
+        low, high = _plain(self.low), _plain(self.high)
         if low and high:
             return f'{low} to {high}'
         if low:
@@ -130,7 +129,7 @@ def _truth_rows() -> list[Parameter]:
         'acquire_frames': ('consistent frames that make a body TRACKED', '', 1, 1000),
         'stale_after_s': ('silence after which a body is STALE; 0 takes stale_frames', 's', 0, 60),
         'stale_frames': (
-            'the same in frame intervals of the body\'s own rate; 0 for off', '', 0, 10000),
+            "the same in frame intervals of the body's own rate; 0 for off", '', 0, 10000),
         'stale_min_s': ('the shortest silence that stale_frames may mean', 's', 0, 60),
         'frozen_after_s': (
             'time of one bit-identical pose after which a body is FROZEN; repeats before that '
@@ -148,9 +147,9 @@ def _truth_rows() -> list[Parameter]:
         'jump_accept_s': (
             'time in its new place until a jump becomes the new truth; 0 for never', 's', 0, 600),
         'norm_tolerance': (
-            'deviation of a quaternion\'s norm from 1 that is restored; 0 for any', '', 0, 0.99),
+            "deviation of a quaternion's norm from 1 that is restored; 0 for any", '', 0, 0.99),
         'publish_untracked': (
-            'publish every finite pose whatever the body\'s state: for debugging, never for '
+            "publish every finite pose whatever the body's state: for debugging, never for "
             'flight', '', None, None),
     }
     defaults = BodyConfig()
@@ -199,13 +198,13 @@ TABLE: tuple[Parameter, ...] = (
         'mocap control wants it'),
     Parameter('up_axis', 'y', 'the up axis of what Motive sends', choices=UP_AXES),
     Parameter(
-        'motive_x', 'north', 'where Motive\'s x axis points on the map', choices=MOTIVE_X),
+        'motive_x', 'north', "where Motive's x axis points on the map", choices=MOTIVE_X),
     Parameter('frames.world', 'optitrack', 'frame id of the ENU world'),
     Parameter('frames.world_ned', 'optitrack_ned', 'frame id of the NED world'),
     Parameter('frames.body', '{body}', 'frame id of a body in ENU (FLU axes)'),
     Parameter('frames.body_ned', '{body}_ned', 'frame id of a body in NED (FRD axes)'),
-    Parameter('topics.pose', '{body}/pose', 'topic of a body\'s pose in ENU'),
-    Parameter('topics.pose_ned', '{body}/pose_ned', 'topic of a body\'s pose in NED'),
+    Parameter('topics.pose', '{body}/pose', "topic of a body's pose in ENU"),
+    Parameter('topics.pose_ned', '{body}/pose_ned', "topic of a body's pose in NED"),
     Parameter('publish.enu', True, 'publish poses in ENU', dynamic=True),
     Parameter('publish.ned', True, 'publish poses in NED', dynamic=True),
     Parameter('publish.tf', True, 'broadcast transforms of the worlds that are published',
@@ -327,7 +326,12 @@ def _suggest(name: str, known: Any) -> str:
     return f'did you mean {near[0]!r}?' if near else 'see the table in README.md'
 
 
-# -- the documents made from the table -------------------------------------------------------------
+# -- the documents made from the table ------------------------------------------------------------
+
+def _plain(limit: Optional[float]) -> str:
+    """Write a limit without an exponent."""
+    return '' if limit is None else f'{limit:.6f}'.rstrip('0').rstrip('.')
+
 
 def _yaml_value(value: Value) -> str:
     if isinstance(value, bool):
@@ -352,6 +356,8 @@ def yaml_text() -> str:
     section: list[str] = []
     for row in TABLE:
         *path, leaf = row.name.split('.')
+        if section == ['bodies'] != path:
+            lines += _EXAMPLE_OF_A_BODY
         for depth, name in enumerate(path):
             if section[:depth + 1] != path[:depth + 1]:
                 lines.append('  ' * (depth + 2) + f'{name}:')
@@ -361,21 +367,15 @@ def yaml_text() -> str:
         allowed = f' ({row.allowed})' if row.allowed else ''
         lines += _wrapped(f'{row.description}{unit}{allowed}', f'{indent}# ')
         lines.append(f'{indent}{leaf}: {_yaml_value(row.default)}')
-    lines += [
-        '      # Settings for one body, under its name or a pattern; all of truth.* and name:',
-        "      # 'Rigid Body 1':",
-        '      #   name: cf1            # its name in ROS, for topics and frames',
-        '      #   max_speed: 30.0      # this one is fast',
-    ]
-    return _bodies_last(lines)
+    return '\n'.join(lines) + '\n'
 
 
-def _bodies_last(lines: list[str]) -> str:
-    """Put the example of a body's own settings into the section ``bodies``."""
-    example = lines[-4:]
-    lines = lines[:-4]
-    at = next(i for i, line in enumerate(lines) if line.strip() == 'truth:')
-    return '\n'.join([*lines[:at], *example, *lines[at:]]) + '\n'
+_EXAMPLE_OF_A_BODY = (
+    '      # Settings for one body, under its name or a pattern; all of truth.* and name:',
+    "      # 'Rigid Body 1':",
+    '      #   name: cf1            # its name in ROS, for topics and frames',
+    '      #   max_speed: 30.0      # this one is fast',
+)
 
 
 def _wrapped(text: str, prefix: str, width: int = 99) -> list[str]:
@@ -389,7 +389,7 @@ def _wrapped(text: str, prefix: str, width: int = 99) -> list[str]:
 
 
 def markdown_table() -> str:
-    """Write the table of the README."""
+    """Write the table of the README; what has no star can be changed at any time."""
     lines = ['| parameter | type | default | allowed | what |', '|---|---|---|---|---|']
     for row in TABLE:
         allowed = row.allowed + (f' {row.unit}' if row.unit else '')
@@ -397,4 +397,4 @@ def markdown_table() -> str:
         lines.append(
             f'| `{row.name}`{star} | {row.type_name} | `{_yaml_value(row.default)}` '
             f'| {allowed.strip()} | {row.description} |')
-    return '\n'.join(lines) + '\n'
+    return '\n'.join([*lines, '', '\\* fixed while the node is configured']) + '\n'

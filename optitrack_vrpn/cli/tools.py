@@ -32,6 +32,8 @@ TOOLS = (
          'a simulated Motive that streams bodies over VRPN'),
     Tool('demo', 'optitrack_vrpn.cli.demo:main',
          'a simulated Motive, the node and a live table of what arrives'),
+    Tool('parameters', 'optitrack_vrpn.cli.parameters:main',
+         'the parameter file with every default and what it means'),
     Tool('restamp', 'optitrack_vrpn.cli.restamp:main',
          'put the stamps of a recording on another clock'),
     Tool('analyze_stamps', 'optitrack_vrpn.cli.analyze_stamps:main',
