@@ -21,8 +21,8 @@ from optitrack_vrpn.core.control import (
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.ros.control_messages import (
-    CONTROL_QOS, Dialect, find_dialects, how_to_install, INFO_QOS)
+from optitrack_vrpn.ros.control_endpoint import Endpoint, idle_timer
+from optitrack_vrpn.ros.control_messages import find_dialects, how_to_install
 from optitrack_vrpn.ros.parameter_server import descriptor
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
@@ -36,22 +36,6 @@ _INFO_DELAY_S = 0.05
 _RETRY_S = 0.02
 _MOST_WAITING = 1000
 _LOG_PERIOD_S = 5.0
-
-
-class _Endpoint:
-    """The publishers and the subscription of one generation."""
-
-    def __init__(
-        self, node: LifecycleNode, dialect: Dialect, absolute: bool,
-        on_message: Callable[['_Endpoint', Any], None],
-    ) -> None:
-        self.dialect = dialect
-        control_topic, info_topic = dialect.generation.topics(absolute)
-        # Plain publishers: those of a lifecycle node are silent until it is active.
-        self.control = node.create_publisher(dialect.control_type, control_topic, CONTROL_QOS)
-        self.info = node.create_publisher(dialect.info_type, info_topic, INFO_QOS)
-        self.subscription = node.create_subscription(
-            dialect.control_type, control_topic, functools.partial(on_message, self), CONTROL_QOS)
 
 
 class ControlledLifecycleNode(LifecycleNode):
@@ -78,8 +62,8 @@ class ControlledLifecycleNode(LifecycleNode):
         self._fault = ''
         self._control_error = ''
         self._follower = Follower(self.get_name())
-        self._endpoints: list[_Endpoint] = []
-        self._waiting: deque[tuple[_Endpoint, Command]] = deque()
+        self._endpoints: list[Endpoint] = []
+        self._waiting: deque[tuple[Endpoint, Command]] = deque()
         self._working = False
         self._log_throttle = Throttle(_LOG_PERIOD_S)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -87,8 +71,8 @@ class ControlledLifecycleNode(LifecycleNode):
         self._info_topics: Optional[tuple[str, ...]] = None
         self._announced: Optional[tuple[str, ...]] = None
         self._guard_change_state()
-        self._retry_timer = self._idle_timer(_RETRY_S, self._work_off)
-        self._info_timer = self._idle_timer(_INFO_DELAY_S, self._announce_later)
+        self._retry_timer = idle_timer(self, _RETRY_S, self._work_off, self._steady)
+        self._info_timer = idle_timer(self, _INFO_DELAY_S, self._announce_later, self._steady)
         self._info_changed = self.create_guard_condition(self._schedule_info)
         self._set_up_control(control)
         self._own_topics = {publisher.topic_name for publisher in self.publishers}
@@ -136,7 +120,7 @@ class ControlledLifecycleNode(LifecycleNode):
     @property
     def control_generations(self) -> tuple[str, ...]:
         """Names of the generations this node speaks."""
-        return tuple(e.dialect.generation.name for e in self._endpoints)
+        return tuple(endpoint.generation.name for endpoint in self._endpoints)
 
     @property
     def control_session(self) -> str:
@@ -162,8 +146,8 @@ class ControlledLifecycleNode(LifecycleNode):
         self._follower = Follower(self.get_name(), config.configure_on_start)
         for dialect in dialects:
             try:
-                self._endpoints.append(
-                    _Endpoint(self, dialect, config.absolute_topics, self._received))
+                self._endpoints.append(Endpoint(
+                    self, dialect, config.absolute_topics, self._steady, self._received))
             except Exception as error:
                 problems.append(f'{dialect.generation.package} cannot be used: {error}')
         for problem in problems:
@@ -191,12 +175,6 @@ class ControlledLifecycleNode(LifecycleNode):
                 self.declare_parameter(row.name, default, description)
             values[row.name[len(_PREFIX):]] = row.check(self.get_parameter(row.name).value)
         return ControlConfig(**values)
-
-    def _idle_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
-        """Make a timer that does not run yet; on a clock that a simulation cannot stop."""
-        timer = self.create_timer(period_s, callback, clock=self._steady)
-        timer.cancel()
-        return timer
 
     def _watched(
         self, name: str, callback: Callable[[LifecycleState], Any],
@@ -249,9 +227,8 @@ class ControlledLifecycleNode(LifecycleNode):
 
     # -- commands ------------------------------------------------------------------------------
 
-    def _received(self, endpoint: _Endpoint, message: Any) -> None:
+    def _received(self, endpoint: Endpoint, command: Command) -> None:
         """Take a message of the control topic."""
-        command = endpoint.dialect.read(message)
         if not self._follower.concerns(command):
             if command.kind is None:
                 self._log('warn', f'mocap control: a message of unknown type '
@@ -281,7 +258,7 @@ class ControlledLifecycleNode(LifecycleNode):
         finally:
             self._working = False
 
-    def _follow(self, endpoint: _Endpoint, command: Command) -> bool:
+    def _follow(self, endpoint: Endpoint, command: Command) -> bool:
         """Do what a command asks for; False if a transition is under way."""
         verdict = self._follower.judge(command, self.lifecycle_label)
         if verdict.action is Action.WAIT:
@@ -321,11 +298,10 @@ class ControlledLifecycleNode(LifecycleNode):
         self._log('warn', f'mocap control: {name} from {printable(command.source)!r} is not '
                   f'acknowledged: {reason}', (name, reason))
 
-    def _acknowledge(self, endpoint: _Endpoint, command: Command, verdict: Verdict) -> None:
+    def _acknowledge(self, endpoint: Endpoint, command: Command, verdict: Verdict) -> None:
         answer, session = self._follower.acknowledge(command, verdict)
         try:
-            endpoint.control.publish(endpoint.dialect.write(
-                answer, self.get_clock().now().to_msg(), self.get_name(), session))
+            endpoint.acknowledge(answer, session)
         except Exception as error:   # ROS is shutting down
             self._log('error', f'mocap control: no acknowledgement could be sent: {error}', 'ack')
         known_as = f'{printable(command.source)!r}, session {printable(session)!r}'
@@ -357,7 +333,7 @@ class ControlledLifecycleNode(LifecycleNode):
         self._announced = topics
         for endpoint in self._endpoints:
             try:
-                endpoint.info.publish(endpoint.dialect.write_info(self.get_name(), topics))
+                endpoint.announce(topics)
             except Exception as error:   # ROS is shutting down, or a topic is no string
                 self._log('error', f'mocap control: cannot announce the topics: {error}', 'info')
 
