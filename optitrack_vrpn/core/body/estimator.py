@@ -73,9 +73,10 @@ class Estimator:
     Follow one body's good poses.
 
     :param config: what to make of them.
+    :ivar idle: whether poses pass untouched and unwatched.
     """
 
-    __slots__ = ('config', 'lowpass', 'motion', 'rest', '_offset', '_resets')
+    __slots__ = ('config', 'idle', 'lowpass', 'motion', 'rest', '_offset', '_resets')
 
     def __init__(self, config: EstimateConfig) -> None:
         self.config = config
@@ -85,11 +86,7 @@ class Estimator:
         self.lowpass = Lowpass(config.lowpass) if config.lowpass.cutoff_hz > 0.0 else None
         self.motion = Motion(config.motion) if config.estimate_motion else None
         self.rest = RestDetector(config.rest) if config.learn_noise else None
-
-    @property
-    def idle(self) -> bool:
-        """Whether poses pass untouched and unwatched."""
-        return not (self._offset or self.lowpass or self.motion or self.rest)
+        self.idle = not (self._offset or self.lowpass or self.motion or self.rest)
 
     def update(
         self, stamp_ns: int, position: Vector, quat_xyzw: Quat, rate_hz: float, resets: int,

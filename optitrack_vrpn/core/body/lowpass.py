@@ -19,6 +19,7 @@ changing axes within the filter's delay.
 
 from __future__ import annotations
 
+import cmath
 from dataclasses import dataclass
 import math
 
@@ -209,10 +210,10 @@ class Lowpass:
         """
         if self.rate_hz <= 0.0:
             return 0.0
-        delay = sum(
-            signal.group_delay((row[:3], row[3:]), w=[frequency_hz], fs=self.rate_hz)[1][0]
-            for row in self._sos)
-        return float(delay) / self.rate_hz
+        back = cmath.exp(-2j * math.pi * frequency_hz / self.rate_hz)
+        return sum(
+            _polynomial_delay(row[:3], back) - _polynomial_delay(row[3:], back)
+            for row in self._sos.tolist()) / self.rate_hz
 
     def _design(self, rate_hz: float) -> None:
         """Design the filter for a rate; it starts from the last pose it was given."""
@@ -235,3 +236,17 @@ class Lowpass:
         channels.settle((*position, 0.0, 0.0, 0.0))
         self.starts += 1
         return channels
+
+
+def _polynomial_delay(taps: list[float], back: complex) -> float:
+    """
+    Give the group delay (samples) of a polynomial in 1/z.
+
+    It is minus the derivative of the phase: the real part of sum(k c_k z^-k) / sum(c_k z^-k).
+
+    :param taps: c_0, c_1, c_2.
+    :param back: 1/z on the unit circle.
+    """
+    c0, c1, c2 = taps
+    first, second = c1 * back, c2 * back * back
+    return ((first + 2.0 * second) / (c0 + first + second)).real

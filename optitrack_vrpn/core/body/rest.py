@@ -4,8 +4,11 @@
 Learn a body's measurement noise while it is at rest.
 
 As in the OptiTrack-LabVIEW interface thesis, the standard deviation is taken over a sliding
-window of 100 samples. A window counts only when the body did not move in it: its scatter is small,
-and its first and second half have the same mean within what the scatter allows.
+window of 100 samples. A window counts only when the body did not move in it: its scatter is
+small, its first and second half have the same mean within what the scatter allows, and
+neighbouring samples are not much more alike than distant ones, as they are when a body sways
+(von Neumann, Distribution of the ratio of the mean square successive difference to the variance,
+Annals of Mathematical Statistics 12(4), 1941).
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ from optitrack_vrpn.errors import ConfigurationError
 FLOOR_POSITION = 1e-5
 FLOOR_ATTITUDE = 1e-5
 """Least noise that is believed (m, rad): a simulated body without noise must not have none."""
+
+SWAY = 0.5
+"""Mean square successive difference over variance below which a body sways; white noise has 2."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +128,15 @@ class RestDetector:
         centred = halves - means[:, None, :]
         squares = np.einsum('ijk,ijk->k', centred, centred)
         moved = means[1] - means[0]
+        steps = np.diff(values, axis=0)
+        successive = np.einsum('jk,jk->k', steps, steps) / len(steps)
         # Scatter about each half's own mean, so that drift does not excuse itself.
         inner = np.sqrt(squares / (2 * half - 2))
         deviation = np.sqrt((squares + 0.5 * half * moved * moved) / (2 * half - 1))
         allowed = config.drift * math.sqrt(2.0 / half) * inner + 1e-9
         limits = np.repeat((config.max_position, config.max_attitude), 3)
-        self.at_rest = bool(((deviation < limits) & (np.abs(moved) <= allowed)).all())
+        self.at_rest = bool(((deviation < limits) & (np.abs(moved) <= allowed)
+                            & (successive + 1e-18 >= SWAY * deviation * deviation)).all())
         if not self.at_rest:
             return False
         x, y, z, a, b, c = deviation.tolist()
