@@ -34,6 +34,8 @@ TOOLS = (
          'a simulated Motive, the node and a live table of what arrives'),
     Tool('parameters', 'optitrack_vrpn.cli.parameters:main',
          'the parameter file with every default and what it means'),
+    Tool('mocap_control', 'optitrack_vrpn.cli.mocap_control:main',
+         'start, stop and list capture systems over mocap control'),
     Tool('restamp', 'optitrack_vrpn.cli.restamp:main',
          'put the stamps of a recording on another clock'),
     Tool('analyze_stamps', 'optitrack_vrpn.cli.analyze_stamps:main',

@@ -116,7 +116,7 @@ def find_dialects(names: Sequence[str]) -> tuple[list[Dialect], list[str]]:
             found.append(Dialect(generation, control, info))
         if named and generation is not None and named != [generation.name]:
             problems.append(
-                f'control.generations asks for {", ".join(named)}, and the {package} that is '
+                f'generation {", ".join(named)} was asked for, and the {package} that is '
                 f'installed is of generation {generation.name}')
     return found, problems
 

@@ -1,0 +1,174 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Start, stop and list capture systems over mocap control, without rqt.
+
+See docs/mocap_control.md.
+"""
+
+import argparse
+from collections.abc import Sequence
+import os
+import sys
+from typing import Optional, TYPE_CHECKING
+
+from optitrack_vrpn.core.control import AUTO, GENERATIONS, Kind
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.core.control_round import Round
+    from optitrack_vrpn.ros.controller import MocapController
+
+SUCCESS, SOMEBODY_MISSING, CANNOT = 0, 1, 2
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='mocap_control',
+        description='Start, stop and list the capture systems that follow mocap control.',
+        epilog='Exit code: 0 if all systems acknowledged (status: if there are any), 1 if one '
+        'did not, 2 if the command is wrong or no control messages are installed.')
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        '--timeout', type=_seconds, default=5.0, metavar='S',
+        help='longest wait for systems to be found, and again for their answers (default 5)')
+    common.add_argument(
+        '--generation', choices=[AUTO, *(g.name for g in GENERATIONS)], default=AUTO,
+        help='generation of the protocol (default: all that are installed)')
+    common.add_argument(
+        '--namespace', default='', metavar='NS',
+        help='namespace of the control topics, for systems with relative ones (default: root)')
+    verbs = parser.add_subparsers(dest='verb', required=True, metavar='status | start | stop')
+    verbs.add_parser('status', parents=[common], help='list systems, states and topics')
+    for verb, text in (('start', 'start systems, or all of them'),
+                       ('stop', 'stop systems, or all of them')):
+        added = verbs.add_parser(verb, parents=[common], help=text)
+        added.add_argument('systems', nargs='*', metavar='SYSTEM',
+                           help='names of systems, as status lists them (default: all)')
+        added.add_argument('--session', default='', metavar='ID',
+                           help='name of the capture session')
+    return parser
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f'{text} is not between 0 and 3600 s')
+    return value
+
+
+def main(args: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the controller.
+
+    :param args: command line without the program's name; ``--ros-args`` as for any node.
+    :returns: exit code.
+    """
+    given = list(sys.argv[1:] if args is None else args)
+    try:
+        import rclpy
+        from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+        from rclpy.utilities import remove_ros_args
+    except ImportError as error:
+        print(f'mocap_control: ROS 2 is not there ({error}): source its setup.bash',
+              file=sys.stderr)
+        return CANNOT
+    arguments = make_parser().parse_args(remove_ros_args(['mocap_control', *given])[1:])
+
+    from optitrack_vrpn.ros.control_messages import find_dialects, how_to_install
+    from optitrack_vrpn.ros.controller import MocapController
+
+    dialects, problems = find_dialects([arguments.generation])
+    for problem in problems:
+        print(f'mocap_control: {problem}', file=sys.stderr)
+    if not dialects:
+        if not problems:
+            print(f'mocap_control: {how_to_install()}', file=sys.stderr)
+        return CANNOT
+    rclpy.init(args=[sys.argv[0], *given])
+    try:
+        node = rclpy.create_node(f'mocap_control_{os.getpid()}')
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        controller = MocapController(node, executor, dialects, arguments.namespace)
+        if arguments.verb == 'status':
+            return _status(controller, arguments)
+        return _command(controller, arguments)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        return 130
+    finally:
+        rclpy.try_shutdown()
+
+
+def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int:
+    controller.discover(arguments.timeout)
+    silent = controller.silent()
+    if not controller.systems and not silent:
+        return _nobody(controller, arguments)
+    states = controller.states([*controller.systems, *silent], arguments.timeout)
+    for name, system in sorted(controller.systems.items()):
+        print(f'{name}: {states.get(name, "state unknown")} ({", ".join(system.generations)})')
+        for topic in system.topics:
+            print(f'  {topic}')
+    for name in silent:
+        print(f'{name}: {states.get(name, "state unknown")} (listens, announces no topics yet)')
+    return SUCCESS
+
+
+def _command(controller: 'MocapController', arguments: argparse.Namespace) -> int:
+    kind = Kind.START if arguments.verb == 'start' else Kind.STOP
+    controller.discover(arguments.timeout, arguments.systems)
+    if not arguments.systems and not controller.systems:
+        return _nobody(controller, arguments)
+    outcome = controller.command(
+        kind, arguments.systems, arguments.session, arguments.timeout)
+    states = controller.states(outcome.missing, min(1.0, arguments.timeout))
+    names = [*outcome.wanted,
+             *(name for name in outcome.answers if name not in outcome.wanted)]
+    rows = [('system', 'answer', 'after', 'clock deviation', 'first pose')]
+    rows += [_row(controller, outcome, name, states, arguments.timeout) for name in names]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print('  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    if outcome.missing:
+        print(f'mocap_control: no answer from {", ".join(outcome.missing)} within '
+              f'{arguments.timeout:g} s', file=sys.stderr)
+        return SOMEBODY_MISSING
+    return SUCCESS
+
+
+def _row(
+    controller: 'MocapController', outcome: 'Round', name: str, states: dict[str, str],
+    timeout_s: float,
+) -> tuple[str, str, str, str, str]:
+    answer = outcome.answers.get(name)
+    if answer is None:
+        return name, f'none ({states.get(name, "state unknown")})', '-', '-', '-'
+    pose = '-'
+    if name in outcome.poses:
+        after_ns, topic = outcome.poses[name]
+        pose = f'{_ms(after_ns)} on {topic}'
+    elif outcome.kind is Kind.START and controller.has_poses(name):
+        pose = f'none within {timeout_s:g} s'
+    deviation = _ms(answer.deviation_ns)
+    return (name, f'{answer.kind.name} ({answer.generation})', _ms(answer.after_ns),
+            deviation if deviation.startswith('-') else f'+{deviation}', pose)
+
+
+def _ms(time_ns: int) -> str:
+    return f'{time_ns / 1e6:.1f} ms'
+
+
+def _nobody(controller: 'MocapController', arguments: argparse.Namespace) -> int:
+    print(f'mocap_control: no system has announced itself within {arguments.timeout:g} s: is '
+          'one running and configured, in this ROS_DOMAIN_ID, and with these control topics '
+          '(--namespace)?', file=sys.stderr)
+    silent = controller.silent()
+    if silent:
+        print(f'mocap_control: {", ".join(silent)} can be started by name once configured',
+              file=sys.stderr)
+    return SOMEBODY_MISSING
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,195 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A controller of capture systems: hears who is there, sends commands, waits for the answers."""
+
+import functools
+import time
+from typing import Any, Callable, Optional, Sequence
+
+from geometry_msgs.msg import PoseStamped
+from lifecycle_msgs.srv import GetState
+from optitrack_vrpn.core.control import Kind
+from optitrack_vrpn.core.control_round import KnownSystem, Round
+from optitrack_vrpn.ros.control_messages import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
+from rclpy.executors import Executor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+
+_POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
+#: Topics of one system that are listened to for its first pose.
+_MOST_POSE_TOPICS = 50
+#: Time without news after which nobody else is expected.
+_QUIET_S = 1.0
+_STEP_S = 0.02
+
+
+class _Line:
+    """Publisher and subscriptions of one generation."""
+
+    def __init__(self, node: Node, dialect: Dialect, namespace: str,
+                 on_control: Callable[..., None], on_info: Callable[..., None]) -> None:
+        self.dialect = dialect
+        control, info = (namespace + topic for topic in dialect.generation.topics(True))
+        # Listen first: answers may be quick.
+        self._subscriptions = [
+            node.create_subscription(
+                dialect.control_type, control, functools.partial(on_control, dialect),
+                CONTROL_QOS),
+            node.create_subscription(
+                dialect.info_type, info, functools.partial(on_info, dialect),
+                INFO_LISTENER_QOS)]
+        self.publisher = node.create_publisher(dialect.control_type, control, CONTROL_QOS)
+
+
+class MocapController:
+    """
+    Control capture systems over mocap control.
+
+    Its methods spin the executor while they wait, each with an end in time.
+
+    :param node: the node to work with.
+    :param executor: what spins it.
+    :param dialects: the generations to speak.
+    :param namespace: of the control topics, as in ``/lab``; empty for the root.
+    """
+
+    def __init__(self, node: Node, executor: Executor, dialects: Sequence[Dialect],
+                 namespace: str = '') -> None:
+        self.systems: dict[str, KnownSystem] = {}
+        self._node = node
+        self._executor = executor
+        self._round: Optional[Round] = None
+        self._news_at = time.monotonic()
+        self._pose_subscriptions: dict[str, Any] = {}
+        namespace = '/' + namespace.strip('/') if namespace.strip('/') else ''
+        self._lines = [
+            _Line(node, dialect, namespace, self._on_control, self._on_info)
+            for dialect in dialects]
+
+    def discover(self, timeout_s: float, names: Sequence[str] = ()) -> None:
+        """
+        Wait until systems are there.
+
+        :param names: systems to wait for, which are there when they subscribe to commands;
+            without any, until nobody new has turned up for a while.
+        """
+        def there() -> bool:
+            if not self._matched():
+                return False
+            if names:
+                return self._listeners().issuperset(names)
+            return bool(self.systems) and time.monotonic() - self._news_at > _QUIET_S
+        self._spin_until(there, timeout_s)
+
+    def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
+        """Ask systems for their lifecycle states; those that do not tell are left out."""
+        clients = [(name, self._node.create_client(GetState, service))
+                   for name, service in self._state_services() if name in names]
+        self._spin_until(lambda: all(c.service_is_ready() for _, c in clients), timeout_s)
+        asked = [(name, client.call_async(GetState.Request()))
+                 for name, client in clients if client.service_is_ready()]
+        self._spin_until(lambda: all(future.done() for _, future in asked), timeout_s)
+        states = {name: future.result().current_state.label
+                  for name, future in asked if future.done() and future.result() is not None}
+        for _, client in clients:
+            self._node.destroy_client(client)
+        return states
+
+    def command(self, kind: Kind, systems: Sequence[str], session_id: str,
+                timeout_s: float) -> Round:
+        """
+        Send a command, and wait for the acknowledgements and the first poses.
+
+        :param kind: START or STOP.
+        :param systems: whom it is for; empty for all.
+        :param timeout_s: time until acknowledgements and poses must have come.
+        """
+        wanted = list(systems) or list(self.systems)
+        current = self._round = Round(kind, wanted)
+        if kind is Kind.START:
+            self._listen_for_poses()
+        current.sent(time.monotonic_ns())
+        stamp = self._node.get_clock().now().to_msg()
+        for line in self._lines:
+            line.publisher.publish(line.dialect.write(
+                kind, stamp, self._node.get_name(), session_id, systems))
+        deadline = time.monotonic() + timeout_s
+        self._spin_until(lambda: not current.missing, timeout_s)
+        if kind is Kind.START:
+            self._spin_until(
+                lambda: not self._pose_awaited(current), deadline - time.monotonic())
+        return current
+
+    def _spin_until(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition() and time.monotonic() < deadline:
+            self._executor.spin_once(timeout_sec=_STEP_S)
+
+    def silent(self) -> list[str]:
+        """Name lifecycle nodes that listen to commands and have not announced themselves."""
+        lifecycle_nodes = {name for name, _ in self._state_services()}
+        return sorted(self._listeners() & lifecycle_nodes - self.systems.keys())
+
+    def has_poses(self, name: str) -> bool:
+        """Tell whether a system has announced a topic of poses that exists."""
+        return name in self.systems and bool(self._pose_topics(self.systems[name]))
+
+    def _state_services(self) -> list[tuple[str, str]]:
+        """List nodes' base names and the services that tell their lifecycle states."""
+        return [
+            (service.split('/')[-2], service)
+            for service, types in self._node.get_service_names_and_types()
+            if service.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in types]
+
+    def _listeners(self) -> set[str]:
+        """Names of the nodes that subscribe to commands."""
+        return {
+            entry.node_name for line in self._lines
+            for entry in self._node.get_subscriptions_info_by_topic(line.publisher.topic_name)}
+
+    def _matched(self) -> bool:
+        """Tell whether a command would reach everyone who is known to listen."""
+        return all(
+            line.publisher.get_subscription_count() >= len(
+                self._node.get_subscriptions_info_by_topic(line.publisher.topic_name))
+            for line in self._lines)
+
+    def _on_info(self, dialect: Dialect, message: Any) -> None:
+        name, topics = dialect.read_info(message)
+        self._news_at = time.monotonic()
+        self.systems.setdefault(name, KnownSystem(name)).hear(dialect.generation.name, topics)
+        if self._round is not None and self._round.kind is Kind.START:
+            self._listen_for_poses()
+
+    def _on_control(self, dialect: Dialect, message: Any) -> None:
+        if self._round is not None:
+            self._round.hear(dialect.read(message), time.monotonic_ns(),
+                             self._node.get_clock().now().nanoseconds)
+
+    def _pose_topics(self, system: KnownSystem) -> list[str]:
+        found = [topic for topic in system.topics if any(
+            entry.topic_type == _POSE_TYPE
+            for entry in self._node.get_publishers_info_by_topic(topic))]
+        return found[:_MOST_POSE_TOPICS]
+
+    def _listen_for_poses(self) -> None:
+        assert self._round is not None
+        for system in self.systems.values():
+            if system.name not in self._round.wanted:
+                continue
+            for topic in self._pose_topics(system):
+                if topic not in self._pose_subscriptions:
+                    self._pose_subscriptions[topic] = self._node.create_subscription(
+                        PoseStamped, topic,
+                        functools.partial(self._on_pose, system.name, topic),
+                        QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+
+    def _on_pose(self, system: str, topic: str, message: Any) -> None:
+        if self._round is not None:
+            self._round.see_pose(system, topic, time.monotonic_ns())
+
+    def _pose_awaited(self, current: Round) -> bool:
+        """Tell whether a system that acknowledged and has poses has yet to publish one."""
+        return any(
+            name in current.answers and name not in current.poses and self.has_poses(name)
+            for name in current.wanted)
