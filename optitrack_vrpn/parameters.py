@@ -14,6 +14,8 @@ import math
 from typing import Any, Optional, Union
 
 from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.motion import MotionConfig
+from optitrack_vrpn.core.body.transform import body_from_base
 from optitrack_vrpn.core.clock import MODES
 from optitrack_vrpn.core.frames import MOTIVE_X, UP_AXES
 from optitrack_vrpn.core.link import CONNECTIONS
@@ -102,7 +104,7 @@ class Parameter:
         """Bring a value to the parameter's type; None if it is of another."""
         default = self.default
         if isinstance(default, tuple):
-            if value is None:
+            if value is None and not self._is_numbers:
                 return ()
             if isinstance(value, (str, bytes)) or not hasattr(value, '__iter__'):
                 return None
@@ -162,6 +164,28 @@ def _truth_rows() -> list[Parameter]:
     return rows
 
 
+def _motion_rows() -> list[Parameter]:
+    """Make the rows of the motion estimate from the dataclass that holds its settings."""
+    said = {
+        'position_noise': ('standard deviation of a measured position, each axis', 'm'),
+        'attitude_noise': ('standard deviation of a measured attitude, each axis', 'rad'),
+        'acceleration_wander': (
+            'change of the acceleration in one second; more follows faster, less is smoother',
+            'm/s^2'),
+        'angular_wander': ('the same for the angular acceleration', 'rad/s^2'),
+        'adaptive': ('learn both wanders from the motion, starting from these', ''),
+        'reset_after_s': ('gap between poses after which velocities begin anew', 's'),
+    }
+    defaults = MotionConfig()
+    return [
+        Parameter(
+            f'motion.{field.name}', getattr(defaults, field.name), said[field.name][0],
+            unit=said[field.name][1],
+            low=None if field.name == 'adaptive' else 1e-9,
+            high=None if field.name == 'adaptive' else 1e6)
+        for field in fields(MotionConfig)]
+
+
 TABLE: tuple[Parameter, ...] = (
     Parameter('server', 'localhost', 'host name or IPv4 address of the Motive PC'),
     Parameter('port', 3883, 'its VRPN port', low=1, high=65535),
@@ -205,10 +229,42 @@ TABLE: tuple[Parameter, ...] = (
     Parameter('frames.body_ned', '{body}_ned', 'frame id of a body in NED (FRD axes)'),
     Parameter('topics.pose', '{body}/pose', "topic of a body's pose in ENU"),
     Parameter('topics.pose_ned', '{body}/pose_ned', "topic of a body's pose in NED"),
+    Parameter(
+        'topics.pose_cov', '{body}/pose_cov', "topic of a body's pose in ENU with covariance"),
+    Parameter('topics.odom', '{body}/odom', "topic of a body's odometry in ENU"),
+    Parameter('topics.twist', '{body}/twist', "topic of a body's velocity along ENU's axes"),
+    Parameter(
+        'topics.accel', '{body}/accel', "topic of a body's acceleration along ENU's axes"),
+    Parameter('topics.status', '{body}/status', "topic of a body's state"),
     Parameter('publish.enu', True, 'publish poses in ENU', dynamic=True),
     Parameter('publish.ned', True, 'publish poses in NED', dynamic=True),
     Parameter('publish.tf', True, 'broadcast transforms of the worlds that are published',
               dynamic=True),
+    Parameter('publish.pose_cov', False, 'publish poses with covariance'),
+    Parameter('publish.odom', False, "publish odometry: pose in ENU, twist in the body's axes"),
+    Parameter('publish.twist', False, "publish velocities along ENU's axes"),
+    Parameter('publish.accel', False, "publish accelerations along ENU's axes"),
+    Parameter('publish.status', True, "publish every body's state, latched", dynamic=True),
+    Parameter(
+        'velocity_source', 'estimate', 'velocities and accelerations: estimated from the poses, '
+        'or those that the server itself sends (Motive sends none)',
+        choices=('estimate', 'server')),
+    *_motion_rows(),
+    Parameter(
+        'motion.learn_noise', True, 'take the noise from the body itself once it has been at '
+        'rest, for covariances and for the filter'),
+    Parameter(
+        'lowpass.cutoff_hz', 0.0, 'smooth poses by a causal Butterworth low-pass of this '
+        'cutoff; 0 for off', unit='Hz', low=0, high=1000),
+    Parameter('lowpass.order', 5, 'its order', low=1, high=10),
+    Parameter(
+        'lowpass.compensate_delay', False, 'take its delay off the stamps, which are older then'),
+    Parameter(
+        'world_offset.origin', (0.0, 0.0, 0.0), 'where in the mocap world (ENU) your origin is',
+        unit='m'),
+    Parameter(
+        'world_offset.yaw', 0.0, 'heading of your x axis in the mocap world, about up',
+        unit='rad', low=-2 * math.pi, high=2 * math.pi),
     Parameter(
         'qos.preset', 'default', 'sensor_data is best effort with a depth of 5 and overrides '
         'the two below', choices=('default', 'sensor_data')),
@@ -248,7 +304,11 @@ TABLE: tuple[Parameter, ...] = (
 BY_NAME: dict[str, Parameter] = {row.name: row for row in TABLE}
 
 #: What can be set for one body, as ``bodies.<name>.<setting>`` with Motive's name for it.
-BODY_SETTINGS: tuple[str, ...] = ('name', *(field.name for field in fields(BodyConfig)))
+BODY_SETTINGS: tuple[str, ...] = (
+    'name', 'frame', 'topic', 'offset', *(field.name for field in fields(BodyConfig)))
+#: Those of them that are names, and fixed while the node is configured, as the offset is.
+BODY_NAMES = ('name', 'frame', 'topic')
+BODY_FIXED = (*BODY_NAMES, 'offset')
 
 
 def defaults() -> dict[str, Value]:
@@ -279,9 +339,11 @@ def body_settings(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             raise ConfigurationError(
                 f'{name}: there is no setting {setting!r} for a body; '
                 f'{_suggest(setting, BODY_SETTINGS)}')
-        if setting == 'name':
+        if setting in BODY_NAMES:
             if not isinstance(value, str) or not value:
                 raise ConfigurationError(f'{name} is {value!r}; give a name for ROS')
+        elif setting == 'offset':
+            value = body_from_base(value, name)
         else:
             row = BY_NAME[f'truth.{setting}']
             try:
@@ -371,10 +433,12 @@ def yaml_text() -> str:
 
 
 _EXAMPLE_OF_A_BODY = (
-    '      # Settings for one body, under its name or a pattern; all of truth.* and name:',
+    '      # Settings for one body, under its name or a pattern: all of truth.*, and these:',
     "      # 'Rigid Body 1':",
-    '      #   name: cf1            # its name in ROS, for topics and frames',
+    '      #   name: cf1            # its name in ROS; topic: and frame: name one of the two',
     '      #   max_speed: 30.0      # this one is fast',
+    "      #   offset: [0.0, 0.0, -0.05]  # its base in Motive's body: x y z (m), then rpy or "
+    'quaternion',
 )
 
 

@@ -143,24 +143,30 @@ class NameTable:
         self._owners: dict[tuple[str, str], str] = {
             ('frame', frame): f'the world frame {frame}' for frame in reserved_frames}
 
-    def assign(self, motive_name: str, wanted: Optional[str] = None) -> BodyNames:
+    def assign(
+        self, motive_name: str, topic_name: Optional[str] = None,
+        frame_name: Optional[str] = None,
+    ) -> BodyNames:
         """
         Name a body; the same body always gets the same names.
 
         :param motive_name: its name in Motive.
-        :param wanted: a name given by the user in place of the one derived from Motive's.
+        :param topic_name: a name for topics, given by the user in place of Motive's.
+        :param frame_name: the same for frames; the topics' name where not given.
         :returns: its names; ``clash`` tells whose names stood in the way of the plain ones.
         """
         known = self._bodies.get(motive_name)
         if known is not None:
             return known
-        base = ros_name(motive_name if wanted is None else wanted)
+        base = ros_name(motive_name if topic_name is None else topic_name)
+        frame_base = base if frame_name is None else ros_name(frame_name)
         clash = None
         number = 1
         while True:
-            candidate = base if number == 1 else f'{base}_{number}'
+            suffix = '' if number == 1 else f'_{number}'
+            candidate = base + suffix
             topics = self._fill(self._templates.topics, candidate)
-            frames = self._fill(self._templates.frames, candidate)
+            frames = self._fill(self._templates.frames, frame_base + suffix)
             keys = [('topic', t) for t in topics.values()]
             keys += [('frame', f) for f in frames.values()]
             taken = [self._owners[key] for key in keys if key in self._owners]
@@ -170,7 +176,7 @@ class NameTable:
             number += 1
         names = BodyNames(motive_name, candidate, topics, frames, clash)
         self._bodies[motive_name] = names
-        self._owners.update({key: motive_name for key in keys})
+        self._owners.update(dict.fromkeys(keys, motive_name))
         return names
 
     @staticmethod

@@ -3,30 +3,37 @@
 """
 From VRPN events to poses worth publishing: which body, on which clock, and whether to believe it.
 
-Every pose passes ``Pipeline.process`` once, in the order stamp, age, truth, offset. What comes out
-is still in Motive's axes; ``frames`` turns it into ENU and NED where somebody publishes it.
+Every pose passes ``Pipeline.process`` once, in the order stamp, age, truth, axes, estimate. What
+comes out is in ENU; ``frames.enu_to_ned`` makes NED of it where somebody publishes that.
 
 Nothing here logs: what people should read is left in ``notices``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Optional
+import math
+from typing import Any, NamedTuple, Optional, Union
 
 from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
-from optitrack_vrpn.core.body.states import StateChange
+from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator, MotionEstimate
+from optitrack_vrpn.core.body.selection import configure, matches, Selection, settings_for
+from optitrack_vrpn.core.body.server_rate import angular_rate
+from optitrack_vrpn.core.body.states import State, StateChange
+from optitrack_vrpn.core.body.transform import Transform
 from optitrack_vrpn.core.body.truth import Body
 from optitrack_vrpn.core.clock import StampConfig, StampSource
 from optitrack_vrpn.core.clock.types import SENDER_RESTARTED
+from optitrack_vrpn.core.frames import AxesConfig, frame_maps, quat_rotate
 from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
-    Event, PoseReport, Quaternion, TextReport, Vector)
+    AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
 
 _NS = 1_000_000_000
 _MOST_NOTICES = 256
+#: Stamps that fall by more than this follow a step of the host's clock.
+_BACK_NS = 1_000_000_000
 #: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
 _LATEST_STAMP_NS = (1 << 31) * _NS
 
@@ -48,9 +55,15 @@ class PipelineConfig:
     """
     Everything between the wire and the publishers.
 
+    :ivar axes: what Motive sends.
     :ivar stamps: how frames are stamped.
     :ivar body: when a pose is believed.
     :ivar overrides: fields of ``body`` by body name or pattern.
+    :ivar estimate: what is made of good poses.
+    :ivar offsets: body_from_base by body name or pattern.
+    :ivar titles: names in ROS by body name, as (topics, frames), in place of those derived
+        from Motive's.
+    :ivar server_motion: pass on velocities and accelerations that the server itself sends.
     :ivar selection: which bodies are wanted, and renames.
     :ivar templates: how topics and frames are named.
     :ivar reserved_frames: frame ids that no body may take.
@@ -60,9 +73,14 @@ class PipelineConfig:
         the memory.
     """
 
+    axes: AxesConfig = field(default_factory=AxesConfig)
     stamps: StampConfig = field(default_factory=StampConfig)
     body: BodyConfig = field(default_factory=BodyConfig)
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    estimate: EstimateConfig = field(default_factory=lambda: EstimateConfig(learn_noise=False))
+    offsets: Mapping[str, Transform] = field(default_factory=dict)
+    titles: Mapping[str, tuple[Optional[str], Optional[str]]] = field(default_factory=dict)
+    server_motion: bool = False
     selection: Selection = field(default_factory=Selection)
     templates: NameTemplates = field(default_factory=lambda: NameTemplates(
         {'pose': '{body}/pose', 'pose_ned': '{body}/pose_ned'},
@@ -78,18 +96,29 @@ class Channel:
 
     :ivar names: what it is called in Motive and in ROS.
     :ivar truth: whether its poses are believed.
+    :ivar estimator: what is made of those that are.
     :ivar user: what the shell hangs on it (its publishers).
-    :ivar last_stamp_ns: stamp of the latest pose that went out, 0 before the first.
+    :ivar wants_motion: whether somebody listens to the motion estimate.
+    :ivar last_sender_ns: sender time of the latest pose that went out.
+    :ivar last_stamp_ns: its stamp, 0 before the first.
+    :ivar last_quat: its attitude.
+    :ivar last_position: its position.
     :ivar too_old: poses that arrived too long after their stamp.
     """
 
-    __slots__ = ('names', 'truth', 'user', 'last_stamp_ns', 'too_old')
+    __slots__ = ('names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns',
+                 'last_stamp_ns', 'last_position', 'last_quat', 'too_old')
 
-    def __init__(self, names: BodyNames, truth: Body) -> None:
+    def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
         self.names = names
         self.truth = truth
+        self.estimator = estimator
         self.user: Any = None
+        self.wants_motion = False
+        self.last_sender_ns = -1
         self.last_stamp_ns = 0
+        self.last_position: Vector = (0.0, 0.0, 0.0)
+        self.last_quat: Quaternion = (0.0, 0.0, 0.0, 1.0)
         self.too_old = 0
 
 
@@ -99,14 +128,34 @@ class Sample(NamedTuple):
 
     :ivar channel: whose.
     :ivar stamp_ns: on the host's clock (ns since the Unix epoch).
-    :ivar position: (m), in Motive's axes.
-    :ivar quat_xyzw: attitude in Motive's axes, of unit norm, its sign continuous.
+    :ivar position: (m), in ENU.
+    :ivar quat_xyzw: attitude of FLU in ENU, of unit norm, its sign continuous.
+    :ivar motion: how the body moves, where somebody listens and it is known.
     """
 
     channel: Channel
     stamp_ns: int
     position: Vector
     quat_xyzw: Quaternion
+    motion: Optional[MotionEstimate]
+
+
+class ServerMotion(NamedTuple):
+    """
+    A velocity or acceleration that the server sent for a pose that went out.
+
+    :ivar channel: whose.
+    :ivar stamp_ns: the pose's stamp.
+    :ivar is_velocity: True for velocities (m/s, rad/s), False for accelerations.
+    :ivar linear: in ENU.
+    :ivar angular: about ENU's axes, or None where the server does not know it.
+    """
+
+    channel: Channel
+    stamp_ns: int
+    is_velocity: bool
+    linear: Vector
+    angular: Optional[Vector]
 
 
 def body_name(sender: str, sensor: int) -> str:
@@ -131,7 +180,9 @@ class Pipeline:
         self.channels: dict[tuple[str, int], Optional[Channel]] = {}
         self.notices: list[Notice] = []
         self.state_changes: list[StateChange] = []
+        self.server_motions: list[ServerMotion] = []
         self.refused_bodies = 0
+        self._maps = frame_maps(config.axes)
         self._discovered = discovered
         self._names = NameTable(config.templates, config.reserved_frames)
         # What the sender's clock says cannot be compared with this host's.
@@ -157,9 +208,12 @@ class Pipeline:
         :param now_ns: the present on the arrival clock, which ages are measured against; the
             arrival where not given. What waited in the kernel while the process stood still
             arrived long ago.
-        :returns: what is to be published, in order.
+        :returns: what is to be published, in order; ``server_motions`` holds what goes with it.
         """
         samples: list[Sample] = []
+        if self.server_motions:
+            self.server_motions = []
+        position_to_enu, quat_to_enu = self._maps[:2]
         channels = self.channels
         stamp_of = self.stamps.stamp
         oldest_ns = (
@@ -196,8 +250,22 @@ class Pipeline:
                 quat = truth.untracked(position, quat_xyzw)
                 if quat is None:
                     continue
+            position = position_to_enu(position)
+            quat = quat_to_enu(quat)
+            motion = None
+            estimator = channel.estimator
+            if not estimator.idle:
+                stamp_ns, position, quat = estimator.update(
+                    stamp_ns, position, quat, truth.rate_hz, truth.resets)
+                if channel.wants_motion:
+                    motion = estimator.motion_estimate()
+                if channel.last_stamp_ns - _BACK_NS < stamp_ns <= channel.last_stamp_ns:
+                    continue  # a low-pass that has just begun takes its delay off the stamp
+            channel.last_sender_ns = sender_time_ns
             channel.last_stamp_ns = stamp_ns
-            samples.append(Sample(channel, stamp_ns, position, quat))
+            channel.last_position = position
+            channel.last_quat = quat
+            samples.append(Sample(channel, stamp_ns, position, quat, motion))
         return samples
 
     def tick(self, now_ns: int) -> None:
@@ -269,9 +337,8 @@ class Pipeline:
         else:
             settings = settings_for(name, self.config.overrides)
             config = configure(name, self.config.body, settings)
-            wanted = self._selection.rename.get(name)
-            names = self._names.assign(name, wanted)
-            channel = Channel(names, Body(name, config))
+            names = self._names.assign(name, *self.config.titles.get(name, (None, None)))
+            channel = Channel(names, Body(name, config), Estimator(self._estimate(name)))
             self._discovered(channel)
             self._notice('info', (
                 f'new body {shown!r}: {", ".join(names.topics.values())}; '
@@ -282,6 +349,16 @@ class Pipeline:
                     f'to {printable(names.clash)!r}; rename one of the two'))
         self.channels[sender, sensor] = channel
         return channel
+
+    def _estimate(self, name: str) -> EstimateConfig:
+        """Make what holds for one body: a pattern's offset, or its own, which beats it."""
+        config = self.config.estimate
+        for pattern, offset in self.config.offsets.items():
+            if matches(name, pattern):
+                config = replace(config, body_from_base=offset)
+        if name in self.config.offsets:
+            config = replace(config, body_from_base=self.config.offsets[name])
+        return config
 
     def _follow_clock(self, went_back: bool) -> None:
         for event in self.stamps.events():
@@ -304,6 +381,31 @@ class Pipeline:
             self._notice(severity, (
                 f'the server says for {printable(event.sender)!r}: '
                 f'{printable(event.text, 300)}'))
+        elif self.config.server_motion and isinstance(
+                event, (VelocityReport, AccelerationReport)):
+            self._take_motion(event)
+
+    def _take_motion(self, event: Union[VelocityReport, AccelerationReport]) -> None:
+        """
+        Keep a motion that belongs to the pose before it; one without a good pose is no news.
+
+        Server velocities come in the tracker's world, and so does the rotation over dt, which
+        turns the attitude from the left.
+        """
+        channel = self.channels.get((event.sender, event.sensor))
+        if (channel is None or channel.last_sender_ns != event.sender_time_ns
+                or channel.truth.state is not State.TRACKED):
+            return
+        vector, quat_xyzw, dt = event[3:]
+        turn = self.config.estimate.world_from_mocap.quat_xyzw
+        linear = quat_rotate(turn, self._maps.position_to_enu(vector))
+        angular = angular_rate(quat_xyzw, dt)
+        if angular is not None:
+            angular = quat_rotate(turn, self._maps.position_to_enu(angular))
+        if all(map(math.isfinite, linear)):
+            self.server_motions.append(ServerMotion(
+                channel, channel.last_stamp_ns, isinstance(event, VelocityReport), linear,
+                angular))
 
     def _notice(self, severity: str, text: str) -> None:
         if len(self.notices) < _MOST_NOTICES:

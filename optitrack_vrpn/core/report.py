@@ -101,12 +101,15 @@ def clock_entry(status: ClockStatus) -> Entry:
     return Entry('clock', level, message, values)
 
 
-def body_entry(name: str, status: BodyStatus, too_old: int) -> Entry:
+def body_entry(
+    name: str, status: BodyStatus, too_old: int, lowpass_delay_s: float = 0.0,
+) -> Entry:
     """
     Report one body.
 
     :param name: its name in ROS.
     :param too_old: poses that arrived too long after their stamp.
+    :param lowpass_delay_s: group delay of the low-pass, 0 where there is none.
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
     values = {
@@ -120,6 +123,8 @@ def body_entry(name: str, status: BodyStatus, too_old: int) -> Entry:
         'lost_frames': str(status.lost),
         'too_old': str(too_old),
     }
+    if lowpass_delay_s:
+        values['lowpass_delay_s'] = number(lowpass_delay_s, 4)
     values.update({f'withheld_{reason}': str(n) for reason, n in status.withheld.items()})
     return Entry(
         f'body {name}', level, f'{status.state.value}: {printable(status.detail, 200)}', values)

@@ -11,7 +11,7 @@ class BodyRow(NamedTuple):
     One body as a subscriber sees it.
 
     :ivar name: its ROS name.
-    :ivar count: poses received.
+    :ivar poses: poses received.
     :ivar rate_hz: by their stamps.
     :ivar position: the latest, ENU (m).
     :ivar heading_deg: where its nose points: 0 is north, 90 is east.
@@ -22,7 +22,7 @@ class BodyRow(NamedTuple):
     """
 
     name: str
-    count: int
+    poses: int
     rate_hz: float
     position: Optional[tuple[float, float, float]]
     heading_deg: float
@@ -64,7 +64,7 @@ def _cells(row: BodyRow) -> tuple[str, ...]:
     if row.position is None:
         return (row.name, '0', *['-'] * (len(_HEAD) - 2))
     return (
-        row.name, str(row.count), f'{row.rate_hz:.1f}', *(f'{c:+.3f}' for c in row.position),
+        row.name, str(row.poses), f'{row.rate_hz:.1f}', *(f'{c:+.3f}' for c in row.position),
         f'{row.heading_deg:.0f} deg', _micro(row.latency_s), _micro(row.stamp_jitter_s),
         _micro(row.arrival_jitter_s), 'yes' if row.transforms else 'no')
 
@@ -80,9 +80,9 @@ def missing(rows: Sequence[BodyRow], expected: int) -> list[str]:
     :param expected: so many bodies must be there.
     :returns: one line for each thing that is missing; none if all is well.
     """
-    lines = [f'{row.name} did not stream' for row in rows if row.count < 3]
+    lines = [f'{row.name} did not stream' for row in rows if row.poses < 3]
     lines += [f'{row.name} has no transform on /tf'
-              for row in rows if row.count >= 3 and not row.transforms]
+              for row in rows if row.poses >= 3 and not row.transforms]
     if len(rows) < expected:
         lines.append(f'{len(rows)} of {expected} bodies appeared')
     return lines

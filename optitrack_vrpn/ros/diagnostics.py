@@ -38,10 +38,13 @@ class Diagnostics:
 
     def publish(self, entries: Sequence[Entry]) -> None:
         """Publish all entries under one stamp."""
-        message = DiagnosticArray(status=[
-            status_message(entry, self._prefix, self._hardware_id) for entry in entries])
+        message = DiagnosticArray(status=[self.status(entry) for entry in entries])
         message.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(message)
+
+    def status(self, entry: Entry) -> DiagnosticStatus:
+        """Make the message of one entry."""
+        return status_message(entry, self._prefix, self._hardware_id)
 
     def close(self) -> None:
         """Close the publisher."""

@@ -178,8 +178,7 @@ class OptitrackVrpnNode(LifecycleNode):
         self._backend = make_backend(settings.client, self)
         with self._lock:
             self._settings = settings
-            self._output = Publishers(
-                self, settings.publish, settings.axes, self._qos_mismatch)
+            self._output = Publishers(self, settings.publish, self._qos_mismatch)
             self._pipeline = Pipeline(settings.pipeline, self._discovered)
             self._configured = True
         self._diagnostics = Diagnostics(
@@ -193,6 +192,7 @@ class OptitrackVrpnNode(LifecycleNode):
         """Publish from now on."""
         with self._lock:
             assert self._output is not None
+            self._output.listen()
             self._output.send_static()
             self._active = True
         return super().on_activate(state)
@@ -267,9 +267,10 @@ class OptitrackVrpnNode(LifecycleNode):
             with self._lock:
                 if self._pipeline is None or self._output is None:
                     return
-                samples = self._pipeline.process(events, arrival_ns, host_minus_arrival_ns)
-                if samples and self._active:
-                    self._output.publish(samples)
+                samples = self._pipeline.process(
+                    events, arrival_ns, host_minus_arrival_ns, self._clock_reader.now_ns())
+                if self._active and (samples or self._pipeline.server_motions):
+                    self._output.publish(samples, self._pipeline.server_motions)
         except Exception:
             # The thread must live on: the next frame may be sound.
             self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}',
@@ -302,9 +303,17 @@ class OptitrackVrpnNode(LifecycleNode):
         with self._lock:
             if self._pipeline is None:
                 return
-            self._pipeline.tick(self._clock_reader.now_ns())
+            now_ns = self._clock_reader.now_ns()
+            self._pipeline.tick(now_ns)
             notices = self._pipeline.take_notices()
             changes = self._pipeline.take_state_changes()
+            if self._output is not None:
+                self._output.listen()
+            changed = {change.body for change in changes}
+            if changed:
+                self._publish_status([
+                    channel for channel in self._pipeline.bodies
+                    if channel.names.motive in changed], now_ns)
         for notice in notices:
             self._log(notice.severity, notice.text, notice.text)
         for change in changes:
@@ -329,10 +338,19 @@ class OptitrackVrpnNode(LifecycleNode):
             if self._pipeline is None:
                 return
             entries.append(clock_entry(self._pipeline.stamps.status()))
-            entries += [
-                body_entry(channel.names.ros, channel.truth.status(now_ns), channel.too_old)
-                for channel in self._pipeline.bodies]
+            entries += self._publish_status(self._pipeline.bodies, now_ns)
         self._diagnostics.publish(entries)
+
+    def _publish_status(self, channels: Sequence[Channel], now_ns: int) -> list[Entry]:
+        """Publish the state of bodies on their own topics; the lock is held."""
+        entries = [
+            body_entry(channel.names.ros, channel.truth.status(now_ns), channel.too_old,
+                       channel.estimator.lowpass_delay_s)
+            for channel in channels]
+        if self._output is not None and self._diagnostics is not None:
+            for channel, entry in zip(channels, entries):
+                self._output.publish_status(channel, self._diagnostics.status(entry))
+        return entries
 
     def _qos_mismatch(self, topic: str) -> None:
         self._log(

@@ -4,11 +4,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Optional
 
 from optitrack_vrpn import parameters
 from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.estimator import EstimateConfig
+from optitrack_vrpn.core.body.lowpass import LowpassConfig
+from optitrack_vrpn.core.body.motion import MotionConfig
 from optitrack_vrpn.core.body.selection import Selection
+from optitrack_vrpn.core.body.transform import world_from_mocap
 from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.frames import AxesConfig
 from optitrack_vrpn.core.link import LinkConfig
@@ -16,6 +20,9 @@ from optitrack_vrpn.core.names import check_frame, NameTemplates
 from optitrack_vrpn.core.pipeline import PipelineConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.transport.backend import ClientConfig
+
+#: The kinds of topics of a body; each has its template and, but for the first, its switch.
+TOPICS = ('pose', 'pose_ned', 'pose_cov', 'odom', 'twist', 'accel', 'status')
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,12 @@ class PublishConfig:
     :ivar enu: poses in ENU.
     :ivar ned: poses in NED.
     :ivar tf: transforms of the worlds that are published.
+    :ivar pose_cov: poses in ENU with covariance.
+    :ivar odom: odometry.
+    :ivar twist: velocities along ENU's axes.
+    :ivar accel: accelerations along ENU's axes.
+    :ivar status: every body's state.
+    :ivar server_motion: whether velocities are those that the server sends.
     :ivar world: frame id of the ENU world.
     :ivar world_ned: frame id of the NED world.
     :ivar reliable: reliability of the poses.
@@ -35,6 +48,12 @@ class PublishConfig:
     enu: bool
     ned: bool
     tf: bool
+    pose_cov: bool
+    odom: bool
+    twist: bool
+    accel: bool
+    status: bool
+    server_motion: bool
     world: str
     world_ned: str
     reliable: bool
@@ -46,7 +65,6 @@ class Settings:
     """Everything that the node needs to configure itself."""
 
     client: ClientConfig
-    axes: AxesConfig
     pipeline: PipelineConfig
     publish: PublishConfig
 
@@ -74,15 +92,20 @@ def make_settings(values: Mapping[str, Any]) -> Settings:
                 timeout_s=checked['connect.timeout_s'],
                 silent_after_s=checked['watchdog.silent_after_s'],
                 reconnect_after_s=checked['watchdog.reconnect_after_s'])),
-        axes=AxesConfig(checked['up_axis'], checked['motive_x']),
         pipeline=PipelineConfig(
+            axes=AxesConfig(checked['up_axis'], checked['motive_x']),
             stamps=StampConfig(
                 mode=checked['stamps.mode'], offset_samples=checked['stamps.offset_samples'],
                 latency_ms=checked['stamps.latency_ms'], max_gap_s=checked['stamps.max_gap_s']),
             body=body_config(checked), overrides=thresholds(bodies),
-            selection=selection(checked, bodies),
+            selection=selection(checked),
+            estimate=_estimate(checked, publish),
+            offsets={body: settings['offset'] for body, settings in bodies.items()
+                     if 'offset' in settings},
+            titles=_titles(bodies),
+            server_motion=publish.server_motion,
             templates=NameTemplates(
-                {'pose': checked['topics.pose'], 'pose_ned': checked['topics.pose_ned']},
+                {kind: checked[f'topics.{kind}'] for kind in TOPICS},
                 {'body': checked['frames.body'], 'body_ned': checked['frames.body_ned']}),
             reserved_frames=(publish.world, publish.world_ned),
             max_age_s=checked['stamps.max_age_s'], max_bodies=checked['bodies.max']),
@@ -95,15 +118,10 @@ def body_config(checked: Mapping[str, Any]) -> BodyConfig:
         field.name: checked[f'truth.{field.name}'] for field in fields(BodyConfig)})
 
 
-def selection(
-    checked: Mapping[str, Any], bodies: Mapping[str, Mapping[str, Any]],
-) -> Selection:
-    """Build the lists of wanted bodies and their ROS names."""
+def selection(checked: Mapping[str, Any]) -> Selection:
+    """Build the lists of wanted bodies."""
     allow = checked['bodies.allow']
-    return Selection(
-        allow=() if '*' in allow else allow, deny=checked['bodies.deny'],
-        rename={body: settings['name'] for body, settings in bodies.items()
-                if 'name' in settings})
+    return Selection(allow=() if '*' in allow else allow, deny=checked['bodies.deny'])
 
 
 def thresholds(
@@ -111,8 +129,51 @@ def thresholds(
 ) -> dict[str, dict[str, Any]]:
     """Pick the fields of ``BodyConfig`` out of the settings of single bodies."""
     return {
-        body: {key: value for key, value in settings.items() if key != 'name'}
+        body: {key: value for key, value in settings.items()
+               if key not in parameters.BODY_FIXED}
         for body, settings in bodies.items()}
+
+
+def _titles(
+    bodies: Mapping[str, Mapping[str, Any]],
+) -> dict[str, tuple[Optional[str], Optional[str]]]:
+    """
+    Pick out what bodies are to be called in topics and in frames.
+
+    :raises ConfigurationError: if two bodies would share a name.
+    """
+    titles: dict[str, tuple[Optional[str], Optional[str]]] = {}
+    for index, kind in enumerate(('topic', 'frame')):
+        owners: dict[str, str] = {}
+        for body, settings in bodies.items():
+            title = settings.get(kind, settings.get('name'))
+            if title is None:
+                continue
+            if title in owners:
+                raise ConfigurationError(
+                    f'bodies {owners[title]!r} and {body!r} are both given the {kind} name '
+                    f'{title!r}: give each its own')
+            owners[title] = body
+            pair = list(titles.get(body, (None, None)))
+            pair[index] = title
+            titles[body] = (pair[0], pair[1])
+    return titles
+
+
+def _estimate(checked: Mapping[str, Any], publish: PublishConfig) -> EstimateConfig:
+    """Build what is made of good poses; nothing is estimated that nobody can ask for."""
+    motion = (publish.odom or publish.twist or publish.accel) and not publish.server_motion
+    return EstimateConfig(
+        world_from_mocap=world_from_mocap(
+            checked['world_offset.origin'], checked['world_offset.yaw']),
+        lowpass=LowpassConfig(
+            checked['lowpass.cutoff_hz'], checked['lowpass.order'],
+            checked['lowpass.compensate_delay']),
+        motion=MotionConfig(**{
+            field.name: checked[f'motion.{field.name}'] for field in fields(MotionConfig)}),
+        learn_noise=checked['motion.learn_noise'] and (
+            motion or publish.pose_cov or publish.odom),
+        estimate_motion=motion)
 
 
 def _publish(checked: Mapping[str, Any]) -> PublishConfig:
@@ -125,6 +186,10 @@ def _publish(checked: Mapping[str, Any]) -> PublishConfig:
     sensor_data = checked['qos.preset'] == 'sensor_data'
     return PublishConfig(
         enu=checked['publish.enu'], ned=checked['publish.ned'], tf=checked['publish.tf'],
+        pose_cov=checked['publish.pose_cov'], odom=checked['publish.odom'],
+        twist=checked['publish.twist'], accel=checked['publish.accel'],
+        status=checked['publish.status'],
+        server_motion=checked['velocity_source'] == 'server',
         world=world, world_ned=world_ned,
         reliable=checked['qos.reliability'] == 'reliable' and not sensor_data,
         depth=5 if sensor_data else checked['qos.depth'])

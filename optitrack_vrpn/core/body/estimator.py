@@ -125,6 +125,11 @@ class Estimator:
             if part is not None:
                 part.reset()
 
+    @property
+    def lowpass_delay_s(self) -> float:
+        """Group delay of the low-pass at low frequencies (s); 0 without one."""
+        return 0.0 if self.lowpass is None else self.lowpass.delay_s
+
     def motion_estimate(self) -> MotionEstimate | None:
         """Give the motion at the last pose, or None while it is not known."""
         motion = self.motion

@@ -1,0 +1,85 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fill ROS messages with plain numbers: positions in metres, quaternions x, y, z, w."""
+
+from typing import Optional
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import (
+    AccelStamped, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
+from nav_msgs.msg import Odometry
+from optitrack_vrpn.core.body.quaternion import Quat, Vector
+
+_NS = 1_000_000_000
+
+
+def time_message(stamp_ns: int) -> Time:
+    """Turn nanoseconds since the Unix epoch into a ROS time."""
+    return Time(sec=stamp_ns // _NS, nanosec=stamp_ns % _NS)
+
+
+def _fill(pose: Pose, position: Vector, quat: Quat) -> None:
+    pose.position.x, pose.position.y, pose.position.z = position
+    (pose.orientation.x, pose.orientation.y, pose.orientation.z, pose.orientation.w) = quat
+
+
+def fill_pose(message: PoseStamped, stamp: Time, position: Vector, quat: Quat) -> None:
+    """Write stamp, position and attitude into a pose."""
+    message.header.stamp = stamp
+    _fill(message.pose, position, quat)
+
+
+def fill_pose_cov(
+    message: PoseWithCovarianceStamped, stamp: Time, position: Vector, quat: Quat,
+    covariance: list[float],
+) -> None:
+    """Write a pose and its covariance (36 numbers, REP 103's order) into a message."""
+    message.header.stamp = stamp
+    _fill(message.pose.pose, position, quat)
+    message.pose.covariance = covariance
+
+
+def fill_transform(
+    message: TransformStamped, stamp: Time, position: Vector, quat: Quat,
+) -> None:
+    """Write stamp, translation and rotation into a transform."""
+    message.header.stamp = stamp
+    transform = message.transform
+    transform.translation.x, transform.translation.y, transform.translation.z = position
+    (transform.rotation.x, transform.rotation.y, transform.rotation.z,
+     transform.rotation.w) = quat
+
+
+def fill_twist(message: TwistStamped, stamp: Time, linear: Vector, angular: Vector) -> None:
+    """Write stamp and velocities (m/s, rad/s) into a twist."""
+    message.header.stamp = stamp
+    twist = message.twist
+    twist.linear.x, twist.linear.y, twist.linear.z = linear
+    twist.angular.x, twist.angular.y, twist.angular.z = angular
+
+
+def fill_accel(message: AccelStamped, stamp: Time, linear: Vector, angular: Vector) -> None:
+    """Write stamp and accelerations (m/s^2, rad/s^2) into a message."""
+    message.header.stamp = stamp
+    accel = message.accel
+    accel.linear.x, accel.linear.y, accel.linear.z = linear
+    accel.angular.x, accel.angular.y, accel.angular.z = angular
+
+
+def fill_odometry(
+    message: Odometry, stamp: Time, position: Vector, quat: Quat,
+    pose_covariance: list[float], linear: Vector, angular: Vector,
+    twist_covariance: Optional[list[float]],
+) -> None:
+    """
+    Write an odometry (REP 147): pose in the world, velocities in the body's axes.
+
+    :param twist_covariance: 36 numbers, or None where unknown, which ROS writes as zeros.
+    """
+    message.header.stamp = stamp
+    _fill(message.pose.pose, position, quat)
+    message.pose.covariance = pose_covariance
+    twist = message.twist.twist
+    twist.linear.x, twist.linear.y, twist.linear.z = linear
+    twist.angular.x, twist.angular.y, twist.angular.z = angular
+    message.twist.covariance = twist_covariance or [0.0] * 36
