@@ -32,7 +32,7 @@ TIMEOUT_S = 10.0
 def link(**changes) -> LinkConfig:
     """Make settings that are quick, and patient with silence unless told otherwise."""
     return LinkConfig(**{
-        'request_interval_s': 0.1, 'attempt_s': 0.4, 'retry_min_s': 0.02, 'retry_max_s': 0.1,
+        'request_interval_s': 0.1, 'attempt_s': 0.25, 'retry_min_s': 0.02, 'retry_max_s': 0.1,
         'silent_after_s': 5.0, 'reconnect_after_s': 0.0, **changes})
 
 

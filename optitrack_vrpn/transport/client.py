@@ -54,6 +54,7 @@ class VrpnClient:
         self._lock = threading.Lock()
         self._server_ip = ''
         self._local = ''
+        self._last_bug = ''
         self._strangers: dict[str, int] = {}
         self._stranger_count = 0
         #: Counters of the conversations that are over, and the present one.
@@ -72,9 +73,9 @@ class VrpnClient:
         with self._lock:
             if self._thread is not None or self._closed:
                 raise TransportError('a client can be started once')
-            thread = threading.Thread(target=self._run, name='vrpn client', daemon=True)
-            thread.start()
-            self._thread = thread
+            # Known before it runs: its first word to the sink may be answered by ``stop``.
+            self._thread = threading.Thread(target=self._run, name='vrpn client', daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """
@@ -156,8 +157,10 @@ class VrpnClient:
             raise
         except Exception as error:
             # A bug must not end the thread without a word, nor what a peer sends end the node.
-            _LOG.exception('a bug in the VRPN client or its user; connecting anew')
             reason, severity = f'a bug: {error!r}; connecting anew', 'error'
+            if reason != self._last_bug:
+                self._last_bug = reason
+                _LOG.exception('a bug in the VRPN client or its user; connecting anew')
         self._change(state, reason, severity)
         if link.sessions == sessions:
             return link.attempt_failed(way_failed)
@@ -236,7 +239,7 @@ class VrpnClient:
         """
         with Conversation(
                 sock, self._server_ip, self._local, self._link, self._config, self._clock,
-                self._sink, self._stranger) as conversation:
+                self._sink, self._tell, self._stranger) as conversation:
             totals, _ = self._account
             self._account = (totals, conversation)
             try:

@@ -44,12 +44,14 @@ class Conversation:
     :param config: the client's.
     :param clock: the host's clocks.
     :param sink: gets the events.
+    :param tell: called with changes of the connection.
     :param stranger: called with the address and kind of whoever else sends.
     """
 
     def __init__(
         self, sock: socket.socket, server_ip: str, local: str, link: Link,
         config: ClientConfig, clock: HostClock, sink: Sink,
+        tell: Callable[[Optional[LinkChange]], None],
         stranger: Callable[[str, str], None],
     ) -> None:
         self._tcp = sock
@@ -57,6 +59,7 @@ class Conversation:
         self._link = link
         self._clock = clock
         self._sink = sink
+        self._tell = tell
         self._stranger = stranger
         self._udp: Optional[socket.socket] = None
         self._udp_stamped = False
@@ -199,10 +202,6 @@ class Conversation:
                 event.__class__ is PoseReport for event in events):
             self._tell(self._link.pose_received(now_ns))
 
-    def _tell(self, change: Optional[LinkChange]) -> None:
-        if change is not None:
-            self._sink.link_changed(change)
-
     def _note(self, events: Sequence[Event], now_ns: int) -> None:
         """Take what concerns the conversation itself."""
         for event in events:
@@ -255,6 +254,9 @@ class Conversation:
             sent = self._tcp.send(self._out)
         except (BlockingIOError, InterruptedError):
             return
+        except ConnectionError:
+            # Reading tells what happened, after what the server said before.
+            sent = len(self._out)
         del self._out[:sent]
 
     def _host_ns(self) -> int:

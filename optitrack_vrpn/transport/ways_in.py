@@ -189,6 +189,10 @@ def connect_out(
             raise ServerAbsentError(
                 f'nothing listens on TCP port {server[1]} of {server[0]}: is Motive running, '
                 'and is VRPN switched on in its streaming settings?')
+        if error == errno.ECONNRESET or (not error and _is_gone(sock)):
+            raise TransportError(
+                f'{server[0]} closed the connection to its TCP port {server[1]} at once: is '
+                'another program on that port?')
         if error:
             when = f'within {attempt_s:.3g} s' if error == errno.ETIMEDOUT else os.strerror(error)
             raise TransportError(
@@ -202,3 +206,12 @@ def connect_out(
         sock.close()
         raise
     return sock
+
+
+def _is_gone(sock: socket.socket) -> bool:
+    """Tell whether a connected socket is so no longer."""
+    try:
+        sock.getpeername()
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,657 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The client and a server that is absent, mute, foreign or fickle: what it says and tries."""
+
+import gc
+import logging
+import os
+import resource
+import socket
+import threading
+import time
+
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, make_backend
+from optitrack_vrpn.transport.client import VrpnClient
+import pytest
+from replay_server import pair_of_sockets
+from transport_kit import (
+    client, COOKIE, FakeServer, link, pose, PREAMBLE, Recorder, say_hello, stream, wait_until)
+
+BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
+
+
+@pytest.fixture
+def nobodys_port():
+    """Give a port that nobody listens on, by TCP or UDP."""
+    listener, udp = pair_of_sockets()
+    port = udp.getsockname()[1]
+    listener.close()
+    udp.close()
+    return port
+
+
+def hold(server, sock):
+    """Shake hands, and never send a pose."""
+    say_hello(sock)
+    server.hold(sock)
+
+
+def mute(server, sock):
+    """Say nothing at all."""
+    server.hold(sock)
+
+
+# -- absent ---------------------------------------------------------------------------------------
+
+@BOTH
+def test_an_absent_server_is_said_to_be_absent_and_what_to_do(nobodys_port, way):
+    with client(nobodys_port, link=link(connection=way)) as (running, sink):
+        sink.wait_state(LinkState.LOST, 2)
+        status = running.status()
+    reason = sink.reasons(LinkState.LOST)[0]
+    assert f'nothing listens on {way.upper()} port {nobodys_port} of 127.0.0.1' in reason
+    assert 'is Motive running' in reason
+    assert status.failures >= 2
+    assert status.sessions == 0
+    entered = LinkState.REQUESTING if way == 'udp' else LinkState.CONNECTING
+    assert sink.states[:3] == [LinkState.RESOLVING, entered, LinkState.LOST]
+    assert sink.states[-1] is LinkState.STOPPED
+
+
+def test_auto_tries_both_ways_for_an_absent_server(nobodys_port):
+    with client(nobodys_port) as (_, sink):
+        sink.wait_state(LinkState.LOST, 3)
+    assert {'UDP', 'TCP'} == {r.split(' port')[0][-3:] for r in sink.reasons(LinkState.LOST)}
+
+
+def test_a_name_that_does_not_resolve_is_named():
+    with client(3883, server='no-such-host.invalid') as (_, sink):
+        sink.wait_state(LinkState.LOST)
+    assert "'no-such-host.invalid' has no IPv4 address" in sink.reasons(LinkState.LOST)[0]
+
+
+def test_a_name_of_several_addresses_is_tried_through(monkeypatch):
+    def two(*_):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, '', (ip, 0))
+                for ip in ('127.0.0.9', '127.0.0.1')]
+    with FakeServer(stream) as server:
+        monkeypatch.setattr(socket, 'getaddrinfo', two)
+        with client(server.port, server='motive.lab') as (running, sink):
+            sink.wait_state(LinkState.STREAMING)
+            assert running.status().server == f'127.0.0.1:{server.port}'
+    assert any('127.0.0.9' in reason for reason in sink.reasons(LinkState.LOST))
+
+
+# -- ways in --------------------------------------------------------------------------------------
+
+def test_auto_falls_back_to_tcp_where_nobody_connects_back_and_says_so():
+    def twice(server, sock):
+        stream(server, sock, seconds=0.1)
+    with FakeServer(twice, connect_back=False) as server:
+        with client(server.port) as (running, sink):
+            sink.wait_state(LinkState.STREAMING, 3)
+            assert running.status().way == 'tcp'
+        assert server.requests
+    (said,) = [c for c in sink.changes if 'falling back to tcp://' in c.reason]
+    assert said.severity == 'warn'
+    assert 'did not connect back to 127.0.0.1 port' in said.reason
+    assert 'firewall' in said.reason
+    # Once is enough: the second and third conversation began by TCP at once.
+    assert sink.states.count(LinkState.REQUESTING) == 2
+    assert sink.poses
+
+
+def test_auto_falls_back_to_tcp_where_udp_is_refused():
+    """As where a container forwards the TCP port alone."""
+    with FakeServer(stream, udp=False) as server, client(server.port) as (running, sink):
+        sink.wait_state(LinkState.STREAMING)
+        assert running.status().way == 'tcp'
+    assert any('falling back to tcp://' in c.reason for c in sink.changes)
+
+
+def test_auto_prefers_the_default_way_for_a_server_that_came_late(nobodys_port):
+    with client(nobodys_port) as (running, sink):
+        sink.wait(lambda: any('TCP port' in r for r in sink.reasons(LinkState.LOST)))
+        with FakeServer(stream, port=nobodys_port):
+            sink.wait_state(LinkState.STREAMING)
+            assert running.status().way == 'udp'
+
+
+def test_udp_alone_never_connects_out():
+    with FakeServer(stream, connect_back=False) as server:
+        with client(server.port, link=link(connection='udp')) as (_, sink):
+            sink.wait_state(LinkState.LOST, 2)
+        assert not server.connections
+        assert len(server.requests) >= 4
+    assert 'behind NAT or in a container set connection: tcp' in sink.reasons(LinkState.LOST)[0]
+
+
+def test_tcp_alone_never_asks_by_udp():
+    with FakeServer(stream) as server:
+        with client(server.port, link=link(connection='tcp')) as (_, sink):
+            sink.wait_state(LinkState.STREAMING)
+        assert not server.requests
+        assert [way for _, way, _ in server.connections] == ['tcp']
+
+
+# -- foreign and mute -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize('version', [b'06.12', b'08.00'])
+def test_another_major_version_is_refused_and_tried_again(version):
+    def other(server, sock):
+        sock.sendall(COOKIE.replace(b'07.38', version))
+        server.hold(sock)
+    with FakeServer(other) as server, client(server.port) as (running, sink):
+        sink.wait_state(LinkState.REFUSED, 2)
+        assert running.status().sessions == 0
+    change = next(c for c in sink.changes if c.state is LinkState.REFUSED)
+    assert change.severity == 'error'
+    assert f'speaks VRPN {version.decode()}' in change.reason
+
+
+def test_another_minor_version_is_noted():
+    def older(server, sock):
+        sock.sendall(COOKIE.replace(b'07.38', b'07.33') + PREAMBLE + pose())
+        server.hold(sock)
+    with FakeServer(older) as server, client(server.port) as (_, sink):
+        sink.wait_state(LinkState.STREAMING)
+    assert '07.33' in sink.reasons(LinkState.CONNECTED)[0]
+    assert 'compatible' in sink.reasons(LinkState.CONNECTED)[0]
+
+
+@pytest.mark.parametrize('answer', [
+    b'HTTP/1.1 400 Bad Request\r\n\r\n', b'\x15\x03\x01\x00\x02\x02\x46', b'SSH-2.0-OpenSSH_9',
+    COOKIE.replace(b'  0', b'  7'), bytes(24)])
+def test_other_programs_on_the_port_are_told_from_vrpn(answer):
+    def foreign(server, sock):
+        sock.sendall(answer)
+        server.hold(sock)
+    with FakeServer(foreign, connect_back=False, udp=False) as server:
+        with client(server.port, link=link(connection='tcp')) as (_, sink):
+            sink.wait_state(LinkState.LOST)
+    reason = sink.reasons(LinkState.LOST)[0]
+    assert 'does not speak VRPN' in reason or 'broken VRPN cookie' in reason
+    assert repr(answer[:7])[2:-1] in reason
+
+
+@BOTH
+def test_a_server_that_says_nothing_is_left(way):
+    with FakeServer(mute) as server, client(
+            server.port, link=link(connection=way)) as (running, sink):
+        sink.wait_state(LinkState.LOST, 2)
+        assert running.status().sessions == 0
+    assert 'did not say a word of VRPN within 0.25 s' in sink.reasons(LinkState.LOST)[0]
+
+
+def test_a_cookie_that_never_ends_is_no_cookie():
+    def dribble(server, sock):
+        for byte in COOKIE[:20]:
+            sock.sendall(bytes([byte]))
+            if server.stopping.wait(0.05):
+                return
+    with FakeServer(dribble) as server, client(server.port) as (_, sink):
+        sink.wait_state(LinkState.LOST)
+    assert 'did not say a word of VRPN' in sink.reasons(LinkState.LOST)[0]
+
+
+@pytest.mark.parametrize('after', ['nothing', 'hello', 'reset'])
+def test_a_server_that_hangs_up_at_once_is_not_called_in_a_frenzy(after):
+    def hang_up(server, sock):
+        if after == 'hello':
+            say_hello(sock)
+        elif after == 'reset':
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))
+    with FakeServer(hang_up) as server:
+        calm = link(connection='tcp', retry_min_s=0.05, retry_max_s=0.4)
+        with client(server.port, link=calm) as (running, sink):
+            # 0.05 + 0.1 + 0.2 + 0.4 s of pauses at the least
+            sink.wait_state(LinkState.LOST, 5)
+            assert running.status().failures >= 5
+        calls = [at for at, _, _ in server.connections[:5]]
+    assert calls[4] - calls[0] >= 0.74
+    reason = sink.reasons(LinkState.LOST)[0]
+    assert reason == 'the server closed the connection' if after == 'hello' else (
+        'the server closed the connection before it said a word' in reason
+        or 'closed the connection to its TCP port' in reason)
+
+
+def test_a_server_whose_conversations_are_brief_is_called_ever_more_rarely():
+    def brief(server, sock):
+        say_hello(sock)
+        sock.sendall(pose())
+    with FakeServer(brief) as server:
+        calm = link(connection='tcp', retry_min_s=0.05, retry_max_s=0.4, max_attempts=2)
+        with client(server.port, link=calm) as (running, sink):
+            sink.wait_state(LinkState.STREAMING, 5)
+            # They were conversations all the same: nobody gives up.
+            assert running.status().failures == 0
+        calls = [at for at, _, _ in server.connections[:5]]
+    assert calls[4] - calls[0] >= 0.74
+
+
+# -- silence --------------------------------------------------------------------------------------
+
+@BOTH
+def test_silence_is_said_then_ends_in_a_new_conversation(way):
+    def half_open(server, sock):
+        """Stream for a moment, then hold the connection and send nothing, as a black hole does."""
+        stream(server, sock, seconds=0.15)
+        server.hold(sock)
+    quick = link(connection=way, silent_after_s=0.2, reconnect_after_s=0.5)
+    with FakeServer(half_open) as server, client(server.port, link=quick) as (running, sink):
+        sink.wait_state(LinkState.STREAMING, 2)
+        status = running.status()
+    assert status.sessions == 2
+    order = [state for state in sink.states if state in (
+        LinkState.STREAMING, LinkState.SILENT, LinkState.LOST)]
+    assert order[:4] == [
+        LinkState.STREAMING, LinkState.SILENT, LinkState.LOST, LinkState.STREAMING]
+    silent, lost = (next(c for c in sink.changes if c.state is s)
+                    for s in (LinkState.SILENT, LinkState.LOST))
+    assert silent.severity == lost.severity == 'warn'
+    assert 'no pose for 0.2 s' in silent.reason
+    assert 'no pose for 0.5 s; connecting anew' in lost.reason
+    last_pose_ns = max(b[3] for b in sink.batches if b[3] < silent.now_ns)
+    assert 0.2e9 <= silent.now_ns - last_pose_ns < 0.45e9
+    assert 0.5e9 <= lost.now_ns - last_pose_ns < 1.0e9
+
+
+def test_a_server_without_a_single_pose_is_asked_again_more_and_more_patiently():
+    quick = link(reconnect_after_s=0.2)
+    with FakeServer(hold) as server, client(server.port, link=quick) as (_, sink):
+        sink.wait_state(LinkState.LOST, 3)
+    assert [reason.split(' s;')[0][-3:] for reason in sink.reasons(LinkState.LOST)[:3]] == [
+        '0.2', '0.4', '0.8']
+    assert 'stream rigid bodies' in sink.reasons(LinkState.LOST)[0]
+
+
+def test_poses_after_a_silence_are_streaming_again():
+    def pausing(server, sock):
+        stream(server, sock, seconds=0.1)
+        server.stopping.wait(0.4)
+        sock.sendall(pose(time_us=9_000_000))
+        server.hold(sock)
+    with FakeServer(pausing) as server:
+        with client(server.port, link=link(silent_after_s=0.2)) as (running, sink):
+            sink.wait_state(LinkState.STREAMING, 2)
+            assert running.status().sessions == 1
+    begin = sink.states.index(LinkState.STREAMING)
+    assert sink.states[begin:begin + 3] == [
+        LinkState.STREAMING, LinkState.SILENT, LinkState.STREAMING]
+
+
+# -- strangers ------------------------------------------------------------------------------------
+
+def test_connect_backs_of_others_are_refused_counted_and_said_once():
+    with FakeServer(stream, back_from='127.0.0.2', accept=False) as server:
+        with client(server.port, link=link(connection='udp')) as (running, sink):
+            wait_until(lambda: running.status().strangers >= 3)
+    remarks = [c for c in sink.changes if '127.0.0.2' in c.reason]
+    assert len(remarks) == 1
+    assert remarks[0].severity == 'warn'
+    assert 'a TCP connection from 127.0.0.2 was refused' in remarks[0].reason
+    assert 'set server: 127.0.0.2' in remarks[0].reason
+    assert not sink.events
+
+
+def test_datagrams_of_others_are_refused_counted_and_leave_the_state_alone():
+    def serve(server, sock):
+        heard = say_hello(sock)
+        port = int.from_bytes(heard[36:40], 'big')
+        for address, x in (('127.0.0.2', 666.0), ('127.0.0.1', 1.0)):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+                udp.bind((address, 0))
+                for frame in range(5):
+                    udp.sendto(pose(time_us=frame, x=x), ('127.0.0.1', port))
+        server.hold(sock)
+    with FakeServer(serve) as server, client(server.port) as (running, sink):
+        sink.wait(lambda: len(sink.poses) == 5)
+        status = running.status()
+    # Another port than the server's own is no stranger's: real servers send from any.
+    assert [p.position[0] for p in sink.poses] == [1.0] * 5
+    assert status.strangers == 5
+    assert (status.state, status.reason) == (LinkState.STREAMING, 'poses are arriving')
+    (remark,) = [c for c in sink.changes if '127.0.0.2' in c.reason]
+    assert 'a datagram from 127.0.0.2 was refused' in remark.reason
+
+
+# -- local addresses ------------------------------------------------------------------------------
+
+@BOTH
+@pytest.mark.parametrize(('interface', 'address'), [
+    ('', '127.0.0.1'), ('127.0.0.3', '127.0.0.3'), ('lo', '127.0.0.1')])
+def test_the_interface_is_the_one_that_the_server_sees(interface, address, way):
+    with FakeServer(stream) as server:
+        with client(server.port, interface=interface, link=link(connection=way)) as (
+                running, sink):
+            sink.wait_state(LinkState.STREAMING)
+            assert running.status().local == address
+        assert server.connections[0][2][0] == address
+        if way == 'udp':
+            assert server.requests[0].split(b' ')[0] == address.encode()
+
+
+@pytest.mark.parametrize(('interface', 'said'), [
+    ('nocard0', "interface 'nocard0' is no network card with an IPv4 address"),
+    ('192.0.2.77', '192.0.2.77 is no address of this machine')])
+def test_an_interface_that_is_not_there_is_named(interface, said):
+    with client(3883, interface=interface) as (_, sink):
+        sink.wait_state(LinkState.LOST)
+    assert said in sink.reasons(LinkState.LOST)[0]
+    if interface == 'nocard0':
+        assert ' lo' in sink.reasons(LinkState.LOST)[0]
+
+
+def test_a_network_that_is_down_is_said_to_be(monkeypatch):
+    real = socket.socket
+
+    class Down(socket.socket):
+        """A socket in a machine without a route."""
+
+        def connect(self, address):
+            raise OSError(101, 'Network is unreachable')
+
+    monkeypatch.setattr(socket, 'socket', Down)
+    try:
+        with client(3883, server='192.0.2.1') as (_, sink):
+            sink.wait_state(LinkState.LOST, 2)
+    finally:
+        monkeypatch.setattr(socket, 'socket', real)
+    assert 'no route to 192.0.2.1 (Network is unreachable)' in sink.reasons(LinkState.LOST)[0]
+
+
+def test_an_advertised_address_and_port_are_what_the_server_is_told(nobodys_port):
+    told = {}
+
+    def serve(server, sock):
+        heard = say_hello(sock)
+        told['udp port'] = int.from_bytes(heard[36:40], 'big')
+        told['udp host'] = bytes(heard[48:57])
+        sock.sendall(pose())
+        server.hold(sock)
+    # localhost is not what the client would say by itself.
+    with FakeServer(serve) as server:
+        with client(server.port, advertise=f'localhost:{nobodys_port}') as (_, sink):
+            sink.wait_state(LinkState.STREAMING)
+        assert server.requests[0] == b'localhost %d\0' % nobodys_port
+        assert server.connections[0][2] == ('localhost', nobodys_port)
+    assert told == {'udp port': nobodys_port, 'udp host': b'localhost'}
+
+
+def test_an_advertised_port_that_is_taken_is_named(nobodys_port):
+    with socket.socket() as other, FakeServer(stream) as server:
+        other.bind(('127.0.0.1', nobodys_port))
+        other.listen()
+        with client(server.port, advertise=f'127.0.0.1:{nobodys_port}',
+                    link=link(connection='udp')) as (_, sink):
+            sink.wait_state(LinkState.LOST)
+    assert f'cannot listen by TCP on 127.0.0.1 port {nobodys_port}' in \
+        sink.reasons(LinkState.LOST)[0]
+
+
+@pytest.mark.parametrize('advertise', [
+    'host:80', 'my-host', 'host:', ':5000', 'a b:5000', 'host:70000', 'host:x', 'h\0st'])
+def test_what_no_server_would_connect_back_to_is_refused(advertise):
+    with pytest.raises(ConfigurationError, match='advertise is'):
+        ClientConfig(advertise=advertise)
+
+
+# -- giving up ------------------------------------------------------------------------------------
+
+def test_max_attempts_ends_the_search_with_the_reason(nobodys_port):
+    with client(nobodys_port, link=link(max_attempts=2)) as (running, sink):
+        sink.wait_state(LinkState.STOPPED)
+        status = running.status()
+        wait_until(lambda: not any(t.name == 'vrpn client' for t in threading.enumerate()))
+    assert sink.states.count(LinkState.LOST) == 2
+    assert sink.changes[-1].severity == 'error'
+    assert 'connect.max_attempts' in status.reason
+    assert status.state is LinkState.STOPPED
+    assert sink.states.count(LinkState.STOPPED) == 1
+
+
+def test_timeout_ends_the_search_in_the_middle_of_an_attempt():
+    began = time.monotonic()
+    patient = link(connection='udp', timeout_s=0.5, attempt_s=60.0)
+    with FakeServer(mute, connect_back=False) as server:
+        with client(server.port, link=patient) as (_, sink):
+            sink.wait_state(LinkState.STOPPED)
+    assert 0.5 <= time.monotonic() - began < 3.0
+    assert 'connect.timeout_s' in sink.changes[-1].reason
+
+
+def test_time_between_making_and_starting_is_no_search(nobodys_port):
+    sink = Recorder()
+    waiting = VrpnClient(ClientConfig(
+        server='127.0.0.1', port=nobodys_port, link=link(timeout_s=0.3)), sink)
+    time.sleep(0.35)
+    waiting.start()
+    try:
+        sink.wait_state(LinkState.LOST)
+        assert LinkState.STOPPED not in sink.states[:3]
+    finally:
+        waiting.stop()
+
+
+# -- stopping -------------------------------------------------------------------------------------
+
+@pytest.fixture
+def hanging_resolver(monkeypatch):
+    """Let name resolution hang until the test is over; gives the names asked for."""
+    release, asked, real = threading.Event(), [], socket.getaddrinfo
+
+    def hang(host, *rest):
+        if not str(host).endswith('.hangs'):
+            return real(host, *rest)
+        asked.append(host)
+        release.wait(20.0)
+        raise socket.gaierror(-3, 'Temporary failure in name resolution')
+    monkeypatch.setattr(socket, 'getaddrinfo', hang)
+    yield asked
+    release.set()
+    for thread in threading.enumerate():
+        if thread.name == 'vrpn lookup':
+            thread.join(5.0)
+
+
+def test_stopping_while_a_name_is_looked_up(hanging_resolver):
+    for _ in range(5):
+        with client(3883, server='motive.hangs') as (_, sink):
+            sink.wait_state(LinkState.RESOLVING)
+            wait_until(lambda: hanging_resolver)
+        assert sink.states == [LinkState.RESOLVING, LinkState.STOPPED]
+    # The system's resolver cannot be interrupted, but one thread waits for all of them.
+    assert [t.name for t in threading.enumerate()].count('vrpn lookup') == 1
+    assert hanging_resolver == ['motive.hangs']
+
+
+def test_timeout_while_a_name_is_looked_up(hanging_resolver):
+    with client(3883, server='motive.hangs', link=link(timeout_s=0.2)) as (_, sink):
+        sink.wait_state(LinkState.STOPPED)
+    assert "'motive.hangs' is still being looked up" in sink.reasons(LinkState.LOST)[0]
+
+
+class Clogged:
+    """A TCP port whose queue is full, so that connecting hangs as into a black hole."""
+
+    def __init__(self):
+        self.listener = socket.socket()
+        self.listener.bind(('127.0.0.1', 0))
+        self.listener.listen(0)
+        self.port = self.listener.getsockname()[1]
+        self.waiting = []
+        for _ in range(3):
+            sock = socket.socket()
+            sock.setblocking(False)
+            sock.connect_ex(('127.0.0.1', self.port))
+            self.waiting.append(sock)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for sock in (self.listener, *self.waiting):
+            sock.close()
+
+
+def test_stopping_while_a_connection_hangs():
+    with Clogged() as clogged:
+        with client(clogged.port, link=link(connection='tcp', attempt_s=30.0)) as (_, sink):
+            sink.wait_state(LinkState.CONNECTING)
+        assert sink.states[-1] is LinkState.STOPPED
+        with client(clogged.port, link=link(connection='tcp', attempt_s=0.2)) as (_, sink):
+            sink.wait_state(LinkState.LOST)
+        assert 'no TCP connection to 127.0.0.1' in sink.reasons(LinkState.LOST)[0]
+        assert 'within 0.2 s' in sink.reasons(LinkState.LOST)[0]
+
+
+def pausing_after_a_moment(server, sock):
+    stream(server, sock, seconds=0.05)
+    server.hold(sock)
+
+
+@pytest.mark.parametrize(('state', 'serve', 'settings'), [
+    (LinkState.REQUESTING, None, {'connection': 'udp', 'attempt_s': 30.0}),
+    (LinkState.HANDSHAKING, mute, {'attempt_s': 30.0}),
+    (LinkState.CONNECTED, hold, {}),
+    (LinkState.STREAMING, stream, {}),
+    (LinkState.SILENT, pausing_after_a_moment, {'silent_after_s': 0.1}),
+    (LinkState.LOST, lambda server, sock: None, {'retry_min_s': 30.0, 'retry_max_s': 30.0}),
+])
+def test_stopping_in_any_state_ends_at_once(state, serve, settings):
+    with FakeServer(serve, connect_back=serve is not None) as server:
+        with client(server.port, link=link(**settings)) as (running, sink):   # stops within 2 s
+            sink.wait_state(state)
+        assert sink.states[-1] is LinkState.STOPPED
+        count = len(sink.changes), len(sink.batches)
+        status = running.status()
+        running.stop()
+        assert (status.state, status.reason) == (LinkState.STOPPED, 'stopped')
+        assert (len(sink.changes), len(sink.batches)) == count
+
+
+def test_a_client_starts_once_and_stops_unstarted():
+    unstarted = VrpnClient(ClientConfig(), Recorder())
+    assert unstarted.status() == LinkStatus(
+        LinkState.STOPPED, 'not started', unstarted.status().since_ns, 'udp', 'localhost:3883')
+    unstarted.stop()
+    unstarted.stop()
+    with pytest.raises(TransportError):
+        unstarted.start()
+    with client(3883) as (running, _), pytest.raises(TransportError):
+        running.start()
+
+
+def test_stopping_from_the_sink_ends_the_client():
+    class Stopping(Recorder):
+        def link_changed(self, change):
+            super().link_changed(change)
+            if change.state is at:
+                running.stop()
+    for at in (LinkState.RESOLVING, LinkState.CONNECTED, LinkState.STREAMING):
+        sink = Stopping()
+        with FakeServer(stream) as server:
+            running = VrpnClient(
+                ClientConfig(server='127.0.0.1', port=server.port, link=link()), sink)
+            running.start()
+            sink.wait_state(LinkState.STOPPED)
+            running.stop()
+        # A step that waits for nothing may still be taken.
+        assert len(sink.states) - sink.states.index(at) <= 3
+
+
+def open_files():
+    gc.collect()
+    return len(os.listdir('/proc/self/fd'))
+
+
+def test_a_hundred_starts_and_stops_leak_nothing(nobodys_port):
+    def cycle(number):
+        with client(ports[number % 4], link=link(
+                connection='tcp' if number % 8 < 4 else 'udp', attempt_s=0.1)) as (_, sink):
+            if number % 4 != 3:
+                sink.wait_state(wanted[number % 4])
+            # else: stopped as soon as it was started
+    wanted = [LinkState.LOST, LinkState.HANDSHAKING, LinkState.STREAMING]
+    with FakeServer(mute) as silent, FakeServer(stream) as streaming:
+        ports = [nobodys_port, silent.port, streaming.port, streaming.port]
+        for number in range(8):
+            cycle(number)
+        wait_until(lambda: not any(t.name.startswith('vrpn') for t in threading.enumerate()))
+        time.sleep(0.1)
+        before = open_files()
+        for number in range(100):
+            cycle(number)
+        assert not [t for t in threading.enumerate() if t.name.startswith('vrpn')]
+        wait_until(lambda: open_files() <= before + 1)
+
+
+# -- bugs and shortages ---------------------------------------------------------------------------
+
+def test_a_bug_in_the_sink_is_logged_and_ends_no_thread(caplog):
+    class Faulty(Recorder):
+        def receive(self, events, arrival_ns, host_minus_arrival_ns):
+            super().receive(events, arrival_ns, host_minus_arrival_ns)
+            if len(self.poses) == 3 and events[-1] == self.poses[-1]:
+                raise ZeroDivisionError('a bug of the test')
+
+        def link_changed(self, change):
+            super().link_changed(change)
+            if change.state is LinkState.STREAMING:
+                raise KeyError('another bug of the test')
+    with caplog.at_level(logging.ERROR), FakeServer(stream) as server:
+        with client(server.port, Faulty()) as (_, sink):
+            sink.wait_state(LinkState.STREAMING, 2)
+            sink.wait(lambda: len(sink.poses) > 10)
+    (reason,) = sink.reasons(LinkState.LOST)
+    assert 'a bug of the test' in reason
+    assert {record.exc_info[0] for record in caplog.records} == {ZeroDivisionError, KeyError}
+
+
+@BOTH
+def test_a_full_file_table_is_survived(way):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with FakeServer(stream) as server:
+        sink = Recorder()
+        running = VrpnClient(ClientConfig(
+            server='127.0.0.1', port=server.port, link=link(connection=way)), sink)
+        hoard = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 16, hard))
+        try:
+            try:
+                while True:
+                    hoard.append(os.dup(0))
+            except OSError:
+                pass
+            running.start()
+            sink.wait_state(LinkState.LOST, 2)
+        finally:
+            for fd in hoard:
+                os.close(fd)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        try:
+            assert 'Too many open files' in sink.reasons(LinkState.LOST)[0]
+            sink.wait_state(LinkState.STREAMING)
+        finally:
+            running.stop()
+
+
+def test_two_clients_of_one_server_in_one_process():
+    with FakeServer(stream) as server:
+        with client(server.port) as (_, one), \
+                client(server.port, link=link(connection='tcp')) as (_, other):
+            one.wait(lambda: len(one.poses) > 5)
+            other.wait(lambda: len(other.poses) > 5)
+            assert sorted(way for _, way, _ in server.connections) == ['tcp', 'udp']
+
+
+def test_the_backend_is_made_by_name():
+    made = make_backend(ClientConfig(), Recorder())
+    assert isinstance(made, VrpnClient)
+    made.stop()
+    for wrong in ({'backend': 'natnet'}, {'port': 0}, {'server': ''}, {'server': 'a b'},
+                  {'backend': 'python_vrpn'}):
+        with pytest.raises(ConfigurationError):
+            ClientConfig(**wrong)
