@@ -43,7 +43,7 @@ _GATE_NS = 10e3
 _RAISED = 1.8
 _RAISE = 2.2
 _BEND = 3.5
-_BEND_BLOCKS = (8, 16, 32, 64)
+_BEND_BLOCKS = (10, 20, 40)
 _STRAIGHT = 9.0
 _MARGIN = 0.5
 _WARM = 30
@@ -68,6 +68,7 @@ class Floor:
         self._before = [0.0] * 8
         self._lifted = 0
         self._lifted_from = 0.0
+        self._fell = 0.0
         self._since = 0.0
         self.blocks = 0
         self._t = self._level = 0.0
@@ -139,6 +140,10 @@ class Floor:
         self._t = t
 
     def _correct(self, t: float, y: float, off: float, passed: float) -> None:
+        if self._fell:
+            # It fell once and lies there: no slew.
+            self._noise.see_fall(self._fell)
+            self._fell = 0.0
         var = self._noise.see_innovation(off, self._var_level, passed)
         whole = self._var_level + var
         gain_level, gain_rate = self._var_level / whole, self._cov / whole
@@ -163,7 +168,7 @@ class Floor:
         if len(self._points) > 1:
             jump = self._points[-2][1] + self.rate * passed - y
             if jump > -0.5 * off and self.blocks > _WARM and off < -10.0 * self._noise.scale:
-                self._noise.see_fall(off)
+                self._fell = 0.0 if self._fell else off
         self._level = y + self._depth
         self._var_level, self._cov = self._noise.scale ** 2, 0.0
         self._noise.forget_before()
@@ -186,14 +191,20 @@ class Floor:
             last = list(islice(reversed(self._points), n))
             line = fit(last, t)
             span = t - last[-1][0]
+            bend = line.slope - self.rate
+            away = line.level - self._level
             # A jump within the span gives a ratio of 6 at most, a straight line any.
-            if (abs(line.slope - self.rate) * span > _STRAIGHT * max(line.residual, 0.7 * scale)
-                    and abs(line.level - self._level) > 3.0 * scale
-                    and line.residual < 2.5 * scale + 5e3):
-                self._move(t, line.level, line.slope, 4.0 * scale * scale / n,
-                           12.0 * scale * scale * line.slope_var)
-                self._cov = 0.8 * math.sqrt(self._var_level * self._var_rate)
-                return True
+            if (abs(bend) * span < _STRAIGHT * max(line.residual, 0.7 * scale)
+                    or abs(away) < 3.0 * scale or line.residual > 2.5 * scale + 5e3):
+                continue
+            # A rise must have begun on the old line; load that happens to lean did not.
+            begun = self._lifted_from if self._lifted else last[-1][0]
+            if away > 0.0 and abs(away - bend * (t - begun)) > 0.35 * away + 4.0 * scale:
+                continue
+            self._move(t, line.level, line.slope, 4.0 * scale * scale / n,
+                       12.0 * scale * scale * line.slope_var)
+            self._cov = 0.8 * math.sqrt(self._var_level * self._var_rate)
+            return True
         return False
 
     def _lift(self, t: float) -> None:
@@ -209,7 +220,7 @@ class Floor:
             doubt = ((edge.spread + 2e3) / edge.length) ** 2
             rate = self.rate + (edge.slope - self.rate) * (
                 self._var_rate / (self._var_rate + doubt))
-        elif self._lifted >= 8 and self._lifted % 4 == 0:
+        elif self._lifted % 12 == 0:
             age = min(LIFT_NS, 0.6 * (t - self._points[0][0]))
             edge = edge_over(self._points, t - age, t)
             margin = _GATE * self._noise.scale + 2.0 * _GATE_NS
@@ -232,4 +243,5 @@ class Floor:
         self._dips = deque([(t, self._depth)])
         self._before = [0.0] * 8
         self._lifted = 0
+        self._fell = 0.0
         self._noise.forget_before()
