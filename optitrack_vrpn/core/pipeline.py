@@ -341,8 +341,8 @@ class Pipeline:
             channel = Channel(names, Body(name, config), Estimator(self._estimate(name)))
             self._discovered(channel)
             self._notice('info', (
-                f'new body {shown!r}: {", ".join(names.topics.values())}; '
-                f'frames {", ".join(names.frames.values())}'))
+                f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '
+                f'frame {names.frames["body"]}'))
             if names.clash is not None:
                 self._notice('warn', (
                     f'body {shown!r} is called {names.ros!r}, since its plain ROS name belongs '

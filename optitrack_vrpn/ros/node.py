@@ -22,6 +22,7 @@ from optitrack_vrpn.core.report import body_entry, clock_entry, Entry, link_entr
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.ros import parameter_server
+from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.settings import make_settings, Settings
@@ -29,7 +30,7 @@ from optitrack_vrpn.transport.backend import Backend, make_backend
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.vrpn.messages import Event
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
 _TICK_S = 0.1
@@ -42,10 +43,10 @@ def guarded(
     transition: Callable[['OptitrackVrpnNode', LifecycleState], TransitionCallbackReturn],
 ) -> Callable[['OptitrackVrpnNode', LifecycleState], TransitionCallbackReturn]:
     """
-    Log what a transition raises, since rclpy swallows it.
+    Log an error of this package's own in a transition, which is then a FAILURE.
 
-    An error of this package's own is a FAILURE (the node stays where it was), anything else an
-    ERROR (the node cleans up in ``on_error``).
+    The node stays where it was. Anything else is a bug: the base class logs it and makes it an
+    ERROR, after which the node cleans up in ``on_error``.
     """
     @functools.wraps(transition)
     def wrapper(self: 'OptitrackVrpnNode', state: LifecycleState) -> TransitionCallbackReturn:
@@ -56,9 +57,6 @@ def guarded(
             for line in str(error).splitlines():
                 self.get_logger().error(f'cannot {name}: {line}')
             return TransitionCallbackReturn.FAILURE
-        except Exception:
-            self.get_logger().fatal(f'a bug in {name}:\n{traceback.format_exc()}')
-            return TransitionCallbackReturn.ERROR
     return wrapper
 
 
@@ -75,7 +73,7 @@ def surviving(callback: Callable[['OptitrackVrpnNode'], None],
     return wrapper
 
 
-class OptitrackVrpnNode(LifecycleNode):
+class OptitrackVrpnNode(ControlledLifecycleNode):
     """
     Bring a Motive's bodies into ROS 2.
 
@@ -102,7 +100,6 @@ class OptitrackVrpnNode(LifecycleNode):
         self._throttle = Throttle(_REPEAT_S)
         self._outage = Throttle(_REMIND_S)
         self._clock_reader = HostClock()
-        self._survive_impossible_transitions()
         self._unknown = parameter_server.declare(self)
         self.add_on_set_parameters_callback(self._on_set_parameters)
         self._warn_of_what_configure_will_refuse()
@@ -139,27 +136,6 @@ class OptitrackVrpnNode(LifecycleNode):
             raise ConfigurationError('\n'.join(wrong))
         return settings
 
-    def _survive_impossible_transitions(self) -> None:
-        """
-        Answer a request for a transition that the present state does not have.
-
-        rclpy raises from the service's callback there, which would end the process.
-        """
-        service = getattr(self, '_service_change_state', None)
-        if service is None:    # a node without the services of a lifecycle
-            return
-        answer = service.callback
-
-        def surviving_answer(request: Any, response: Any) -> Any:
-            try:
-                return answer(request, response)
-            except Exception as error:
-                asked = request.transition.label or request.transition.id
-                self.get_logger().error(f'no transition {asked!r} from here: {error}')
-                response.success = False
-                return response
-        service.callback = surviving_answer
-
     # -- transitions ---------------------------------------------------------------------------
 
     @guarded
@@ -183,6 +159,7 @@ class OptitrackVrpnNode(LifecycleNode):
             self._configured = True
         self._diagnostics = Diagnostics(
             self, f'{settings.client.server}:{settings.client.port}')
+        self._announce()
         self._timer = self.create_timer(_TICK_S, self._tick)
         self._diagnostics_timer = self.create_timer(_DIAGNOSE_S, self._diagnose)
         self._backend.start()
@@ -294,6 +271,13 @@ class OptitrackVrpnNode(LifecycleNode):
             name = channel.names.motive
             self._log('error', f'body {printable(name)!r} cannot be published: {error}',
                       ('refused', name))
+            return
+        self._announce()
+
+    def _announce(self) -> None:
+        """Let mocap control know which topics there are."""
+        if self._output is not None:
+            self.set_info_topics(self._output.topics())
 
     # -- the executor's thread -----------------------------------------------------------------
 

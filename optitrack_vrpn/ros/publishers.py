@@ -114,10 +114,10 @@ class Publishers:
             self._node.destroy_publisher(broadcaster.pub_tf)
 
     def topics(self) -> list[str]:
-        """List the resolved names of all topics of bodies."""
-        return [
+        """List the resolved names of all topics: transforms, then those of every body."""
+        return [self._tf.pub_tf.topic_name, *(
             publisher.topic_name
-            for channel in self._channels for publisher in channel.user.publishers.values()]
+            for channel in self._channels for publisher in channel.user.publishers.values())]
 
     def _create(self, message_type: Any, topic: str, kind: str) -> Any:
         if kind == 'status':
