@@ -1,0 +1,219 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""When the client tries again, by which way, when it worries and when it gives up."""
+
+import math
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.core.link import Link, LinkConfig, LinkState
+from optitrack_vrpn.errors import ConfigurationError
+import pytest
+
+S = 1_000_000_000
+MS = 1_000_000
+
+
+def streaming(config, now_ns=0):
+    """Give a link that has just got its first pose."""
+    link = Link(config, now_ns)
+    link.begin(now_ns)
+    link.established(now_ns)
+    link.to(LinkState.CONNECTED, 'connected', now_ns)
+    assert link.pose_received(now_ns).state is LinkState.STREAMING
+    return link
+
+
+def test_a_change_is_told_once_and_since_follows_the_state_alone():
+    link = Link(LinkConfig(), 5)
+    assert link.to(LinkState.LOST, 'cable', 10, 'warn') == (LinkState.LOST, 'cable', 'warn', 10)
+    assert link.to(LinkState.LOST, 'cable', 20, 'warn') is None
+    assert link.to(LinkState.LOST, 'firewall', 30, 'warn').reason == 'firewall'
+    assert (link.state, link.reason, link.since_ns) == (LinkState.LOST, 'firewall', 10)
+
+
+def test_a_remark_leaves_state_and_reason_alone():
+    link = streaming(LinkConfig())
+    remark = link.remark('a stranger', 7, 'warn')
+    assert remark == (LinkState.STREAMING, 'a stranger', 'warn', 7)
+    assert (link.reason, link.since_ns) == ('poses are arriving', 0)
+
+
+def test_pauses_double_up_to_the_longest():
+    link = Link(LinkConfig(retry_min_s=0.25, retry_max_s=2.0), 0)
+    assert [link.attempt_failed() for _ in range(6)] == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
+
+
+def test_a_long_conversation_makes_pauses_short_again():
+    link = Link(LinkConfig(), 0)
+    for _ in range(5):
+        link.attempt_failed()
+    link.established(10 * S)
+    link.pose_received(10 * S)
+    assert link.ended(13 * S) == 0.25
+    assert link.failures == 0
+
+
+def test_brief_conversations_lengthen_the_pauses_like_failures():
+    link = Link(LinkConfig(max_attempts=3), 0)
+    pauses = []
+    for n in range(5):
+        link.established(n * S)
+        link.pose_received(n * S)
+        pauses.append(link.ended(n * S + 100 * MS))
+    assert pauses == [0.25, 0.5, 1.0, 2.0, 2.0]
+    assert link.gives_up(5 * S) is None
+
+
+def test_conversations_that_end_without_a_pose_at_once_are_failed_attempts():
+    link = Link(LinkConfig(max_attempts=3), 0)
+    for n in range(3):
+        assert link.gives_up(n * S) is None
+        link.established(n * S)
+        link.ended(n * S + 100 * MS)
+    assert 'connect.max_attempts' in link.gives_up(4 * S)
+
+
+def test_auto_goes_by_turns_and_the_others_do_not():
+    ways = {}
+    for connection in ('auto', 'udp', 'tcp'):
+        link = Link(LinkConfig(connection=connection), 0)
+        ways[connection] = []
+        for _ in range(4):
+            ways[connection].append(link.way)
+            link.attempt_failed()
+    assert ways == {'auto': ['udp', 'tcp'] * 2, 'udp': ['udp'] * 4, 'tcp': ['tcp'] * 4}
+
+
+def test_an_attempt_that_never_came_to_the_way_in_says_nothing_about_it():
+    link = Link(LinkConfig(), 0)
+    link.attempt_failed(way_failed=False)
+    assert link.way == 'udp'
+    assert link.failures == 1
+
+
+def test_the_default_way_gets_a_second_chance_once_a_minute():
+    link = Link(LinkConfig(), 0)
+    assert link.wants_udp_first(0)
+    link.udp_in_vain(10 * S)
+    assert not link.wants_udp_first(69 * S)
+    assert link.wants_udp_first(70 * S)
+    link.way = 'udp'
+    link.established(71 * S)
+    assert link.wants_udp_first(72 * S)
+    assert not Link(LinkConfig(connection='tcp'), 0).wants_udp_first(0)
+
+
+def test_the_search_is_over_after_timeout_and_a_conversation_begins_it_anew():
+    link = Link(LinkConfig(timeout_s=10.0), 0)
+    link.begin(100 * S)
+    assert link.time_left_s(104 * S) == 6.0
+    assert link.gives_up(110 * S - 1) is None
+    assert 'connect.timeout_s' in link.gives_up(110 * S)
+    link.established(105 * S)
+    link.ended(500 * S)
+    assert link.gives_up(505 * S) is None
+    assert link.gives_up(510 * S) is not None
+    assert Link(LinkConfig(), 0).time_left_s(10**18) == math.inf
+
+
+def test_nothing_is_given_up_by_default():
+    link = Link(LinkConfig(), 0)
+    for _ in range(1000):
+        link.attempt_failed()
+    assert link.gives_up(10**18) is None
+
+
+def test_silence_is_noticed_then_ends_the_conversation():
+    link = streaming(LinkConfig(silent_after_s=1.0, reconnect_after_s=3.0))
+    link.pose_received(5 * S)
+    assert link.check(6 * S - 1) is None
+    change = link.check(6 * S)
+    assert (change.state, change.severity) == (LinkState.SILENT, 'warn')
+    assert link.check(7 * S) is None
+    assert link.must_reconnect(8 * S - 1) is None
+    assert 'no pose for 3 s' in link.must_reconnect(8 * S)
+
+
+def test_patience_doubles_while_reconnecting_does_not_help_and_returns_with_the_poses():
+    link = Link(LinkConfig(reconnect_after_s=10.0), 0)
+    patience, now = [], 0
+    for _ in range(5):
+        link.established(now)
+        began = now
+        while link.must_reconnect(now) is None:
+            now += S
+        patience.append((now - began) // S)
+        link.to(LinkState.LOST, 'silent', now)
+    assert patience == [10, 20, 40, 60, 60]
+    link.established(now)
+    link.pose_received(now)
+    assert link.must_reconnect(now + 10 * S) is not None
+
+
+def test_zero_switches_the_watchdog_off():
+    link = streaming(LinkConfig(silent_after_s=0.0, reconnect_after_s=0.0))
+    assert link.check(10**15) is None
+    assert link.must_reconnect(10**15) is None
+    assert link.next_check_s(10**15) == 1.0
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.floats(0.01, 20.0), st.floats(0.01, 40.0), st.integers(0, 10 * S))
+def test_looking_when_told_to_finds_silence_in_time(silent_s, reconnect_s, began_ns):
+    link = streaming(LinkConfig(silent_after_s=silent_s, reconnect_after_s=reconnect_s), began_ns)
+    now, silent_at = began_ns, None
+    while True:
+        step = link.next_check_s(now)
+        assert 0 < step <= 1.0
+        now += math.ceil(step * S)
+        change = link.check(now)
+        if change is not None:
+            assert silent_at is None
+            silent_at = now
+        if link.must_reconnect(now) is not None:
+            break
+    assert 0 <= now - began_ns - reconnect_s * S <= 2 * MS
+    if silent_at is None:
+        assert reconnect_s <= silent_s + 0.001
+    else:
+        assert 0 <= silent_at - began_ns - silent_s * S <= 2 * MS
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.sampled_from(['auto', 'udp', 'tcp']), st.floats(0.001, 5.0), st.floats(0.001, 50.0),
+       st.lists(st.tuples(st.sampled_from('fFepgcm'), st.integers(0, 100 * S)), max_size=60))
+def test_whatever_happens_pauses_and_states_are_in_bounds(connection, least, most, story):
+    config = LinkConfig(connection=connection, retry_min_s=least, retry_max_s=most)
+    link, now = Link(config, 0), 0
+    for what, passed in story:
+        now += passed
+        sessions, since, state = link.sessions, link.since_ns, link.state
+        if what in 'fF':
+            assert 0 < link.attempt_failed(what == 'F') <= most
+        elif what == 'e':
+            link.established(now)
+            assert link.sessions == sessions + 1
+        elif what == 'g':
+            assert 0 < link.ended(now) <= most
+        elif what == 'p':
+            link.pose_received(now)
+            assert link.state is LinkState.STREAMING
+        elif what == 'c':
+            change = link.check(now)
+            assert change is None or state is LinkState.STREAMING
+        else:
+            link.must_reconnect(now)
+        assert link.way == connection or connection == 'auto'
+        assert link.gives_up(now) is None
+        assert (link.since_ns == since) or (link.state is not state)
+        assert 0 < link.next_check_s(now) <= 1.0
+
+
+@pytest.mark.parametrize('wrong', [
+    {'connection': 'multicast'}, {'attempt_s': 0.0}, {'retry_min_s': -1.0},
+    {'retry_max_s': math.inf}, {'request_interval_s': math.nan}, {'max_attempts': -1},
+    {'silent_after_s': -0.1}, {'reconnect_after_s': math.inf}, {'timeout_s': math.nan}])
+def test_wrong_settings_are_refused_by_name(wrong):
+    (name,) = wrong
+    with pytest.raises(ConfigurationError, match=name):
+        LinkConfig(**wrong)

@@ -1,0 +1,211 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ``vrpn`` module as a backend, against a module that has the documented interface."""
+
+from datetime import datetime, timedelta
+import sys
+import threading
+import time
+import types
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.transport.backend import ClientConfig, make_backend
+from optitrack_vrpn.transport.python_vrpn import sender_time_ns, tracker_address
+from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
+import pytest
+from transport_kit import link, Recorder
+
+STAMP = datetime(2026, 3, 1, 12, 0, 0, 123456)
+STAMP_NS = 1772366400_123456000
+KINDS = ('position', 'velocity', 'acceleration', 'unit2sensor', 'workspace', 'tracker2room')
+
+
+class FakeModule(types.ModuleType):
+    """
+    A module that behaves as ``vrpn`` is documented to.
+
+    Handlers are called from ``mainloop`` with (userdata, dictionary); one that raises makes
+    ``mainloop`` raise ``vrpn.error``, and so does a wrong registration.
+    """
+
+    def __init__(self):
+        super().__init__('vrpn')
+        module = self
+        self.error = type('error', (Exception,), {})
+        self.trackers = []
+        self.fault = None
+        self.threads = set()
+
+        class Tracker:
+            """A tracker by NAME@HOST."""
+
+            def __init__(self, address):
+                module.threads.add(threading.current_thread().name)
+                self.address = address
+                self.handlers = []
+                self.waiting = []
+                module.trackers.append(self)
+
+            def register_change_handler(self, userdata, callback, kind, sensor=-1):
+                if kind not in KINDS:
+                    raise module.error("Third attribut must be 'position', ...")
+                self.handlers.append((kind, userdata, callback))
+                return True
+
+            def mainloop(self):
+                module.threads.add(threading.current_thread().name)
+                if module.fault is not None:
+                    fault, module.fault = module.fault, None
+                    raise fault
+                waiting, self.waiting = self.waiting, []
+                for kind, report in waiting:
+                    for wanted, userdata, callback in self.handlers:
+                        if wanted == kind:
+                            try:
+                                callback(userdata, report)
+                            except Exception as error:
+                                raise module.error('callback failed') from error
+
+        self.receiver = types.SimpleNamespace(Tracker=Tracker)
+
+    def tell(self, number, kind, **report):
+        """Let a tracker's next turn report something."""
+        self.trackers[number].waiting.append((kind, report))
+
+
+@pytest.fixture
+def module(monkeypatch):
+    fake = FakeModule()
+    monkeypatch.setitem(sys.modules, 'vrpn', fake)
+    return fake
+
+
+@pytest.fixture
+def run(module):
+    """Start backends that are stopped at the end."""
+    made = []
+
+    def start(**config):
+        sink = Recorder()
+        settings_ = {'server': 'motive', 'trackers': ('wand', 'Rigid Body 1'), 'link': link()}
+        backend = make_backend(
+            ClientConfig(**{**settings_, **config}, backend='python_vrpn'), sink)
+        made.append(backend)
+        backend.start()
+        sink.wait_state(LinkState.CONNECTING)
+        end = time.monotonic() + 5.0
+        count = len(config.get('trackers', settings_['trackers']))
+        while len(module.trackers) < count or len(module.trackers[-1].handlers) < 3:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        return backend, sink
+    yield start
+    for backend in made:
+        backend.stop()
+        backend.stop()
+
+
+def test_without_the_module_the_error_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'vrpn', None)
+    with pytest.raises(BackendUnavailableError, match='use backend: builtin'):
+        make_backend(ClientConfig(backend='python_vrpn', trackers=('a',)), Recorder())
+
+
+def test_another_module_of_that_name_is_not_taken_for_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'vrpn', types.ModuleType('vrpn'))
+    with pytest.raises(BackendUnavailableError, match='receiver'):
+        make_backend(ClientConfig(backend='python_vrpn', trackers=('a',)), Recorder())
+
+
+def test_trackers_must_be_named():
+    with pytest.raises(ConfigurationError, match='trackers'):
+        ClientConfig(backend='python_vrpn', trackers=('',))
+
+
+def test_reports_come_out_as_the_built_in_clients_do(module, run):
+    backend, sink = run()
+    assert [t.address for t in module.trackers] == ['wand@motive', 'Rigid Body 1@motive']
+    module.tell(1, 'position', time=STAMP, sensor=0, position=(1.0, 2.0, 3.0),
+                quaternion=(0.0, 0.6, 0.0, 0.8))
+    module.tell(1, 'velocity', time=STAMP, sensor=0, velocity=(4.0, 5.0, 6.0),
+                **{'future quaternion': (0.0, 0.0, 0.0, 1.0), 'future delta': 1717986918})
+    module.tell(1, 'acceleration', time=STAMP, sensor=2, acceleration=(7.0, 8.0, 9.0),
+                **{'future acceleration ?': (0.0, 0.0, 0.0, 1.0), 'future delta': 0})
+    sink.wait(lambda: len(sink.events) == 3)
+    assert sink.events == [
+        PoseReport('Rigid Body 1', 0, STAMP_NS, (1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8)),
+        VelocityReport('Rigid Body 1', 0, STAMP_NS, (4.0, 5.0, 6.0), (0.0, 0.0, 0.0, 1.0), 0.0),
+        AccelerationReport(
+            'Rigid Body 1', 2, STAMP_NS, (7.0, 8.0, 9.0), (0.0, 0.0, 0.0, 1.0), 0.0)]
+    (_, arrival_ns, host_minus_arrival_ns, called_ns) = sink.batches[0]
+    assert 0 <= called_ns - arrival_ns < 1_000_000_000
+    assert host_minus_arrival_ns > 0
+    assert sink.states == [LinkState.CONNECTING, LinkState.STREAMING]
+    status = backend.status()
+    assert (status.way, status.server, status.sessions) == ('python_vrpn', 'motive:3883', 1)
+    assert status.counters == {'reports': 3}
+    # The library is no friend of threads: one alone touches it.
+    assert module.threads == {'python_vrpn'}
+
+
+def test_silence_and_the_end_are_told(module, run):
+    backend, sink = run(link=link(silent_after_s=0.1))
+    module.tell(0, 'position', time=STAMP, sensor=0, position=(0.0, 0.0, 0.0),
+                quaternion=(0.0, 0.0, 0.0, 1.0))
+    sink.wait_state(LinkState.SILENT)
+    backend.stop()
+    assert sink.states[-1] is LinkState.STOPPED
+    assert not [t for t in threading.enumerate() if t.name == 'python_vrpn']
+    with pytest.raises(TransportError):
+        backend.start()
+
+
+def test_trackers_that_never_report_are_worried_about(run):
+    _, sink = run(link=link(reconnect_after_s=0.1))
+    sink.wait_state(LinkState.LOST)
+    assert 'are the names in trackers spelt as there' in sink.changes[-1].reason
+
+
+def test_a_fault_of_the_module_is_told_and_begun_anew(module, run):
+    _, sink = run(trackers=('wand',))
+    module.fault = module.error('the connection is broken')
+    sink.wait_state(LinkState.LOST)
+    assert 'the connection is broken' in sink.reasons(LinkState.LOST)[0]
+    sink.wait_state(LinkState.CONNECTING, 2)
+    end = time.monotonic() + 5.0
+    while len(module.trackers) < 2 or not module.trackers[1].handlers:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    module.tell(1, 'position', time=STAMP, sensor=0, position=(0.0, 0.0, 0.0),
+                quaternion=(0.0, 0.0, 0.0, 1.0))
+    sink.wait_state(LinkState.STREAMING)
+
+
+def test_max_attempts_ends_a_module_that_always_fails(module):
+    def broken(address):
+        raise module.error(f'no {address}')
+    module.receiver.Tracker = broken
+    sink = Recorder()
+    backend = make_backend(ClientConfig(
+        backend='python_vrpn', trackers=('a',), link=link(max_attempts=2)), sink)
+    backend.start()
+    sink.wait_state(LinkState.STOPPED)
+    assert 'connect.max_attempts' in sink.changes[-1].reason
+    backend.stop()
+
+
+@pytest.mark.parametrize(('config', 'address'), [
+    ({}, 'wand@motive'), ({'port': 3884}, 'wand@motive:3884'),
+    ({'link': link(connection='tcp')}, 'wand@tcp://motive'),
+    ({'port': 3884, 'link': link(connection='tcp')}, 'wand@tcp://motive:3884')])
+def test_addresses_are_written_as_the_library_wants_them(config, address):
+    assert tracker_address('wand', ClientConfig(server='motive', **config)) == address
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.integers(0, 4_000_000_000), st.integers(0, 999_999))
+def test_time_stamps_keep_every_microsecond(seconds, microseconds):
+    stamp = datetime(1970, 1, 1) + timedelta(seconds=seconds, microseconds=microseconds)
+    assert sender_time_ns(stamp) == (seconds * 10**6 + microseconds) * 1000
