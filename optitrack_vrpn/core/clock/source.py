@@ -233,12 +233,10 @@ class StampSource:
         """Tell whether an old sender time means that the sender began anew."""
         if self._newest - sender_time_ns > REORDERING_NS:
             return True
-        if arrival_ns - placed > REORDERING_NS:
-            return not known
-        if known:
-            return False
-        # Overtaken frames come among newer ones; a sender whose clock went back by less than a
-        # second goes on below the newest at its own pace.
+        if arrival_ns - placed > REORDERING_NS and not known:
+            return True
+        # Repeated and overtaken frames come among newer ones; a sender whose clock went back by
+        # less than a second goes on below the newest at its own pace.
         if self._run_newest != self._newest:
             self._run_newest, self._run_from = self._newest, arrival_ns
             self._run_top = sender_time_ns

@@ -1,0 +1,100 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The host's clock against the clock of the arrivals: steps, slews, noisy readings."""
+
+import random
+
+from optitrack_vrpn.core.clock import StampConfig, StampSource
+import pytest
+
+MS = 1_000_000
+S = 1_000 * MS
+UNIX = 1_700_000_000 * S
+FRAME = 4_166_667
+
+
+def stream(source, host_at, frames, seed=1, start=0, skew=30e-6):
+    """Stamp frames of 240 Hz; return (true host time, stamp) of each."""
+    rnd = random.Random(seed)
+    seen = []
+    for i in range(start, start + frames):
+        raw = 50 * S + i * FRAME + int(i * FRAME * skew)
+        arrival = raw + 20_000 + int(rnd.expovariate(1 / 80e3))
+        reading = host_at(arrival) + rnd.randrange(-300, 300)
+        stamp = source.stamp(7 * S + i * FRAME, arrival, reading)
+        seen.append((raw + host_at(raw), stamp))
+    return seen
+
+
+def worst_us(seen):
+    return max(abs(stamp - true - 20_000) for true, stamp in seen) / 1e3
+
+
+def test_step_of_the_host_is_followed_at_once_and_costs_the_line_nothing():
+    source = StampSource(StampConfig())
+    stream(source, lambda raw: UNIX, 240 * 60)
+    for number, step in enumerate((50 * MS, -50 * MS, 3 * S, -3600 * S), start=1):
+        after = stream(source, lambda raw, to=UNIX + step: to, 2400, seed=number,
+                       start=240 * 60 + 2400 * (number - 1))
+        assert worst_us(after) < 15, step
+        status = source.status()
+        assert status.epoch == status.restarts['host_stepped'] == number
+        told = [e.text for e in source.events() if e.kind == 'epoch_ended']
+        assert len(told) == 1 and 'host clock stepped by' in told[0]
+
+
+@pytest.mark.parametrize('ppm', [500.0, -500.0, 80_000.0])
+def test_slew_of_the_host_passes_into_the_stamps_without_an_epoch(ppm):
+    source = StampSource(StampConfig())
+    stream(source, lambda raw: UNIX, 240 * 60)
+    begin = 50 * S + 240 * 60 * FRAME
+    after = stream(source, lambda raw: UNIX + int((raw - begin) * ppm * 1e-6), 2400,
+                   start=240 * 60)
+    # Readings out of the ordinary are believed one frame later: 2 us at ntpd's fastest slew,
+    # 0.3 ms at chrony's.
+    assert worst_us(after) < 15 + abs(ppm) * 1e-6 * (FRAME / 1e3 + 400)
+    assert source.status().epoch == 0
+
+
+def test_reading_noise_stays_out_of_the_stamps():
+    plain, noisy = StampSource(StampConfig()), StampSource(StampConfig())
+    rnd = random.Random(6)
+    spread = []
+    for i in range(240 * 30):
+        arrival = 50 * S + i * FRAME + int(rnd.expovariate(1 / 80e3))
+        a = plain.stamp(i * FRAME, arrival, UNIX)
+        b = noisy.stamp(i * FRAME, arrival, UNIX + rnd.randrange(-900, 900))
+        spread.append(b - a)
+    tail = spread[2400:]
+    assert max(tail) - min(tail) < 1000
+    assert noisy.status().epoch == 0
+
+
+def test_one_reading_that_was_interrupted_is_not_believed():
+    source = StampSource(StampConfig())
+    stream(source, lambda raw: UNIX, 2400)
+    hit = 50 * S + 2400 * FRAME + 40 * FRAME
+    after = stream(source, lambda raw: UNIX + (2 * MS if hit <= raw < hit + FRAME else 0), 480,
+                   start=2400)
+    off = [abs(stamp - (50 * S + i * FRAME + int(i * FRAME * 30e-6)) - UNIX - 20_000)
+           for i, (_, stamp) in enumerate(after, start=2400)]
+    assert max(off) < 40_000
+    assert source.status().epoch == 0
+
+
+def test_without_a_raw_clock_the_step_is_found_in_the_arrivals_themselves():
+    source = StampSource(StampConfig())
+    for i in range(240 * 60):
+        source.stamp(i * FRAME, UNIX + i * FRAME + 80_000 * (i % 3))
+    # back: the first frame says it
+    first = source.stamp(14400 * FRAME, UNIX - 50 * MS + 14400 * FRAME)
+    assert first == UNIX - 50 * MS + 14400 * FRAME
+    assert source.status().restarts == {'host_stepped': 1}
+    for i in range(14401, 21600):
+        source.stamp(i * FRAME, UNIX - 50 * MS + i * FRAME + 80_000 * (i % 3))
+    # ahead: only time can tell it from load
+    for i in range(21600, 21600 + 20 * 240):
+        stamp = source.stamp(i * FRAME, UNIX + 30 * MS + i * FRAME + 80_000 * (i % 3))
+        if i > 21600 + 3 * 240:
+            assert abs(stamp - UNIX - 30 * MS - i * FRAME) < 50_000
+    assert source.status().restarts == {'host_stepped': 2}

@@ -1,0 +1,166 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The simple modes, what is configured, and what is told beside the stamps."""
+
+import random
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.core.clock import MODES, StampConfig, StampSource
+from optitrack_vrpn.errors import ConfigurationError
+import pytest
+
+MS = 1_000_000
+S = 1_000 * MS
+UNIX = 1_700_000_000 * S
+
+
+def feed(source, pairs):
+    return [source.stamp(sent, arrival) for sent, arrival in pairs]
+
+
+@given(delays=st.lists(st.integers(0, 5 * MS), min_size=30, max_size=60),
+       samples=st.integers(1, 25))
+@settings(deadline=None)
+def test_min_offset_is_the_originals_rule(delays, samples):
+    pairs = [(9 * S + i * 10 * MS, 50 * S + i * 10 * MS + d) for i, d in enumerate(delays)]
+    stamps = feed(StampSource(StampConfig(mode='min_offset', offset_samples=samples)), pairs)
+    least = min(arrival - sent for sent, arrival in pairs[:samples])
+    for i, ((sent, arrival), stamp) in enumerate(zip(pairs, stamps, strict=True)):
+        if i < samples:
+            assert stamp == arrival
+        elif stamp > stamps[i - 1] + 10 * MS // 4:
+            # what the original gives; never later than the arrival
+            assert stamp == min(sent + least, arrival)
+        else:
+            # coming down at the hand-over, forwards all the same
+            assert stamp == stamps[i - 1] + 10 * MS // 8 >= sent + least
+
+
+def test_min_offset_counts_every_message_of_all_bodies():
+    source = StampSource(StampConfig(mode='min_offset', offset_samples=10))
+    for frame in range(5):
+        for _body in range(2):
+            assert not source.status().learnt
+            source.stamp(frame * 10 * MS, 7 * S + frame * 10 * MS + 100)
+    assert source.status().learnt
+    assert source.stamp(60 * MS, 7 * S + 90 * MS) == 7 * S + 60 * MS + 100
+
+
+def test_min_offset_drifts_with_the_clocks_as_documented():
+    source = StampSource(StampConfig(mode='min_offset'))
+    # the host's clock 50 ppm fast: an hour is worth 180 ms
+    last = source.stamp(0, 100)
+    for i in range(1, 36_000):
+        sent = i * 100 * MS
+        last = source.stamp(sent, sent + 100 + i * 5_000)
+    assert last - (35_999 * 100 * MS + 100 + 35_999 * 5_000) == pytest.approx(-180 * MS, rel=0.01)
+    # the host's clock slow: what the constant gives would be later than the arrival
+    source = StampSource(StampConfig(mode='min_offset'))
+    for i in range(1, 36_000):
+        sent = i * 100 * MS
+        arrival = 9 * S + sent + 100 - i * 5_000
+        assert source.stamp(sent, arrival) <= arrival
+
+
+def test_arrival_stamps_are_arrivals():
+    pairs = [(i * MS, 4 * S + i * MS + d) for i, d in enumerate((5, 900, 20, 77))]
+    assert feed(StampSource(StampConfig(mode='arrival')), pairs) == [a for _, a in pairs]
+
+
+def test_sender_stamps_are_the_senders_whatever_else():
+    source = StampSource(StampConfig(mode='sender', latency_ms=5.0))
+    pairs = [(5 * S, 1), (3 * S, 2), (5 * S, 3), (UNIX, 4), (0, 5)]
+    assert [source.stamp(s, a, 10**15) for s, a in pairs] == [s for s, _ in pairs]
+    assert source.status().restarts == {'sender_restarted': 2}
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival'])
+def test_latency_is_taken_off_every_stamp(mode):
+    pairs = [(i * 4 * MS, 50 * S + i * 4 * MS) for i in range(300)]
+    plain = feed(StampSource(StampConfig(mode=mode)), pairs)
+    early = feed(StampSource(StampConfig(mode=mode, latency_ms=12.5)), pairs)
+    assert [a - b for a, b in zip(plain, early, strict=True)] == [12_500_000] * 300
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset'])
+@pytest.mark.parametrize(('back_to', 'ahead'), [(0, 0), (None, 3600 * S), (None, 2 * S)])
+def test_restart_of_the_sender_begins_an_epoch_with_the_first_frame(mode, back_to, ahead):
+    source = StampSource(StampConfig(mode=mode))
+    for i in range(2000):
+        source.stamp(500 * S + i * 4 * MS, 80 * S + i * 4 * MS + 30_000)
+    source.events()
+    new = back_to if back_to is not None else 508 * S + ahead
+    arrival = 80 * S + 8000 * MS
+    assert source.stamp(new, arrival) == arrival
+    assert source.status().restarts == {'sender_restarted': 1}
+    ended = [event for event in source.events() if event.kind == 'epoch_ended']
+    assert [(event.reason, event.epoch) for event in ended] == [('sender_restarted', 1)]
+
+
+def test_restart_to_a_nearly_equal_time_is_found():
+    source = StampSource(StampConfig())
+    for i in range(5000):
+        source.stamp(500 * S + i * 4 * MS, 80 * S + i * 4 * MS + 30_000)
+    # 0.3 s back, at its own pace, with no silence: looks like overtaken frames at first
+    stamps = [source.stamp(519_700 * MS + i * 4 * MS, 100 * S + i * 4 * MS + 30_000)
+              for i in range(500)]
+    assert source.status().restarts == {'sender_restarted': 1}
+    assert [abs(s - 100 * S - i * 4 * MS) < 100_000 for i, s in enumerate(stamps)][-440:] == (
+        [True] * 440)
+
+
+@pytest.mark.parametrize(('first', 'base'), [
+    (UNIX, 'unix_epoch'), (2_445_995 * S, 'sender_start'), (0, 'sender_start')])
+@pytest.mark.parametrize('mode', MODES)
+def test_what_the_senders_time_counts_from_is_recognised_and_told_once(mode, first, base):
+    source = StampSource(StampConfig(mode=mode))
+    for i in range(300):
+        source.stamp(first + i * MS, UNIX + 3 * S + i * MS)
+    assert source.status().sender_base == base
+    told = [event for event in source.events() if event.kind == 'base_recognised']
+    assert [event.reason for event in told] == [base]
+    if base == 'unix_epoch':
+        assert '-3.000 s from this host' in told[0].text
+
+
+def test_reconnecting_keeps_what_fits_and_drops_what_does_not():
+    def before(source):
+        rnd = random.Random(1)
+        for i in range(3000):
+            source.stamp(9 * S + i * 4 * MS, 60 * S + i * 4 * MS + rnd.randrange(200_000))
+        source.reset('reconnected')
+        return source
+
+    same = before(StampSource(StampConfig()))
+    assert abs(same.stamp(25 * S, 76 * S + 150_000) - 76 * S) < 20_000
+    assert same.status().epoch == 0
+    # A sender that lost 5 s: without the word from outside, load would be a possibility.
+    other = before(StampSource(StampConfig()))
+    assert other.stamp(25 * S, 81 * S) == 81 * S
+    assert other.status().restarts == {'sender_restarted': 1}
+    told = before(StampSource(StampConfig()))
+    told.reset('sender_restarted')
+    assert told.stamp(25 * S, 76 * S + 150_000) == 76 * S + 150_000
+    assert told.status().epoch == 1
+
+
+def test_jitter_of_arrivals_against_stamps_is_what_was_put_in():
+    rnd = random.Random(5)
+    source = StampSource(StampConfig())
+    for i in range(20_000):
+        source.stamp(i * 4 * MS, 60 * S + i * 4 * MS + int(rnd.expovariate(1 / 200e3)))
+    status = source.status()
+    assert status.jitter_std_s == pytest.approx(200e-6, rel=0.2)
+    assert status.jitter_p99_s == pytest.approx(200e-6 * 4.605, rel=0.2)
+    assert status.samples == 20_000
+    assert abs(status.offset_ns - 60 * S) < 20_000
+
+
+@pytest.mark.parametrize('wrong', [
+    {'mode': 'least'}, {'offset_samples': 0}, {'offset_samples': 2.5}, {'offset_samples': True},
+    {'latency_ms': -1.0}, {'latency_ms': float('nan')}, {'latency_ms': 1e6}, {'max_gap_s': 0.0},
+    {'max_gap_s': float('inf')},
+])
+def test_wrong_settings_are_refused_by_name(wrong):
+    with pytest.raises(ConfigurationError, match=f'stamps.{next(iter(wrong))}'):
+        StampConfig(**wrong)
