@@ -274,7 +274,7 @@ def plan(case: Case, rate: float) -> list[Event]:
 
 
 def stream(case: Case, rate: float, events: list[Event], noise: float,
-           seed: int) -> Iterator[tuple[int, int, list[Frame], Scene, Event | None]]:
+           seed: int) -> Iterator[tuple[int, int, list[Frame], Event | None]]:
     """Make the frames of a case one by one, as they arrive."""
     draw = random.Random(seed)
     last = Scene(-1, 0, {})
@@ -305,7 +305,7 @@ def stream(case: Case, rate: float, events: list[Event], noise: float,
                 frames += case.fault(k, event, body, frame, scene)
             else:
                 frames.append(frame)
-        yield scene.time_ns, epoch, frames, scene, event
+        yield scene.time_ns, epoch, frames, event
         last = scene
 
 
@@ -322,7 +322,7 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
     events = plan(case, rate)
     outcome = Outcome(events=len(events))
     lag_ns = 2_000_000
-    counted = {name: 0 for name in TRUTH}
+    counted = dict.fromkeys(TRUTH, 0)
     first_bad: dict[str, int] = {}
     was: Event | None = None
     next_tick = 0
@@ -332,11 +332,11 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
         if was is not None:
             outcome.withheld.extend(counted[name] for name in hit)
 
-    for time_ns, epoch, frames, scene, event in stream(case, rate, events, noise, seed):
+    for time_ns, epoch, frames, event in stream(case, rate, events, noise, seed):
         if event is not was:
             close()
             was = event
-            counted = {name: 0 for name in TRUTH}
+            counted = dict.fromkeys(TRUTH, 0)
             first_bad = {}
             hit = ('drone', 'wand') if case.every_body else (event.body if event else '',)
         now = time_ns + lag_ns

@@ -63,19 +63,19 @@ def sample(truth: Callable[[float], Pose], rate: float, noise: float,
 
 
 def kalman(times: Array, positions: Array, quats: Array,
-           config: MotionConfig) -> tuple[Array, Array, Array]:
+           config: MotionConfig) -> tuple[Array, Array]:
     """
     Run this package's filter.
 
-    :returns: velocities, angular rates, and which of them are valid.
+    :returns: velocities and angular rates.
     """
     motion = Motion(config)
-    velocities, rates, valid = [], [], []
+    velocities, rates = [], []
     for t, p, q in zip(times.tolist(), positions.tolist(), quats.tolist()):
-        valid.append(motion.update(round(t * 1e9), tuple(p), tuple(q)))
+        motion.update(round(t * 1e9), tuple(p), tuple(q))
         velocities.append(motion.velocity)
         rates.append(motion.angular_velocity)
-    return np.array(velocities), np.array(rates), np.array(valid)
+    return np.array(velocities), np.array(rates)
 
 
 def differences(values: Array, rate: float) -> Array:
@@ -108,8 +108,8 @@ def row(name: str, truth: Callable[[float], Pose], rate: float, noise: float) ->
     """Measure all methods on one trajectory."""
     times, positions, quats, velocities, rates = sample(truth, rate, noise)
     told = MotionConfig(position_noise=noise, attitude_noise=noise * ATTITUDE_PER_POSITION)
-    v, w, valid = kalman(times, positions, quats, told)
-    default, default_w, _ = kalman(times, positions, quats, MotionConfig())
+    v, w = kalman(times, positions, quats, told)
+    default, default_w = kalman(times, positions, quats, MotionConfig())
     difference = differences(positions, rate)
     middle = 0.5 * (velocities + np.vstack((velocities[:1], velocities[:-1])))
     fits = {window: rms(savitzky_golay(positions, rate, window) - velocities, rate)

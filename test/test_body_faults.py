@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whatever is done to a trajectory, no bad pose goes out and few good ones are withheld."""
 
+import csv
+from dataclasses import fields
+import gzip
 import importlib.util
+import math
 from pathlib import Path
 import sys
 
-import pytest
-
 from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.motion import MotionConfig
+from optitrack_vrpn.core.body.truth import Body
+import pytest
 
 PATH = Path(__file__).resolve().parent.parent / 'bench' / 'bodies.py'
 
@@ -44,3 +49,49 @@ def test_the_faults_are_faults(case):
     outcome = bench.run(case, 100.0, PASSIVE)
     assert outcome.bad_sent > 0
     assert outcome.bad_out >= 0.9 * outcome.bad_sent or 'zero attitude' in case.name
+
+
+def rows(marker):
+    """Read the first table behind a marker in the documentation."""
+    text = (PATH.parent.parent / 'docs' / 'bodies.md').read_text(encoding='utf-8')
+    table = text.split(marker, 1)[1].partition('\n|')[2].split('\n\n')[0].split('\n<!--')[0]
+    return [[cell.strip(' `') for cell in line.strip('|').split('|')]
+            for line in table.split('\n')]
+
+
+def test_the_documented_faults_are_those_that_are_run():
+    table = rows('bench/bodies.py: begin -->')[2:]
+    assert [row[0] for row in table] == [case.name for case in bench.CASES]
+    assert {row[2] for row in table} == {'0 / 0'}
+
+
+@pytest.mark.parametrize(('heading', 'config'), [
+    ('## Thresholds', BodyConfig()), ('`MotionConfig`:', MotionConfig())])
+def test_the_documented_defaults_are_the_defaults(heading, config):
+    table = {row[0]: row[1] for row in rows(heading)}
+    for field in fields(config):
+        assert table[field.name] == str(getattr(config, field.name))
+
+
+@pytest.mark.parametrize(('frames', 'withheld'), [(1, 0), (3, 2)])
+def test_a_recorded_session_passes_bit_by_bit(frames, withheld):
+    """Five bodies at 240 Hz, one unseen for 2 s; what goes out is what was sent."""
+    path = Path(__file__).parent / 'data' / 'motive_like_5x240.sent.csv.gz'
+    bodies = {}
+    counts = {}
+    with gzip.open(path, 'rt') as file:
+        for line in csv.DictReader(file):
+            if line['kind'] != 'pose':
+                continue
+            name = line['body']
+            body = bodies.setdefault(name, Body(name, BodyConfig(acquire_frames=frames)))
+            time = int(line['stamp_sec']) * 10**9 + int(line['stamp_usec']) * 1000
+            quat = tuple(float(line['q' + axis]) for axis in 'xyzw')
+            position = tuple(float(line[axis]) for axis in 'xyz')
+            out = body.update(time, time, position, quat)
+            counts[name] = counts.get(name, 0) + (out is None)
+            if out is not None:
+                sign = math.copysign(1.0, sum(a * b for a, b in zip(out, quat)))
+                assert out == tuple(sign * value for value in quat)
+    assert counts == {name: withheld * (2 if name == '1drone' else 1) for name in bodies}
+    assert bodies['wand'].rate_hz == pytest.approx(240.0, rel=1e-4)

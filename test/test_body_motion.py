@@ -7,13 +7,12 @@ import math
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-import pytest
-from scipy import linalg, signal, stats
-from scipy.spatial.transform import Rotation
-
 from optitrack_vrpn.core.body.gains import Gains
 from optitrack_vrpn.core.body.motion import Motion, MotionConfig
 from optitrack_vrpn.errors import ConfigurationError
+import pytest
+from scipy import linalg, signal, stats
+from scipy.spatial.transform import Rotation
 
 FIXED = MotionConfig(adaptive=False)
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
@@ -255,7 +254,7 @@ def test_no_spike_after_a_gap(missing):
     """Short gaps keep the estimate, long ones begin it anew; what is valid is near the truth."""
     motion = Motion()
     draw = np.random.default_rng(missing)
-    for t, _ in run_line(motion, range(480), draw):
+    for _ in run_line(motion, range(480), draw):
         pass
     first = True
     for t, valid in run_line(motion, range(480 + missing, 600 + missing), draw):

@@ -5,11 +5,10 @@
 import math
 
 import numpy as np
-import pytest
-from scipy.spatial.transform import Rotation
-
 from optitrack_vrpn.core.body.rest import RestConfig, RestDetector, small_rotations
 from optitrack_vrpn.errors import ConfigurationError
+import pytest
+from scipy.spatial.transform import Rotation
 
 
 def feed(detector, count, motion=None, position=(3e-4, 2e-4, 5e-4), attitude=(1e-3, 2e-3, 4e-3),

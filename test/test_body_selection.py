@@ -6,9 +6,6 @@ import math
 
 from hypothesis import given, strategies as st
 import numpy as np
-import pytest
-from scipy.spatial.transform import Rotation
-
 from optitrack_vrpn.core.body import quaternion
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
@@ -16,6 +13,8 @@ from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.transform import (
     body_from_base, compose, quat_from_rpy, Transform, world_from_mocap)
 from optitrack_vrpn.errors import ConfigurationError
+import pytest
+from scipy.spatial.transform import Rotation
 
 
 def test_all_are_wanted_unless_told_otherwise():

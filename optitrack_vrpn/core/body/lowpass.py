@@ -24,12 +24,11 @@ from dataclasses import dataclass
 import math
 
 import numpy as np
-from scipy import signal
-
 from optitrack_vrpn.core.body.quaternion import (
     conjugate, from_rotation_vector, IDENTITY, multiply, normalised, Quat, to_rotation_vector,
     Vector)
 from optitrack_vrpn.errors import ConfigurationError
+from scipy import signal
 
 RATE_CHANGE = 0.05
 """Relative change of a body's rate that calls for a new design."""

@@ -212,7 +212,7 @@ class Body(Ledger):
         self._track = None
         self._patience = -1
         if self.state is not State.NEW:
-            self._change(State.NEW, self._last_receive, 'the sender\'s clock restarted')
+            self._change(State.NEW, self._last_receive, "the sender's clock restarted")
 
     def status(self, now_ns: int) -> BodyStatus:
         """
@@ -447,6 +447,7 @@ class Body(Ledger):
             mask *= 2
         self._sample_mask = mask - 1
         self._measure_silence()
+
 
 def _excess(q: Quat) -> float:
     """Give the squared norm less 1."""
