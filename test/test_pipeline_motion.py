@@ -1,0 +1,123 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the pipeline makes of good poses, against closed-form motion: offsets, motion, low-pass."""
+
+import math
+
+import numpy as np
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.estimator import EstimateConfig
+from optitrack_vrpn.core.body.lowpass import LowpassConfig
+from optitrack_vrpn.core.body.transform import body_from_base, world_from_mocap
+from optitrack_vrpn.core.clock import StampConfig
+from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.sim.scenario import scenario_from_mapping
+from optitrack_vrpn.sim.world import World
+import pytest
+from scipy.spatial.transform import Rotation
+
+RATE = 240
+#: Axes of Motive (columns) in ENU, its x pointing north; those of FLU in Motive's body.
+ENU_FROM_MOTIVE = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
+MOTIVE_FROM_FLU = np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]])
+
+
+def run(seconds=3.0, config=None, **scenario):
+    """Send a simulated body's reports through a pipeline, without a network in between."""
+    world = World(scenario_from_mapping({
+        'bodies': [{'name': 'wand', 'motion': {'type': 'figure_eight'}}], 'rate': RATE,
+        **scenario}))
+    # No clock in between either: the stamp is the sender's time.
+    pipeline = Pipeline(config or PipelineConfig(
+        stamps=StampConfig(mode='sender'), estimate=EstimateConfig(estimate_motion=True)))
+    samples, moved = [], []
+    for number in range(int(seconds * RATE)):
+        frame = world.frame(number, 10**9)
+        time_ns = frame.reports[0].sender_time_ns if frame.reports else 0
+        for channel in pipeline.bodies:
+            channel.wants_motion = True
+        samples += pipeline.process(frame.reports, time_ns, 0)
+        moved += pipeline.server_motions
+    truth = world.truth('wand', np.array([(s.stamp_ns - 10**9) * 1e-9 for s in samples]))
+    return samples, moved, truth
+
+
+def enu(vectors):
+    return vectors @ ENU_FROM_MOTIVE.T
+
+
+def attitudes(truth):
+    return ENU_FROM_MOTIVE @ Rotation.from_quat(truth.quat_xyzw).as_matrix() @ MOTIVE_FROM_FLU
+
+
+def test_velocities_of_the_estimate_are_those_of_the_motion():
+    samples, _, truth = run(noise={'position_mm': 0.1, 'attitude_deg': 0.05})
+    late = slice(RATE, None)
+    assert all(s.motion is not None for s in samples[late])
+    velocity = np.array([s.motion.velocity for s in samples[late]])
+    turning = np.array([s.motion.angular_velocity for s in samples[late]])
+    error = velocity - enu(truth.velocity)[late]
+    assert np.sqrt((error ** 2).mean()) < 0.03 * np.abs(truth.velocity).max()
+    error = turning - enu(truth.angular_velocity)[late]
+    assert np.sqrt((error ** 2).mean()) < 0.1 * np.abs(truth.angular_velocity).max()
+    # The same in the body's own axes.
+    body = np.einsum('nji,nj->ni', attitudes(truth)[late], enu(truth.velocity)[late])
+    error = np.array([s.motion.body_velocity for s in samples[late]]) - body
+    assert np.sqrt((error ** 2).mean()) < 0.04 * np.abs(truth.velocity).max()
+
+
+def test_nothing_is_said_of_motion_before_it_is_known_and_none_that_nobody_wants():
+    samples, _, _ = run(0.5)
+    assert samples[0].motion is None
+    quiet = PipelineConfig(stamps=StampConfig(mode='sender'))
+    samples, _, _ = run(0.5, config=quiet)
+    assert len(samples) > 100 and all(s.motion is None for s in samples)
+
+
+def test_server_velocities_come_out_in_enu():
+    config = PipelineConfig(stamps=StampConfig(mode='sender'), server_motion=True)
+    samples, moved, truth = run(1.0, config=config, velocities=True)
+    speeds = [m for m in moved if m.is_velocity]
+    assert len(speeds) == len(samples)
+    assert [m.stamp_ns for m in speeds] == [s.stamp_ns for s in samples]
+    np.testing.assert_allclose([m.linear for m in speeds], enu(truth.velocity), atol=1e-9)
+    np.testing.assert_allclose(
+        [m.angular for m in speeds], enu(truth.angular_velocity), atol=1e-6)
+    accelerations = [m for m in moved if not m.is_velocity]
+    np.testing.assert_allclose(
+        [m.linear for m in accelerations], enu(truth.acceleration), atol=1e-9)
+
+
+def test_offsets_of_body_and_world():
+    lever, yaw, origin = (0.1, -0.2, 0.05), 0.7, (1.0, 2.0, 0.5)
+    config = PipelineConfig(
+        stamps=StampConfig(mode='sender'),
+        estimate=EstimateConfig(world_from_mocap=world_from_mocap(origin, yaw)),
+        offsets={'wa*': body_from_base((*lever, 0.0, 0.0, math.pi / 2))})
+    samples, _, truth = run(0.5, config=config)
+    turn = Rotation.from_euler('z', -yaw)
+    for sample, position, attitude in zip(samples, enu(truth.position), attitudes(truth)):
+        base = position + attitude @ lever
+        np.testing.assert_allclose(sample.position, turn.apply(base - origin), atol=1e-9)
+        expected = turn * Rotation.from_matrix(attitude) * Rotation.from_euler('z', 90, True)
+        difference = (expected.inv() * Rotation.from_quat(sample.quat_xyzw)).magnitude()
+        assert difference < 1e-9
+
+
+@pytest.mark.parametrize('compensate', [False, True])
+def test_low_pass_smooths_and_stamps_never_run_backwards(compensate):
+    still = {'bodies': [{'name': 'wand', 'motion': {'type': 'still'}}],
+             'noise': {'position_mm': 1.0}}
+    config = PipelineConfig(
+        stamps=StampConfig(mode='sender'), body=BodyConfig(),
+        estimate=EstimateConfig(lowpass=LowpassConfig(5.0, 5, compensate)))
+    samples, _, truth = run(3.0, config=config, **still)
+    raw, _, _ = run(3.0, **still)
+    late = slice(-RATE, None)
+    smooth = np.std([s.position for s in samples[late]], axis=0)
+    rough = np.std([s.position for s in raw[late]], axis=0)
+    assert (smooth < 0.35 * rough).all()
+    stamps = np.array([s.stamp_ns for s in samples])
+    assert (np.diff(stamps) > 0).all()
+    shift = raw[-1].stamp_ns - stamps[-1]
+    assert shift > 50_000_000 if compensate else shift == 0

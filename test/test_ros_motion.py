@@ -1,0 +1,135 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Odometry, twist, acceleration, covariance and status as a subscriber gets them."""
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import AccelStamped, PoseWithCovarianceStamped, TwistStamped
+from nav_msgs.msg import Odometry
+import numpy as np
+from optitrack_vrpn.sim.scenario import scenario_from_mapping
+from optitrack_vrpn.sim.server import MotiveSimServer
+import pytest
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosgraph import NodeHere, Observer, quat_xyzw, stamp_ns, wait_until
+from scipy.spatial.transform import Rotation
+
+ENU_FROM_MOTIVE = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
+TOPICS = {'odom': Odometry, 'twist': TwistStamped, 'accel': AccelStamped,
+          'pose_cov': PoseWithCovarianceStamped}
+LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def vector(message):
+    return np.array([message.x, message.y, message.z])
+
+
+@pytest.fixture
+def motive():
+    with MotiveSimServer(scenario_from_mapping({
+            'bodies': [{'name': 'wand', 'motion': {'type': 'circle'}}], 'rate': 240,
+            'velocities': True, 'noise': {'position_mm': 0.05, 'attitude_deg': 0.02}}),
+            port=0) as sim:
+        yield sim
+
+
+def node_of(sim, **parameters):
+    values = {'server': '127.0.0.1', 'port': sim.port, 'autostart': True, 'stamps.mode': 'sender'}
+    values.update({name.replace('__', '.'): value for name, value in parameters.items()})
+    return NodeHere(values)
+
+
+def truth_at(sim, message):
+    return sim.world.truth('wand', (stamp_ns(message) - sim.base_ns) * 1e-9)
+
+
+@pytest.mark.parametrize('source, accuracy', [('estimate', 0.05), ('server', 1e-3)])
+def test_velocities_reach_subscribers_in_the_right_axes(motive, source, accuracy):
+    switches = {f'publish__{kind}': True for kind in TOPICS}
+    with node_of(motive, velocity_source=source, **switches), Observer() as observer:
+        heard = {kind: observer.listen(message, f'/wand/{kind}', 1000)
+                 for kind, message in TOPICS.items()}
+        wait_until(lambda: all(len(topic) > 240 for topic in heard.values()), 15.0, 'motion')
+        last = {kind: topic.messages()[-1] for kind, topic in heard.items()}
+
+    twist, truth = last['twist'], truth_at(motive, last['twist'])
+    assert twist.header.frame_id == 'optitrack'
+    speed, rate = ENU_FROM_MOTIVE @ truth.velocity[0], ENU_FROM_MOTIVE @ truth.angular_velocity[0]
+    assert np.linalg.norm(speed) > 0.2 and np.linalg.norm(rate) > 0.2
+    np.testing.assert_allclose(vector(twist.twist.linear), speed, atol=accuracy)
+    np.testing.assert_allclose(vector(twist.twist.angular), rate, atol=2 * accuracy)
+
+    odom, truth = last['odom'], truth_at(motive, last['odom'])
+    assert (odom.header.frame_id, odom.child_frame_id) == ('optitrack', 'wand')
+    world_from_body = Rotation.from_quat(quat_xyzw(odom.pose.pose))
+    np.testing.assert_allclose(
+        world_from_body.apply(vector(odom.twist.twist.linear)),
+        ENU_FROM_MOTIVE @ truth.velocity[0], atol=accuracy)
+    np.testing.assert_allclose(
+        vector(odom.pose.pose.position), ENU_FROM_MOTIVE @ truth.position[0], atol=1e-3)
+    if source == 'estimate':
+        assert all(odom.twist.covariance[7 * i] > 0 for i in range(6))
+
+    accel, truth = last['accel'], truth_at(motive, last['accel'])
+    np.testing.assert_allclose(
+        vector(accel.accel.linear), ENU_FROM_MOTIVE @ truth.acceleration[0], atol=20 * accuracy)
+
+
+def test_covariance_of_a_resting_body_is_learned():
+    with MotiveSimServer(scenario_from_mapping({
+            'bodies': [{'name': 'wand', 'motion': {'type': 'still'}}], 'rate': 240,
+            'noise': {'position_mm': 0.5, 'attitude_deg': 0.1}}), port=0) as sim:
+        with node_of(sim, publish__pose_cov=True), Observer() as observer:
+            topic = observer.listen(PoseWithCovarianceStamped, '/wand/pose_cov', 1000)
+            topic.wait(300, 15.0)
+            deviations = np.sqrt(np.diag(
+                np.reshape(topic.messages()[-1].pose.covariance, (6, 6))))
+    np.testing.assert_allclose(deviations[:3], 0.5e-3, rtol=0.3)
+    np.testing.assert_allclose(deviations[3:], np.radians(0.1), rtol=0.3)
+
+
+def test_nothing_is_computed_for_nobody(motive):
+    with node_of(motive, publish__odom=True) as here, Observer() as observer:
+        wait_until(lambda: here.node._pipeline and here.node._pipeline.bodies, 10.0, 'a body')
+        channel = here.node._pipeline.bodies[0]
+        wait_until(lambda: channel.user is not None, what='publishers')
+        assert not channel.wants_motion
+        topic = observer.listen(Odometry, '/wand/odom', 100)
+        topic.wait(1)
+        assert channel.wants_motion
+        observer.node.destroy_subscription(topic.subscription)
+        wait_until(lambda: not channel.wants_motion, what='the end of the odometry')
+
+
+def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
+    with node_of(motive, truth__stale_after_s=0.2), Observer() as observer:
+        wait_until(lambda: '/wand/pose' in observer.topics(), 10.0, 'the topic')
+        motive.pause()
+        states = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
+        wait_until(lambda: 'STALE' in [
+            {v.key: v.value for v in m.values}['state'] for m in states.messages()], what='STALE')
+        late = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
+        late.wait(1, 3.0)
+        status = late.messages()[0]
+        values = {v.key: v.value for v in status.values}
+        assert values['state'] == 'STALE' and 'silent' in status.message
+        assert float(values['rate_hz']) == pytest.approx(240, rel=0.05)
+        motive.resume()
+        wait_until(lambda: {v.key: v.value for v in states.messages()[-1].values}['state']
+                   == 'TRACKED', what='TRACKED again')
+
+
+def test_diagnostics_name_connection_clock_and_bodies(motive):
+    with node_of(motive), Observer() as observer:
+        topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
+
+        def complete():
+            return [message for message in topic.messages() if len(message.status) == 3]
+        status = {s.name: s for s in wait_until(complete, 10.0, 'all three')[-1].status}
+        assert set(status) == {
+            'optitrack_vrpn: connection', 'optitrack_vrpn: clock', 'optitrack_vrpn: body wand'}
+        connection = status['optitrack_vrpn: connection']
+        assert connection.level == DiagnosticStatus.OK
+        assert connection.hardware_id == f'127.0.0.1:{motive.port}'
+        clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
+        assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
+                'arrival_jitter_std_us'} <= set(clock)
