@@ -14,7 +14,7 @@ ARGUMENTS = (
     ('rate', '240', 'frames a second'),
     ('port', '3883', 'VRPN port of the simulated Motive'),
     ('activate', 'true', 'false: leave the node inactive, for mocap control'),
-    ('rviz', 'false', 'start rviz2 with this package\'s display'),
+    ('rviz', 'false', 'start rviz2 with the display of this package'),
 )
 
 
@@ -25,6 +25,13 @@ def generate_launch_description():
     return LaunchDescription([
         *(DeclareLaunchArgument(name, default_value=default, description=what)
           for name, default, what in ARGUMENTS),
+        # first, as it checks the arguments before anything runs
+        IncludeLaunchDescription(
+            PythonLaunchDescriptionSource(node),
+            launch_arguments={
+                'server': '127.0.0.1', 'port': LaunchConfiguration('port'),
+                'activate': LaunchConfiguration('activate'),
+                'rviz': LaunchConfiguration('rviz')}.items()),
         Node(
             package='optitrack_vrpn', executable='motive_sim', name='motive_sim',
             arguments=[
@@ -32,10 +39,4 @@ def generate_launch_description():
                 '--port', LaunchConfiguration('port'), '--noise-mm', '0.1',
                 '--noise-deg', '0.05'],
             output='screen', emulate_tty=True),
-        IncludeLaunchDescription(
-            PythonLaunchDescriptionSource(node),
-            launch_arguments={
-                'server': '127.0.0.1', 'port': LaunchConfiguration('port'),
-                'activate': LaunchConfiguration('activate'),
-                'rviz': LaunchConfiguration('rviz')}.items()),
     ])

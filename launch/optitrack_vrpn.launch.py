@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bring up one node: server and the rest from the parameter file, a few of them from here."""
 
+import os
+
+from ament_index_python.packages import get_package_share_directory, PackageNotFoundError
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.conditions import IfCondition
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
@@ -22,7 +24,7 @@ ARGUMENTS = (
     ('activate', 'true', 'false: autostart leaves the node inactive, for mocap control'),
     ('respawn', 'false', 'start the node again if it dies'),
     ('log_level', 'info', 'debug, info, warn, error or fatal'),
-    ('rviz', 'false', 'start rviz2 with this package\'s display'),
+    ('rviz', 'false', 'start rviz2 with the display of this package'),
 )
 
 
@@ -43,14 +45,40 @@ def make_node(context):
     if server:
         parameters['server'] = server
     if port:
-        parameters['port'] = int(port)
+        try:
+            parameters['port'] = int(port)
+        except ValueError:
+            raise ValueError(f'port:={port} is no number') from None
+    # launch_ros would go on without it, to a server that nobody meant.
+    params_file = os.path.expanduser(LaunchConfiguration('params_file').perform(context))
+    if not os.path.isfile(params_file):
+        raise FileNotFoundError(f'params_file:={params_file} is not there')
     return [Node(
         package='optitrack_vrpn', executable='optitrack_vrpn_node',
         name=LaunchConfiguration('name'), namespace=LaunchConfiguration('namespace'),
-        parameters=[LaunchConfiguration('params_file'), parameters],
+        parameters=[params_file, parameters],
         ros_arguments=['--log-level', LaunchConfiguration('log_level')],
         respawn=as_bool(context, 'respawn'), respawn_delay=2.0,
         output='screen', emulate_tty=True)]
+
+
+def make_rviz(context):
+    """Make rviz's action where it is wanted; its absence does not cost the node."""
+    if not as_bool(context, 'rviz'):
+        return []
+    try:
+        get_package_share_directory('rviz2')
+    except PackageNotFoundError:
+        return [LogInfo(msg='rviz:=true, but rviz2 is not installed: going on without it')]
+    return [Node(
+        package='rviz2', executable='rviz2', name='rviz2',
+        arguments=['-d', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.rviz'])],
+        output='screen')]
+
+
+def make_all(context):
+    """Make all actions at once: launch leaves alone what ran before one that cannot be made."""
+    return [*make_node(context), *make_rviz(context)]
 
 
 def generate_launch_description():
@@ -58,9 +86,5 @@ def generate_launch_description():
     return LaunchDescription([
         *(DeclareLaunchArgument(name, default_value=default, description=what)
           for name, default, what in ARGUMENTS),
-        OpaqueFunction(function=make_node),
-        Node(
-            package='rviz2', executable='rviz2', name='rviz2',
-            arguments=['-d', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.rviz'])],
-            condition=IfCondition(LaunchConfiguration('rviz')), output='screen'),
+        OpaqueFunction(function=make_all),
     ])
