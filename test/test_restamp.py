@@ -1,0 +1,112 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recorded pairs in, the node's own stamps out."""
+
+import csv
+import os
+from pathlib import Path
+import random
+import subprocess
+import sys
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.cli.restamp import format_seconds, main, parse_seconds
+from optitrack_vrpn.core.clock import StampConfig, StampSource
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+UNIX = 1_700_000_000
+
+
+@given(st.integers(0, 4_000_000_000 * 10**9))
+def test_seconds_are_exact_both_ways(time_ns):
+    assert parse_seconds(format_seconds(time_ns)) == time_ns
+
+
+@pytest.mark.parametrize('text', [
+    'nan', 'inf', '-inf', '-1', '-0.000001', '1e30', '1e999999', '1e99999999', '', 'abc', None,
+    '1;2', '4611686019'])
+def test_what_is_no_time_is_refused(text):
+    assert parse_seconds(text) == -1
+
+
+@pytest.mark.parametrize(('text', 'time_ns'), [
+    ('0', 0), (' 12.5 ', 12_500_000_000), ('1.7e9', UNIX * 10**9), ('1e-9', 1), ('1e-99', 0),
+    ('1700000000.123456789', UNIX * 10**9 + 123_456_789)])
+def test_decimals_are_read_as_they_stand(text, time_ns):
+    assert parse_seconds(text) == time_ns
+
+
+def recording(path, rows=2000, restart_at=1200):
+    """Write a session with a restart of the sender; return the pairs in ns."""
+    rnd, pairs = random.Random(2), []
+    for i in range(rows):
+        sent = (77 if i < restart_at else 3) * 10**9 + i * 4_166_667 // 1000 * 1000
+        pairs.append((sent, UNIX * 10**9 + i * 4_166_667 + rnd.randrange(300_000)))
+    with open(path, 'w', newline='') as file:
+        writer = csv.writer(file)
+        writer.writerow(['body', 'sender_time', ' receive_time', 'x'])
+        for sent, arrival in pairs:
+            writer.writerow(['wand, left', format_seconds(sent), format_seconds(arrival), '1.5'])
+    return pairs
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival', 'sender'])
+def test_stamps_are_those_of_the_node_and_the_rest_passes_through(tmp_path, mode, capsys):
+    pairs = recording(tmp_path / 'in.csv')
+    assert main([str(tmp_path / 'in.csv'), str(tmp_path / 'out.csv'), '--mode', mode,
+                 '--latency-ms', '2.5']) == 0
+    source = StampSource(StampConfig(mode=mode, latency_ms=2.5))
+    with open(tmp_path / 'out.csv', newline='') as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ['body', 'sender_time', 'receive_time', 'x', 'stamp', 'epoch']
+    for row, (sent, arrival) in zip(rows, pairs, strict=True):
+        assert parse_seconds(row['stamp']) == source.stamp(sent, arrival)
+        assert int(row['epoch']) == source.status().epoch
+        assert (row['body'], row['x']) == ('wand, left', '1.5')
+    assert rows[0]['epoch'] == '0' and rows[-1]['epoch'] == '1'
+    told = capsys.readouterr().err
+    assert 'sender time went back by' in told and f'{mode}: 2000 rows, epoch 1' in told
+
+
+def test_rows_that_cannot_be_stamped_are_kept_without_a_stamp(tmp_path):
+    (tmp_path / 'in.csv').write_text(
+        'sender_time,receive_time\n1.0,100.0\nnan,100.1\n1.2,inf\n-4,100.3\n1.4\n1.5,100.5\n')
+    assert main([str(tmp_path / 'in.csv'), str(tmp_path / 'out.csv')]) == 0
+    lines = (tmp_path / 'out.csv').read_text().splitlines()
+    assert [line.split(',')[-2] != '' for line in lines[1:]] == [
+        True, False, False, False, False, True]
+
+
+@pytest.mark.parametrize(('text', 'complaint'), [
+    ('a,b\n1,2\n', 'no column sender_time and no column receive_time'),
+    ('sender_time,b\n1,2\n', 'no column receive_time'),
+    ('', 'no column sender_time'),
+    ('sender_time,receive_time,stamp\n1,2,3\n', 'has a column stamp already'),
+])
+def test_a_wrong_file_gets_one_clear_line(tmp_path, capsys, text, complaint):
+    (tmp_path / 'in.csv').write_text(text)
+    assert main([str(tmp_path / 'in.csv'), str(tmp_path / 'out.csv')]) == 1
+    error = capsys.readouterr().err
+    assert complaint in error and error.count('\n') == 1
+
+
+def test_a_missing_file_and_the_input_as_output_are_refused(tmp_path, capsys):
+    assert main([str(tmp_path / 'none.csv'), '-']) == 1
+    assert 'No such file' in capsys.readouterr().err
+    recording(tmp_path / 'in.csv', rows=3)
+    before = (tmp_path / 'in.csv').read_text()
+    assert main([str(tmp_path / 'in.csv')] * 2) == 1
+    assert (tmp_path / 'in.csv').read_text() == before
+
+
+def test_it_runs_as_a_module_in_a_pipe(tmp_path):
+    recording(tmp_path / 'in.csv', rows=50)
+    done = subprocess.run(
+        [sys.executable, '-m', 'optitrack_vrpn', 'restamp', '-', '-', '--mode', 'min_offset',
+         '--offset-samples', '10'],
+        input=(tmp_path / 'in.csv').read_text(), capture_output=True, text=True, timeout=60,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 51
+    assert 'for good, the least of 10 messages' in done.stderr
