@@ -93,6 +93,8 @@ def connect_back(
         next_request = now
         while now < deadline:
             if now >= next_request:
+                if refusal == errno.ECONNREFUSED:
+                    break    # known for sure; asking on would only put off saying so
                 refusal = _send_request(requester, request)
                 next_request = now + int(interval_s * _NS)
             ready = waiting.wait(
