@@ -135,6 +135,25 @@ def test_damaged_streams_give_events_or_the_remote_error(data):
     assert len(connection.remote.senders) <= constants.MAX_IDS
 
 
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 3999), max_size=30), st.integers(24, 3990), st.integers(0, 255))
+def test_events_before_a_fault_do_not_depend_on_the_chunking(cuts, at, value):
+    stream = bytearray(TCP_STREAM[:4000])
+    stream[at] = value
+    heard = []
+    for edges in ([0, 4000], [0, *sorted(cuts), 4000]):
+        connection, events, fault = Connection(), [], None
+        for begin, end in zip(edges, edges[1:]):
+            try:
+                events += connection.receive_stream(stream[begin:end])
+            except RemoteProtocolError as error:
+                events += connection.events_before_fault
+                fault = str(error)
+                break
+        heard.append((str(events), fault))   # as text, in which NaN equals itself
+    assert heard[0] == heard[1]
+
+
 @given(st.data())
 def test_damaged_datagrams_never_raise(data):
     session = sessions.sessions('udp_lob')[0]
@@ -193,7 +212,7 @@ def test_a_log_description_writes_nothing(tmp_path):
     assert not path.exists()
 
 
-# -- both roles ------------------------------------------------------------------------------------
+# -- both roles -----------------------------------------------------------------------------------
 
 def connected_pair():
     """Two conversations that have heard each other's cookie."""
@@ -255,7 +274,7 @@ def test_lost_and_reordered_datagrams_show_in_the_counters():
 
 
 def test_datagrams_with_names_of_the_senders_own_are_not_believed():
-    client, server, _ = connected_pair()
+    client, _, _ = connected_pair()
     before = Counter(client.remote.senders.values())
     client.receive_datagram(codec.encode_message(
         7, constants.SENDER_DESCRIPTION, codec.encode_name('intruder'), 0, 0))

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Callable, Optional, Sequence
 
 from optitrack_vrpn.core.link import Link, LinkChange, LinkState
-from optitrack_vrpn.errors import LocalProtocolError
+from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.transport.backend import ClientConfig, Sink
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.transport.sockets import (
@@ -27,10 +27,8 @@ _MOST_DATAGRAMS = 64
 #: waited shorter may have done so because this process stood still.
 _LONGEST_QUEUE_NS = 60 * _NS
 _MOST_PINGS = 5
-#: Names beyond this many are not asked after.
+#: Names beyond this many are not asked after, which bounds what waits for a peer that never reads.
 _MOST_ASKED = 500
-#: Unsent bytes beyond this mean that the peer reads nothing; all pings of all names fit.
-_MOST_UNSENT = 1 << 18
 
 
 class Conversation:
@@ -140,8 +138,6 @@ class Conversation:
             self._ping(now_ns)
         if self._out:
             self._flush()
-            if len(self._out) > _MOST_UNSENT:
-                return f'{self._server_ip} reads nothing of what it is sent'
         return self._link.must_reconnect(now_ns)
 
     # -- reading -------------------------------------------------------------------------------
@@ -156,19 +152,30 @@ class Conversation:
         if not data:
             return ('the server closed the connection' if self.connection.established else
                     'the server closed the connection before it said a word of VRPN')
-        events = self.connection.receive_stream(data)
-        now_ns = self._clock.now_ns()
-        if events:
-            host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
-            arrival_ns = now_ns
-            if self._tcp_stamped:
-                arrival_ns = max(self._last_tcp_arrival_ns, _arrival_ns(
-                    ancillary, host_minus_arrival_ns, now_ns))
-            self._last_tcp_arrival_ns = arrival_ns
-            self._note(events, now_ns)
-            self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
+        try:
+            events = self.connection.receive_stream(data)
+        except RemoteProtocolError:
+            # What stood before the fault was sound, however the stream was cut.
+            self._take_stream(self.connection.events_before_fault, ancillary)
+            raise
+        self._take_stream(events, ancillary)
         self._out += self.connection.data_to_send()
         return None
+
+    def _take_stream(
+        self, events: Sequence[Event], ancillary: list[tuple[int, int, bytes]],
+    ) -> None:
+        if not events:
+            return
+        now_ns = self._clock.now_ns()
+        host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
+        arrival_ns = now_ns
+        if self._tcp_stamped:
+            arrival_ns = max(self._last_tcp_arrival_ns, _arrival_ns(
+                ancillary, host_minus_arrival_ns, now_ns))
+        self._last_tcp_arrival_ns = arrival_ns
+        self._note(events, now_ns)
+        self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
 
     def _read_datagrams(self) -> None:
         receive = self._udp.recvmsg_into  # type: ignore[union-attr]

@@ -67,6 +67,8 @@ class Connection:
     :param udp_address: where this side takes datagrams, (host text, port); None where it
         takes none (``tcp://``).
     :param time_ns: time stamp of what is said at once, in nanoseconds.
+    :ivar events_before_fault: events of the piece of the stream in which the conversation ended
+        with a fault of the peer's.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Connection:
         self._in = bytearray()
         self._hello: Optional[PeerHello] = None
         self._failure: Optional[RemoteProtocolError] = None
+        self.events_before_fault: list[Event] = []
         self._tcp_sequence = 0
         self._udp_sequence = 0
         self._described_senders = 0
@@ -102,26 +105,29 @@ class Connection:
 
         :returns: the events that became complete, in order.
         :raises RemoteProtocolError: if the stream cannot be VRPN; the conversation is over, and
-            every further call raises it again.
+            every further call raises it again. The events that stood before the fault are in
+            ``events_before_fault``.
         """
         if self._failure is not None:
             raise self._failure
         self._in += data
+        events: list[Event] = []
         try:
-            return self._read_stream()
+            self._read_stream(events)
         except RemoteProtocolError as error:
             self._failure = error
+            self.events_before_fault = events
             self._in.clear()
             raise
+        return events
 
-    def _read_stream(self) -> list[Event]:
-        events: list[Event] = []
+    def _read_stream(self, events: list[Event]) -> None:
         buffer = self._in
         position = 0
         if self._hello is None:
             cookie = codec.decode_cookie(buffer)
             if cookie is None:
-                return events
+                return
             note = '' if cookie.minor == MINOR_VERSION else (
                 f'the peer speaks VRPN {cookie.major:02d}.{cookie.minor:02d}, this side '
                 f'{MAJOR_VERSION:02d}.{MINOR_VERSION:02d}; they are compatible')
@@ -142,7 +148,6 @@ class Connection:
             self._read_message(buffer, position, size, events)
             position += whole
         del buffer[:position]
-        return events
 
     def receive_datagram(self, data: Buffer) -> list[Event]:
         """

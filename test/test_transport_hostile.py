@@ -1,0 +1,255 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Servers that no server should be: the client stays bounded, says why it leaves, comes back."""
+
+import gc
+import itertools
+import os
+import random
+import select
+import socket
+import struct
+import time
+
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.vrpn.messages import SenderDescribed
+import pytest
+import rawvrpn
+import sessions
+from transport_kit import (
+    client, COOKIE, FakeServer, link, message, name, pose, POSE_TYPE_ID, PREAMBLE,
+    say_hello, stream, wait_until)
+
+MIB = 1 << 20
+
+
+def resident_bytes():
+    gc.collect()
+    with open('/proc/self/statm') as file:
+        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+
+
+def once(evil):
+    """Serve an evil first conversation and sound ones after it."""
+    turns = itertools.count()
+
+    def serve(server, sock):
+        if next(turns):
+            stream(server, sock)
+        else:
+            evil(server, sock)
+    return serve
+
+
+@pytest.mark.parametrize('size', [0, 1, 23, 64001, 0x7fffffff, 0xffffffff])
+def test_a_length_that_cannot_be_ends_the_conversation_with_the_reason(size):
+    def evil(server, sock):
+        say_hello(sock)
+        sock.sendall(pose() + struct.pack('>IIIiiI', size, 0, 0, 1, POSE_TYPE_ID, 0) + bytes(64))
+        server.hold(sock)
+    with FakeServer(once(evil)) as server, client(server.port) as (_, sink):
+        sink.wait_state(LinkState.STREAMING, 2)
+    (lost,) = [c for c in sink.changes if c.state is LinkState.LOST]
+    assert f'announced a message of {size} bytes' in lost.reason
+    assert lost.severity == 'error'
+
+
+@pytest.mark.parametrize('beginning', [
+    pose()[:23], struct.pack('>IIIiiI', 64000, 0, 0, 1, POSE_TYPE_ID, 0)],
+    ids=['header', 'payload'])
+def test_a_message_that_never_ends_is_left_for_its_silence(beginning):
+    def evil(server, sock):
+        say_hello(sock)
+        sock.sendall(beginning)
+        while not server.stopping.wait(0.02):   # a byte of the payload now and then
+            sock.sendall(b'\0' if len(beginning) == 24 else b'')
+    with FakeServer(once(evil)) as server:
+        with client(server.port, link=link(reconnect_after_s=0.4)) as (_, sink):
+            sink.wait_state(LinkState.STREAMING)
+    assert 'no pose within 0.4 s; connecting anew' in sink.reasons(LinkState.LOST)[0]
+
+
+def test_a_hundred_thousand_names_are_refused_beyond_the_table_and_the_body_streams_on():
+    def evil(server, sock):
+        say_hello(sock)
+        blocks = (b''.join(name(number, f'body {number}') for number in range(first, first + 5000))
+                  for first in range(2, 100_002, 5000))
+        for block in blocks:
+            sock.sendall(block + pose())
+        stream_on(server, sock)
+    with FakeServer(evil) as server, client(server.port) as (running, sink):
+        before = resident_bytes()
+        sink.wait(lambda: len(sink.poses) >= 25)
+        counters = running.status().counters
+        grown = resident_bytes() - before
+    assert counters['names_refused'] == 100_000 - 1998
+    assert sum(isinstance(e, SenderDescribed) for e in sink.events) == 2000
+    assert grown < 20 * MIB
+    assert LinkState.LOST not in sink.states
+
+
+def stream_on(server, sock):
+    """Stream poses to a client that has shaken hands."""
+    for frame in itertools.count(1):
+        sock.sendall(pose(time_us=2_000_000 + frame * 10_000))
+        if server.stopping.wait(0.01):
+            return
+
+
+def test_a_name_that_changes_for_ever_is_asked_after_within_bounds():
+    """A client that asked after each new name at once would say more than it hears."""
+    heard = bytearray()
+
+    def evil(server, sock):
+        say_hello(sock)
+        for number in range(0, 20_000, 500):
+            sock.sendall(b''.join(name(5, f'body {n}') for n in range(number, number + 500)))
+            if select.select([sock], [], [], 0)[0]:
+                heard.extend(sock.recv(1 << 20))
+        sock.sendall(pose())
+        while not server.stopping.is_set():
+            if select.select([sock], [], [], 0.02)[0]:
+                data = sock.recv(1 << 20)
+                if not data:
+                    return
+                heard.extend(data)
+    with FakeServer(evil) as server, client(server.port) as (_, sink):
+        sink.wait_state(LinkState.STREAMING)
+        assert sum(isinstance(e, SenderDescribed) for e in sink.events) > 20_000
+        wait_until(lambda: len(heard) > 500 * 24)
+        time.sleep(0.1)
+    said = rawvrpn.parse(bytes(heard))
+    assert len(rawvrpn.described(said, -1)) <= 500
+    assert len(said) <= 500 * 6 + 1
+
+
+def test_a_server_that_reads_nothing_costs_no_memory():
+    def evil(server, sock):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.sendall(COOKIE + PREAMBLE)
+        for number in range(0, 40_000, 500):
+            sock.sendall(b''.join(name(5, f'body {n}') for n in range(number, number + 500)))
+        sock.sendall(pose())
+        server.stopping.wait()
+    with FakeServer(evil) as server, client(server.port) as (running, sink):
+        sink.wait_state(LinkState.STREAMING)
+        conversation = running._account[1]
+        assert len(conversation._out) < 500 * (128 + 6 * 24)
+        assert conversation.connection.data_to_send() == b''
+
+
+def flood(make):
+    """Serve a stream of poses beside what a function sends to the client's UDP port."""
+    def serve(server, sock):
+        heard = say_hello(sock)
+        target = ('127.0.0.1', int.from_bytes(heard[36:40], 'big'))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.bind(('127.0.0.1', 0))
+            for number, datagram in enumerate(make()):
+                udp.sendto(datagram, target)
+                if number % 20 == 0:
+                    sock.sendall(pose(time_us=1_000_000 + number))
+                    server.stopping.wait(0.002)
+        stream_on(server, sock)
+    return serve
+
+
+def garbage():
+    dice = random.Random(6)
+    valid = pose() * 3
+    for number in range(1500):
+        if number % 3 == 0:
+            yield dice.randbytes(dice.randrange(0, 1473))
+        else:
+            damaged = bytearray(valid)
+            for _ in range(dice.randrange(1, 20)):
+                damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+            yield bytes(damaged[:dice.randrange(1, len(damaged) + 1)])
+
+
+def test_garbage_by_udp_is_counted_and_the_stream_goes_on():
+    with FakeServer(flood(garbage)) as server, client(server.port) as (running, sink):
+        sink.wait(lambda: len(sink.batches) and running.status().counters.get(
+            'datagrams', 0) >= 1400 and sink.poses[-1].sender_time_ns > 2_000_000_000)
+        counters = running.status().counters
+        assert running.status().state is LinkState.STREAMING
+    assert counters['malformed'] > 400
+    assert LinkState.LOST not in sink.states
+
+
+def test_the_largest_datagrams_are_read_whole():
+    most = 65507
+    poses = pose(time_us=7_000_000) * (most // 88)
+
+    def make():
+        for _ in range(30):
+            yield bytes(most)
+            yield poses
+    with FakeServer(flood(make)) as server, client(server.port) as (running, sink):
+        sink.wait(lambda: sum(p.sender_time_ns == 7_000_000_000 for p in sink.poses)
+                  >= 10 * (most // 88))
+        assert running.status().counters['malformed'] >= 10
+    assert LinkState.LOST not in sink.states
+
+
+def test_a_flood_by_tcp_neither_fills_the_memory_nor_starves_another_client():
+    # Types that nobody described, so that the flood is work and no events.
+    block = message(1, 77, bytes(1000)) * 400
+
+    def evil(server, sock):
+        say_hello(sock)
+        while not server.stopping.is_set():
+            sock.sendall(block)
+    with FakeServer(evil) as flooding, FakeServer(stream) as sound:
+        with client(sound.port) as (_, sink), client(flooding.port) as (running, flooded):
+            flooded.wait_state(LinkState.CONNECTED)
+            before = resident_bytes()
+            had = len(sink.poses)
+            began = time.monotonic()
+            wait_until(lambda: running.status().counters.get('unknown_type', 0) > 20_000)
+            sink.wait(lambda: len(sink.poses) >= had + 30)
+            grown = resident_bytes() - before
+            took = time.monotonic() - began
+            assert running.status().state is LinkState.CONNECTED
+    assert grown < 20 * MIB
+    # 30 frames of 10 ms: the other client was served all the time, give or take.
+    assert took < 8.0
+
+
+def test_silence_is_noticed_under_a_flood_that_holds_no_pose():
+    block = message(1, 77, bytes(1000)) * 50
+
+    def evil(server, sock):
+        say_hello(sock)
+        sock.sendall(pose())
+        while not server.stopping.is_set():
+            sock.sendall(block)
+    quick = link(silent_after_s=0.2, reconnect_after_s=0.5)
+    with FakeServer(once(evil)) as server, client(server.port, link=quick) as (_, sink):
+        sink.wait_state(LinkState.STREAMING, 2)
+    assert LinkState.SILENT in sink.states
+    assert 'no pose for 0.5 s' in sink.reasons(LinkState.LOST)[0]
+
+
+def test_damaged_recordings_never_end_the_client():
+    """Forty conversations with flipped, cut and repeated bytes of the real library's."""
+    (session,) = sessions.sessions('tcp_only')
+    sound = b''.join(action.data for action in session.server_actions)[24:]
+    dice = random.Random(3883)
+
+    def evil(server, sock):
+        if len(server.connections) > 40:
+            stream(server, sock)
+            return
+        damaged = bytearray(sound[:dice.randrange(len(sound))])
+        for _ in range(dice.randrange(1, 30)):
+            at = dice.randrange(len(damaged) or 1)
+            damaged[at:at + dice.randrange(3)] = dice.randbytes(dice.randrange(3))
+        sock.sendall(COOKIE + damaged)
+
+    quick = link(connection='tcp', retry_min_s=0.001, retry_max_s=0.002)
+    with FakeServer(evil) as server, client(server.port, link=quick) as (running, sink):
+        wait_until(lambda: len(server.connections) > 40, 20.0)
+        sink.wait(lambda: any(p.sender == 'body' for p in sink.poses))
+        assert running.status().sessions > 40
+    assert not [reason for reason in sink.reasons(LinkState.LOST) if 'bug' in reason]
