@@ -19,6 +19,7 @@ import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from tf2_msgs.msg import TFMessage
+from transforms3d.euler import quat2euler
 
 _KEPT = 2000
 
@@ -118,7 +119,7 @@ class DemoView:
         stamps, arrivals = stamps[:size], arrivals[:size]
         known = size > 2
         p, q = message.pose.position, message.pose.orientation
-        yaw = math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
+        yaw = quat2euler((q.w, q.x, q.y, q.z), 'sxyz')[2]
         return BodyRow(
             name, topic.count,
             float((size - 1) / (stamps[-1] - stamps[0])) if known else 0.0,

@@ -56,10 +56,10 @@ def quat_from_rpy(roll: float, pitch: float, yaw: float) -> Quat:
     :param pitch: then about the fixed y (rad).
     :param yaw: then about the fixed z (rad).
     """
-    half_x = (math.sin(0.5 * roll), 0.0, 0.0, math.cos(0.5 * roll))
-    half_y = (0.0, math.sin(0.5 * pitch), 0.0, math.cos(0.5 * pitch))
-    half_z = (0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw))
-    return multiply(half_z, multiply(half_y, half_x))
+    # Here and not at the top: most users never write an angle, and the import takes a while.
+    from transforms3d.euler import euler2quat
+    w, x, y, z = euler2quat(roll, pitch, yaw, 'sxyz').tolist()
+    return (x, y, z, w)
 
 
 def body_from_base(values: Sequence[float], where: str = 'offset') -> Transform:
