@@ -24,8 +24,6 @@ import sys
 import time
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
@@ -33,6 +31,7 @@ from clock_plot import error_svg  # noqa: E402
 from clock_rivals import RIVALS  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
+import numpy as np  # noqa: E402
 from optitrack_vrpn.core.clock import StampConfig, StampSource  # noqa: E402
 
 PLOTTED = 1

@@ -69,7 +69,8 @@ def packets(path: str | Path) -> Iterator[Packet]:
     at = 24
     while at + 16 <= len(raw):
         sec, frac, kept, _ = struct.unpack_from(order + 'IIII', raw, at)
-        packet = _parse_ip(sec * 1_000_000_000 + frac * unit_ns, raw[at + 16 + skip:at + 16 + kept])
+        frame = raw[at + 16 + skip:at + 16 + kept]
+        packet = _parse_ip(sec * 1_000_000_000 + frac * unit_ns, frame)
         at += 16 + kept
         if packet is not None:
             yield packet

@@ -11,15 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 import sys
 
-import numpy as np
-from optitrack_vrpn.core.clock import StampConfig, StampSource
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / 'bench'))
+sys.path[:0] = [str(Path(__file__).parent.parent / 'bench')]
 
 from clock_rivals import original, sliding_minimum  # noqa: E402
 from clock_scenarios import WIFI, WIRED  # noqa: E402
 from clock_sim import simulate  # noqa: E402
+import numpy as np  # noqa: E402
+from optitrack_vrpn.core.clock import StampConfig, StampSource  # noqa: E402
+import pytest  # noqa: E402
 
 
 def run(scenario, seconds, seed=11, config=None, base=0):

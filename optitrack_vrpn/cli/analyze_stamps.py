@@ -34,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
 def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float, int]]) -> str:
     """Return a report as text."""
     lines = [
-        f'{topic}: {report.count} stamps over {report.duration_s:.3f} s, '
+        f'{topic}: {report.messages} stamps over {report.duration_s:.3f} s, '
         f'{report.rate_hz:.3f} Hz (median)',
         '',
         f'{"ms":12}{"mean":>11}{"std":>11}{"least":>11}{"median":>11}{"p99":>11}{"most":>11}',
@@ -42,11 +42,11 @@ def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float,
         _row('arrivals', report.arrivals),
     ]
     if math.isnan(report.age.mean):
-        lines.append('age          unknown: the stamps are not of this host\'s clock')
+        lines.append("age          unknown: the stamps are not of this host's clock")
     else:
         lines.append(_row('age', report.age))
         if report.age.least < 0:
-            lines.append('             stamps in the future: is the publisher\'s clock another?')
+            lines.append("             stamps in the future: is the publisher's clock another?")
     lines += [
         '',
         f'repeated {report.repeated}, backwards {report.backwards}, gaps {len(report.gaps)} '

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Gap(NamedTuple):
 class StampReport(NamedTuple):
     """What a series of stamps looks like."""
 
-    count: int
+    messages: int
     duration_s: float
     rate_hz: float
     """Median rate: what the sender sends, whatever was lost."""
@@ -77,7 +77,8 @@ def judge(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
     ages = (arrivals - stamps) * 1e-9
     one_clock = len(ages) > 0 and abs(float(np.median(ages))) < _OTHER_CLOCK_S
     return StampReport(
-        count=len(stamps), duration_s=float(stamps[-1] - stamps[0]) * 1e-9 if len(stamps) else 0.0,
+        messages=len(stamps),
+        duration_s=float(stamps[-1] - stamps[0]) * 1e-9 if len(stamps) else 0.0,
         rate_hz=1.0 / median if median > 0 else math.nan,
         intervals=spread(rising), arrivals=spread(np.diff(arrivals) * 1e-9),
         repeated=int((steps == 0).sum()), backwards=int((steps < 0).sum()), gaps=gaps,
@@ -86,7 +87,7 @@ def judge(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
     )
 
 
-def spread(values: NDArray[np.float64]) -> Spread:
+def spread(values: NDArray[Any]) -> Spread:
     """Describe a set of times."""
     if not len(values):
         return Spread(*[math.nan] * 6)

@@ -210,7 +210,7 @@ class TrackingRule:
             self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
             self._period = (t - self._block_from) / self._block_frames
         if self._floor.blocks:
-            self.learnt = self.learnt or length == _BLOCK_NS and self._floor.blocks > 3
+            self.learnt = self.learnt or (length == _BLOCK_NS and self._floor.blocks > 3)
             now = self._height + self._slope * t
             self._slope = (self._floor.line(t + length) - now) / length
             self._height = now - self._slope * t

@@ -1,0 +1,128 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is said of a series of stamps, and of a live topic."""
+
+import math
+import os
+from pathlib import Path
+import random
+import subprocess
+import sys
+import time
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.cli import analyze_stamps
+from optitrack_vrpn.core.intervals import histogram, judge
+from optitrack_vrpn.errors import BackendUnavailableError
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+UNIX = 1_700_000_000 * 10**9
+MS = 1_000_000
+
+
+def test_a_regular_series_with_one_hole():
+    stamps = [UNIX + i * 4 * MS for i in range(1000) if not 500 <= i < 510]
+    report = judge(stamps, [s + 2 * MS for s in stamps])
+    assert report.messages == 990 and report.rate_hz == pytest.approx(250.0)
+    assert report.duration_s == pytest.approx(3.996)
+    assert report.intervals.median == pytest.approx(0.004)
+    assert report.intervals.most == pytest.approx(0.044)
+    assert [(gap.after_s, gap.length_s) for gap in report.gaps] == [
+        (pytest.approx(1.996), pytest.approx(0.044))]
+    assert report.missing == 10
+    assert report.age.mean == pytest.approx(0.002) and report.age.std == pytest.approx(0, abs=1e-9)
+
+
+def test_jitter_is_its_standard_deviation():
+    rnd = random.Random(1)
+    stamps = [UNIX + i * 10 * MS + int(rnd.gauss(0, 300e3)) for i in range(5000)]
+    report = judge(stamps, stamps)
+    assert report.intervals.std == pytest.approx(300e-6 * math.sqrt(2), rel=0.05)
+    assert report.intervals.mean == pytest.approx(0.010, rel=1e-3)
+
+
+def test_repeated_and_backward_stamps_are_counted_and_kept_out_of_the_intervals():
+    report = judge([UNIX + t * MS for t in (0, 10, 10, 20, 15, 30, 40)], [UNIX] * 7)
+    assert (report.repeated, report.backwards) == (1, 1)
+    assert report.intervals.least == pytest.approx(0.010)
+
+
+def test_age_is_unknown_when_the_stamps_are_of_another_clock():
+    stamps = [1234 * 10**9 + i * MS for i in range(100)]
+    report = judge(stamps, [UNIX + i * MS for i in range(100)])
+    assert math.isnan(report.age.mean)
+    assert 'unknown' in analyze_stamps.describe('/a', report, [])
+
+
+@given(st.lists(st.integers(0, 10**10), max_size=50))
+def test_any_series_is_described(stamps):
+    report = judge(stamps, stamps)
+    bars = histogram(stamps)
+    rising = sum(b > a for a, b in zip(stamps, stamps[1:]))
+    assert sum(count for _, _, count in bars) == rising
+    assert report.repeated + report.backwards + rising == max(0, len(stamps) - 1)
+    assert analyze_stamps.describe('/wand/pose', report, bars).startswith('/wand/pose: ')
+
+
+def test_lengths_must_agree():
+    with pytest.raises(ValueError, match='2 stamps and 1'):
+        judge([1, 2], [1])
+
+
+def test_plot_without_matplotlib_is_told_before_anything_else(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, 'matplotlib', None)
+    with pytest.raises(BackendUnavailableError, match='python3-matplotlib'):
+        analyze_stamps.load_pyplot()
+    assert analyze_stamps.main(['/a/pose', '--plot', 'x.png']) == 1
+    assert 'python3-matplotlib' in capsys.readouterr().err
+
+
+def test_plot_writes_a_picture(tmp_path):
+    pytest.importorskip('matplotlib', reason='the picture needs matplotlib')
+    stamps = [UNIX + i * 4 * MS for i in range(100)]
+    path = tmp_path / 'stamps.png'
+    analyze_stamps.plot(analyze_stamps.load_pyplot(), str(path), '/a', stamps,
+                        [s + MS for s in stamps])
+    assert path.read_bytes().startswith(b'\x89PNG')
+
+
+@pytest.mark.ros
+def test_a_live_topic_is_judged_and_an_empty_one_explained():
+    pytest.importorskip('rclpy', reason='needs ROS 2')
+    import rclpy
+    from geometry_msgs.msg import PoseStamped
+    tool = [sys.executable, '-m', 'optitrack_vrpn', 'analyze_stamps']
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(
+        [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]))
+    context = rclpy.Context()
+    rclpy.init(args=[], context=context)
+    node = rclpy.create_node('stamper', context=context)
+    try:
+        publisher = node.create_publisher(PoseStamped, '/wand/pose', 10)
+        child = subprocess.Popen([*tool, '/wand/pose', '--seconds', '2', '--wait', '40'],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        message = PoseStamped()
+        message.header.frame_id = 'optitrack'
+        begin, i = time.time_ns() - 5 * MS, 0
+        end = time.monotonic() + 60
+        while child.poll() is None and time.monotonic() < end:
+            # exact stamps of 100 Hz, 5 ms old when they leave, however late this wakes up
+            time.sleep(max(0.0, (begin + i * 10 * MS + 5 * MS - time.time_ns()) * 1e-9))
+            stamp = begin + i * 10 * MS
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
+            publisher.publish(message)
+            i += 1
+        out, err = child.communicate(timeout=10)
+        assert child.returncode == 0, err
+        assert ', 100.000 Hz (median)' in out and 'frame optitrack' in out
+        table = (line.split() for line in out.splitlines())
+        rows = {cells[0]: cells[1:] for cells in table if len(cells) == 7}
+        assert float(rows['intervals'][3]) == pytest.approx(10.0, abs=1e-3)
+        assert 4.9 < float(rows['age'][3]) < 500
+        done = subprocess.run([*tool, '/nobody/pose', '--wait', '1'], capture_output=True,
+                              text=True, timeout=60, env=env)
+        assert done.returncode == 1 and '0 publishers' in done.stderr
+    finally:
+        node.destroy_node()
+        context.try_shutdown()
