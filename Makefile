@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint env bench-clock clean clean-env
+.PHONY: help demo test lint env bench bench-clock clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -28,6 +28,9 @@ lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
 
 env:  ## make the environment that the other targets use
 	@$(PYTHON) tools/env.py make
+
+bench:  ## measure latency and processor time of the node beside others
+	$(RUN) bench/latency.py $(ARGS)
 
 bench-clock:  ## measure the stamp estimators
 	$(RUN) bench/clock.py $(ARGS)

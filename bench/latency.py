@@ -1,0 +1,246 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Measure the way of a pose from the server's socket to a subscriber in another process.
+
+    make bench                              a few minutes; tables, latency.json and two pictures
+    make bench ARGS=--quick                 one point, to see that it works
+    make bench ARGS=--write-docs            renew docs/performance.md too
+
+Real processes on the loopback interface with real DDS: a sender that writes the time into every
+pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges take turns:
+
+    floor     the barest bridge in Python: datagram in, ready-made bytes out (latency_floor.py)
+    node      this node with poses and TF in ENU
+    all on    this node with everything: NED, odometry, velocities, covariances, all subscribed to
+    polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
+"""
+
+import argparse
+import contextlib
+import json
+import os
+from pathlib import Path
+import platform
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from latency_tables import summary, tables, write_block
+
+ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / 'bench'
+DOCS = ROOT / 'docs' / 'performance.md'
+POINTS = ((1, 240), (1, 1000), (10, 240), (20, 240), (50, 240), (100, 240))
+BRIDGES = ('floor', 'node', 'all on', 'polled')
+SETTLE_S = 1.5
+TOPICS = ('odom', 'twist', 'accel', 'pose_cov')
+
+
+class Child:
+    """
+    A process of the measurement, talked to by lines.
+
+    :param command: arguments for Python.
+    :param variables: its environment.
+    """
+
+    def __init__(self, command, variables):
+        self.log = tempfile.TemporaryFile('w+', errors='replace')
+        self.started_ns = time.monotonic_ns()
+        self.process = subprocess.Popen(
+            [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self.log, text=True, env=variables, cwd=HERE, start_new_session=True)
+
+    def line(self):
+        """Read a line of its output."""
+        line = self.process.stdout.readline()
+        if not line:
+            self.log.seek(0)
+            raise RuntimeError(f'{self.process.args} ended:\n{self.log.read()[-3000:]}')
+        return line
+
+    def ask(self, command):
+        """Send a command and read the answer."""
+        self.process.stdin.write(command + '\n')
+        self.process.stdin.flush()
+        return json.loads(self.line())
+
+    def cpu_ns(self):
+        """Add up the processor time of all its threads."""
+        folder = f'/proc/{self.process.pid}/task'
+        total = 0
+        for thread in os.listdir(folder):
+            with contextlib.suppress(OSError), open(f'{folder}/{thread}/schedstat') as stream:
+                total += int(stream.read().split()[0])
+        if total:
+            return total
+        with open(f'/proc/{self.process.pid}/stat') as stream:    # to a hundredth of a second
+            fields = stream.read().rpartition(')')[2].split()
+        return (int(fields[11]) + int(fields[12])) * (10**9 // os.sysconf('SC_CLK_TCK'))
+
+    def resident_mb(self):
+        """Read how much memory it occupies."""
+        with open(f'/proc/{self.process.pid}/status') as stream:
+            for line in stream:
+                if line.startswith('VmRSS:'):
+                    return int(line.split()[1]) / 1024
+        return 0.0
+
+    def stop(self):
+        """End it as Ctrl-C would."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(10.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.log):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def environment():
+    """Make the variables of all processes: a domain of their own on this machine alone."""
+    variables = dict(os.environ)
+    variables.update(
+        ROS_DOMAIN_ID=str(random.randint(1, 100)), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
+        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')])))
+    if os.environ.get('ROS_DISTRO') == 'humble':
+        variables['ROS_LOCALHOST_ONLY'] = '1'
+    return variables
+
+
+def command_of(bridge, port, bodies):
+    """Give the command line of a bridge, and where in its positions the time is."""
+    if bridge == 'floor':
+        return ['latency_floor.py', str(port), str(bodies)], '012'
+    if bridge == 'polled':
+        return ['latency_polled.py', str(port)], '012'
+    parameters = {
+        # The times that ride in the poses are no motion that a body could make.
+        'server': '127.0.0.1', 'port': port, 'autostart': 'true', 'truth.max_speed': 0.0,
+        'publish.ned': str(bridge == 'all on').lower()}
+    if bridge == 'all on':
+        parameters.update({f'publish.{topic}': 'true' for topic in TOPICS})
+    return ['-m', 'optitrack_vrpn', 'optitrack_vrpn_node', '--ros-args', *(
+        word for name, value in parameters.items()
+        for word in ('-p', f'{name}:={value}'))], '120'
+
+
+def measure(bridge, bodies, rate, seconds, variables):
+    """
+    Start everything, let it settle, and take the figures of one run.
+
+    :returns: latencies (us), losses, processor time a pose (us) and share of a core (%),
+        resident memory (MB), seconds from the bridge's start to its first pose.
+    """
+    with contextlib.ExitStack() as stack:
+        def start(*command):
+            child = Child(command, variables)
+            stack.callback(child.stop)
+            return child
+
+        sender = start('latency_sender.py', '--bodies', str(bodies), '--rate', str(rate))
+        receiver = start('latency_receiver.py', '--bodies', str(bodies), *(
+            ['--everything'] if bridge == 'all on' else []))
+        port = int(sender.line())
+        receiver.line()
+        time.sleep(0.3)
+        command, order = command_of(bridge, port, bodies)
+        child = start(*command)
+        first = receiver.ask('wait 30')
+        if first['first_ns'] is None:
+            raise RuntimeError(f'{bridge} with {bodies} bodies at {rate} Hz: no poses ({first})')
+        time.sleep(SETTLE_S)
+        receiver.ask('forget')
+        began, cpu = time.monotonic_ns(), child.cpu_ns()
+        time.sleep(seconds)
+        cpu, lasted = child.cpu_ns() - cpu, time.monotonic_ns() - began
+        figures = receiver.ask(f'collect {order}')
+        figures.update(
+            cpu_percent=100.0 * cpu / lasted,
+            # Of the poses that were sent; the polled bridge looks at fewer.
+            cpu_us=cpu / 1e3 / (bodies * rate * lasted / 1e9),
+            resident_mb=child.resident_mb(),
+            first_pose_s=(first['first_ns'] - child.started_ns) / 1e9)
+        return figures
+
+
+def load():
+    """Tell how busy the machine is; what else runs on it is in the figures."""
+    return os.getloadavg()[0]
+
+
+def run(points, bridges, repetitions, seconds):
+    """Measure all bridges at all points, in turn, several times over."""
+    variables = environment()
+    runs = {}
+    for repetition in range(repetitions):
+        for bodies, rate in points:
+            # Whoever comes first may find the machine in another mood.
+            order = bridges if repetition % 2 == 0 else bridges[::-1]
+            for bridge in order:
+                figures = measure(bridge, bodies, rate, seconds, variables)
+                runs.setdefault((bodies, rate, bridge), []).append(figures)
+                ordered = sorted(figures['latencies_us'])
+                print(f'{repetition + 1}/{repetitions}  {bodies:3} x {rate:4} Hz  {bridge:7} '
+                      f'p50 {statistics.median(ordered):8.0f} us  '
+                      f'{figures["cpu_percent"]:5.1f} % of a core  '
+                      f'lost {figures["lost"] + figures["tf_lost"]}',
+                      file=sys.stderr, flush=True)
+    return runs
+
+
+def main():
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--quick', action='store_true', help='one point, once, briefly')
+    parser.add_argument('--repetitions', type=int, default=3)
+    parser.add_argument('--seconds', type=float, default=4.0, help='measured, of every run')
+    parser.add_argument('--points', nargs='+', metavar='BODIESxHZ')
+    parser.add_argument('--bridges', nargs='+', choices=BRIDGES, default=BRIDGES)
+    parser.add_argument('--output', type=Path, default=HERE / 'results', help='a folder')
+    parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
+    arguments = parser.parse_args()
+    points, repetitions, seconds = POINTS, arguments.repetitions, arguments.seconds
+    if arguments.points:
+        points = [tuple(map(int, point.split('x'))) for point in arguments.points]
+    if arguments.quick:
+        points, repetitions, seconds = [(1, 240)], 1, 1.5
+    before = load()
+    runs = run(points, tuple(arguments.bridges), repetitions, seconds)
+    result = summary(runs)
+    result['machine'] = {
+        'processors': os.cpu_count(), 'machine': platform.machine(),
+        'system': f'{platform.system()} {platform.release()}',
+        'python': platform.python_version(), 'ros': os.environ.get('ROS_DISTRO') or 'jazzy (PyPI)',
+        'load_before': round(before, 2), 'repetitions': repetitions, 'seconds': seconds}
+    text = tables(result)
+    print(text)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    places = [arguments.output]
+    if arguments.write_docs:
+        places.append(ROOT / 'docs' / 'img')
+        write_block(DOCS, 'bench', text)
+    (arguments.output / 'latency.json').write_text(json.dumps(result, indent=1) + '\n')
+    try:
+        import latency_plot
+    except ImportError as error:
+        print(f'no pictures: {error}', file=sys.stderr)
+        return 0
+    for place in places:
+        latency_plot.distributions(runs, place / 'latency.png')
+        latency_plot.scaling(result, place / 'latency_scaling.png')
+    print(f'figures and pictures are in {os.path.relpath(arguments.output)}', file=sys.stderr)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

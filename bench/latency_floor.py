@@ -1,0 +1,121 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The barest bridge from VRPN to ROS 2 that Python can be: the floor under every latency.
+
+A thread waits for datagrams and publishes ready-made CDR: of each pose the seven numbers and one
+time are copied into bytes laid down beforehand. No clock is followed, no axis turned, no pose
+doubted, no name looked up, no lock held, no silence noticed; what the sender means is known
+beforehand. It publishes what the node publishes by default in ENU: a PoseStamped a body, and one
+TFMessage a datagram.
+"""
+
+import socket
+import struct
+import sys
+import threading
+import time
+
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from latency_sender import body_names
+from optitrack_vrpn.vrpn.codec import encode_request
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.constants import POSE_MESSAGE
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from rclpy.qos import QoSProfile
+from rclpy.serialization import serialize_message
+from tf2_msgs.msg import TFMessage
+
+_WORLD = 'optitrack'
+_NS = 1_000_000_000
+_NUMBERS = struct.Struct('>7d')
+_POSE = struct.Struct('<7d')
+_STAMP = struct.Struct('<iI')
+_FIRST_NUMBER = 32
+
+
+def shake_hands(port):
+    """Ask the server to connect back; gives the TCP and the UDP socket."""
+    listener = socket.create_server(('127.0.0.1', 0))
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    datagrams.bind(('127.0.0.1', 0))
+    datagrams.sendto(
+        encode_request('127.0.0.1', listener.getsockname()[1]), ('127.0.0.1', port))
+    stream, _ = listener.accept()
+    connection = Connection(udp_address=datagrams.getsockname())
+    stream.sendall(connection.data_to_send())
+    while not connection.established:
+        connection.receive_stream(stream.recv(65536))
+    stream.sendall(connection.data_to_send())
+    return stream, datagrams
+
+
+def transforms(names):
+    """Lay down a TFMessage; gives its bytes and where stamps and numbers go."""
+    message = TFMessage(transforms=[TransformStamped(child_frame_id=name) for name in names])
+    for number, transform in enumerate(message.transforms):
+        transform.header.frame_id = _WORLD
+        # Numbers that occur nowhere else are found in the bytes.
+        transform.header.stamp.sec, transform.transform.translation.x = 7_000_000 + number, 0.5
+    data = bytearray(serialize_message(message))
+    places = []
+    for number in range(len(names)):
+        stamp = data.index(_STAMP.pack(7_000_000 + number, 0))
+        places.append((stamp, data.index(struct.pack('<d', 0.5), stamp)))
+    return data, places
+
+
+def bridge(datagrams, names, node):
+    """Receive and publish, for ever."""
+    poses = []
+    for name in names:
+        message = PoseStamped()
+        message.header.frame_id = _WORLD
+        message.pose.position.x = 0.5
+        data = bytearray(serialize_message(message))
+        poses.append((
+            node.create_publisher(PoseStamped, f'/{name}/pose', QoSProfile(depth=10)).publish,
+            data, data.index(struct.pack('<d', 0.5))))
+    publish_tf = node.create_publisher(TFMessage, '/tf', QoSProfile(depth=100)).publish
+    size = POSE_MESSAGE.size
+    layouts = {}
+    while True:
+        datagram = datagrams.recv(2048)
+        # Senders are numbered from 1 in the order of their names.
+        first = int.from_bytes(datagram[12:16], 'big') - 1
+        count = len(datagram) // size
+        if first not in layouts:
+            layouts[first] = transforms(names[first:first + count])
+        tf, places = layouts[first]
+        stamp = divmod(time.time_ns(), _NS)
+        offset = _FIRST_NUMBER
+        for (publish, data, where), (tf_stamp, tf_where) in zip(
+                poses[first:first + count], places):
+            numbers = _NUMBERS.unpack_from(datagram, offset)
+            offset += size
+            _STAMP.pack_into(data, 4, *stamp)
+            _POSE.pack_into(data, where, *numbers)
+            publish(bytes(data))
+            _STAMP.pack_into(tf, tf_stamp, *stamp)
+            _POSE.pack_into(tf, tf_where, *numbers)
+        publish_tf(bytes(tf))
+
+
+def main():
+    """Bridge the server on a port: ``latency_floor.py PORT BODIES``."""
+    rclpy.init()
+    node = rclpy.create_node('floor')
+    stream, datagrams = shake_hands(int(sys.argv[1]))
+    threading.Thread(
+        target=bridge, args=(datagrams, body_names(int(sys.argv[2])), node), daemon=True).start()
+    try:
+        rclpy.spin(node)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    stream.close()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,197 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Take poses as bytes and say how old each was: the far end of every measurement, alike for all.
+
+Latency is taken on at most ten bodies, spread over the frame, since a Python subscriber to all of
+a hundred would measure itself. The other topics have subscriptions too, in this process but never
+read, so that the middleware delivers every message. Loss is counted on /tf, which holds all
+bodies, and on the poses that are read.
+
+Commands come line by line on the standard input, and answers in JSON.
+"""
+
+import argparse
+import json
+import struct
+import sys
+import threading
+import time
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import (
+    AccelStamped, PoseStamped, PoseWithCovarianceStamped, TwistStamped)
+from nav_msgs.msg import Odometry
+from latency_sender import body_names
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from tf2_msgs.msg import TFMessage
+
+_MOST_TIMED = 10
+_NS = 1_000_000_000
+_U32 = struct.Struct('<I')
+_VECTOR = struct.Struct('<3d')
+EXTRA = (
+    ('pose_ned', PoseStamped), ('pose_cov', PoseWithCovarianceStamped), ('odom', Odometry),
+    ('twist', TwistStamped), ('accel', AccelStamped))
+
+
+def after_string(data, offset):
+    """Skip a CDR string; gives the offset behind it."""
+    offset = (offset + 3) // 4 * 4
+    return offset + 4 + _U32.unpack_from(data, offset)[0]
+
+
+def vector_at(data, offset):
+    """Read a CDR vector of doubles; alignment counts from behind the encapsulation."""
+    offset = 4 + (offset - 4 + 7) // 8 * 8
+    return _VECTOR.unpack_from(data, offset), offset
+
+
+def read_pose(data):
+    """Read the position of a PoseStamped."""
+    return vector_at(data, after_string(data, 12))[0]
+
+
+def read_transforms(data):
+    """Read child frame and translation of every transform of a TFMessage."""
+    count = _U32.unpack_from(data, 4)[0]
+    offset = 8
+    for _ in range(count):
+        offset = after_string(data, (offset + 3) // 4 * 4 + 8)
+        start = (offset + 3) // 4 * 4 + 4
+        offset = after_string(data, offset)
+        vector, at = vector_at(data, offset)
+        yield data[start:offset - 1].decode(), vector
+        offset = at + 56
+
+
+class Receiver:
+    """
+    Subscribe to everything that one bridge publishes.
+
+    :param count: number of bodies.
+    :param everything: topics beyond poses and transforms too.
+    """
+
+    def __init__(self, count, everything):
+        self.names = body_names(count)
+        step = max(1, count / _MOST_TIMED)
+        self.timed = sorted({self.names[min(count - 1, int((i + 0.5) * step))]
+                             for i in range(min(count, _MOST_TIMED))})
+        self._poses = {name: [] for name in self.timed}
+        self._tf = []
+        self._node = rclpy.create_node('receiver')
+        self._silent = rclpy.create_node('silent_receiver')
+        for name in self.names:
+            if name in self._poses:
+                self._node.create_subscription(
+                    PoseStamped, f'/{name}/pose', self._taker(name), QoSProfile(depth=1000),
+                    raw=True)
+            else:
+                self._ignore(PoseStamped, f'/{name}/pose')
+            if everything:
+                for kind, message_type in EXTRA:
+                    self._ignore(message_type, f'/{name}/{kind}')
+                self._ignore(DiagnosticStatus, f'/{name}/status', DurabilityPolicy.TRANSIENT_LOCAL)
+        if everything:
+            self._ignore(DiagnosticArray, '/diagnostics')
+        self._node.create_subscription(
+            TFMessage, '/tf', lambda data: self._tf.append(data), QoSProfile(depth=1000),
+            raw=True)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._node)
+        threading.Thread(target=self._executor.spin, daemon=True).start()
+
+    def _ignore(self, message_type, topic, durability=DurabilityPolicy.VOLATILE):
+        self._silent.create_subscription(
+            message_type, topic, lambda data: None, QoSProfile(depth=10, durability=durability),
+            raw=True)
+
+    def _taker(self, name):
+        clock = time.monotonic_ns
+
+        def take(data):
+            self._poses[name].append((clock(), data))
+        return take
+
+    def forget(self):
+        """Begin anew."""
+        self._swap()
+        return {}
+
+    def _swap(self):
+        poses, self._poses = self._poses, {name: [] for name in self.timed}
+        tf, self._tf = self._tf, []
+        return poses, tf
+
+    def wait(self, timeout_s):
+        """Wait until every timed body was seen; gives when the first was and when the last."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            poses = self._poses
+            if all(poses.values()):
+                firsts = [taken[0][0] for taken in poses.values()]
+                return {'first_ns': min(firsts), 'all_ns': max(firsts)}
+            time.sleep(0.01)
+        return {'first_ns': None, 'seen': sum(map(bool, self._poses.values()))}
+
+    def collect(self, order):
+        """
+        Give latencies (us) and losses since the last command.
+
+        :param order: which of a position's x, y, z are seconds, nanoseconds and frame: 012 as
+            sent, 120 in ENU where Motive's x points north.
+        """
+        order = [int(digit) for digit in order]
+        poses, tf = self._swap()
+        latencies = []
+        lost = expected = 0
+        for taken in poses.values():
+            seen = set()
+            for now, data in taken:
+                vector = read_pose(data)
+                seconds, nanoseconds, number = (vector[i] for i in order)
+                if int(number) not in seen:
+                    seen.add(int(number))
+                    latencies.append((now - int(seconds) * _NS - round(nanoseconds)) / 1e3)
+            if seen:
+                whole = max(seen) - min(seen) + 1
+                expected += whole
+                lost += whole - len(seen)
+        frames = {}
+        known = set(self.names)
+        for data in tf:
+            for child, vector in read_transforms(data):
+                if child in known:
+                    frames.setdefault(int(vector[order[2]]), []).append(child)
+        inner = sorted(frames)[1:-1]
+        tf_expected = (inner[-1] - inner[0] + 1) * len(self.names) if inner else 0
+        tf_lost = tf_expected - sum(len(set(frames[number])) for number in inner)
+        return {'latencies_us': [round(x, 1) for x in latencies], 'lost': lost,
+                'expected': expected, 'tf_lost': tf_lost, 'tf_expected': tf_expected}
+
+
+def main():
+    """Obey commands until the input ends."""
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
+    parser.add_argument('--bodies', type=int, default=1)
+    parser.add_argument('--everything', action='store_true')
+    arguments = parser.parse_args()
+    rclpy.init()
+    receiver = Receiver(arguments.bodies, arguments.everything)
+    print(json.dumps({'timed': receiver.timed}), flush=True)
+    for line in sys.stdin:
+        command, *rest = line.split()
+        if command == 'forget':
+            answer = receiver.forget()
+        elif command == 'wait':
+            answer = receiver.wait(float(rest[0]))
+        else:
+            answer = receiver.collect(rest[0])
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == '__main__':
+    main()

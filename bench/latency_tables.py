@@ -1,0 +1,94 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""From runs to figures, and from figures to tables."""
+
+import re
+import statistics
+
+#: What is compared with the floor, and what was aimed at.
+RATIOS = (('p50_us', 1.3), ('p99_us', 1.5), ('cpu_us', 1.5))
+
+
+def percentile(ordered, share):
+    """Read a percentile off a sorted list."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def summary(runs):
+    """
+    Put several runs into one set of figures.
+
+    Percentiles and costs are medians over the runs, so that one disturbed run does not count;
+    p99.9 is read off all runs together, since one alone has too few poses; losses are added.
+
+    :param runs: figures of runs by (bodies, rate, bridge).
+    """
+    rows = []
+    for (bodies, rate, bridge), several in runs.items():
+        each = [sorted(figures['latencies_us']) for figures in several]
+        pooled = sorted(x for latencies in each for x in latencies)
+        row = {'bodies': bodies, 'rate': rate, 'bridge': bridge, 'poses_timed': len(pooled),
+               'p50_us': statistics.median(percentile(one, 0.5) for one in each),
+               'p99_us': statistics.median(percentile(one, 0.99) for one in each),
+               'p999_us': percentile(pooled, 0.999)}
+        for name in ('cpu_us', 'cpu_percent', 'resident_mb', 'first_pose_s'):
+            row[name] = statistics.median(figures[name] for figures in several)
+        for name in ('lost', 'expected', 'tf_lost', 'tf_expected'):
+            row[name] = sum(figures[name] for figures in several)
+        row['runs'] = [
+            {'p50_us': percentile(one, 0.5), 'p99_us': percentile(one, 0.99),
+             **{name: round(figures[name], 3) for name in (
+                 'cpu_us', 'cpu_percent', 'resident_mb', 'first_pose_s')}}
+            for one, figures in zip(each, several)]
+        rows.append(row)
+    return {'rows': rows}
+
+
+def find(result, bodies, rate, bridge):
+    """Find the figures of one bridge at one point, or None."""
+    for row in result['rows']:
+        if (row['bodies'], row['rate'], row['bridge']) == (bodies, rate, bridge):
+            return row
+    return None
+
+
+def tables(result):
+    """Write the figures and the ratios as Markdown."""
+    machine = result['machine']
+    lines = [
+        f'{machine["processors"]} cores ({machine["machine"]}), {machine["system"]}, Python '
+        f'{machine["python"]}, ROS 2 {machine["ros"]}; medians of {machine["repetitions"]} runs '
+        f'of {machine["seconds"]:g} s; load before the first: {machine["load_before"]:.1f}', '',
+        '| bodies x Hz | bridge | p50 ms | p99 ms | p99.9 ms | CPU us/pose | CPU % of a core '
+        '| lost | memory MB | first pose s |',
+        '|---|---|---|---|---|---|---|---|---|---|']
+    points = list(dict.fromkeys((row['bodies'], row['rate']) for row in result['rows']))
+    for row in sorted(result['rows'], key=lambda row: points.index((row['bodies'], row['rate']))):
+        share = (row['lost'] + row['tf_lost']) / max(1, row['expected'] + row['tf_expected'])
+        lost = f'{100 * share:.2g} %' if share else '0'
+        lines.append(
+            f'| {row["bodies"]} x {row["rate"]} | {row["bridge"]} | {row["p50_us"] / 1e3:.3f} '
+            f'| {row["p99_us"] / 1e3:.3f} | {row["p999_us"] / 1e3:.3f} | {row["cpu_us"]:.1f} '
+            f'| {row["cpu_percent"]:.1f} | {lost} | {row["resident_mb"]:.0f} '
+            f'| {row["first_pose_s"]:.2f} |')
+    lines += ['', '| bodies x Hz | p50 / floor | p99 / floor | CPU / floor '
+              '| all on: CPU / floor | polled: p50 / node |', '|---|---|---|---|---|---|']
+    for bodies, rate in points:
+        floor, node, everything, polled = (
+            find(result, bodies, rate, bridge) for bridge in ('floor', 'node', 'all on', 'polled'))
+        cells = []
+        for over, under, name in (
+                (node, floor, 'p50_us'), (node, floor, 'p99_us'), (node, floor, 'cpu_us'),
+                (everything, floor, 'cpu_us'), (polled, node, 'p50_us')):
+            cells.append(f'{over[name] / under[name]:.2f}' if over and under else '')
+        lines.append(f'| {bodies} x {rate} | {" | ".join(cells)} |')
+    return '\n'.join(lines)
+
+
+def write_block(path, name, text):
+    """Put text between the markers of that name."""
+    page = path.read_text(encoding='utf-8')
+    found = re.compile(f'(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)', re.DOTALL)
+    if not found.search(page):
+        raise SystemExit(f'{path} has no block {name}')
+    path.write_text(found.sub(lambda m: f'{m[1]}{text}\n{m[2]}', page), encoding='utf-8')
