@@ -251,10 +251,17 @@ class ControlledLifecycleNode(LifecycleNode):
         self._working = True
         try:
             while self._waiting:
-                if not self._follow(*self._waiting[0]):
+                endpoint, command = self._waiting.popleft()
+                try:
+                    followed = self._follow(endpoint, command)
+                except Exception:   # would end the executor, and with it the node
+                    self.get_logger().error(
+                        f'mocap control: a bug met a command:\n{traceback.format_exc()}')
+                    continue
+                if not followed:
+                    self._waiting.appendleft((endpoint, command))
                     self._retry_timer.reset()
                     return
-                self._waiting.popleft()
         finally:
             self._working = False
 
@@ -357,4 +364,10 @@ class ControlledLifecycleNode(LifecycleNode):
         if left_out:
             text += f' (and {left_out} times more in the last {_LOG_PERIOD_S:g} s)'
         logger = self.get_logger()
-        getattr(logger, 'warning' if severity == 'warn' else severity)(text)
+        # A line each: rclpy raises where one line logs at several severities.
+        if severity == 'error':
+            logger.error(text)
+        elif severity == 'warn':
+            logger.warning(text)
+        else:
+            logger.info(text)

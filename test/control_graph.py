@@ -1,0 +1,162 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Controlled systems in processes of their own, and tools that talk to them as rqt's would.
+
+The tools use the message classes as they are, nothing of optitrack_vrpn.
+"""
+
+from pathlib import Path
+import subprocess
+import sys
+import time
+
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from mocap4r2_control_msgs.msg import Control, MocapInfo
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, QoSProfile
+
+EXAMPLE = Path(__file__).resolve().parents[1] / 'docs' / 'examples' / 'controlled_system.py'
+CONTROL, INFO = '/mocap4r2_control', '/mocap4r2_environment'
+START, ACK_START, STOP, ACK_STOP = 0, 1, 2, 3
+LATCHED = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_WAYS = {
+    ('unconfigured', 'inactive'): ['configure'],
+    ('unconfigured', 'active'): ['configure', 'activate'],
+    ('inactive', 'active'): ['activate'],
+    ('active', 'inactive'): ['deactivate'],
+    ('inactive', 'unconfigured'): ['cleanup'],
+    ('active', 'unconfigured'): ['deactivate', 'cleanup'],
+    ('unconfigured', 'finalized'): ['unconfigured_shutdown'],
+}
+_TRANSITIONS = {
+    'configure': Transition.TRANSITION_CONFIGURE, 'activate': Transition.TRANSITION_ACTIVATE,
+    'deactivate': Transition.TRANSITION_DEACTIVATE, 'cleanup': Transition.TRANSITION_CLEANUP,
+    'unconfigured_shutdown': Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
+}
+
+
+class Systems:
+    """Processes, each with one controlled node, and what they log."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._processes = {}
+
+    def start(self, name, script=EXAMPLE, namespace='', parameters=(), env=None):
+        arguments = ['--ros-args', '-r', f'__node:={name}']
+        if namespace:
+            arguments += ['-r', f'__ns:={namespace}']
+        for parameter in parameters:
+            arguments += ['-p', parameter]
+        with open(self._folder / name, 'w') as log:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, str(script), *arguments], stdout=log, stderr=log, env=env)
+
+    def log(self, name):
+        return (self._folder / name).read_text()
+
+    def running(self, name):
+        return self._processes[name].poll() is None
+
+    def end(self):
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.wait(10)
+
+
+class Tool:
+    """A node in a context of its own, with helpers that wait for conditions."""
+
+    def __init__(self, name='tool'):
+        self.context = Context()
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node(name, context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self._clients = {}
+
+    def close(self):
+        self.executor.shutdown()
+        self.node.destroy_node()
+        self.context.try_shutdown()
+
+    def spin(self, duration):
+        self.spin_until(lambda: False, duration)
+
+    def spin_until(self, condition, timeout=20.0):
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            self.executor.spin_once(timeout_sec=0.02)
+        return True
+
+    def call(self, kind, name, request):
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(kind, name)
+        client = self._clients[name]
+        assert self.spin_until(client.service_is_ready), name
+        future = client.call_async(request)
+        assert self.spin_until(future.done), name
+        return future.result()
+
+    def state(self, path):
+        return self.call(GetState, f'{path}/get_state', GetState.Request()).current_state.label
+
+    def change(self, path, transition):
+        request = ChangeState.Request(transition=Transition(id=_TRANSITIONS[transition]))
+        return self.call(ChangeState, f'{path}/change_state', request).success
+
+    def bring(self, path, state):
+        """Bring a node to a lifecycle state with the services that ros2 lifecycle uses."""
+        before = self.state(path)
+        for transition in _WAYS.get((before, state), []):
+            assert self.change(path, transition), (path, transition)
+        assert self.state(path) == state
+
+
+class Controller(Tool):
+    """Sends what rqt's controller sends, and keeps what it hears."""
+
+    def __init__(self, name='mocap4r2_controller', prefix='', control=Control, info=MocapInfo,
+                 topics=(CONTROL, INFO), source='mocap4r2_source', targets='mocap4r2_systems'):
+        super().__init__(name)
+        self.control, self.source, self.targets = control, source, targets
+        self.acks, self.infos = [], []
+        topics = [prefix + topic for topic in topics]
+        self.node.create_subscription(control, topics[0], self._heard, 1000)
+        self.node.create_subscription(info, topics[1], self.infos.append, LATCHED)
+        self.publisher = self.node.create_publisher(control, topics[0], 1000)
+
+    def _heard(self, message):
+        if message.control_type in (ACK_START, ACK_STOP):
+            self.acks.append((message, self.node.get_clock().now().nanoseconds))
+
+    def wait_for(self, systems):
+        """Wait until so many systems and this node hear what is sent."""
+        assert self.spin_until(
+            lambda: self.publisher.get_subscription_count() >= systems + 1)
+
+    def send(self, kind, targets=(), session=''):
+        message = self.control(
+            control_type=kind, stamp=self.node.get_clock().now().to_msg(), session_id=session)
+        setattr(message, self.source, self.node.get_name())
+        setattr(message, self.targets, list(targets))
+        self.publisher.publish(message)
+
+    def answers(self, count, timeout=5.0):
+        """Wait for so many acknowledgements; give (type, source, session) of each."""
+        self.spin_until(lambda: len(self.acks) >= count, timeout)
+        found = [(message.control_type, getattr(message, self.source), message.session_id)
+                 for message, _ in self.acks]
+        self.acks.clear()
+        return found
+
+    def none(self, duration=0.3):
+        """Tell that nobody answers for a while."""
+        return self.answers(1, duration) == []

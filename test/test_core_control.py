@@ -1,0 +1,173 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a capture system makes of a command, in every state and every generation."""
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.core import control as c
+from optitrack_vrpn.core.control_round import KnownSystem, Round
+from optitrack_vrpn.errors import ConfigurationError
+import pytest
+
+START, STOP = c.Kind.START, c.Kind.STOP
+
+
+def command(kind, systems=(), session='', source='controller', stamp_ns=0):
+    return c.Command(int(kind), stamp_ns, source, session, tuple(systems))
+
+
+# -- whom it is for --------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('systems, expected', [
+    ((), True),                         # the reference, and rqt's STOP
+    (('cam',), True),
+    (('other', 'cam'), True),
+    (('', 'System', 'cam'), True),      # rqt's START with a tick at cam
+    (('', 'System'), False),            # rqt's START without one
+    (('',), False),
+    (('other',), False),
+    (('/lab/cam',), False),             # the base name, as in the reference
+    (('CAM',), False),
+])
+def test_a_command_is_for_everyone_or_for_those_it_names(systems, expected):
+    follower = c.Follower('cam')
+    assert follower.concerns(command(START, systems)) is expected
+    assert follower.counters.for_others == (not expected)
+    assert follower.counters.starts == expected
+
+
+@given(st.integers(-128, 127))
+def test_nothing_but_start_and_stop_matters(number):
+    """control_type is an int8: all of its values."""
+    follower = c.Follower('cam')
+    assert follower.concerns(c.Command(number, 0, 'x', '', ())) is (number in (0, 2))
+    assert follower.counters.unknown == (number not in (0, 1, 2, 3))
+    assert follower.counters.acknowledgements_heard == (number in (1, 3))
+
+
+# -- what to do ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('kind, state, transitions, answer', [
+    (START, 'inactive', ('activate',), c.Kind.ACK_START),
+    (START, 'active', (), c.Kind.ACK_START),
+    (STOP, 'active', ('deactivate',), c.Kind.ACK_STOP),
+    (STOP, 'inactive', (), c.Kind.ACK_STOP),
+])
+def test_commands_that_fit_the_state_are_followed(kind, state, transitions, answer):
+    verdict = c.Follower('cam').judge(command(kind), state)
+    assert verdict.action is c.Action.FOLLOW
+    assert (verdict.transitions, verdict.answer) == (transitions, answer)
+
+
+@pytest.mark.parametrize('kind', [START, STOP])
+@pytest.mark.parametrize('state, advice', [
+    ('unconfigured', 'configure it first'), ('finalized', 'restart')])
+def test_commands_that_cannot_be_followed_are_refused_with_advice(kind, state, advice):
+    verdict = c.Follower('cam').judge(command(kind), state)
+    assert verdict.action is c.Action.REFUSE
+    assert verdict.answer is None
+    assert advice in verdict.reason
+
+
+@pytest.mark.parametrize('kind', [START, STOP])
+@pytest.mark.parametrize('state', [
+    'configuring', 'activating', 'deactivating', 'cleaningup', 'shuttingdown',
+    'errorprocessing'])
+def test_commands_wait_for_a_transition_under_way(kind, state):
+    assert c.Follower('cam').judge(command(kind), state).action is c.Action.WAIT
+
+
+def test_start_configures_first_where_it_may():
+    follower = c.Follower('cam', configure_on_start=True)
+    assert follower.judge(command(START), 'unconfigured').transitions == (
+        'configure', 'activate')
+    assert follower.judge(command(START), 'inactive').transitions == ('activate',)
+    assert follower.judge(command(STOP), 'unconfigured').action is c.Action.REFUSE
+
+
+def test_acknowledgements_carry_the_session():
+    follower = c.Follower('cam')
+
+    def acknowledge(given, state):
+        return follower.acknowledge(given, follower.judge(given, state))
+    assert acknowledge(command(START, session='take 1'), 'inactive') == (
+        c.Kind.ACK_START, 'take 1')
+    assert acknowledge(command(STOP), 'active') == (c.Kind.ACK_STOP, 'take 1')   # as rqt stops
+    assert acknowledge(command(STOP, session='mine'), 'inactive') == (c.Kind.ACK_STOP, 'mine')
+    assert acknowledge(command(START), 'inactive') == (c.Kind.ACK_START, '')
+    assert acknowledge(command(STOP), 'active') == (c.Kind.ACK_STOP, '')
+    assert follower.counters.acknowledged == 5
+
+
+# -- generations -----------------------------------------------------------------------------------
+
+def test_two_generations_share_a_package_and_their_fields_tell_them_apart():
+    assert len({g.package for g in c.GENERATIONS}) < len(c.GENERATIONS)
+    for generation in c.GENERATIONS:
+        assert c.match_generation(
+            generation.package, generation.control_fields, generation.info_fields) is generation
+
+
+def test_other_fields_or_another_order_are_no_generation():
+    generation = c.GENERATIONS[0]
+    fields = dict(reversed(generation.control_fields.items()))
+    assert c.match_generation(generation.package, fields, generation.info_fields) is None
+    fields = {**generation.control_fields, 'stamp': 'std_msgs/Header'}
+    assert c.match_generation(generation.package, fields, generation.info_fields) is None
+    assert c.match_generation(
+        'other_msgs', generation.control_fields, generation.info_fields) is None
+
+
+def test_topics_lie_in_the_root_or_where_the_generation_has_them():
+    topics = {g.name: (g.topics(True), g.topics(False)) for g in c.GENERATIONS}
+    assert topics == {
+        'mocap4r2': (('/mocap4r2_control', '/mocap4r2_environment'),
+                     ('mocap4r2_control', 'mocap4r2_environment')),
+        'mocap': (('/mocap_control', '/mocap_environment'),
+                  ('mocap_control', 'mocap_environment')),
+        'seed': (('/mocap_control', '/mocap_environment'),
+                 ('/mocap_control', '/mocap_environment'))}
+
+
+def test_generations_are_chosen_by_name():
+    assert c.choose_generations(['auto']) == c.GENERATIONS
+    assert c.choose_generations([]) == ()
+    assert [g.name for g in c.choose_generations(['seed', 'mocap4r2'])] == ['mocap4r2', 'seed']
+    with pytest.raises(ConfigurationError, match="'mocap4r'; .*did you mean 'mocap4r2'"):
+        c.ControlConfig(generations=('mocap4r',))
+    with pytest.raises(ConfigurationError, match=r'control\.configure_on_start .* true or false'):
+        c.ControlConfig(configure_on_start='yes')
+
+
+# -- the controller's side -------------------------------------------------------------------------
+
+def test_a_round_takes_the_first_answer_of_each_system_and_measures_it():
+    current = Round(START, ['a', 'b', 'a'])
+    current.hear(command(c.Kind.ACK_START, source='b'), 5, 5)   # an answer to somebody else
+    current.sent(1_000)
+    current.hear(command(START, source='me'), 1_100, 0)
+    current.hear(command(c.Kind.ACK_STOP, source='a'), 1_150, 0)
+    current.hear(command(c.Kind.ACK_START, source='a', stamp_ns=7_000), 1_200, 7_500)
+    current.hear(command(c.Kind.ACK_START, source='a', stamp_ns=7_000), 9_999, 9_999)
+    assert current.missing == ['b']
+    assert (current.answers['a'].after_ns, current.answers['a'].deviation_ns) == (200, 500)
+    current.hear(command(c.Kind.ACK_START, source='stranger'), 1_300, 0)
+    current.hear(command(c.Kind.ACK_START, source='b'), 1_300, 0)
+    assert not current.missing
+    assert set(current.answers) == {'a', 'b', 'stranger'}
+
+
+def test_a_round_keeps_the_first_pose_after_the_command():
+    current = Round(START, ['a'])
+    current.see_pose('a', '/early', 900)
+    current.sent(1_000)
+    current.see_pose('a', '/x', 1_500)
+    current.see_pose('a', '/y', 1_600)
+    assert current.poses == {'a': (500, '/x')}
+
+
+def test_announcements_add_up():
+    system = KnownSystem('a')
+    system.hear('mocap', ['/x'])
+    system.hear('mocap4r2', ['/x', '/y'])
+    system.hear('mocap', ['/x'])
+    assert (system.generations, system.topics) == (['mocap', 'mocap4r2'], ['/x', '/y'])

@@ -1,0 +1,271 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Controlled systems in processes of their own follow the controllers that people use.
+
+cam_1 is the example of docs/mocap_control.md, cam_2 the same in a namespace, eager has relative
+topics and may be configured by a START, bad fails to activate, gone is shut down.
+"""
+
+import time
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+pytest.importorskip('mocap4r2_control_msgs')
+mocap_control = pytest.importorskip('mocap_control_msgs.msg')
+
+from control_graph import (                                               # noqa: E402, I100, I202
+    ACK_START, ACK_STOP, CONTROL, Controller, INFO, LATCHED, START, STOP, Systems, Tool)
+from lifecycle_msgs.msg import Transition                                 # noqa: E402
+from lifecycle_msgs.srv import ChangeState, GetState                      # noqa: E402
+from mocap4r2_control_msgs.msg import Control, MocapInfo                  # noqa: E402
+from rcl_interfaces.srv import SetParameters                              # noqa: E402
+from rclpy.parameter import Parameter                                     # noqa: E402
+
+pytestmark = pytest.mark.ros
+CAM_1, CAM_2, EAGER = '/cam_1', '/lab/a/cam_2', '/lab/b/eager'
+IN_ROOT = 4     # systems that listen in the root namespace
+
+
+@pytest.fixture(scope='module')
+def systems(tmp_path_factory):
+    from pathlib import Path
+    found = Systems(tmp_path_factory.mktemp('logs'))
+    found.start('cam_1')
+    found.start('cam_2', namespace='/lab/a')
+    found.start('eager', namespace='/lab/b', parameters=[
+        'control.absolute_topics:=false', 'control.configure_on_start:=true'])
+    found.start('bad', script=Path(__file__).parent / 'failing_system.py')
+    found.start('gone')
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope='module')
+def controller(systems):
+    found = Controller()
+    found.wait_for(IN_ROOT)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope='module')
+def old_controller(systems):
+    found = Controller(
+        'old_controller', control=mocap_control.Control, info=mocap_control.MocapInfo,
+        topics=('/mocap_control', '/mocap_environment'), source='mocap_source',
+        targets='mocap_systems')
+    found.wait_for(IN_ROOT)
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def fresh(controller):
+    controller.bring(CAM_1, 'inactive')
+    controller.bring(CAM_2, 'inactive')
+    controller.acks.clear()
+
+
+# -- the tools that people use ---------------------------------------------------------------------
+
+def test_rqt_starts_and_stops_what_is_ticked(controller):
+    """rqt's START names "", its own "System" and what is ticked; its STOP is empty."""
+    controller.send(START, ['', 'System', 'cam_1'], 'take 1')
+    assert controller.answers(1) == [(ACK_START, 'cam_1', 'take 1')]
+    assert controller.none()
+    assert (controller.state(CAM_1), controller.state(CAM_2)) == ('active', 'inactive')
+    controller.send(STOP)
+    answers = controller.answers(2)
+    assert (ACK_STOP, 'cam_1', 'take 1') in answers
+    assert (ACK_STOP, 'cam_2') in [answer[:2] for answer in answers]
+    assert (controller.state(CAM_1), controller.state(CAM_2)) == ('inactive', 'inactive')
+
+
+def test_rqt_starts_nobody_without_a_tick(controller):
+    controller.send(START, ['', 'System'])
+    assert controller.none()
+
+
+def test_everyone_starts_on_an_empty_list_and_a_node_in_a_namespace_has_its_base_name(controller):
+    controller.send(START, [], 's')
+    assert sorted(controller.answers(2)) == [
+        (ACK_START, 'cam_1', 's'), (ACK_START, 'cam_2', 's')]
+    controller.send(STOP, ['cam_2'])
+    assert [answer[:2] for answer in controller.answers(1)] == [(ACK_STOP, 'cam_2')]
+    assert (controller.state(CAM_1), controller.state(CAM_2)) == ('active', 'inactive')
+
+
+@pytest.mark.parametrize('kind, answer', [(START, ACK_START), (STOP, ACK_STOP)])
+def test_mocap4r2cli_hears_the_answer_though_it_listens_late(systems, controller, kind, answer):
+    """It publishes as soon as it has a publisher, subscribes then, and waits for 0.5 s."""
+    controller.bring(CAM_1, 'inactive' if kind == START else 'active')
+    tool = Tool('mocap4r2cli')
+    try:
+        found, heard = [], []
+        tool.node.create_subscription(
+            MocapInfo, INFO, lambda message: found.append(message.mocap4r2_source), LATCHED)
+        assert tool.spin_until(lambda: 'cam_1' in found)
+        assert tool.call(GetState, '/cam_1/get_state', GetState.Request())
+        begin = time.monotonic()
+        publisher = tool.node.create_publisher(Control, CONTROL, 10)
+        publisher.publish(Control(
+            control_type=kind, stamp=tool.node.get_clock().now().to_msg(),
+            mocap4r2_source='mocap4r2cli', session_id='cli_session',
+            mocap4r2_systems=['cam_1']))
+        tool.node.create_subscription(Control, CONTROL, heard.append, 10)
+        while time.monotonic() - begin < 0.5:
+            tool.executor.spin_once(timeout_sec=0.1)
+        assert (heard[0].control_type, heard[0].mocap4r2_source) == (answer, 'cam_1')
+        assert tool.state('/cam_1') == ('active' if kind == START else 'inactive')
+        # It shows each announcement as a system of its own, so there must be one alone.
+        assert found.count('cam_1') == 1
+    finally:
+        tool.close()
+
+
+def test_both_generations_side_by_side(controller, old_controller):
+    old_controller.send(START, ['cam_1'], 'old')
+    assert old_controller.answers(1) == [(ACK_START, 'cam_1', 'old')]
+    assert controller.none()
+    controller.send(START, ['cam_1'], 'new')
+    assert controller.answers(1) == [(ACK_START, 'cam_1', 'new')]
+    controller.send(STOP, ['cam_1'])
+    assert controller.answers(1) == [(ACK_STOP, 'cam_1', 'new')]
+    assert old_controller.none()
+    infos = {info.mocap_source: info for info in old_controller.infos}
+    assert list(infos['cam_1'].topics) == ['/cam_1/pose']
+
+
+# -- acknowledgements ------------------------------------------------------------------------------
+
+def test_acknowledgements_have_a_stamp_between_command_and_arrival(controller):
+    before = controller.node.get_clock().now().nanoseconds
+    controller.send(START, ['cam_1'])
+    assert controller.spin_until(lambda: controller.acks)
+    message, arrived = controller.acks[0]
+    assert before < message.stamp.sec * 10**9 + message.stamp.nanosec < arrived
+    assert message.mocap4r2_systems == []
+
+
+def test_a_hundred_alternations_at_speed_lose_no_acknowledgement(controller):
+    sent = []
+    for number in range(100):
+        for kind, answer in ((START, ACK_START), (STOP, ACK_STOP)):
+            controller.send(kind, ['cam_1', 'cam_2'], f'{number} {kind}')
+            sent.append((answer, f'{number} {kind}'))
+    answers = controller.answers(400, 20)
+    for name in ('cam_1', 'cam_2'):
+        assert [(kind, session) for kind, source, session in answers if source == name] == sent
+    assert (controller.state(CAM_1), controller.state(CAM_2)) == ('inactive', 'inactive')
+
+
+@pytest.mark.parametrize('kind', [START, STOP])
+@pytest.mark.parametrize('before', ['unconfigured', 'inactive', 'active', 'finalized'])
+def test_commands_in_every_state(systems, controller, kind, before):
+    name = 'gone' if before == 'finalized' else 'cam_1'
+    controller.bring('/' + name, before)
+    controller.send(kind, [name])
+    if before in ('unconfigured', 'finalized'):
+        assert controller.none()
+        assert controller.state('/' + name) == before
+        assert 'is not acknowledged: the node is ' + before in systems.log(name)
+    else:
+        answer = ACK_START if kind == START else ACK_STOP
+        assert [found[:2] for found in controller.answers(1)] == [(answer, name)]
+        assert controller.state('/' + name) == ('active' if kind == START else 'inactive')
+
+
+def test_start_configures_where_it_may_in_the_namespace_of_relative_topics(systems, controller):
+    near = Controller('near_controller', prefix='/lab/b')
+    try:
+        near.wait_for(1)
+        # rqt can tick only whom it has heard of.
+        assert near.spin_until(lambda: near.infos)
+        assert near.infos[0].mocap4r2_source == 'eager' and not near.infos[0].topics
+        controller.send(START, ['eager'])   # in the root, where it does not listen
+        assert controller.none()
+        assert near.state(EAGER) == 'unconfigured'
+        near.send(START, ['eager'], 's')
+        assert near.answers(1) == [(ACK_START, 'eager', 's')]
+        assert near.state(EAGER) == 'active'
+        assert near.spin_until(lambda: len(near.infos) > 1)
+        assert near.infos[-1].topics == ['/lab/b/eager/pose']
+    finally:
+        near.close()
+
+
+def test_the_example_is_told_of_sessions(systems, controller):
+    controller.send(START, ['cam_2'], 'take 7')
+    controller.answers(1)
+    controller.send(STOP, ['cam_2'])
+    controller.answers(1)
+    assert controller.spin_until(lambda: 'recording ends' in systems.log('cam_2'), 5)
+    assert "recording session 'take 7'" in systems.log('cam_2')
+
+
+# -- info ------------------------------------------------------------------------------------------
+
+def test_late_joiners_get_resolved_topics(systems, controller):
+    late = Tool('late')
+    try:
+        infos = []
+        late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
+        assert late.spin_until(lambda: {'cam_1', 'cam_2'} <= {i.mocap4r2_source for i in infos})
+        topics = {info.mocap4r2_source: list(info.topics) for info in infos}
+        assert topics['cam_1'] == ['/cam_1/pose']
+        assert topics['cam_2'] == ['/lab/a/cam_2/pose']
+        assert {info.ros_version_source for info in infos} == {MocapInfo.ROS2}
+    finally:
+        late.close()
+
+
+# -- what goes wrong -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('how, reason, after', [
+    ('failure', 'activate failed (its reason is logged above)', 'inactive'),
+    ('raise', 'activate broke down (on_activate raised RuntimeError: the lens cap is on)',
+     'unconfigured'),
+    ('none', 'on_activate returned None', 'unconfigured'),
+])
+def test_a_failed_activation_is_not_acknowledged_and_its_reason_logged(
+        systems, controller, how, reason, after):
+    controller.call(SetParameters, '/bad/set_parameters', SetParameters.Request(
+        parameters=[Parameter('how', value=how).to_parameter_msg()]))
+    controller.bring('/bad', 'inactive')
+    controller.send(START, ['bad'])
+    assert controller.none()
+    assert reason in systems.log('bad')
+    assert f'the node is {after}' in systems.log('bad')
+    assert controller.state('/bad') == after
+    # It is none the worse for it; and an error in what a subclass makes of a START is its own.
+    controller.call(SetParameters, '/bad/set_parameters', SetParameters.Request(
+        parameters=[Parameter('how', value='').to_parameter_msg()]))
+    controller.bring('/bad', 'inactive')
+    controller.send(START, ['bad'])
+    assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'bad')]
+    assert controller.spin_until(lambda: 'no disk to record to' in systems.log('bad'), 5)
+    controller.bring('/bad', 'unconfigured')
+
+
+def test_a_transition_that_does_not_fit_is_refused_and_ends_nothing(systems, controller):
+    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_ACTIVATE))
+    controller.bring(CAM_1, 'active')
+    assert not controller.call(ChangeState, '/cam_1/change_state', request).success
+    request.transition.id = 99
+    assert not controller.call(ChangeState, '/cam_1/change_state', request).success
+    assert controller.state(CAM_1) == 'active'
+    assert systems.running('cam_1')
+
+
+def test_messages_that_mean_nothing_are_ignored(systems, controller):
+    controller.send(7, ['cam_1'])
+    controller.send(-128, [])
+    controller.send(ACK_START, ['cam_1'])
+    controller.publisher.publish(b'\x00\x01\x00\x00\x02')      # no Control message at all
+    controller.spin(0.2)
+    controller.acks.clear()                                     # its own
+    controller.send(START, ['cam_1'])
+    assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'cam_1')]
+    assert 'unknown type 7' in systems.log('cam_1')
