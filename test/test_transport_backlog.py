@@ -1,0 +1,210 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What was held up on its way is old when it comes, and must not go out as fresh."""
+
+import itertools
+import math
+import select
+import socket
+import threading
+import time
+
+from optitrack_vrpn.core.clock import StampConfig
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.transport.hostclock import HostClock
+import pytest
+from transport_kit import client, FakeServer, link, pose, Recorder, say_hello, wait_until
+
+PERIOD_S = 0.004
+HELD_UP_S = 3.0
+MAX_AGE_S = 0.5
+#: Between a pose's sending and its stamp lie the estimator's error and this machine's scheduling.
+SLACK_S = 0.1
+#: Motive counts from its own start.
+SENDER_START_US = 1_234_567_000
+
+
+class Clocked:
+    """
+    A server of bare sockets whose poses tell when they were sent.
+
+    :ivar sent_ns: when each frame was sent, on the arrival clock; x is the frame in millimetres.
+    """
+
+    def __init__(self, by_udp=False):
+        self.sent_ns = []
+        self.by_udp = by_udp
+
+    def __call__(self, server, sock):
+        heard = say_hello(sock)
+        target = ('127.0.0.1', int.from_bytes(heard[36:40], 'big'))
+        began_ns = HostClock.now_ns()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            for frame in itertools.count():
+                due_ns = began_ns + round(frame * PERIOD_S * 1e9)
+                while HostClock.now_ns() < due_ns:
+                    if server.stopping.wait(max(0.0, (due_ns - HostClock.now_ns()) / 1e9)):
+                        return
+                now_ns = HostClock.now_ns()
+                self.sent_ns.append(now_ns)
+                data = pose(
+                    time_us=SENDER_START_US + (now_ns - began_ns) // 1000, x=frame / 1000.0)
+                if self.by_udp:
+                    udp.sendto(data, target)
+                else:
+                    sock.sendall(data)
+
+
+class Proxy:
+    """A TCP proxy for one connection, which can stop to pass on and take it up again."""
+
+    def __init__(self, port):
+        self._port = port
+        self._listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self._listener.getsockname()[1]
+        self.passing = threading.Event()
+        self.passing.set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stopping.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10.0)
+        self._listener.close()
+
+    def _run(self):
+        try:
+            inner, _ = self._listener.accept()
+        except OSError:
+            return
+        with inner, socket.create_connection(('127.0.0.1', self._port)) as outer:
+            while not self._stopping.is_set():
+                if not self.passing.is_set():
+                    self._stopping.wait(0.005)
+                    continue
+                for source in select.select([inner, outer], [], [], 0.02)[0]:
+                    data = source.recv(65536)
+                    if not data:
+                        return
+                    (outer if source is inner else inner).sendall(data)
+
+
+class Published:
+    """
+    What one way of stamping lets out.
+
+    :ivar out: (frame, when it went out) of each sample, on the arrival clock.
+    """
+
+    def __init__(self, mode):
+        self.pipeline = Pipeline(PipelineConfig(
+            stamps=StampConfig(mode=mode), max_age_s=MAX_AGE_S))
+        self.out = []
+        self.stamps = []
+
+    def process(self, events, arrival_ns, host_minus_arrival_ns):
+        now_ns = HostClock.now_ns()
+        for sample in self.pipeline.process(
+                events, arrival_ns, host_minus_arrival_ns, now_ns):
+            # The length of the position, whatever axes it is in: y is 2 m and z is 3 m.
+            x = math.sqrt(sum(c * c for c in sample.position) - 13.0)
+            self.out.append((round(x * 1000), now_ns))
+            self.stamps.append(sample.stamp_ns)
+
+    def check(self, server, held_up_s):
+        """Hold what went out against the server's own record."""
+        ages = [(now_ns - server.sent_ns[frame]) / 1e9 for frame, now_ns in self.out]
+        assert max(ages) < MAX_AGE_S + SLACK_S, 'a stale pose went out as fresh'
+        assert all(b >= a for a, b in zip(self.stamps, self.stamps[1:]))
+        (channel,) = self.pipeline.bodies
+        stale = round((held_up_s - MAX_AGE_S) / PERIOD_S)
+        assert channel.too_old == pytest.approx(stale, abs=0.3 / PERIOD_S)
+        frames = [frame for frame, _ in self.out]
+        assert max(b - a for a, b in zip(frames, frames[1:])) >= stale * 0.8
+
+
+class Publishing(Recorder):
+    """A sink that does what the node does with poses, for several ways of stamping at once."""
+
+    def __init__(self, *modes):
+        super().__init__()
+        self.published = [Published(mode) for mode in modes]
+        self.before = lambda: None
+
+    def receive(self, events, arrival_ns, host_minus_arrival_ns):
+        self.before()
+        for published in self.published:
+            published.process(events, arrival_ns, host_minus_arrival_ns)
+        super().receive(events, arrival_ns, host_minus_arrival_ns)
+
+    def all_have(self, count):
+        """Tell whether each way of stamping let so many poses out."""
+        return all(len(published.out) >= count for published in self.published)
+
+    def all_past(self, frame):
+        """Tell whether each way of stamping is past a frame."""
+        return all(published.out[-1][0] > frame for published in self.published)
+
+
+def test_no_pose_of_the_burst_after_a_black_hole_goes_out_as_fresh():
+    clocked, sink = Clocked(), Publishing('tracking', 'min_offset')
+    with FakeServer(clocked) as server, Proxy(server.port) as proxy:
+        with client(proxy.port, sink, link=link(connection='tcp', silent_after_s=1.0)):
+            sink.wait(lambda: sink.all_have(1.2 / PERIOD_S))
+            proxy.passing.clear()
+            time.sleep(HELD_UP_S)
+            held_at, arrived = len(clocked.sent_ns), len(sink.poses)
+            proxy.passing.set()
+            sink.wait(lambda: sink.all_past(held_at + 100))
+            # All of it came in one burst; nothing was lost on the way.
+            assert len(sink.poses) > arrived + HELD_UP_S / PERIOD_S
+    for published in sink.published:
+        published.check(clocked, HELD_UP_S)
+    assert sink.states.count(LinkState.STREAMING) == 2
+    assert LinkState.SILENT in sink.states
+
+
+@pytest.mark.parametrize(('way', 'modes'), [
+    ('udp', ['tracking', 'min_offset', 'arrival']),
+    # One read of a stream has one arrival, that of its last byte, which says nothing of the rest.
+    ('tcp', ['tracking', 'min_offset'])])
+def test_no_pose_that_waited_while_the_process_stood_still_goes_out_as_fresh(way, modes):
+    """The kernel knows when a datagram came, so that even stamps by arrival tell its age."""
+    clocked, sink = Clocked(by_udp=way == 'udp'), Publishing(*modes)
+    standing, go_on = threading.Event(), threading.Event()
+
+    def stand_still():
+        if sink.all_have(150) and not standing.is_set():
+            standing.set()
+            go_on.wait(10.0)
+    sink.before = stand_still
+    with FakeServer(clocked) as server:
+        with client(server.port, sink, link=link(connection=way)):
+            assert standing.wait(10.0)
+            time.sleep(1.2)
+            held_at = len(clocked.sent_ns)
+            go_on.set()
+            sink.wait(lambda: sink.all_past(held_at + 50))
+    for published in sink.published:
+        published.check(clocked, 1.2)
+
+
+def test_without_the_present_arrivals_stand_for_it():
+    """A caller that does not say when it is gets ages by arrival, as in a replay."""
+    sink = Publishing('arrival')
+    with FakeServer(Clocked()) as server, client(server.port, sink):
+        wait_until(lambda: sink.all_have(20))
+    again = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival'), max_age_s=MAX_AGE_S))
+    out = [again.process(*batch[:3]) for batch in sink.batches]
+    assert sum(map(len, out)) == len(sink.published[0].out)
+    old = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival'), max_age_s=MAX_AGE_S))
+    for events, arrival_ns, host_minus_arrival_ns, _ in sink.batches:
+        assert not old.process(
+            events, arrival_ns, host_minus_arrival_ns, arrival_ns + 600_000_000)
+    assert old.bodies[0].too_old == len(sink.poses)
