@@ -100,14 +100,14 @@ def test_a_live_topic_is_judged_and_an_empty_one_explained():
     node = rclpy.create_node('stamper', context=context)
     try:
         publisher = node.create_publisher(PoseStamped, '/wand/pose', 10)
-        child = subprocess.Popen([*tool, '/wand/pose', '--seconds', '2', '--wait', '40'],
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        child = subprocess.Popen([*tool, '/wand/pose', '--seconds', '2', '--wait', '40'], env=env,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         message = PoseStamped()
         message.header.frame_id = 'optitrack'
         begin, i = time.time_ns() - 5 * MS, 0
         end = time.monotonic() + 60
         while child.poll() is None and time.monotonic() < end:
-            # exact stamps of 100 Hz, 5 ms old when they leave, however late this wakes up
+            # exact stamps of 100 Hz, 5 ms old when they leave, however late this wakes
             time.sleep(max(0.0, (begin + i * 10 * MS + 5 * MS - time.time_ns()) * 1e-9))
             stamp = begin + i * 10 * MS
             message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
