@@ -557,6 +557,8 @@ def test_stopping_from_the_sink_ends_the_client():
                 ClientConfig(server='127.0.0.1', port=server.port, link=link()), sink)
             running.start()
             sink.wait_state(LinkState.STOPPED)
+            # Nobody else need stop it for its sockets to be closed.
+            wait_until(lambda: running._waker.fileno() == -1)
             running.stop()
         # A step that waits for nothing may still be taken.
         assert len(sink.states) - sink.states.index(at) <= 3
