@@ -295,6 +295,58 @@ def test_a_body_that_spins_may_have_turned_far_unseen():
     assert [quat is not None for quat in out] == [False, False, True, True, True]
 
 
+def test_an_outlier_just_out_of_reach_is_not_followed():
+    """The next true pose is within reach of outlier and last good pose; the latter is closer."""
+    feed = tracked()
+    p, _ = feed.pose(-1)
+    assert feed.send((p[0] + 0.098, p[1], p[2])) is None
+    assert feed.good(4) == [False, False, True, True]
+
+
+def flipped_after(feed, silent):
+    feed.skip(silent)
+    out = []
+    for _ in range(20):
+        p, q = feed.pose()
+        out.append(feed.send(p, _times(q, (1.0, 0.0, 0.0, 0.0))) is not None)
+    return out
+
+
+def test_a_flip_while_unseen_is_noticed():
+    feed = tracked()
+    assert not any(flipped_after(feed, 60))
+
+
+def test_a_body_is_agile_only_while_it_was_lately_seen_to_be():
+    feed = tracked()
+    for i in range(200):
+        angle = 10.0 * i * 0.005
+        feed.send(None, (0.0, 0.0, math.sin(angle / 2), math.cos(angle / 2)))
+    feed.good(1000)
+    assert feed.body.state is State.TRACKED
+    assert not any(flipped_after(feed, 60))
+
+
+def test_a_flip_that_was_accepted_makes_no_body_agile():
+    feed = tracked(BodyConfig(jump_accept_s=0.05))
+    for _ in range(40):
+        p, q = feed.pose()
+        feed.send(p, _times(q, (1.0, 0.0, 0.0, 0.0)))
+    assert feed.body.state is State.TRACKED
+    feed.body.reconfigure(BodyConfig())
+    feed.skip(60)
+    assert not any(feed.good(20))
+
+
+def test_max_turn_is_the_limit_within_a_frame_too():
+    for angle, believed in ((1.395, True), (1.405, False)):
+        feed = tracked(BodyConfig(max_angular_rate=1000.0))
+        p, _ = feed.pose()
+        _, q = feed.pose(-1)
+        turned = _times(q, (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2)))
+        assert (feed.send(p, turned) is not None) == believed
+
+
 def test_duplicates_and_late_frames_are_counted_and_disturb_nothing():
     feed = tracked()
     body = feed.body
@@ -409,6 +461,17 @@ def test_a_body_carried_to_where_another_was_is_released_when_that_is_elsewhere(
             assert a.body.held_by == 'b'
     assert place is not None
     assert a.body.resets == 1
+
+
+def test_a_flip_beside_another_body_is_no_exchange():
+    a, b = tracked(name='a'), tracked(name='b', start=0.04)
+    for _ in range(10):
+        p, q = a.pose()
+        a.send(p, _times(q, (1.0, 0.0, 0.0, 0.0)))
+        b.send()
+        exchange.review((a.body, b.body))
+    assert a.body.state is State.JUMPED
+    assert a.body.held_by == ''
 
 
 def test_status_tells_all():
