@@ -287,6 +287,9 @@ TABLE: tuple[Parameter, ...] = (
         'stamps.max_age_s', 0.5, 'a pose that arrives later than this after its stamp is not '
         'published; 0 for any', unit='s', low=0, high=3600),
     Parameter(
+        'expected_rate_hz', 0.0, 'the camera rate; a slower body is a warning on /diagnostics; '
+        '0 compares with the fastest body', unit='Hz', low=0, high=10000, dynamic=True),
+    Parameter(
         'bodies.allow', ('*',), 'names or patterns (*, ?, [abc]) of bodies that are wanted',
         dynamic=True),
     Parameter('bodies.deny', ('',), 'names or patterns of bodies that are not', dynamic=True),

@@ -123,10 +123,11 @@ def test_diagnostics_name_connection_clock_and_bodies(motive):
         topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
 
         def complete():
-            return [message for message in topic.messages() if len(message.status) == 3]
-        status = {s.name: s for s in wait_until(complete, 10.0, 'all three')[-1].status}
+            return [message for message in topic.messages() if len(message.status) == 4]
+        status = {s.name: s for s in wait_until(complete, 10.0, 'all four')[-1].status}
         assert set(status) == {
-            'optitrack_vrpn: connection', 'optitrack_vrpn: clock', 'optitrack_vrpn: body wand'}
+            'optitrack_vrpn: connection', 'optitrack_vrpn: clock', 'optitrack_vrpn: frames',
+            'optitrack_vrpn: body wand'}
         connection = status['optitrack_vrpn: connection']
         assert connection.level == DiagnosticStatus.OK
         assert connection.hardware_id == f'127.0.0.1:{motive.port}'

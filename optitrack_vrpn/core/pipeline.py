@@ -26,6 +26,7 @@ from optitrack_vrpn.core.clock import StampConfig, StampSource
 from optitrack_vrpn.core.clock.types import SENDER_RESTARTED
 from optitrack_vrpn.core.frames import AxesConfig, frame_maps, quat_rotate
 from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
+from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
@@ -104,9 +105,10 @@ class Channel:
     :ivar last_quat: its attitude.
     :ivar last_position: its position.
     :ivar too_old: poses that arrived too long after their stamp.
+    :ivar latency: of poses that went out, from stamp to publication (s), now and then one.
     """
 
-    __slots__ = ('names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns',
+    __slots__ = ('latency', 'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns',
                  'last_stamp_ns', 'last_position', 'last_quat', 'too_old')
 
     def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
@@ -120,6 +122,7 @@ class Channel:
         self.last_position: Vector = (0.0, 0.0, 0.0)
         self.last_quat: Quaternion = (0.0, 0.0, 0.0, 1.0)
         self.too_old = 0
+        self.latency = Window(128)
 
 
 class Sample(NamedTuple):
@@ -280,6 +283,18 @@ class Pipeline:
             if truth.events:
                 self.state_changes += truth.take_events()
         exchange.review(bodies)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Poses that were not published, by reason, over all bodies."""
+        counts = {'too_old': 0}
+        for channel in self.bodies:
+            counts['too_old'] += channel.too_old
+            for reason, count in channel.truth.status(0).withheld.items():
+                counts[reason] = counts.get(reason, 0) + count
+        if self.refused_bodies:
+            counts['more_than_bodies_max'] = self.refused_bodies
+        return counts
 
     def take_notices(self) -> list[Notice]:
         """Fetch what people should read, oldest first."""

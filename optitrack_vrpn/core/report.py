@@ -8,12 +8,13 @@ Pure: takes snapshots, gives entries; the ROS side turns them into diagnostic_ms
 
 import enum
 import math
-from typing import Mapping, NamedTuple
+from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.core.body.states import BodyStatus, State
 from optitrack_vrpn.core.clock import ClockStatus
 from optitrack_vrpn.core.link import LinkState
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.stats import Percentiles
 
 
 class Level(enum.IntEnum):
@@ -101,8 +102,32 @@ def clock_entry(status: ClockStatus) -> Entry:
     return Entry('clock', level, message, values)
 
 
+def frames_entry(
+    work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
+) -> Entry:
+    """
+    Report how quickly poses go through the node.
+
+    :param work: from a datagram's being read to its poses' being published (s).
+    :param latency: from a pose's stamp to its publication (s).
+    :param wait: of datagrams in the kernel, before they were read (s).
+    :param dropped: poses that were not published, by reason.
+    """
+    values = {}
+    for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
+        for field, value in zip(figures._fields, figures):
+            values[f'{name}_{field}_us'] = number(value * 1e6, 1)
+    values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
+    return Entry('frames', Level.OK, f'{values["latency_p50_us"]} us from stamp to topic', values)
+
+
+#: A body this much slower than it should be is worth a word.
+_TOO_SLOW = 0.9
+
+
 def body_entry(
     name: str, status: BodyStatus, too_old: int, lowpass_delay_s: float = 0.0,
+    nominal_hz: float = 0.0, latency: Optional[Percentiles] = None,
 ) -> Entry:
     """
     Report one body.
@@ -110,21 +135,36 @@ def body_entry(
     :param name: its name in ROS.
     :param too_old: poses that arrived too long after their stamp.
     :param lowpass_delay_s: group delay of the low-pass, 0 where there is none.
+    :param nominal_hz: the rate that is expected: the cameras', or the fastest body's; 0 where
+        neither is known.
+    :param latency: from stamp to publication (s).
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
+    message = f'{status.state.value}: {printable(status.detail, 200)}'
+    if level is Level.OK and 0 < status.rate_hz < _TOO_SLOW * nominal_hz:
+        level = Level.WARN
+        message = (
+            f'{status.rate_hz:.0f} Hz where {nominal_hz:.0f} Hz is expected: look at the camera '
+            "rate in Motive and at its streaming settings' frame divisor")
     values = {
         'motive_name': printable(status.name),
         'state': status.state.value,
         'rate_hz': number(status.rate_hz, 1),
+        'nominal_rate_hz': number(nominal_hz or math.nan, 1),
         'age_s': number(status.age_s),
         'published': str(status.published),
         'resets': str(status.resets),
         'gaps': str(status.gaps),
         'lost_frames': str(status.lost),
+        'duplicates': str(status.withheld.get('duplicate', 0)),
+        'out_of_order': str(status.withheld.get('out_of_order', 0)),
         'too_old': str(too_old),
     }
+    if latency is not None:
+        values['latency_p50_us'] = number(latency.p50 * 1e6, 1)
+        values['latency_p99_us'] = number(latency.p99 * 1e6, 1)
+        values['jitter_p99_us'] = number((latency.p99 - latency.p50) * 1e6, 1)
     if lowpass_delay_s:
         values['lowpass_delay_s'] = number(lowpass_delay_s, 4)
     values.update({f'withheld_{reason}': str(n) for reason, n in status.withheld.items()})
-    return Entry(
-        f'body {name}', level, f'{status.state.value}: {printable(status.detail, 200)}', values)
+    return Entry(f'body {name}', level, message, values)

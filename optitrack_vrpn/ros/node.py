@@ -17,8 +17,10 @@ from optitrack_vrpn import parameters
 from optitrack_vrpn.core.body.states import State as BodyState
 from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.pipeline import Channel, Pipeline
-from optitrack_vrpn.core.report import body_entry, clock_entry, Entry, link_entry
+from optitrack_vrpn.core.pipeline import Channel, Pipeline, Sample
+from optitrack_vrpn.core.report import (
+    body_entry, clock_entry, Entry, frames_entry, link_entry)
+from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.ros import parameter_server
@@ -34,7 +36,8 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
 _TICK_S = 0.1
-_DIAGNOSE_S = 1.0
+#: One batch of so many is timed: enough for percentiles, too few to be felt.
+_TIMED = 16
 _REPEAT_S = 5.0
 _REMIND_S = 60.0
 
@@ -95,8 +98,11 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._output: Optional[Publishers] = None
         self._backend: Optional[Backend] = None
         self._timer: Any = None
-        self._diagnostics: Optional[Diagnostics] = None
-        self._diagnostics_timer: Any = None
+        self._diagnostics = Diagnostics(self, self._diagnose)
+        self._work = Window()
+        self._latencies = Window()
+        self._waits = Window()
+        self._batches = 0
         self._throttle = Throttle(_REPEAT_S)
         self._outage = Throttle(_REMIND_S)
         self._clock_reader = HostClock()
@@ -157,11 +163,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._output = Publishers(self, settings.publish, self._qos_mismatch)
             self._pipeline = Pipeline(settings.pipeline, self._discovered)
             self._configured = True
-        self._diagnostics = Diagnostics(
-            self, f'{settings.client.server}:{settings.client.port}')
+        self._diagnostics.open(f'{settings.client.server}:{settings.client.port}')
         self._announce()
         self._timer = self.create_timer(_TICK_S, self._tick)
-        self._diagnostics_timer = self.create_timer(_DIAGNOSE_S, self._diagnose)
         self._backend.start()
 
     @guarded
@@ -210,13 +214,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         if self._backend is not None:
             self._backend.stop()
             self._backend = None
-        for timer in (self._timer, self._diagnostics_timer):
-            if timer is not None:
-                self.destroy_timer(timer)
-        self._timer = self._diagnostics_timer = None
-        if self._diagnostics is not None:
-            self._diagnostics.close()
-            self._diagnostics = None
+        if self._timer is not None:
+            self.destroy_timer(self._timer)
+            self._timer = None
+        self._diagnostics.close()
         with self._lock:
             if self._output is not None:
                 self._output.close()
@@ -244,14 +245,31 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             with self._lock:
                 if self._pipeline is None or self._output is None:
                     return
+                now_ns = self._clock_reader.now_ns()
                 samples = self._pipeline.process(
-                    events, arrival_ns, host_minus_arrival_ns, self._clock_reader.now_ns())
+                    events, arrival_ns, host_minus_arrival_ns, now_ns)
                 if self._active and (samples or self._pipeline.server_motions):
                     self._output.publish(samples, self._pipeline.server_motions)
+                    self._batches += 1
+                    if not self._batches % _TIMED:
+                        self._time(samples, arrival_ns, host_minus_arrival_ns, now_ns)
         except Exception:
             # The thread must live on: the next frame may be sound.
             self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}',
                       'frame lost')
+
+    def _time(
+        self, samples: Sequence[Sample], arrival_ns: int, host_minus_arrival_ns: int,
+        begun_ns: int,
+    ) -> None:
+        """Note how long a batch took that has just been published."""
+        done_ns = self._clock_reader.now_ns()
+        self._waits.add((begun_ns - arrival_ns) * 1e-9)
+        self._work.add((done_ns - begun_ns) * 1e-9)
+        for sample in samples:
+            latency = (done_ns + host_minus_arrival_ns - sample.stamp_ns) * 1e-9
+            self._latencies.add(latency)
+            sample.channel.latency.add(latency)
 
     def link_changed(self, change: LinkChange) -> None:
         """Log where the connection stands, once for each outage, from the client's thread."""
@@ -306,11 +324,17 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 severity, f'body {printable(change.body)!r}: {change.before.value} -> '
                 f'{change.after.value}: {change.detail}', (change.body, change.after))
 
-    @surviving
-    def _diagnose(self) -> None:
-        """Publish what is known of connection, clock and bodies."""
-        if self._backend is None or self._diagnostics is None:
-            return
+    def _diagnose(self) -> list[Entry]:
+        """Sum up what is known of connection, clock and bodies, for /diagnostics."""
+        try:
+            return self._entries()
+        except Exception:
+            self._log('error', f'a bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
+            return []
+
+    def _entries(self) -> list[Entry]:
+        if self._backend is None:
+            return []
         link = self._backend.status()
         now_ns = self._clock_reader.now_ns()
         entries: list[Entry] = [link_entry(link.state, link.reason, {
@@ -320,18 +344,24 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             'strangers_refused': link.strangers}, link.counters)]
         with self._lock:
             if self._pipeline is None:
-                return
+                return []
             entries.append(clock_entry(self._pipeline.stamps.status()))
-            entries += self._publish_status(self._pipeline.bodies, now_ns)
-        self._diagnostics.publish(entries)
+            entries.append(frames_entry(
+                self._work.percentiles(), self._latencies.percentiles(),
+                self._waits.percentiles(), self._pipeline.dropped))
+            return entries + self._publish_status(self._pipeline.bodies, now_ns)
 
     def _publish_status(self, channels: Sequence[Channel], now_ns: int) -> list[Entry]:
         """Publish the state of bodies on their own topics; the lock is held."""
+        assert self._pipeline is not None and self._settings is not None
+        nominal_hz = self._settings.expected_rate_hz or max(
+            (channel.truth.rate_hz for channel in self._pipeline.bodies), default=0.0)
         entries = [
             body_entry(channel.names.ros, channel.truth.status(now_ns), channel.too_old,
-                       channel.estimator.lowpass_delay_s)
+                       channel.estimator.lowpass_delay_s, nominal_hz,
+                       channel.latency.percentiles())
             for channel in channels]
-        if self._output is not None and self._diagnostics is not None:
+        if self._output is not None:
             for channel, entry in zip(channels, entries):
                 self._output.publish_status(channel, self._diagnostics.status(entry))
         return entries

@@ -62,11 +62,19 @@ class PublishConfig:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that the node needs to configure itself."""
+    """
+    Everything that the node needs to configure itself.
+
+    :ivar client: which server, and how to reach it.
+    :ivar pipeline: everything between the wire and the publishers.
+    :ivar publish: what is published.
+    :ivar expected_rate_hz: the camera rate, 0 where it was not given.
+    """
 
     client: ClientConfig
     pipeline: PipelineConfig
     publish: PublishConfig
+    expected_rate_hz: float
 
 
 def make_settings(values: Mapping[str, Any]) -> Settings:
@@ -109,7 +117,7 @@ def make_settings(values: Mapping[str, Any]) -> Settings:
                 {'body': checked['frames.body'], 'body_ned': checked['frames.body_ned']}),
             reserved_frames=(publish.world, publish.world_ned),
             max_age_s=checked['stamps.max_age_s'], max_bodies=checked['bodies.max']),
-        publish=publish)
+        publish=publish, expected_rate_hz=checked['expected_rate_hz'])
 
 
 def body_config(checked: Mapping[str, Any]) -> BodyConfig:

@@ -296,6 +296,7 @@ def _sum(totals: dict[str, int], conversation: Optional[Conversation]) -> dict[s
     if conversation is not None:
         counters = dataclasses.asdict(conversation.connection.counters)
         counters['names_refused'] = conversation.connection.remote.refused
+        totals['most_waiting'] = max(totals.get('most_waiting', 0), conversation.most_waiting)
         for name, value in counters.items():
             result[name] = result.get(name, 0) + value
     return result

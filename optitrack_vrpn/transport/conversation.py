@@ -44,6 +44,7 @@ class Conversation:
     :param sink: gets the events.
     :param tell: called with changes of the connection.
     :param stranger: called with the address and kind of whoever else sends.
+    :ivar most_waiting: most datagrams that were read at one go; 64 means that more may have waited.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Conversation:
         self._sink = sink
         self._tell = tell
         self._stranger = stranger
+        self.most_waiting = 0
         self._udp: Optional[socket.socket] = None
         self._udp_stamped = False
         udp_address = None
@@ -182,11 +184,13 @@ class Conversation:
         buffers = [self._buffer]
         clock = self._clock
         host_minus_arrival_ns = clock.host_minus_arrival_ns()
-        for _ in range(_MOST_DATAGRAMS):
+        for number in range(_MOST_DATAGRAMS):
             try:
                 size, ancillary, _, address = receive(buffers, ANCILLARY_SIZE)
             except (BlockingIOError, InterruptedError):
                 return
+            if number >= self.most_waiting:
+                self.most_waiting = number + 1
             if address[0] != self._server_ip:
                 self._stranger(address[0], 'a datagram')
                 continue

@@ -1,0 +1,45 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Percentiles of the recent past in constant memory."""
+
+import math
+from typing import NamedTuple
+
+
+class Percentiles(NamedTuple):
+    """Half of the values lie below ``p50``, 99 of 100 below ``p99``; NaN without values."""
+
+    p50: float
+    p99: float
+    largest: float
+
+
+class Window:
+    """
+    The last values of something.
+
+    :param size: how many are remembered.
+    """
+
+    __slots__ = ('_values', '_size', '_next')
+
+    def __init__(self, size: int = 512) -> None:
+        self._values: list[float] = []
+        self._size = size
+        self._next = 0
+
+    def add(self, value: float) -> None:
+        """Take in one value; the oldest goes."""
+        if len(self._values) < self._size:
+            self._values.append(value)
+        else:
+            self._values[self._next] = value
+            self._next = (self._next + 1) % self._size
+
+    def percentiles(self) -> Percentiles:
+        """Sum up what is remembered."""
+        if not self._values:
+            return Percentiles(math.nan, math.nan, math.nan)
+        ordered = sorted(self._values)
+        last = len(ordered) - 1
+        return Percentiles(ordered[last // 2], ordered[math.ceil(0.99 * last)], ordered[last])
