@@ -121,3 +121,17 @@ def test_low_pass_smooths_and_stamps_never_run_backwards(compensate):
     assert (np.diff(stamps) > 0).all()
     shift = raw[-1].stamp_ns - stamps[-1]
     assert shift > 50_000_000 if compensate else shift == 0
+
+
+def test_untracked_poses_teach_the_estimate_nothing():
+    flip = {'bodies': [{'name': 'wand', 'motion': {'type': 'still'}, 'faults': [
+        {'type': 'teleport', 'start': 1.0, 'end': 1.2, 'offset': [1.0, 0.0, 0.0]}]}],
+        'noise': {'position_mm': 0.2, 'attitude_deg': 0.05}}
+    config = PipelineConfig(
+        stamps=StampConfig(mode='sender'), body=BodyConfig(publish_untracked=True),
+        estimate=EstimateConfig(estimate_motion=True))
+    samples, _, _ = run(2.0, config=config, **flip)
+    places = np.array([s.position for s in samples])
+    assert np.ptp(places, axis=0).max() > 0.9    # they are handed through
+    speeds = [np.abs(s.motion.velocity).max() for s in samples[RATE // 2:] if s.motion]
+    assert len(speeds) > RATE and max(speeds) < 0.1

@@ -191,6 +191,7 @@ class Pipeline:
         # What the sender's clock says cannot be compared with this host's.
         self._max_age_ns = 1 << 63 if config.stamps.mode == 'sender' else (
             round(config.max_age_s * _NS) or 1 << 63)
+        self._arrival_mode = config.stamps.mode == 'arrival'
         self._frame_sender_ns = -1
         self._selection = config.selection
 
@@ -217,6 +218,7 @@ class Pipeline:
         if self.server_motions:
             self.server_motions = []
         position_to_enu, quat_to_enu = self._maps[:2]
+        arrival_mode = self._arrival_mode
         channels = self.channels
         stamp_of = self.stamps.stamp
         oldest_ns = (
@@ -244,15 +246,18 @@ class Pipeline:
             if not oldest_ns <= stamp_ns < _LATEST_STAMP_NS:
                 channel.too_old += 1
                 continue
-            quat = truth.update(sender_time_ns, arrival_ns, position, quat_xyzw)
+            # A sender whose times are not to be trusted may not move its clock at all.
+            quat = truth.update(
+                stamp_ns if arrival_mode else sender_time_ns, arrival_ns, position, quat_xyzw)
             if truth.events:
                 self._follow_truth(truth)
             if quat is None:
                 if not truth.config.publish_untracked:
                     continue
                 quat = truth.untracked(position, quat_xyzw)
-                if quat is None:
-                    continue
+                if quat is not None:
+                    samples.append(self._untracked(channel, stamp_ns, position, quat))
+                continue
             position = position_to_enu(position)
             quat = quat_to_enu(quat)
             motion = None
@@ -364,6 +369,13 @@ class Pipeline:
                     f'to {printable(names.clash)!r}; rename one of the two'))
         self.channels[sender, sensor] = channel
         return channel
+
+    def _untracked(
+        self, channel: Channel, stamp_ns: int, position: Vector, quat_xyzw: Quaternion,
+    ) -> Sample:
+        """Make a sample of a pose that is not believed; no estimate may learn from it."""
+        return Sample(channel, stamp_ns, *channel.estimator.place(
+            self._maps.position_to_enu(position), self._maps.quat_to_enu(quat_xyzw)), None)
 
     def _estimate(self, name: str) -> EstimateConfig:
         """Make what holds for one body: a pattern's offset, or its own, which beats it."""

@@ -106,9 +106,7 @@ class Estimator:
             self._resets = resets
             self.reset()
         if self._offset:
-            position, quat_xyzw = compose(
-                compose(self.config.world_from_mocap, Transform(position, quat_xyzw)),
-                self.config.body_from_base)
+            position, quat_xyzw = self.place(position, quat_xyzw)
         if self.rest is not None and self.rest.update(position, quat_xyzw):
             noise = self.rest.noise()
             if noise is not None and self.motion is not None:
@@ -118,6 +116,20 @@ class Estimator:
         if self.lowpass is not None:
             return self.lowpass.update(stamp_ns, position, quat_xyzw, rate_hz)
         return stamp_ns, position, quat_xyzw
+
+    def place(self, position: Vector, quat_xyzw: Quat) -> tuple[Vector, Quat]:
+        """
+        Apply the fixed offsets alone.
+
+        :param position: position in the mocap world (m).
+        :param quat_xyzw: attitude of unit norm.
+        :returns: position and attitude of the base in the user's world.
+        """
+        if not self._offset:
+            return position, quat_xyzw
+        return compose(
+            compose(self.config.world_from_mocap, Transform(position, quat_xyzw)),
+            self.config.body_from_base)
 
     def reset(self) -> None:
         """Let nothing of what came before go on: the body jumped, or was unseen for long."""
