@@ -28,7 +28,6 @@ from optitrack_vrpn.core.body.quaternion import (
     conjugate, from_rotation_vector, IDENTITY, multiply, normalised, Quat, to_rotation_vector,
     Vector)
 from optitrack_vrpn.errors import ConfigurationError
-from scipy import signal
 
 RATE_CHANGE = 0.05
 """Relative change of a body's rate that calls for a new design."""
@@ -65,6 +64,9 @@ class LowpassConfig:
         if self.order not in range(1, 11):
             raise ConfigurationError(
                 f'lowpass setting order is {self.order!r}: give a whole number from 1 to 10')
+        if self.cutoff_hz:
+            # It takes a second to load: now, where it is wanted at all, and not at the first pose.
+            import scipy.signal  # noqa: F401
 
 
 class Channels:
@@ -126,8 +128,8 @@ class Lowpass:
     """
 
     __slots__ = (
-        'config', 'rate_hz', 'delay_s', 'starts', '_sos', '_channels', '_stamp_ns', '_position',
-        '_quat', '_turned')
+        'config', 'rate_hz', 'delay_s', 'starts', '_sos', '_at_rest', '_channels', '_stamp_ns',
+        '_position', '_quat', '_turned')
 
     def __init__(self, config: LowpassConfig) -> None:
         """
@@ -140,6 +142,7 @@ class Lowpass:
         self.delay_s = 0.0
         self.starts = 0
         self._sos = np.empty((0, 6))
+        self._at_rest = np.empty((0, 2))
         self._channels: Channels | None = None
         self._stamp_ns = 0
         self._position: Vector = (0.0, 0.0, 0.0)
@@ -221,9 +224,11 @@ class Lowpass:
         self.delay_s = 0.0
         if rate_hz <= 2.0 * self.config.cutoff_hz or self.config.cutoff_hz <= 0.0:
             return
+        from scipy import signal  # see LowpassConfig
         self.rate_hz = rate_hz
         self._sos = signal.butter(self.config.order, self.config.cutoff_hz, output='sos',
                                   fs=rate_hz)
+        self._at_rest = signal.sosfilt_zi(self._sos)
         self.delay_s = self.group_delay(0.0)
 
     def _start(self, position: Vector) -> Channels:
@@ -231,7 +236,7 @@ class Lowpass:
         self._turned = (0.0, 0.0, 0.0)
         self._channels = channels = Channels(
             [(row[0], row[1], row[2], row[4], row[5]) for row in self._sos.tolist()],
-            [(row[0], row[1]) for row in signal.sosfilt_zi(self._sos).tolist()])
+            [(row[0], row[1]) for row in self._at_rest.tolist()])
         channels.settle((*position, 0.0, 0.0, 0.0))
         self.starts += 1
         return channels
