@@ -1,0 +1,58 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The stamps of a simulated Motive with a fast clock and a jittery network, as a ROS user sees them.
+
+Nothing of the node is asked: the sender's frames are 1/240 s of its own clock apart, so the
+stamps must lie on a straight line with the skew in its slope.
+"""
+
+import time
+
+import numpy as np
+from optitrack_vrpn.ros.stamp_listener import collect
+from optitrack_vrpn.sim.door import raw_clock_ns
+import pytest
+from rosgraph import NodeProcess
+
+pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.slow]
+RATE = 240.0
+SKEW = 50e-6
+
+
+def seen(mode, seconds):
+    """Run simulator and node; return stamps and arrivals (ns), and the host's rate."""
+    with NodeProcess('--names', 'wand', '--rate', RATE, '--skew-ppm', SKEW * 1e6, '--jitter-ms',
+                     1.0, '--port', 0, tool='motive_sim', ros=False) as sim:
+        port = sim.wait_for(r'listening on 127\.0\.0\.1:(\d+)')[1]
+        with NodeProcess('-p', 'server:=127.0.0.1', '-p', f'port:={port}', '-p', 'autostart:=true',
+                         '-p', f'stamps.mode:={mode}') as node:
+            begin = time.time_ns(), raw_clock_ns()
+            found = collect('/wand/pose', seconds, 30.0, [])
+            end = time.time_ns(), raw_clock_ns()
+            log = node.log
+    assert len(found.stamps_ns) > 0.8 * RATE * seconds, log
+    # NTP disciplines the clock that ROS shows, not the one that the simulator runs on.
+    host_rate = (end[0] - begin[0]) / (end[1] - begin[1]) - 1.0
+    return np.array(found.stamps_ns), np.array(found.arrivals_ns), host_rate
+
+
+def off_the_line(times_ns):
+    """Return (slope less the nominal one, distances to the line in us), by frame number."""
+    t = (times_ns - times_ns[0]) * 1e-9
+    frame = np.round(t * RATE)
+    slope, level = np.polyfit(frame, t, 1)
+    return slope * RATE - 1.0, (t - level - slope * frame) * 1e6
+
+
+def test_tracked_stamps_lie_on_the_senders_grid_and_show_its_skew():
+    stamps, arrivals, host_rate = seen('tracking', 20.0)
+    assert (stamps <= arrivals).all()
+    assert (np.diff(stamps) > 0).all()
+    later = stamps > stamps[0] + 8 * 10**9
+    skew, off = off_the_line(stamps[later])
+    # a clock 50 ppm fast ticks too soon: its 1/240 s are shorter on ours
+    assert skew == pytest.approx(host_rate - SKEW, abs=20e-6)
+    assert np.std(off) < 60
+    _, arrived = off_the_line(arrivals[later])
+    assert np.std(arrived) > 10 * np.std(off), 'the network had no jitter to take out'
