@@ -39,7 +39,7 @@ TOOLS = (
     Tool('restamp', 'optitrack_vrpn.cli.restamp:main',
          'put the stamps of a recording on another clock'),
     Tool('analyze_stamps', 'optitrack_vrpn.cli.analyze_stamps:main',
-         'judge the stamps of a recording'),
+         'judge the stamps of a live topic: rate, regularity, gaps, age'),
 )
 
 

@@ -1,0 +1,76 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmark of the stamps runs, and the simulator under it is what it says."""
+
+from dataclasses import replace
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+BENCH = Path(__file__).resolve().parent.parent / 'bench'
+sys.path[:0] = [str(BENCH)]
+
+from clock_plot import error_svg  # noqa: E402
+from clock_rivals import RIVALS  # noqa: E402
+from clock_scenarios import main_scenarios, more_scenarios, WIFI, WIRED  # noqa: E402
+from clock_sim import simulate  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from scipy import stats  # noqa: E402
+
+
+def test_short_bench_prints_and_writes_its_tables(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(BENCH / 'clock.py'), '--hours', '0.03', '--only', 'wired 360',
+         '--json', str(tmp_path / 'found.json')],
+        capture_output=True, text=True, timeout=100, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert '| wired 360 Hz | **' in done.stdout and 'us a message in Python' in done.stdout
+    found = json.loads((tmp_path / 'found.json').read_text())
+    (row,) = found['main']
+    assert row['tracking']['p99'] < row['Olson 2010']['p99'] < row['original']['p99']
+    assert set(found['cost_us']) == {'tracking', *RIVALS}
+
+
+def test_simulated_delays_are_drawn_from_what_they_are_called():
+    quiet = replace(WIRED, stall_every_s=0.0, poll_ms=0.0)
+    delays = -simulate(quiet, 100.0, 1).truth / 1e3
+    # Frames wait for those before them; at 4 ms from one to the next hardly any does.
+    assert stats.kstest(delays, stats.gamma(3, scale=40.0).cdf).statistic < 0.02
+    wifi = replace(WIFI, stall_every_s=0.0, loss=0.005)
+    frames = simulate(wifi, 200.0, 1)
+    assert len(frames.arrival) == pytest.approx(200 * 120 * 0.995, rel=0.003)
+    assert np.median(-frames.truth / 1e3) == pytest.approx(1200, rel=0.1)
+
+
+def test_simulated_clocks_differ_by_the_skew_and_sessions_repeat():
+    still = replace(WIRED, thermal_ppm=0.0, walk=0.0, ntp_ppm=0.0, skew_ppm=80.0)
+    frames = simulate(still, 500.0, 2)
+    truth = frames.arrival + frames.truth
+    slope = np.polyfit(frames.sender_time - frames.sender_time[0], truth - truth[0], 1)[0]
+    assert slope - 1 == pytest.approx(80e-6, rel=1e-3)
+    assert all((a == b).all() for a, b in zip(frames, simulate(still, 500.0, 2), strict=True))
+    assert not (frames.truth[:100] == simulate(still, 500.0, 3).truth[:100]).any()
+
+
+def test_every_scenario_can_be_simulated_and_nothing_arrives_before_it_is_sent():
+    for scenario in main_scenarios(200.0) + more_scenarios(200.0):
+        frames = simulate(scenario, 200.0, 1)
+        assert (frames.truth < 1.0).all(), scenario.name
+        assert len(frames.arrival) == len(frames.sender_time) == len(frames.settled)
+
+
+def test_rivals_find_a_constant_offset():
+    pairs = [(i * 4_000_000, 9 * 10**9 + i * 4_000_000 + (i * 7919 % 400) * 1000)
+             for i in range(60_000)]
+    for name, make in RIVALS.items():
+        place = make()
+        last = [place(*pair) for pair in pairs][-1]
+        assert abs(last - pairs[-1][0] - 9 * 10**9) < 40_000, name
+
+
+def test_picture_is_drawn():
+    svg = error_svg('a', {'tracking': [5.0] * 300, 'original': [1e3 * i + 1 for i in range(300)]})
+    assert svg.startswith('<svg') and svg.count('<polyline') == 2 and len(svg) < 50_000
