@@ -75,8 +75,9 @@ class Conversation:
         self.connection = Connection(udp_address=udp_address, time_ns=self._host_ns())
         self._out = bytearray(self.connection.data_to_send())
         self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
-        self._last_udp_arrival_ns = 0
-        self._last_tcp_arrival_ns = 0
+        # One for both: the first poses come by TCP, and datagrams that waited in the kernel must
+        # not seem to have arrived before them.
+        self._last_arrival_ns = 0
         self._started_ns = clock.now_ns()
         self._handshake_ns = int(config.link.attempt_s * _NS)
         self._asked: set[str] = set()
@@ -173,9 +174,9 @@ class Conversation:
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
         arrival_ns = now_ns
         if self._tcp_stamped:
-            arrival_ns = max(self._last_tcp_arrival_ns, _arrival_ns(
+            arrival_ns = max(self._last_arrival_ns, _arrival_ns(
                 ancillary, host_minus_arrival_ns, now_ns))
-        self._last_tcp_arrival_ns = arrival_ns
+        self._last_arrival_ns = arrival_ns
         self._note(events, now_ns)
         self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
 
@@ -200,9 +201,9 @@ class Conversation:
             now_ns = clock.now_ns()
             arrival_ns = now_ns
             if self._udp_stamped:
-                arrival_ns = max(self._last_udp_arrival_ns, _arrival_ns(
+                arrival_ns = max(self._last_arrival_ns, _arrival_ns(
                     ancillary, host_minus_arrival_ns, now_ns))
-            self._last_udp_arrival_ns = arrival_ns
+            self._last_arrival_ns = arrival_ns
             self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
 
     def _deliver(
