@@ -268,13 +268,17 @@ def test_a_server_without_a_single_pose_is_asked_again_more_and_more_patiently()
 
 
 def test_poses_after_a_silence_are_streaming_again():
+    resume = threading.Event()
+
     def pausing(server, sock):
         stream(server, sock, seconds=0.1)
-        server.stopping.wait(0.4)
+        resume.wait(10.0)
         sock.sendall(pose(time_us=9_000_000))
         server.hold(sock)
     with FakeServer(pausing) as server:
         with client(server.port, link=link(silent_after_s=0.2)) as (running, sink):
+            sink.wait_state(LinkState.SILENT)
+            resume.set()
             sink.wait_state(LinkState.STREAMING, 2)
             assert running.status().sessions == 1
     begin = sink.states.index(LinkState.STREAMING)
@@ -544,24 +548,25 @@ def test_a_client_starts_once_and_stops_unstarted():
         running.start()
 
 
-def test_stopping_from_the_sink_ends_the_client():
+@pytest.mark.parametrize('at', [
+    LinkState.RESOLVING, LinkState.CONNECTED, LinkState.STREAMING])
+def test_stopping_from_the_sink_ends_the_client(at):
     class Stopping(Recorder):
         def link_changed(self, change):
             super().link_changed(change)
             if change.state is at:
                 running.stop()
-    for at in (LinkState.RESOLVING, LinkState.CONNECTED, LinkState.STREAMING):
-        sink = Stopping()
-        with FakeServer(stream) as server:
-            running = VrpnClient(
-                ClientConfig(server='127.0.0.1', port=server.port, link=link()), sink)
-            running.start()
-            sink.wait_state(LinkState.STOPPED)
-            # Nobody else need stop it for its sockets to be closed.
-            wait_until(lambda: running._waker.fileno() == -1)
-            running.stop()
-        # A step that waits for nothing may still be taken.
-        assert len(sink.states) - sink.states.index(at) <= 3
+    sink = Stopping()
+    with FakeServer(stream) as server:
+        running = VrpnClient(
+            ClientConfig(server='127.0.0.1', port=server.port, link=link()), sink)
+        running.start()
+        sink.wait_state(LinkState.STOPPED)
+        # Nobody else need stop it for its sockets to be closed.
+        wait_until(lambda: running._waker.fileno() == -1)
+        running.stop()
+    # A step that waits for nothing may still be taken.
+    assert len(sink.states) - sink.states.index(at) <= 3
 
 
 def open_files():
