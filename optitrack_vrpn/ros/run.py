@@ -24,6 +24,8 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         rclpy.init(args=list(argv))
     except RuntimeError as error:    # RCLError
         raise ConfigurationError(str(error)) from None
+    except KeyboardInterrupt:
+        return 0
     node = None
     try:
         node = make_node()

@@ -1,0 +1,360 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The launch files: what they take, what they start with it, and the demo for real.
+
+PyPI does not have ROS 2's launch (its ``launch`` is another program), so that most of this runs
+where a ROS 2 installation is sourced. The programs that launch starts are stand-ins that write
+down their command lines, but for the demo, which runs as users run it.
+"""
+
+import ast
+import json
+import os
+from pathlib import Path
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+LAUNCH = ROOT / 'launch'
+NODE = LAUNCH / 'optitrack_vrpn.launch.py'
+NODE_YAML = LAUNCH / 'optitrack_vrpn.launch.yaml'
+DEMO = LAUNCH / 'demo.launch.py'
+TOOLS = ('optitrack_vrpn_node', 'motive_sim')
+
+
+def why_not():
+    """Say what is missing of ROS 2's launch; empty where it is there."""
+    try:
+        from launch import LaunchDescription, LaunchService  # noqa: F401
+        import launch_ros.actions  # noqa: F401
+        import launch_xml  # noqa: F401
+        import launch_yaml  # noqa: F401
+    except Exception as error:    # somebody else's package of this name may raise anything
+        return f"ROS 2's launch is not here, and PyPI does not have it: {error!r}"
+    return ''
+
+
+with_launch = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+#: What `ros2 launch FILE ARGUMENTS` does.
+DRIVER = """
+import sys
+from launch import LaunchService
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import AnyLaunchDescriptionSource
+service = LaunchService(argv=sys.argv[2:])
+service.include_launch_description(IncludeLaunchDescription(
+    AnyLaunchDescriptionSource(sys.argv[1]),
+    launch_arguments=[tuple(argument.split(':=', 1)) for argument in sys.argv[2:]]))
+sys.exit(service.run())
+"""
+
+#: A program that only writes down how it was called.
+STAND_IN = """#!{python}
+import json, os, sys, time
+files = [sys.argv[i + 1] for i, word in enumerate(sys.argv) if word == '--params-file']
+with open({calls!r}, 'a') as calls:
+    calls.write(json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:],
+                            [open(name).read() for name in files]]) + '\\n')
+"""
+
+REAL = """#!{python}
+import sys
+sys.path.insert(0, {root!r})
+sys.argv.insert(1, {tool!r})
+from optitrack_vrpn.__main__ import main
+sys.exit(main())
+"""
+
+
+class Prefix:
+    """
+    An installation of this package as launch looks for it, with programs of the test's choice.
+
+    :param folder: an empty folder.
+    :param program: text of each program.
+    """
+
+    def __init__(self, folder, program):
+        self.folder = folder
+        self.calls_path = folder / 'calls'
+        self._program = program
+        share = self.add_package('optitrack_vrpn', TOOLS)
+        for name in ('launch', 'config', 'package.xml'):
+            (share / name).symlink_to(ROOT / name)
+        self.environment = dict(
+            os.environ, RCUTILS_COLORIZED_OUTPUT='0', AMENT_PREFIX_PATH=os.pathsep.join(
+                filter(None, [str(folder), os.environ.get('AMENT_PREFIX_PATH')])))
+
+    def add_package(self, name, programs):
+        """Register a package; gives its share folder."""
+        index = self.folder / 'share/ament_index/resource_index/packages'
+        share = self.folder / 'share' / name
+        lib = self.folder / 'lib' / name
+        for path in (index, share, lib):
+            path.mkdir(parents=True, exist_ok=True)
+        (index / name).touch()
+        for program in programs:
+            (lib / program).write_text(self._program.format(
+                python=sys.executable, calls=str(self.calls_path), root=str(ROOT), tool=program))
+            (lib / program).chmod(0o755)
+        return share
+
+    def start(self, file, *arguments):
+        """Begin a launch in a process group of its own, as a terminal would."""
+        return subprocess.Popen(
+            [sys.executable, '-c', DRIVER, str(file), *arguments], env=self.environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+    def launch(self, file, *arguments):
+        """Launch until all programs have ended; gives (exit code, output)."""
+        process = self.start(file, *arguments)
+        try:
+            output, _ = process.communicate(timeout=60)
+        finally:
+            kill_group(process)
+        return process.returncode, output
+
+    def calls(self):
+        """Give (program, arguments, contents of parameter files) of every call so far."""
+        if not self.calls_path.exists():
+            return []
+        return [json.loads(line) for line in self.calls_path.read_text().splitlines()]
+
+
+def kill_group(process):
+    """Leave nothing behind, whatever became of the launch."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.fixture
+def prefix(tmp_path):
+    return Prefix(tmp_path, STAND_IN)
+
+
+def parameters_of(call):
+    """Give the parameters of a call, later files over earlier ones, as ROS reads them."""
+    found = {}
+    for text in call[2]:
+        for values in yaml.safe_load(text).values():
+            found.update(values['ros__parameters'])
+    return found
+
+
+def arguments_in(path):
+    """Read a Python launch file's table of arguments without running it: name, description."""
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == 'ARGUMENTS':
+            return {ast.literal_eval(row.elts[0]): ast.literal_eval(row.elts[2])
+                    for row in statement.value.elts}
+    raise AssertionError(f'{path} has no ARGUMENTS')
+
+
+def yaml_entities(kind):
+    return [entity[kind] for entity in yaml.safe_load(NODE_YAML.read_text())['launch']
+            if kind in entity]
+
+
+# -- everywhere --------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('path', sorted(LAUNCH.glob('*.py')), ids=lambda path: path.name)
+def test_python_launch_files_compile(path):
+    compile(path.read_text(), str(path), 'exec')
+
+
+def test_readme_lists_exactly_the_arguments_of_the_launch_file():
+    readme = (ROOT / 'README.md').read_text()
+    table = re.search(r'^\| launch argument \|.*\n\|[-|]+\n((?:\|.*\n)+)', readme, re.MULTILINE)
+    names = [name for row in table[1].splitlines()
+             for name in re.findall(r'`(\w+)`', row.split('|')[1])]
+    assert names == list(arguments_in(NODE))
+
+
+def test_yaml_launch_file_takes_the_same_arguments_and_passes_every_one_on():
+    assert {row['name']: row['description'] for row in yaml_entities('arg')} \
+        == arguments_in(NODE)
+    include, = yaml_entities('include')
+    assert include['file'].endswith('/launch/optitrack_vrpn.launch.py')
+    assert {row['name']: row['value'] for row in include['arg']} \
+        == {name: f'$(var {name})' for name in arguments_in(NODE)}
+
+
+def test_node_that_is_interrupted_while_it_loads_ends_quietly():
+    """Ctrl-C right after `ros2 launch` must not show the inside of somebody's import."""
+    script = (
+        'import os, signal, sys\n'
+        'class Interrupt:\n'
+        '    def find_spec(self, name, path=None, target=None):\n'
+        "        if name == 'optitrack_vrpn.ros.node':\n"
+        '            os.kill(os.getpid(), signal.SIGINT)\n'
+        'sys.meta_path.insert(0, Interrupt())\n'
+        'signal.signal(signal.SIGINT, signal.default_int_handler)\n'
+        'from optitrack_vrpn.cli.node import main\n'
+        'sys.exit(main() or 3)\n')
+    result = subprocess.run(
+        [sys.executable, '-c', script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (0, '', '')
+
+
+# -- with ROS 2's launch -----------------------------------------------------------------------
+
+@with_launch
+@pytest.mark.parametrize('path', [NODE, NODE_YAML], ids=lambda path: path.name)
+def test_launch_itself_finds_the_arguments(path, prefix, monkeypatch):
+    from launch import LaunchContext
+    from launch.launch_description_sources import AnyLaunchDescriptionSource
+    monkeypatch.setenv('AMENT_PREFIX_PATH', prefix.environment['AMENT_PREFIX_PATH'])
+    description = AnyLaunchDescriptionSource(str(path)).get_launch_description(LaunchContext())
+    found = {argument.name: argument for argument in description.get_launch_arguments()}
+    assert set(found) == set(arguments_in(NODE))
+    # every one has a default: none must be given
+    assert all(argument.default_value is not None for argument in found.values())
+
+
+@with_launch
+@pytest.mark.parametrize('path', [NODE, NODE_YAML], ids=lambda path: path.name)
+def test_defaults_start_one_node_on_the_package_s_parameters_and_make_it_active(path, prefix):
+    code, output = prefix.launch(path)
+    assert code == 0, output
+    call, = prefix.calls()
+    assert call[0] == 'optitrack_vrpn_node'
+    assert '__node:=optitrack_vrpn' in call[1] and '__ns:=/' in call[1]
+    packaged, = yaml.safe_load((ROOT / 'config/optitrack_vrpn.yaml').read_text()).values()
+    assert parameters_of(call) == {
+        **packaged['ros__parameters'], 'autostart': True, 'activate': True}
+
+
+@with_launch
+@pytest.mark.parametrize('path', [NODE, NODE_YAML], ids=lambda path: path.name)
+def test_every_argument_arrives(path, prefix, tmp_path):
+    mine = tmp_path / 'mine.yaml'
+    mine.write_text('/**: {ros__parameters: {server: elsewhere, port: 1, up_axis: z}}\n')
+    code, output = prefix.launch(
+        path, 'server:=10.1', 'port:=3900', f'params_file:={mine}', 'namespace:=lab/east',
+        'name:=mocap', 'autostart:=False', 'activate:=false', 'log_level:=warn')
+    assert code == 0, output
+    call, = prefix.calls()
+    arguments = ' '.join(call[1])
+    assert '__node:=mocap' in arguments and '__ns:=/lab/east' in arguments
+    assert '--log-level warn' in arguments
+    # a server that looks like a number is still a name
+    assert parameters_of(call) == {'server': '10.1', 'port': 3900, 'up_axis': 'z',
+                                   'autostart': False, 'activate': False}
+
+
+@with_launch
+def test_xml_launch_files_can_include_the_yaml_one(prefix, tmp_path):
+    outer = tmp_path / 'outer.launch.xml'
+    outer.write_text(
+        '<launch><include file="$(find-pkg-share optitrack_vrpn)/launch/'
+        'optitrack_vrpn.launch.yaml"><arg name="server" value="192.0.2.1"/>'
+        '<arg name="namespace" value="lab"/></include></launch>')
+    code, output = prefix.launch(outer)
+    assert code == 0, output
+    call, = prefix.calls()
+    assert parameters_of(call)['server'] == '192.0.2.1' and '__ns:=/lab' in call[1]
+
+
+@with_launch
+@pytest.mark.parametrize('path', [NODE, DEMO], ids=lambda path: path.name)
+@pytest.mark.parametrize('argument, complaint', [
+    ('port:=abc', 'port:=abc is no number'),
+    ('activate:=perhaps', 'activate:=perhaps is neither true nor false'),
+    ('rviz:=perhaps', 'rviz:=perhaps is neither true nor false'),
+    ('params_file:=absent.yaml', 'params_file:=absent.yaml is not there'),
+])
+def test_wrong_argument_is_named_and_nothing_runs(path, argument, complaint, prefix):
+    """Launch does not end what ran already when a later action cannot be made."""
+    code, output = prefix.launch(path, argument)
+    assert code != 0 and complaint in output
+    assert 'Traceback' not in output
+    assert prefix.calls() == []
+
+
+@with_launch
+def test_rviz_shows_the_package_s_display(prefix):
+    prefix.add_package('rviz2', ['rviz2'])
+    code, output = prefix.launch(NODE, 'rviz:=true')
+    assert code == 0, output
+    calls = {call[0]: call[1] for call in prefix.calls()}
+    assert set(calls) == {'optitrack_vrpn_node', 'rviz2'}
+    assert calls['rviz2'][0] == '-d'
+    assert Path(calls['rviz2'][1]).samefile(ROOT / 'config/optitrack_vrpn.rviz')
+
+
+@with_launch
+def test_absent_rviz_is_told_and_does_not_cost_the_node(prefix):
+    # this prefix alone has no rviz2, whatever is installed on this machine
+    prefix.environment['AMENT_PREFIX_PATH'] = str(prefix.folder)
+    code, output = prefix.launch(NODE, 'rviz:=true')
+    assert code == 0, output
+    assert 'rviz2 is not installed' in output
+    assert [call[0] for call in prefix.calls()] == ['optitrack_vrpn_node']
+
+
+@with_launch
+def test_respawn_starts_the_node_again(prefix):
+    process = prefix.start(NODE, 'respawn:=true')
+    try:
+        deadline = time.monotonic() + 60.0
+        while len(prefix.calls()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        first, second, *_ = prefix.calls()
+        assert first == second
+    finally:
+        kill_group(process)
+
+
+@with_launch
+@pytest.mark.ros
+@pytest.mark.network
+@pytest.mark.slow
+def test_demo_streams_every_body_and_ends_on_ctrl_c(tmp_path):
+    from rosgraph import Observer, wait_until
+    port = free_port()
+    demo = Prefix(tmp_path, REAL)
+    process = demo.start(DEMO, f'port:={port}', 'bodies:=2', 'rate:=100')
+    try:
+        with Observer() as observer:
+            topics = [observer.poses(f'/Rigid_Body_{number}/pose') for number in (1, 2)]
+            transforms = observer.transforms()
+            wait_until(lambda: min(map(len, (*topics, transforms))) >= 100, 60.0, 'streaming')
+            assert {message.header.frame_id for topic in topics
+                    for message in topic.messages()} == {'optitrack'}
+            assert observer.state() == 'active'
+        # a terminal tells the whole group, and launch tells its programs once more
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+    except AssertionError as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise AssertionError(f'{error}; launch said:\n{process.communicate()[0]}') from None
+    finally:
+        kill_group(process)
+    assert process.returncode == 0, output
+    assert 'Traceback' not in output and 'process has died' not in output
+    assert output.count('process has finished cleanly') == 2
+
+
+def free_port():
+    """Find a port that nobody has for TCP and UDP, as a launch argument can only name one."""
+    import socket
+    while True:
+        with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
+            stream.bind(('127.0.0.1', 0))
+            try:
+                datagram.bind(stream.getsockname())
+            except OSError:
+                continue
+            return stream.getsockname()[1]
