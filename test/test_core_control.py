@@ -15,7 +15,7 @@ def command(kind, systems=(), session='', source='controller', stamp_ns=0):
     return c.Command(int(kind), stamp_ns, source, session, tuple(systems))
 
 
-# -- whom it is for --------------------------------------------------------------------------------
+# -- whom it is for -------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('systems, expected', [
     ((), True),                         # the reference, and rqt's STOP
@@ -44,7 +44,7 @@ def test_nothing_but_start_and_stop_matters(number):
     assert follower.counters.acknowledgements_heard == (number in (1, 3))
 
 
-# -- what to do ------------------------------------------------------------------------------------
+# -- what to do -----------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('kind, state, transitions, answer', [
     (START, 'inactive', ('activate',), c.Kind.ACK_START),
@@ -98,7 +98,7 @@ def test_acknowledgements_carry_the_session():
     assert follower.counters.acknowledged == 5
 
 
-# -- generations -----------------------------------------------------------------------------------
+# -- generations ----------------------------------------------------------------------------------
 
 def test_two_generations_share_a_package_and_their_fields_tell_them_apart():
     assert len({g.package for g in c.GENERATIONS}) < len(c.GENERATIONS)
@@ -138,7 +138,7 @@ def test_generations_are_chosen_by_name():
         c.ControlConfig(configure_on_start='yes')
 
 
-# -- the controller's side -------------------------------------------------------------------------
+# -- the controller's side ------------------------------------------------------------------------
 
 def test_a_round_takes_the_first_answer_of_each_system_and_measures_it():
     current = Round(START, ['a', 'b', 'a'])

@@ -7,21 +7,18 @@ cam_1 is the example of docs/mocap_control.md, cam_2 the same in a namespace, ea
 topics and may be configured by a START, bad fails to activate, gone is shut down.
 """
 
+from pathlib import Path
 import time
 
+from control_graph import (
+    ACK_START, ACK_STOP, CONTROL, Controller, INFO, LATCHED, old_messages, START, STOP, Systems,
+    Tool)
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from mocap4r2_control_msgs.msg import Control, MocapInfo
 import pytest
-
-rclpy = pytest.importorskip('rclpy')
-pytest.importorskip('mocap4r2_control_msgs')
-mocap_control = pytest.importorskip('mocap_control_msgs.msg')
-
-from control_graph import (                                               # noqa: E402, I100, I202
-    ACK_START, ACK_STOP, CONTROL, Controller, INFO, LATCHED, START, STOP, Systems, Tool)
-from lifecycle_msgs.msg import Transition                                 # noqa: E402
-from lifecycle_msgs.srv import ChangeState, GetState                      # noqa: E402
-from mocap4r2_control_msgs.msg import Control, MocapInfo                  # noqa: E402
-from rcl_interfaces.srv import SetParameters                              # noqa: E402
-from rclpy.parameter import Parameter                                     # noqa: E402
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 
 pytestmark = pytest.mark.ros
 CAM_1, CAM_2, EAGER = '/cam_1', '/lab/a/cam_2', '/lab/b/eager'
@@ -30,7 +27,6 @@ IN_ROOT = 4     # systems that listen in the root namespace
 
 @pytest.fixture(scope='module')
 def systems(tmp_path_factory):
-    from pathlib import Path
     found = Systems(tmp_path_factory.mktemp('logs'))
     found.start('cam_1')
     found.start('cam_2', namespace='/lab/a')
@@ -53,7 +49,7 @@ def controller(systems):
 @pytest.fixture(scope='module')
 def old_controller(systems):
     found = Controller(
-        'old_controller', control=mocap_control.Control, info=mocap_control.MocapInfo,
+        'old_controller', control=old_messages.Control, info=old_messages.MocapInfo,
         topics=('/mocap_control', '/mocap_environment'), source='mocap_source',
         targets='mocap_systems')
     found.wait_for(IN_ROOT)
@@ -68,10 +64,10 @@ def fresh(controller):
     controller.acks.clear()
 
 
-# -- the tools that people use ---------------------------------------------------------------------
+# -- the tools that people use --------------------------------------------------------------------
 
 def test_rqt_starts_and_stops_what_is_ticked(controller):
-    """rqt's START names "", its own "System" and what is ticked; its STOP is empty."""
+    """START names "", rqt's own "System" and what is ticked; STOP names nobody."""
     controller.send(START, ['', 'System', 'cam_1'], 'take 1')
     assert controller.answers(1) == [(ACK_START, 'cam_1', 'take 1')]
     assert controller.none()
@@ -88,7 +84,7 @@ def test_rqt_starts_nobody_without_a_tick(controller):
     assert controller.none()
 
 
-def test_everyone_starts_on_an_empty_list_and_a_node_in_a_namespace_has_its_base_name(controller):
+def test_everyone_starts_on_an_empty_list_and_a_namespace_is_no_part_of_a_name(controller):
     controller.send(START, [], 's')
     assert sorted(controller.answers(2)) == [
         (ACK_START, 'cam_1', 's'), (ACK_START, 'cam_2', 's')]
@@ -138,7 +134,7 @@ def test_both_generations_side_by_side(controller, old_controller):
     assert list(infos['cam_1'].topics) == ['/cam_1/pose']
 
 
-# -- acknowledgements ------------------------------------------------------------------------------
+# -- acknowledgements -----------------------------------------------------------------------------
 
 def test_acknowledgements_have_a_stamp_between_command_and_arrival(controller):
     before = controller.node.get_clock().now().nanoseconds
@@ -205,7 +201,7 @@ def test_the_example_is_told_of_sessions(systems, controller):
     assert "recording session 'take 7'" in systems.log('cam_2')
 
 
-# -- info ------------------------------------------------------------------------------------------
+# -- info -----------------------------------------------------------------------------------------
 
 def test_late_joiners_get_resolved_topics(systems, controller):
     late = Tool('late')
@@ -221,7 +217,7 @@ def test_late_joiners_get_resolved_topics(systems, controller):
         late.close()
 
 
-# -- what goes wrong -------------------------------------------------------------------------------
+# -- what goes wrong ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('how, reason, after', [
     ('failure', 'activate failed (its reason is logged above)', 'inactive'),

@@ -8,17 +8,18 @@ See docs/mocap_control.md.
 
 import argparse
 from collections.abc import Sequence
-import os
 import sys
 from typing import Optional, TYPE_CHECKING
 
+from optitrack_vrpn.cli.motive_sim import without_ros_arguments
 from optitrack_vrpn.core.control import AUTO, GENERATIONS, Kind
+from optitrack_vrpn.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from optitrack_vrpn.core.control_round import Round
     from optitrack_vrpn.ros.controller import MocapController
 
-SUCCESS, SOMEBODY_MISSING, CANNOT = 0, 1, 2
+SUCCESS, SOMEBODY_MISSING, CANNOT, INTERRUPTED = 0, 1, 2, 130
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -31,7 +32,11 @@ def make_parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         '--timeout', type=_seconds, default=5.0, metavar='S',
-        help='longest wait for systems to be found, and again for their answers (default 5)')
+        help='longest wait for answers and poses (default 5)')
+    common.add_argument(
+        '--discovery', type=_seconds, default=4.0, metavar='S',
+        help='time in which systems are found; with names, the longest wait for them '
+        '(default 4: ROS 2 nodes may take 3 s to find each other)')
     common.add_argument(
         '--generation', choices=[AUTO, *(g.name for g in GENERATIONS)], default=AUTO,
         help='generation of the protocol (default: all that are installed)')
@@ -65,19 +70,14 @@ def main(args: Optional[Sequence[str]] = None) -> int:
     :returns: exit code.
     """
     given = list(sys.argv[1:] if args is None else args)
+    arguments = make_parser().parse_args(without_ros_arguments(given))
     try:
-        import rclpy
-        from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-        from rclpy.utilities import remove_ros_args
+        from optitrack_vrpn.ros.control_messages import find_dialects, how_to_install
+        from optitrack_vrpn.ros.controller import open_controller
     except ImportError as error:
         print(f'mocap_control: ROS 2 is not there ({error}): source its setup.bash',
               file=sys.stderr)
         return CANNOT
-    arguments = make_parser().parse_args(remove_ros_args(['mocap_control', *given])[1:])
-
-    from optitrack_vrpn.ros.control_messages import find_dialects, how_to_install
-    from optitrack_vrpn.ros.controller import MocapController
-
     dialects, problems = find_dialects([arguments.generation])
     for problem in problems:
         print(f'mocap_control: {problem}', file=sys.stderr)
@@ -85,23 +85,19 @@ def main(args: Optional[Sequence[str]] = None) -> int:
         if not problems:
             print(f'mocap_control: {how_to_install()}', file=sys.stderr)
         return CANNOT
-    rclpy.init(args=[sys.argv[0], *given])
+    run = _status if arguments.verb == 'status' else _command
     try:
-        node = rclpy.create_node(f'mocap_control_{os.getpid()}')
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        controller = MocapController(node, executor, dialects, arguments.namespace)
-        if arguments.verb == 'status':
-            return _status(controller, arguments)
-        return _command(controller, arguments)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        return 130
-    finally:
-        rclpy.try_shutdown()
+        with open_controller([sys.argv[0], *given], dialects, arguments.namespace) as controller:
+            return run(controller, arguments)
+    except ConfigurationError as error:
+        print(f'mocap_control: {error}', file=sys.stderr)
+        return CANNOT
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int:
-    controller.discover(arguments.timeout)
+    controller.discover(arguments.discovery)
     silent = controller.silent()
     if not controller.systems and not silent:
         return _nobody(controller, arguments)
@@ -117,7 +113,7 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
 
 def _command(controller: 'MocapController', arguments: argparse.Namespace) -> int:
     kind = Kind.START if arguments.verb == 'start' else Kind.STOP
-    controller.discover(arguments.timeout, arguments.systems)
+    controller.discover(arguments.discovery, arguments.systems)
     if not arguments.systems and not controller.systems:
         return _nobody(controller, arguments)
     outcome = controller.command(
@@ -160,7 +156,7 @@ def _ms(time_ns: int) -> str:
 
 
 def _nobody(controller: 'MocapController', arguments: argparse.Namespace) -> int:
-    print(f'mocap_control: no system has announced itself within {arguments.timeout:g} s: is '
+    print(f'mocap_control: no system has announced itself within {arguments.discovery:g} s: is '
           'one running and configured, in this ROS_DOMAIN_ID, and with these control topics '
           '(--namespace)?', file=sys.stderr)
     silent = controller.silent()

@@ -2,24 +2,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controller of capture systems: hears who is there, sends commands, waits for the answers."""
 
+import contextlib
 import functools
+import os
 import time
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.core.control import Kind
 from optitrack_vrpn.core.control_round import KnownSystem, Round
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.control_messages import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
-from rclpy.executors import Executor
+import rclpy
+from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
 #: Topics of one system that are listened to for its first pose.
 _MOST_POSE_TOPICS = 50
-#: Time without news after which nobody else is expected.
-_QUIET_S = 1.0
 _STEP_S = 0.02
 
 
@@ -59,7 +61,6 @@ class MocapController:
         self._node = node
         self._executor = executor
         self._round: Optional[Round] = None
-        self._news_at = time.monotonic()
         self._pose_subscriptions: dict[str, Any] = {}
         namespace = '/' + namespace.strip('/') if namespace.strip('/') else ''
         self._lines = [
@@ -70,16 +71,14 @@ class MocapController:
         """
         Wait until systems are there.
 
-        :param names: systems to wait for, which are there when they subscribe to commands;
-            without any, until nobody new has turned up for a while.
+        :param timeout_s: how long; DDS repeats its announcements every 3 s by default, and the
+            first ones do get lost.
+        :param names: systems to wait for, which are there when they can hear commands; without
+            any the whole time is waited, since there may always be one more.
         """
-        def there() -> bool:
-            if not self._matched():
-                return False
-            if names:
-                return self._listeners().issuperset(names)
-            return bool(self.systems) and time.monotonic() - self._news_at > _QUIET_S
-        self._spin_until(there, timeout_s)
+        self._spin_until(
+            lambda: bool(names) and self._matched() and self._listeners().issuperset(names),
+            timeout_s)
 
     def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         """Ask systems for their lifecycle states; those that do not tell are left out."""
@@ -156,7 +155,6 @@ class MocapController:
 
     def _on_info(self, dialect: Dialect, message: Any) -> None:
         name, topics = dialect.read_info(message)
-        self._news_at = time.monotonic()
         self.systems.setdefault(name, KnownSystem(name)).hear(dialect.generation.name, topics)
         if self._round is not None and self._round.kind is Kind.START:
             self._listen_for_poses()
@@ -193,3 +191,29 @@ class MocapController:
         return any(
             name in current.answers and name not in current.poses and self.has_poses(name)
             for name in current.wanted)
+
+
+@contextlib.contextmanager
+def open_controller(
+    argv: Sequence[str], dialects: Sequence[Dialect], namespace: str,
+) -> Iterator[MocapController]:
+    """
+    Bring ROS up, give a controller, and end ROS.
+
+    :param argv: the whole command line, program name first.
+    :raises ConfigurationError: if ROS cannot read the command line.
+    :raises KeyboardInterrupt: if a signal ends ROS.
+    """
+    try:
+        rclpy.init(args=list(argv))
+    except RuntimeError as error:    # RCLError
+        raise ConfigurationError(str(error)) from None
+    try:
+        node = rclpy.create_node(f'mocap_control_{os.getpid()}')
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        yield MocapController(node, executor, dialects, namespace)
+    except ExternalShutdownException:
+        raise KeyboardInterrupt from None
+    finally:
+        rclpy.try_shutdown()

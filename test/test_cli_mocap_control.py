@@ -1,0 +1,146 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The headless controller against systems in processes of their own."""
+
+import os
+from pathlib import Path
+import re
+import subprocess
+import sys
+
+from control_graph import hide, Systems, Tool
+from optitrack_vrpn.cli import mocap_control
+import pytest
+
+pytestmark = pytest.mark.ros
+MODULE = 'optitrack_vrpn.cli.mocap_control'
+ROOT = str(Path(mocap_control.__file__).parents[2])
+
+
+def begin(*arguments, env=None):
+    """Start the tool in a process of its own."""
+    env = dict(env or os.environ)
+    env['PYTHONPATH'] = os.pathsep.join(filter(None, [ROOT, env.get('PYTHONPATH')]))
+    return subprocess.Popen([sys.executable, '-m', MODULE, *arguments], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, env=env)
+
+
+def end(process):
+    """Wait for it; give exit code, output and error output."""
+    output, error = process.communicate(timeout=60)
+    return process.returncode, output, error
+
+
+def rows(output):
+    """Give the lines of the table by the system's name."""
+    return {line.split()[0]: line for line in output.splitlines()[1:]}
+
+
+@pytest.fixture(scope='module')
+def graph(tmp_path_factory):
+    systems = Systems(tmp_path_factory.mktemp('logs'))
+    systems.start('suit')
+    systems.start('glove', namespace='/lab')
+    systems.start('asleep')
+    tool = Tool()
+    tool.bring('/suit', 'inactive')
+    tool.bring('/lab/glove', 'inactive')
+    yield tool
+    tool.close()
+    systems.end()
+
+
+@pytest.fixture(scope='module')
+def at_once(graph):
+    """Run the tool several times at once, where the runs do not meet each other."""
+    return {
+        'status': begin('status'),
+        'elsewhere': begin('start', '--namespace', '/elsewhere', '--discovery', '0.5'),
+        'missing': begin('stop', 'glove', 'asleep', 'absent', '--timeout', '1'),
+    }
+
+
+def test_status_lists_systems_states_and_topics(at_once):
+    code, output, error = end(at_once['status'])
+    assert code == 0, error
+    assert output.splitlines()[:4] == [
+        'glove: inactive (mocap4r2, mocap)', '  /lab/glove/pose',
+        'suit: inactive (mocap4r2, mocap)', '  /suit/pose']
+    assert 'asleep: unconfigured (listens, announces no topics yet)' in output
+
+
+def test_the_exit_code_tells_of_a_system_that_does_not_answer(at_once):
+    code, output, error = end(at_once['missing'])
+    assert code == 1
+    assert 'ACK_STOP' in rows(output)['glove']
+    assert 'none (unconfigured)' in rows(output)['asleep']
+    assert 'none (state unknown)' in rows(output)['absent']
+    assert 'no answer from asleep, absent within 1 s' in error
+
+
+def test_nobody_there_is_said_and_so_is_where_to_look(at_once):
+    code, output, error = end(at_once['elsewhere'])
+    assert (code, output) == (1, '')
+    assert 'no system has announced itself within 0.5 s' in error
+    assert '--namespace' in error
+
+
+def test_start_measures_answers_clocks_and_poses_and_stop_ends_it(graph, at_once):
+    for process in at_once.values():
+        process.wait(30)
+    code, output, error = end(begin('start', '--session', 'take 1'))
+    assert code == 0, error
+    assert set(rows(output)) == {'suit', 'glove'}
+    for name, topic in (('suit', '/suit/pose'), ('glove', '/lab/glove/pose')):
+        found = re.search(
+            r'ACK_START \(mocap(?:4r2)?\) +([0-9.]+) ms +\+([0-9.]+) ms +([0-9.]+) ms on (\S+)',
+            rows(output)[name])
+        assert found, output
+        after, deviation, pose = map(float, found.groups()[:3])
+        # One machine, one clock: the deviation is the way of the answer, a part of the whole.
+        assert 0 <= deviation <= after < 5000
+        assert 0 < pose < 5000
+        assert found[4] == topic
+    assert graph.state('/suit') == graph.state('/lab/glove') == 'active'
+    code, output, error = end(begin('stop', 'suit'))
+    assert code == 0, error
+    assert set(rows(output)) == {'suit'}
+    assert 'ACK_STOP' in output
+    assert (graph.state('/suit'), graph.state('/lab/glove')) == ('inactive', 'active')
+
+
+def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
+    """Its package has the name of the next one, so both ends run in a prefix of their own."""
+    systems = Systems(tmp_path)
+    environment = dict(seed_environment, PYTHONPATH=os.pathsep.join(
+        [seed_environment['PYTHONPATH'], ROOT]))
+    systems.start('old', env=environment, parameters=[
+        'control.generations:=[seed]', 'control.configure_on_start:=true'])
+    try:
+        code, output, error = end(begin(
+            'start', 'old', '--generation', 'seed', '--discovery', '20', env=environment))
+        assert code == 0, output + error + systems.log('old')
+        assert 'ACK_START (seed)' in output
+    finally:
+        systems.end()
+
+
+@pytest.mark.parametrize('arguments, said', [
+    ([], 'required'), (['pause'], 'invalid choice'), (['start', '--timeout', '0'], 'between'),
+    (['status', '--generation', 'mocap5'], 'mocap5')])
+def test_a_wrong_command_is_explained(arguments, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        mocap_control.main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_messages_it_says_what_to_install(monkeypatch, capsys):
+    hide(monkeypatch, 'mocap4r2_control_msgs', 'mocap_control_msgs')
+    assert mocap_control.main(['status']) == 2
+    assert 'sudo apt install' in capsys.readouterr().err
+
+
+def test_another_generation_than_the_installed_one_is_explained(capsys):
+    assert mocap_control.main(['status', '--generation', 'seed']) == 2
+    assert 'is of generation mocap' in capsys.readouterr().err

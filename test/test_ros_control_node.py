@@ -1,0 +1,210 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""ControlledLifecycleNode from inside: counters, threads, parameters, missing packages."""
+
+import threading
+import time
+
+from control_graph import ACK_START, ACK_STOP, Controller, hide, START, STOP
+from mocap4r2_control_msgs.msg import Control
+from optitrack_vrpn.core.control import ControlConfig, GENERATIONS
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.ros.control import ControlledLifecycleNode
+from optitrack_vrpn.ros.control_messages import find_dialects
+import pytest
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from std_msgs.msg import String
+
+pytestmark = pytest.mark.ros
+NEW_ONLY = ControlConfig(generations=('mocap4r2',))
+
+
+class SlowSystem(ControlledLifecycleNode):
+    """Activates as slowly as it is told to, and keeps what it is told."""
+
+    def __init__(self, name, activation_s=0.0, **kwargs):
+        self.activation_s = activation_s
+        self.told = []
+        super().__init__(name, **kwargs)
+
+    def on_activate(self, state):
+        time.sleep(self.activation_s)
+        return super().on_activate(state)
+
+    def control_start(self, msg):
+        self.told.append(('start', msg.session_id, type(msg.original)))
+
+    def control_stop(self, msg):
+        self.told.append(('stop', msg.session_id, type(msg.original)))
+
+
+@pytest.fixture(scope='module')
+def controller():
+    found = Controller('inside_controller')
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def make(controller):
+    made = []
+
+    def make(name, kind=SlowSystem, **kwargs):
+        node = kind(name, context=controller.context, **kwargs)
+        made.append(node)
+        controller.executor.add_node(node)
+        controller.acks.clear()
+        controller.infos.clear()
+        return node
+    yield make
+    for node in made:
+        controller.executor.remove_node(node)
+        node.destroy_node()
+
+
+def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
+    node = make('counted', control=NEW_ONLY)
+    controller.wait_for(1)
+    node.trigger_configure()
+    for kind in (START, START, STOP, STOP, 9, -1):
+        controller.send(kind, ['counted'], 's')
+    controller.send(START, ['other'])
+    assert len(controller.answers(4)) == 4
+    assert controller.spin_until(lambda: node.control_counters.acknowledgements_heard == 4, 5)
+    counted = {name: n for name, n in node.control_counters.as_dict().items() if n}
+    assert counted == {
+        'starts': 2, 'stops': 2, 'acknowledged': 4, 'for_others': 1, 'unknown': 2,
+        'acknowledgements_heard': 4}
+    # Told of what changed its state, not of what found it so.
+    assert node.told == [('start', 's', Control), ('stop', 's', Control)]
+    node.trigger_cleanup()
+    controller.send(START, ['counted'])
+    assert controller.none(0.2)
+    assert node.control_counters.refused == 1
+
+
+def test_a_command_waits_for_the_transition_that_another_thread_makes(controller, make):
+    node = make('busy', activation_s=0.4, control=NEW_ONLY)
+    controller.wait_for(1)
+    node.trigger_configure()
+    thread = threading.Thread(target=node.trigger_activate)
+    thread.start()
+    assert controller.spin_until(lambda: node.lifecycle_label == 'activating', 5)
+    controller.send(START, ['busy'], 'a')
+    controller.send(STOP, ['busy'], 'b')
+    controller.send(START, ['busy'], 'c')
+    assert controller.answers(3) == [
+        (ACK_START, 'busy', 'a'), (ACK_STOP, 'busy', 'b'), (ACK_START, 'busy', 'c')]
+    thread.join()
+    assert node.lifecycle_label == 'active'
+
+
+def test_topics_may_be_announced_from_any_thread(controller, make):
+    node = make('announcer', control=NEW_ONLY)
+    controller.wait_for(1)
+    node.set_info_topics(['/early'])
+    controller.spin(0.2)
+    assert not controller.infos     # it is not configured
+    node.trigger_configure()
+    assert controller.spin_until(lambda: controller.infos, 5)
+    assert controller.infos[-1].topics == ['/early']
+
+    def bodies_appear():
+        for number in range(100):
+            node.set_info_topics([f'/body_{n}/pose' for n in range(number + 1)])
+    threads = [threading.Thread(target=bodies_appear) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert controller.spin_until(lambda: len(controller.infos[-1].topics) == 100, 5)
+    controller.spin(0.2)
+    assert len(controller.infos) < 10       # those that appear together are announced together
+    node.set_info_topics(controller.infos[-1].topics)
+    controller.spin(0.2)
+    assert len(controller.infos[-1].topics) == 100
+    count = len(controller.infos)
+    node.set_info_topics(['/body_0/pose'])
+    assert controller.spin_until(lambda: len(controller.infos) == count + 1, 5)
+    assert controller.infos[-1].topics == ['/body_0/pose']
+
+
+def test_a_node_that_says_nothing_announces_its_publishers(controller, make):
+    class Plain(ControlledLifecycleNode):
+
+        def on_configure(self, state):
+            self.create_lifecycle_publisher(String, '~/words', 1)
+            return super().on_configure(state)
+    node = make('plain', kind=Plain, control=NEW_ONLY)
+    controller.wait_for(1)
+    assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
+    assert controller.spin_until(lambda: controller.infos, 5)
+    assert controller.infos[-1].topics == ['/plain/words']
+
+
+# -- generations and parameters -------------------------------------------------------------------
+
+def test_the_installed_packages_are_of_two_generations():
+    dialects, problems = find_dialects(['auto'])
+    assert [dialect.generation.name for dialect in dialects] == ['mocap4r2', 'mocap']
+    assert not problems
+    for dialect in dialects:
+        message = dialect.write(2, Control().stamp, 'me', 's', ['a', 'b'])
+        read = dialect.read(message)
+        assert (read.control_type, read.source, read.session_id, read.systems) == (
+            2, 'me', 's', ('a', 'b'))
+        assert dialect.read_info(dialect.write_info('me', ['/x'])) == ('me', ['/x'])
+
+
+def test_parameters_choose_generations_and_are_fixed(controller, make):
+    node = make('chosen', parameter_overrides=[Parameter('control.generations', value=['mocap'])])
+    assert node.control_generations == ('mocap',)
+    changed = node.set_parameters([Parameter('control.generations', value=['auto'])])
+    assert not changed[0].successful
+    assert {'/mocap_control', '/mocap_environment'} <= {
+        publisher.topic_name for publisher in node.publishers}
+
+
+def test_no_generation_is_a_choice(make, capfd):
+    node = make('alone', parameter_overrides=[Parameter('control.generations', value=[''])])
+    assert node.control_generations == ()
+    assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
+    assert 'mocap control' not in capfd.readouterr().err
+
+
+def test_a_wrong_parameter_is_named_and_configure_fails(make, capfd):
+    node = make('wrong', parameter_overrides=[Parameter('control.generations', value=['mocap5'])])
+    assert node.trigger_configure() is TransitionCallbackReturn.FAILURE
+    assert node.lifecycle_label == 'unconfigured'
+    logged = capfd.readouterr().err
+    assert logged.count("control.generations holds 'mocap5'") == 2
+    with pytest.raises(ConfigurationError):
+        make('wrong_too', control=ControlConfig(generations=('mocap5',)))
+
+
+def test_without_any_messages_the_node_works_and_says_once_what_to_install(
+        make, monkeypatch, capfd):
+    hide(monkeypatch, *(generation.package for generation in GENERATIONS))
+    node = make('lonely', control=ControlConfig())
+    assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
+    assert node.trigger_activate() is TransitionCallbackReturn.SUCCESS
+    node.set_info_topics(['/x'])
+    assert capfd.readouterr().err.count('sudo apt install') == 1
+
+
+def test_a_generation_that_was_named_and_is_missing_is_named(make, monkeypatch, capfd):
+    hide(monkeypatch, 'mocap4r2_control_msgs')
+    node = make('half', control=ControlConfig(generations=('mocap4r2', 'seed', 'mocap')))
+    assert node.control_generations == ('mocap',)
+    logged = capfd.readouterr().err
+    assert 'mocap4r2_control_msgs (for mocap4r2)' in logged
+    assert 'is of generation mocap' in logged
+
+
+def test_a_package_of_that_name_with_other_fields_is_not_spoken(monkeypatch, make, capfd):
+    monkeypatch.setattr(
+        Control, 'get_fields_and_field_types', classmethod(lambda cls: {'x': 'int8'}))
+    node = make('puzzled', control=NEW_ONLY)
+    assert node.control_generations == ()
+    assert 'of no known generation: its Control has the fields x' in capfd.readouterr().err
