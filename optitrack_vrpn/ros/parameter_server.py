@@ -9,8 +9,14 @@ from optitrack_vrpn.errors import ConfigurationError
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
 
-#: Parameters that every rclpy node may get, which are none of this package's business.
-_OF_RCLPY = ('use_sim_time', 'start_type_description_service')
+#: Parameters that rclpy or diagnostic_updater may declare, which are none of this package's.
+_OF_OTHERS = ('use_sim_time', 'start_type_description_service')
+_PREFIXES_OF_OTHERS = ('qos_overrides.', 'diagnostic_updater.')
+
+
+def is_of_others(name: str) -> bool:
+    """Tell whether a parameter belongs to a library that the node uses."""
+    return name in _OF_OTHERS or name.startswith(_PREFIXES_OF_OTHERS)
 
 
 def descriptor(row: parameters.Parameter, value: Any = None) -> ParameterDescriptor:
@@ -59,7 +65,7 @@ def declare(node: Node) -> list[str]:
             row.name, default, descriptor(row, given.value if given else None))
     unknown = []
     for name, given in overrides.items():
-        if node.has_parameter(name) or name in _OF_RCLPY or name.startswith('qos_overrides.'):
+        if node.has_parameter(name) or is_of_others(name):
             continue
         if parameters.is_body_setting(name):
             node.declare_parameter(
@@ -119,5 +125,5 @@ def check_change(changed: Mapping[str, Any], configured: bool) -> None:
             if value and configured:
                 raise ConfigurationError(
                     'use_sim_time cannot be set: motion capture runs in real time')
-        elif not name.startswith('qos_overrides.') and name not in _OF_RCLPY:
+        elif not is_of_others(name):
             raise ConfigurationError(parameters.unknown(name))
