@@ -9,7 +9,7 @@ comes out is in ENU; ``frames.enu_to_ned`` makes NED of it where somebody publis
 Nothing here logs: what people should read is left in ``notices``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 import math
 from typing import Any, NamedTuple, Optional, Union
@@ -437,25 +437,3 @@ class Pipeline:
     def _notice(self, severity: str, text: str) -> None:
         if len(self.notices) < _MOST_NOTICES:
             self.notices.append(Notice(severity, text))
-
-
-def frames_of(samples: Iterable[Sample]) -> list[list[Sample]]:
-    """
-    Group samples that share a stamp and stand together, as the bodies of one frame do.
-
-    No body is in a group twice: frames that arrived in one piece may share their stamp.
-
-    :returns: the groups, in order.
-    """
-    groups: list[list[Sample]] = []
-    stamp_ns = -1
-    seen: set[int] = set()
-    for sample in samples:
-        body = id(sample.channel)
-        if sample.stamp_ns != stamp_ns or body in seen:
-            stamp_ns = sample.stamp_ns
-            seen.clear()
-            groups.append([])
-        seen.add(body)
-        groups[-1].append(sample)
-    return groups

@@ -1,30 +1,44 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The topics of one body: created as the configuration wants them, filled from samples."""
+"""The topics of one body: created as the configuration wants them, prepared for the hot path."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
-from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import (
     AccelStamped, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.core.body.estimator import MotionEstimate
-from optitrack_vrpn.core.body.quaternion import conjugate, Quat, rotate, Vector
-from optitrack_vrpn.core.frames import enu_to_ned, Pose
-from optitrack_vrpn.core.pipeline import Channel, Sample, ServerMotion
+from optitrack_vrpn.core.pipeline import Channel
 from optitrack_vrpn.ros import messages
+from optitrack_vrpn.ros.cdr import (
+    CannotLayDown, Fill, lay_down, lay_down_transform, TransformWriter, Write)
 from optitrack_vrpn.ros.settings import PublishConfig
 
-#: Message type and world of each kind of topic.
-KINDS: dict[str, tuple[Any, str]] = {
-    'pose': (PoseStamped, 'enu'),
-    'pose_ned': (PoseStamped, 'ned'),
-    'pose_cov': (PoseWithCovarianceStamped, 'enu'),
-    'odom': (Odometry, 'enu'),
-    'twist': (TwistStamped, 'enu'),
-    'accel': (AccelStamped, 'enu'),
-    'status': (DiagnosticStatus, ''),
+
+class Kind(NamedTuple):
+    """
+    A kind of topic.
+
+    :ivar message_type: what goes over it.
+    :ivar world: 'enu', 'ned', or '' for what has no frame.
+    :ivar fill: writes a stamp and groups of numbers into a message.
+    :ivar sizes: of these groups.
+    """
+
+    message_type: Any
+    world: str
+    fill: Optional[Fill] = None
+    sizes: tuple[int, ...] = ()
+
+
+KINDS: dict[str, Kind] = {
+    'pose': Kind(PoseStamped, 'enu', messages.fill_pose, (3, 4)),
+    'pose_ned': Kind(PoseStamped, 'ned', messages.fill_pose, (3, 4)),
+    'pose_cov': Kind(PoseWithCovarianceStamped, 'enu', messages.fill_pose_cov, (3, 4, 36)),
+    'odom': Kind(Odometry, 'enu', messages.fill_odometry, (3, 4, 36, 3, 3, 36)),
+    'twist': Kind(TwistStamped, 'enu', messages.fill_twist, (3, 3)),
+    'accel': Kind(AccelStamped, 'enu', messages.fill_accel, (3, 3)),
+    'status': Kind(DiagnosticStatus, ''),
 }
 #: What is made only while somebody listens; poses in ENU go out in any case.
 _ON_DEMAND = ('pose_ned', 'pose_cov', 'odom', 'twist', 'accel')
@@ -39,153 +53,123 @@ def wanted_kinds(config: PublishConfig) -> set[str]:
     return {kind for kind, wanted in switches.items() if wanted}
 
 
+def understood() -> bool:
+    """Tell whether all these messages can be laid down as bytes with this middleware."""
+    try:
+        for kind in KINDS.values():
+            if kind.fill is not None:
+                lay_down(kind.message_type(), kind.fill, kind.sizes)
+        lay_down_transform(TransformStamped(), messages.fill_transform)
+    except CannotLayDown:
+        return False
+    return True
+
+
 class BodyOutput:
     """
-    Everything that one body sends out.
-
-    Messages are kept and filled anew, since rclpy serialises them before ``publish`` returns.
+    Everything that one body sends out; ``hot_path.py`` does the sending.
 
     :param channel: the body.
     :param create: makes a publisher from message type, topic and kind.
     :param destroy: closes one.
+    :param as_bytes: lay messages down as bytes; else they are objects, kept and filled anew,
+        since rclpy serialises them before ``publish`` returns.
+    :ivar publishers: by kind.
+    :ivar heard: kinds on demand that somebody listens to.
+    :ivar send_pose: publishes a pose in ENU; None where that is off.
+    :ivar write_pose: makes one from stamp, position and attitude.
+    :ivar tf: whether the transform in ENU is broadcast.
+    :ivar tf_ned: whether that in NED is.
+    :ivar write_tf: makes the piece of a TFMessage in ENU.
+    :ivar write_tf_ned: and in NED.
     """
+
+    __slots__ = (
+        'channel', 'publishers', 'heard', 'send_pose', 'write_pose', 'tf', 'tf_ned', 'write_tf',
+        'write_tf_ned', '_create', '_destroy', '_as_bytes', '_writers')
+
+    write_pose: Write
+    write_tf: TransformWriter
+    write_tf_ned: TransformWriter
 
     def __init__(
         self, channel: Channel, create: Callable[[Any, str, str], Any],
-        destroy: Callable[[Any], None],
+        destroy: Callable[[Any], None], as_bytes: bool,
     ) -> None:
-        self._channel = channel
+        self.channel = channel
+        self.publishers: dict[str, Any] = {}
+        self.heard: set[str] = set()
+        self.send_pose: Optional[Callable[[Any], None]] = None
+        self.tf = self.tf_ned = False
         self._create = create
         self._destroy = destroy
-        self.publishers: dict[str, Any] = {}
-        self._messages: dict[str, Any] = {}
-        self._heard: set[str] = set()
-        self._enu = TransformStamped()
-        self._ned = TransformStamped()
-        self._tf = False
-        self._tf_ned = False
+        self._as_bytes = as_bytes
+        self._writers: dict[str, Write] = {}
 
     def equip(self, config: PublishConfig) -> None:
         """Create or close publishers as the configuration wants it."""
         wanted = wanted_kinds(config)
-        frames = self._channel.names.frames
-        for kind, (message_type, world) in KINDS.items():
-            present = self.publishers.get(kind)
-            if kind not in wanted:
+        names = self.channel.names
+        for name, kind in KINDS.items():
+            present = self.publishers.get(name)
+            if name not in wanted:
                 if present is not None:
-                    self._destroy(self.publishers.pop(kind))
+                    self._destroy(self.publishers.pop(name))
                 continue
             if present is None:
-                self.publishers[kind] = self._create(
-                    message_type, self._channel.names.topics[kind], kind)
-            if world:
-                message = self._messages[kind] = message_type()
-                message.header.frame_id = config.world if world == 'enu' else config.world_ned
-                if kind == 'odom':
-                    message.child_frame_id = frames['body']
-        self._tf = config.tf and config.enu
-        self._tf_ned = config.tf and config.ned
-        for transform, parent, child in (
-                (self._enu, config.world, 'body'), (self._ned, config.world_ned, 'body_ned')):
-            transform.header.frame_id = parent
-            transform.child_frame_id = frames[child]
+                self.publishers[name] = self._create(
+                    kind.message_type, names.topics[name], name)
+            if kind.fill is not None:
+                self._writers[name] = self._writer(kind, config)
+        pose = self.publishers.get('pose')
+        self.send_pose = None if pose is None else pose.publish
+        if pose is not None:
+            self.write_pose = self._writers['pose']
+        self.tf = config.tf and config.enu
+        self.tf_ned = config.tf and config.ned
+        self.write_tf = self._transform(config.world, names.frames['body'])
+        self.write_tf_ned = self._transform(config.world_ned, names.frames['body_ned'])
         self.listen()
+
+    def _writer(self, kind: Kind, config: PublishConfig) -> Write:
+        message = kind.message_type()
+        message.header.frame_id = config.world if kind.world == 'enu' else config.world_ned
+        if kind.message_type is Odometry:
+            message.child_frame_id = self.channel.names.frames['body']
+        assert kind.fill is not None
+        if self._as_bytes:
+            return lay_down(message, kind.fill, kind.sizes)
+        return messages.keep(message, kind.fill)
+
+    def _transform(self, parent: str, child: str) -> TransformWriter:
+        message = TransformStamped(child_frame_id=child)
+        message.header.frame_id = parent
+        if self._as_bytes:
+            return lay_down_transform(message, messages.fill_transform)
+        write = messages.keep(message, messages.fill_transform)
+        return TransformWriter(write, write)
 
     def listen(self) -> None:
         """Look who listens; what nobody hears is not computed."""
-        self._heard = {
+        self.heard = {
             kind for kind in _ON_DEMAND
             if kind in self.publishers and self.publishers[kind].get_subscription_count()}
-        self._channel.wants_motion = not self._heard.isdisjoint(('odom', 'twist', 'accel'))
+        self.channel.wants_motion = not self.heard.isdisjoint(('odom', 'twist', 'accel'))
+
+    def send(self, kind: str, stamp: bytes, *numbers: Any) -> None:
+        """
+        Make one message and publish it.
+
+        :param kind: which topic.
+        :param numbers: the groups that the kind's message takes.
+        """
+        self.publishers[kind].publish(self._writers[kind](stamp, *numbers))
 
     def close(self) -> None:
         """Close every publisher."""
+        self.send_pose = None
         for publisher in self.publishers.values():
             self._destroy(publisher)
         self.publishers.clear()
-        self._heard.clear()
-
-    def publish(
-        self, sample: Sample, stamp: Time, transforms: list[TransformStamped],
-    ) -> None:
-        """
-        Publish one pose and all that goes with it.
-
-        :param transforms: gets the body's transforms.
-        """
-        _, _, position, quat, motion = sample
-        pose = self.publishers.get('pose')
-        if pose is not None:
-            message = self._messages['pose']
-            messages.fill_pose(message, stamp, position, quat)
-            pose.publish(message)
-        if self._tf:
-            messages.fill_transform(self._enu, stamp, position, quat)
-            transforms.append(self._enu)
-        heard = self._heard
-        if self._tf_ned or 'pose_ned' in heard:
-            ned = enu_to_ned(Pose(position, quat))
-            if 'pose_ned' in heard:
-                message = self._messages['pose_ned']
-                messages.fill_pose(message, stamp, *ned)
-                self.publishers['pose_ned'].publish(message)
-            if self._tf_ned:
-                messages.fill_transform(self._ned, stamp, *ned)
-                transforms.append(self._ned)
-        if 'pose_cov' in heard:
-            message = self._messages['pose_cov']
-            messages.fill_pose_cov(
-                message, stamp, position, quat, self._channel.estimator.pose_covariance())
-            self.publishers['pose_cov'].publish(message)
-        if motion is not None:
-            self._publish_motion(stamp, position, quat, motion)
-
-    def _publish_motion(
-        self, stamp: Time, position: Vector, quat: Quat, motion: MotionEstimate,
-    ) -> None:
-        heard = self._heard
-        if 'odom' in heard:
-            self._publish_odometry(
-                stamp, position, quat, motion.body_velocity, motion.body_angular_velocity,
-                motion.body_twist_covariance)
-        if 'twist' in heard:
-            self._publish_twist(stamp, motion.velocity, motion.angular_velocity)
-        if 'accel' in heard:
-            self._publish_accel(stamp, motion.acceleration, motion.angular_acceleration)
-
-    def publish_server_motion(self, moved: ServerMotion, stamp: Time) -> None:
-        """Publish a velocity or acceleration that the server itself sent."""
-        heard = self._heard
-        angular = moved.angular or (0.0, 0.0, 0.0)
-        if not moved.is_velocity:
-            if 'accel' in heard:
-                self._publish_accel(stamp, moved.linear, angular)
-            return
-        if 'twist' in heard:
-            self._publish_twist(stamp, moved.linear, angular)
-        if 'odom' in heard:
-            channel = self._channel
-            body_from_world = conjugate(channel.last_quat)
-            self._publish_odometry(
-                stamp, channel.last_position, channel.last_quat,
-                rotate(body_from_world, moved.linear), rotate(body_from_world, angular), None)
-
-    def _publish_odometry(
-        self, stamp: Time, position: Vector, quat: Quat, linear: Vector, angular: Vector,
-        twist_covariance: Optional[list[float]],
-    ) -> None:
-        message = self._messages['odom']
-        messages.fill_odometry(
-            message, stamp, position, quat, self._channel.estimator.pose_covariance(), linear,
-            angular, twist_covariance)
-        self.publishers['odom'].publish(message)
-
-    def _publish_twist(self, stamp: Time, linear: Vector, angular: Vector) -> None:
-        message = self._messages['twist']
-        messages.fill_twist(message, stamp, linear, angular)
-        self.publishers['twist'].publish(message)
-
-    def _publish_accel(self, stamp: Time, linear: Vector, angular: Vector) -> None:
-        message = self._messages['accel']
-        messages.fill_accel(message, stamp, linear, angular)
-        self.publishers['accel'].publish(message)
+        self.heard = set()
+        self.tf = self.tf_ned = False

@@ -1,21 +1,31 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fill ROS messages with plain numbers: positions in metres, quaternions x, y, z, w."""
+"""
+Fill ROS messages with plain numbers: positions in metres, quaternions x, y, z, w.
 
-from typing import Optional
+``cdr.py`` makes the same messages as bytes, and learns and proves how from these functions.
+"""
+
+from typing import Any, Sequence
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import (
     AccelStamped, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.core.body.quaternion import Quat, Vector
+from optitrack_vrpn.ros.cdr import Fill, time_of, Write
 
-_NS = 1_000_000_000
 
+def keep(message: Any, fill: Fill) -> Write:
+    """
+    Make a function that fills one and the same message anew each time, as it is to be published.
 
-def time_message(stamp_ns: int) -> Time:
-    """Turn nanoseconds since the Unix epoch into a ROS time."""
-    return Time(sec=stamp_ns // _NS, nanosec=stamp_ns % _NS)
+    :returns: ``write(stamp, *groups)`` like those of ``cdr.lay_down``, but it gives an object.
+    """
+    def write(stamp: bytes, *groups: Sequence[float]) -> Any:
+        fill(message, time_of(stamp), *groups)
+        return message
+    return write
 
 
 def _fill(pose: Pose, position: Vector, quat: Quat) -> None:
@@ -31,7 +41,7 @@ def fill_pose(message: PoseStamped, stamp: Time, position: Vector, quat: Quat) -
 
 def fill_pose_cov(
     message: PoseWithCovarianceStamped, stamp: Time, position: Vector, quat: Quat,
-    covariance: list[float],
+    covariance: Sequence[float],
 ) -> None:
     """Write a pose and its covariance (36 numbers, REP 103's order) into a message."""
     message.header.stamp = stamp
@@ -68,13 +78,13 @@ def fill_accel(message: AccelStamped, stamp: Time, linear: Vector, angular: Vect
 
 def fill_odometry(
     message: Odometry, stamp: Time, position: Vector, quat: Quat,
-    pose_covariance: list[float], linear: Vector, angular: Vector,
-    twist_covariance: Optional[list[float]],
+    pose_covariance: Sequence[float], linear: Vector, angular: Vector,
+    twist_covariance: Sequence[float],
 ) -> None:
     """
     Write an odometry (REP 147): pose in the world, velocities in the body's axes.
 
-    :param twist_covariance: 36 numbers, or None where unknown, which ROS writes as zeros.
+    :param twist_covariance: 36 numbers as ``pose_covariance``; zeros where unknown.
     """
     message.header.stamp = stamp
     _fill(message.pose.pose, position, quat)
@@ -82,4 +92,4 @@ def fill_odometry(
     twist = message.twist.twist
     twist.linear.x, twist.linear.y, twist.linear.z = linear
     twist.angular.x, twist.angular.y, twist.angular.z = angular
-    message.twist.covariance = twist_covariance or [0.0] * 36
+    message.twist.covariance = twist_covariance

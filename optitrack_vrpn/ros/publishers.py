@@ -2,18 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From samples to topics: every body's own, and the transforms of a frame in one message."""
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.core.frames import QUAT_ENU_NED
-from optitrack_vrpn.core.pipeline import Channel, frames_of, Sample, ServerMotion
-from optitrack_vrpn.ros.body_output import BodyOutput
-from optitrack_vrpn.ros.messages import fill_transform, time_message
+from optitrack_vrpn.core.pipeline import Channel, Sample, ServerMotion
+from optitrack_vrpn.ros.body_output import BodyOutput, understood
+from optitrack_vrpn.ros.cdr import tf_message
+from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion
+from optitrack_vrpn.ros.messages import fill_transform
 from optitrack_vrpn.ros.settings import PublishConfig
-from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, TransformBroadcaster
+from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from tf2_msgs.msg import TFMessage
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, UnsupportedEventTypeError
@@ -31,21 +34,26 @@ class Publishers:
     :param config: what is published.
     :param on_mismatch: called with a topic when a subscriber's quality of service does not
         match.
+    :param as_bytes: publish bytes laid down beforehand; by default where this module knows how
+        the middleware encodes.
     """
 
     def __init__(
         self, node: LifecycleNode, config: PublishConfig, on_mismatch: Callable[[str], None],
+        as_bytes: Optional[bool] = None,
     ) -> None:
         self._node = node
         self._on_mismatch = on_mismatch
         self._channels: list[Channel] = []
-        self._tf = TransformBroadcaster(node)
+        self._as_bytes = understood() if as_bytes is None else as_bytes
+        self._tf = tf_publisher(node)
         self._static = StaticTransformBroadcaster(node)
         self.config = config
 
     def add_body(self, channel: Channel) -> None:
         """Create a body's publishers and hang them on its channel."""
-        output = BodyOutput(channel, self._create, self._node.destroy_publisher)
+        output = BodyOutput(
+            channel, self._create, self._node.destroy_publisher, self._as_bytes)
         try:
             output.equip(self.config)
         except Exception:
@@ -88,18 +96,14 @@ class Publishers:
         self, samples: Sequence[Sample], server_motions: Sequence[ServerMotion] = (),
     ) -> None:
         """Publish samples in order; the transforms of one frame go out in one message."""
-        for group in frames_of(samples):
-            stamp = time_message(group[0].stamp_ns)
-            transforms: list[TransformStamped] = []
-            for sample in group:
-                output = sample.channel.user
-                if output is not None:
-                    output.publish(sample, stamp, transforms)
-            if transforms:
-                self._tf.sendTransform(transforms)
+        publish_samples(samples, self._send_tf)
         for moved in server_motions:
             if moved.channel.user is not None:
-                moved.channel.user.publish_server_motion(moved, time_message(moved.stamp_ns))
+                publish_server_motion(moved.channel.user, moved)
+
+    def _send_tf(self, pieces: list[Any]) -> None:
+        self._tf.publish(
+            tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
 
     def publish_status(self, channel: Channel, status: DiagnosticStatus) -> None:
         """Publish the state of one body, where that is wanted."""
@@ -110,12 +114,12 @@ class Publishers:
     def close(self) -> None:
         """Close every publisher."""
         self.retain([])
-        for broadcaster in (self._tf, self._static):
-            self._node.destroy_publisher(broadcaster.pub_tf)
+        for publisher in (self._tf, self._static.pub_tf):
+            self._node.destroy_publisher(publisher)
 
     def topics(self) -> list[str]:
         """List the resolved names of all topics: transforms, then those of every body."""
-        return [self._tf.pub_tf.topic_name, *(
+        return [self._tf.topic_name, *(
             publisher.topic_name
             for channel in self._channels for publisher in channel.user.publishers.values())]
 

@@ -1,31 +1,29 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Transform broadcasters: those of tf2_ros, or, where it is not installed, their few lines.
+Transforms: a publisher for those that change, tf2_ros's broadcaster for those that do not.
 
-tf2_ros is no more than a publisher of tf2_msgs/TFMessage here; PyPI does not have it.
+A broadcaster of tf2_ros is no more than a publisher of tf2_msgs/TFMessage, but takes message
+objects alone, where the hot path has bytes. PyPI does not have tf2_ros; there a few lines stand in
+for the static one.
 """
 
-from typing import Sequence
+from typing import Any, Sequence
 
 from geometry_msgs.msg import TransformStamped
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from tf2_msgs.msg import TFMessage
 
+
+def tf_publisher(node: Node) -> Any:
+    """Create the publisher of /tf with the quality of service of tf2_ros's broadcaster."""
+    return node.create_publisher(TFMessage, '/tf', QoSProfile(depth=100))
+
+
 try:
-    from tf2_ros import StaticTransformBroadcaster, TransformBroadcaster
+    from tf2_ros import StaticTransformBroadcaster
 except ImportError:
-    class TransformBroadcaster:  # type: ignore[no-redef]
-        """Publish transforms on /tf with the quality of service that listeners expect."""
-
-        def __init__(self, node: Node) -> None:
-            self.pub_tf = node.create_publisher(TFMessage, '/tf', QoSProfile(depth=100))
-
-        def sendTransform(self, transform: Sequence[TransformStamped]) -> None:  # noqa: N802
-            """Publish all of one frame's transforms in one message."""
-            self.pub_tf.publish(TFMessage(transforms=transform))
-
     class StaticTransformBroadcaster:  # type: ignore[no-redef]
         """Publish transforms on /tf_static, latched for those who come later."""
 
@@ -37,4 +35,4 @@ except ImportError:
             """Publish the whole set; the last message is what late listeners get."""
             self.pub_tf.publish(TFMessage(transforms=transform))
 
-__all__ = ['StaticTransformBroadcaster', 'TransformBroadcaster']
+__all__ = ['StaticTransformBroadcaster', 'tf_publisher']

@@ -1,0 +1,112 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What happens to every pose, read from top to bottom.
+
+A datagram has been taken apart (``vrpn/connection.py``: ``receive_datagram``), its poses have been
+stamped, judged and turned to ENU (``core/pipeline.py``: ``process``), and what is left comes here
+as samples, still in the client's thread and under the node's lock. A frame of bodies leaves as one
+PoseStamped each, one TFMessage for all, and whatever else somebody listens to.
+
+Nothing here logs, reads a parameter or looks at a clock. Messages are bytes (``cdr.py``), or
+objects where the middleware encodes in a way that is not known; this file does not see the
+difference. What is prepared beforehand stands in ``body_output.py`` and ``publishers.py``, and
+docs/performance.md tells what each step costs.
+"""
+
+from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
+
+from optitrack_vrpn.core.body.estimator import MotionEstimate
+from optitrack_vrpn.core.body.quaternion import conjugate, Quat, rotate, Vector
+from optitrack_vrpn.core.frames import enu_to_ned, Pose
+from optitrack_vrpn.core.pipeline import Sample, ServerMotion
+from optitrack_vrpn.ros.cdr import stamp_bytes
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.ros.body_output import BodyOutput
+
+_UNKNOWN = (0.0,) * 36
+
+
+def publish_samples(samples: Sequence[Sample], send_tf: Callable[[list[Any]], None]) -> None:
+    """
+    Publish samples in order; the transforms of one frame go out in one message.
+
+    A frame is samples that share a stamp and stand together, no body twice: frames that arrived
+    in one piece may share their stamp.
+
+    :param send_tf: publishes the transforms of a frame.
+    """
+    frame_ns = -1
+    stamp = b''
+    transforms: list[Any] = []
+    bodies: set[Any] = set()
+    for channel, stamp_ns, position, quat, motion in samples:
+        output = channel.user
+        if output is None:
+            continue
+        if stamp_ns != frame_ns or output in bodies:
+            if transforms:
+                send_tf(transforms)
+                transforms = []
+            bodies.clear()
+            frame_ns = stamp_ns
+            stamp = stamp_bytes(stamp_ns)
+        bodies.add(output)
+        if output.send_pose is not None:
+            output.send_pose(output.write_pose(stamp, position, quat))
+        if output.tf:
+            write = output.write_tf.other if transforms else output.write_tf.first
+            transforms.append(write(stamp, position, quat))
+        if output.heard or output.tf_ned:
+            _publish_more(output, stamp, position, quat, motion, transforms)
+    if transforms:
+        send_tf(transforms)
+
+
+def _publish_more(
+    output: 'BodyOutput', stamp: bytes, position: Vector, quat: Quat,
+    motion: Optional[MotionEstimate], transforms: list[Any],
+) -> None:
+    """Publish what goes beyond pose and transform in ENU: all of it on demand."""
+    heard = output.heard
+    if output.tf_ned or 'pose_ned' in heard:
+        ned = enu_to_ned(Pose(position, quat))
+        if 'pose_ned' in heard:
+            output.send('pose_ned', stamp, *ned)
+        if output.tf_ned:
+            write = output.write_tf_ned.other if transforms else output.write_tf_ned.first
+            transforms.append(write(stamp, *ned))
+    if 'pose_cov' in heard:
+        output.send(
+            'pose_cov', stamp, position, quat, output.channel.estimator.pose_covariance())
+    if motion is None:
+        return
+    if 'odom' in heard:
+        output.send(
+            'odom', stamp, position, quat, output.channel.estimator.pose_covariance(),
+            motion.body_velocity, motion.body_angular_velocity, motion.body_twist_covariance)
+    if 'twist' in heard:
+        output.send('twist', stamp, motion.velocity, motion.angular_velocity)
+    if 'accel' in heard:
+        output.send('accel', stamp, motion.acceleration, motion.angular_acceleration)
+
+
+def publish_server_motion(output: 'BodyOutput', moved: ServerMotion) -> None:
+    """Publish a velocity or acceleration that the server itself sent."""
+    heard = output.heard
+    stamp = stamp_bytes(moved.stamp_ns)
+    angular = moved.angular or (0.0, 0.0, 0.0)
+    if not moved.is_velocity:
+        if 'accel' in heard:
+            output.send('accel', stamp, moved.linear, angular)
+        return
+    if 'twist' in heard:
+        output.send('twist', stamp, moved.linear, angular)
+    if 'odom' in heard:
+        channel = output.channel
+        body_from_world = conjugate(channel.last_quat)
+        output.send(
+            'odom', stamp, channel.last_position, channel.last_quat,
+            channel.estimator.pose_covariance(), rotate(body_from_world, moved.linear),
+            rotate(body_from_world, angular), _UNKNOWN)

@@ -1,0 +1,134 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Messages laid down as bytes are those that rclpy itself would send, byte for byte."""
+
+import struct
+
+from geometry_msgs.msg import TransformStamped
+from hypothesis import given, settings, strategies as st
+from nav_msgs.msg import Odometry
+from optitrack_vrpn.ros import cdr, messages
+from optitrack_vrpn.ros.body_output import KINDS, understood
+import pytest
+from rclpy.serialization import deserialize_message, serialize_message
+from tf2_msgs.msg import TFMessage
+
+LAID_DOWN = {name: kind for name, kind in KINDS.items() if kind.fill is not None}
+#: Every length of name moves the doubles to another alignment; ROS has UTF-8 in strings.
+NAMES = st.text(st.characters(codec='utf-8', exclude_characters='\0'), max_size=40)
+STAMPS = st.integers(0, (1 << 31) * 10**9 - 1)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def blank(data, strings, transforms=None):
+    """
+    Zero the padding, in which rclpy leaves whatever was in memory, by walking through CDR.
+
+    :param strings: how many there are in a message, or in each of the transforms.
+    """
+    data = bytearray(data)
+    place = 4
+
+    def align(size):
+        nonlocal place
+        while (place - 4) % size:
+            data[place] = 0
+            place += 1
+
+    place += 0 if transforms is None else 4
+    for _ in range(1 if transforms is None else transforms):
+        align(4)
+        place += 8
+        for _ in range(strings):
+            align(4)
+            place += 4 + int.from_bytes(data[place:place + 4], 'little')
+        align(8)
+        place += 7 * 8
+    return bytes(data)
+
+
+def vectors(sizes):
+    """Draw groups of numbers of these sizes."""
+    return st.tuples(*(st.lists(NUMBERS, min_size=size, max_size=size) for size in sizes))
+
+
+def named(kind, frame, child):
+    """Make an empty message of a kind with its names."""
+    message = kind.message_type()
+    message.header.frame_id = frame
+    if kind.message_type is Odometry:
+        message.child_frame_id = child
+    return message
+
+
+@pytest.mark.parametrize('name', LAID_DOWN)
+@settings(deadline=None, max_examples=40)
+@given(frame=NAMES, child=NAMES, stamp_ns=STAMPS, data=st.data())
+def test_a_message_is_what_rclpy_would_serialise(name, frame, child, stamp_ns, data):
+    kind = LAID_DOWN[name]
+    groups = data.draw(vectors(kind.sizes))
+    write = cdr.lay_down(named(kind, frame, child), kind.fill, kind.sizes)
+    plain = messages.keep(named(kind, frame, child), kind.fill)
+    stamp = cdr.stamp_bytes(stamp_ns)
+    message = plain(stamp, *groups)
+    assert message.header.stamp.sec * 10**9 + message.header.stamp.nanosec == stamp_ns
+    data = write(stamp, *groups)
+    assert data == blank(serialize_message(message), 2 if kind.message_type is Odometry else 1)
+    assert deserialize_message(data, kind.message_type) == message
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    bodies=st.lists(st.tuples(NAMES, vectors((3, 4))), min_size=1, max_size=12), world=NAMES,
+    stamp_ns=STAMPS)
+def test_transforms_of_a_frame_are_what_rclpy_would_serialise(bodies, world, stamp_ns):
+    stamp = cdr.stamp_bytes(stamp_ns)
+    pieces, plain = [], []
+    for child, groups in bodies:
+        def empty(child=child):
+            transform = TransformStamped(child_frame_id=child)
+            transform.header.frame_id = world
+            return transform
+        write = cdr.lay_down_transform(empty(), messages.fill_transform)
+        pieces.append((write.other if pieces else write.first)(stamp, *groups))
+        plain.append(messages.keep(empty(), messages.fill_transform)(stamp, *groups))
+    data, message = cdr.tf_message(pieces), TFMessage(transforms=plain)
+    assert data == blank(serialize_message(message), 2, len(bodies))
+    assert deserialize_message(data, TFMessage) == message
+
+
+def test_bytes_read_back_as_the_numbers_that_went_in():
+    kind = KINDS['odom']
+    groups = [[100.0 * group + number for number in range(size)]
+              for group, size in enumerate(kind.sizes)]
+    write = cdr.lay_down(named(kind, 'map', 'drone'), kind.fill, kind.sizes)
+    message = deserialize_message(write(cdr.stamp_bytes(7_000_000_008), *groups), Odometry)
+    position, twist = message.pose.pose.position, message.twist.twist
+    assert (message.header.frame_id, message.child_frame_id) == ('map', 'drone')
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (7, 8)
+    assert (position.x, position.y, position.z) == (0.0, 1.0, 2.0)
+    assert message.pose.pose.orientation.w == 103.0
+    assert list(message.pose.covariance) == groups[2]
+    assert (twist.linear.x, twist.angular.z) == (300.0, 402.0)
+    assert list(message.twist.covariance) == groups[5]
+
+
+def test_the_bytes_are_used_where_rclpy_encodes_as_expected():
+    assert understood()
+
+
+@pytest.mark.parametrize('spoil', [
+    lambda data: b'\0\0' + data[2:],                   # big-endian
+    lambda data: b'\0\7' + data[2:],                   # XCDR version 2
+    lambda data: data + b'\0\0\0\0',                   # something behind the numbers
+    lambda data: data[:-8] + struct.pack('<d', 0.25),  # numbers in another order
+])
+def test_an_encoding_that_is_not_known_is_refused(monkeypatch, spoil):
+    monkeypatch.setattr(
+        cdr, 'serialize_message', lambda message: spoil(serialize_message(message)))
+    assert not understood()
+    kind = KINDS['pose']
+    with pytest.raises(cdr.CannotLayDown):
+        cdr.lay_down(kind.message_type(), kind.fill, kind.sizes)
+    with pytest.raises(cdr.CannotLayDown):
+        cdr.lay_down_transform(TransformStamped(), messages.fill_transform)
