@@ -394,7 +394,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         values = {**parameter_server.values(self), **changed}
         settings = make_settings({
             name: value for name, value in values.items()
-            if value is not None or name in parameters.BY_NAME})
+            if not parameter_server.is_of_others(name)
+            and (value is not None or name in parameters.BY_NAME)})
         with self._lock:
             if self._pipeline is None or self._output is None:
                 return
