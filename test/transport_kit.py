@@ -91,6 +91,13 @@ class Recorder:
         self.wait(lambda: any(text in change.reason for change in self.changes))
 
 
+def free_port() -> int:
+    """Find a port that nobody listens on, by TCP or UDP."""
+    listener, udp = pair_of_sockets()
+    with listener, udp:
+        return udp.getsockname()[1]
+
+
 def wait_until(so: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
     """Wait for what cannot be notified."""
     end = time.monotonic() + timeout_s
@@ -266,3 +273,14 @@ def stream(
         sock.sendall(pose(time_us=1_000_000 + frame * round(period_s * 1e6), x=frame))
         if select.select([sock], [], [], period_s)[0] and not sock.recv(65536):
             return
+
+
+def hold(server, sock):
+    """Shake hands, and never send a pose."""
+    say_hello(sock)
+    server.hold(sock)
+
+
+def mute(server, sock):
+    """Say nothing at all."""
+    server.hold(sock)

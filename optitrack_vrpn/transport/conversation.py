@@ -44,7 +44,7 @@ class Conversation:
     :param sink: gets the events.
     :param tell: called with changes of the connection.
     :param stranger: called with the address and kind of whoever else sends.
-#: Names beyond this many are not asked after; it bounds what waits for a peer that never reads.
+    :ivar most_waiting: most datagrams read at one go; 64 means that more may have waited.
     """
 
     def __init__(

@@ -1,0 +1,288 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A client from start to stop: giving up, being stopped, bugs around it, what it leaves behind."""
+
+import gc
+import logging
+import os
+import resource
+import socket
+import threading
+import time
+
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, make_backend
+from optitrack_vrpn.transport.client import VrpnClient
+import pytest
+from transport_kit import (
+    client, FakeServer, free_port, hold, link, mute, Recorder, stream, wait_until)
+
+BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
+
+
+@pytest.fixture
+def nobodys_port():
+    return free_port()
+
+
+# -- giving up ------------------------------------------------------------------------------------
+
+def test_max_attempts_ends_the_search_with_the_reason(nobodys_port):
+    with client(nobodys_port, link=link(max_attempts=2)) as (running, sink):
+        sink.wait_state(LinkState.STOPPED)
+        status = running.status()
+        wait_until(lambda: not any(t.name == 'vrpn client' for t in threading.enumerate()))
+    assert sink.states.count(LinkState.LOST) == 2
+    assert sink.changes[-1].severity == 'error'
+    assert 'connect.max_attempts' in status.reason
+    assert status.state is LinkState.STOPPED
+    assert sink.states.count(LinkState.STOPPED) == 1
+
+
+def test_timeout_ends_the_search_in_the_middle_of_an_attempt():
+    began = time.monotonic()
+    patient = link(connection='udp', timeout_s=0.5, attempt_s=60.0)
+    with FakeServer(mute, connect_back=False) as server:
+        with client(server.port, link=patient) as (_, sink):
+            sink.wait_state(LinkState.STOPPED)
+    assert 0.5 <= time.monotonic() - began < 3.0
+    assert 'connect.timeout_s' in sink.changes[-1].reason
+
+
+def test_time_between_making_and_starting_is_no_search(nobodys_port):
+    sink = Recorder()
+    waiting = VrpnClient(ClientConfig(
+        server='127.0.0.1', port=nobodys_port, link=link(timeout_s=0.3)), sink)
+    time.sleep(0.35)
+    waiting.start()
+    try:
+        sink.wait_state(LinkState.LOST)
+        assert LinkState.STOPPED not in sink.states[:3]
+    finally:
+        waiting.stop()
+
+
+# -- stopping -------------------------------------------------------------------------------------
+
+@pytest.fixture
+def hanging_resolver(monkeypatch):
+    """Let name resolution hang until the test is over; gives the names asked for."""
+    release, asked, real = threading.Event(), [], socket.getaddrinfo
+
+    def hang(host, *rest):
+        if not str(host).endswith('.hangs'):
+            return real(host, *rest)
+        asked.append(host)
+        release.wait(20.0)
+        raise socket.gaierror(-3, 'Temporary failure in name resolution')
+    monkeypatch.setattr(socket, 'getaddrinfo', hang)
+    yield asked
+    release.set()
+    for thread in threading.enumerate():
+        if thread.name == 'vrpn lookup':
+            thread.join(5.0)
+
+
+def test_stopping_while_a_name_is_looked_up(hanging_resolver):
+    for _ in range(5):
+        with client(3883, server='motive.hangs') as (_, sink):
+            sink.wait_state(LinkState.RESOLVING)
+            wait_until(lambda: hanging_resolver)
+        assert sink.states == [LinkState.RESOLVING, LinkState.STOPPED]
+    # The system's resolver cannot be interrupted, but one thread waits for all of them.
+    assert [t.name for t in threading.enumerate()].count('vrpn lookup') == 1
+    assert hanging_resolver == ['motive.hangs']
+
+
+def test_timeout_while_a_name_is_looked_up(hanging_resolver):
+    with client(3883, server='motive.hangs', link=link(timeout_s=0.2)) as (_, sink):
+        sink.wait_state(LinkState.STOPPED)
+    assert "'motive.hangs' is still being looked up" in sink.reasons(LinkState.LOST)[0]
+
+
+class Clogged:
+    """A TCP port whose queue is full, so that connecting hangs as into a black hole."""
+
+    def __init__(self):
+        self.listener = socket.socket()
+        self.listener.bind(('127.0.0.1', 0))
+        self.listener.listen(0)
+        self.port = self.listener.getsockname()[1]
+        self.waiting = []
+        for _ in range(3):
+            sock = socket.socket()
+            sock.setblocking(False)
+            sock.connect_ex(('127.0.0.1', self.port))
+            self.waiting.append(sock)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for sock in (self.listener, *self.waiting):
+            sock.close()
+
+
+def test_stopping_while_a_connection_hangs():
+    with Clogged() as clogged:
+        with client(clogged.port, link=link(connection='tcp', attempt_s=30.0)) as (_, sink):
+            sink.wait_state(LinkState.CONNECTING)
+        assert sink.states[-1] is LinkState.STOPPED
+        with client(clogged.port, link=link(connection='tcp', attempt_s=0.2)) as (_, sink):
+            sink.wait_state(LinkState.LOST)
+        assert 'no TCP connection to 127.0.0.1' in sink.reasons(LinkState.LOST)[0]
+        assert 'within 0.2 s' in sink.reasons(LinkState.LOST)[0]
+
+
+def pausing_after_a_moment(server, sock):
+    stream(server, sock, seconds=0.05)
+    server.hold(sock)
+
+
+@pytest.mark.parametrize(('state', 'serve', 'settings'), [
+    (LinkState.REQUESTING, None, {'connection': 'udp', 'attempt_s': 30.0}),
+    (LinkState.HANDSHAKING, mute, {'attempt_s': 30.0}),
+    (LinkState.CONNECTED, hold, {}),
+    (LinkState.STREAMING, stream, {}),
+    (LinkState.SILENT, pausing_after_a_moment, {'silent_after_s': 0.1}),
+    (LinkState.LOST, lambda server, sock: None, {'retry_min_s': 30.0, 'retry_max_s': 30.0}),
+])
+def test_stopping_in_any_state_ends_at_once(state, serve, settings):
+    with FakeServer(serve, connect_back=serve is not None) as server:
+        with client(server.port, link=link(**settings)) as (running, sink):   # stops within 2 s
+            sink.wait_state(state)
+        assert sink.states[-1] is LinkState.STOPPED
+        count = len(sink.changes), len(sink.batches)
+        status = running.status()
+        running.stop()
+        assert (status.state, status.reason) == (LinkState.STOPPED, 'stopped')
+        assert (len(sink.changes), len(sink.batches)) == count
+
+
+def test_a_client_starts_once_and_stops_unstarted():
+    unstarted = VrpnClient(ClientConfig(), Recorder())
+    assert unstarted.status() == LinkStatus(
+        LinkState.STOPPED, 'not started', unstarted.status().since_ns, 'udp', 'localhost:3883')
+    unstarted.stop()
+    unstarted.stop()
+    with pytest.raises(TransportError):
+        unstarted.start()
+    with client(3883) as (running, _), pytest.raises(TransportError):
+        running.start()
+
+
+@pytest.mark.parametrize('at', [
+    LinkState.RESOLVING, LinkState.CONNECTED, LinkState.STREAMING])
+def test_stopping_from_the_sink_ends_the_client(at):
+    class Stopping(Recorder):
+        def link_changed(self, change):
+            super().link_changed(change)
+            if change.state is at:
+                running.stop()
+    sink = Stopping()
+    with FakeServer(stream) as server:
+        running = VrpnClient(
+            ClientConfig(server='127.0.0.1', port=server.port, link=link()), sink)
+        running.start()
+        sink.wait_state(LinkState.STOPPED)
+        # Nobody else need stop it for its sockets to be closed.
+        wait_until(lambda: running._waker.fileno() == -1)
+        running.stop()
+    # A step that waits for nothing may still be taken.
+    assert len(sink.states) - sink.states.index(at) <= 3
+
+
+def open_files():
+    gc.collect()
+    return len(os.listdir('/proc/self/fd'))
+
+
+def test_a_hundred_starts_and_stops_leak_nothing(nobodys_port):
+    def cycle(number):
+        with client(ports[number % 4], link=link(
+                connection='tcp' if number % 8 < 4 else 'udp', attempt_s=0.1)) as (_, sink):
+            if number % 4 != 3:
+                sink.wait_state(wanted[number % 4])
+            # else: stopped as soon as it was started
+    wanted = [LinkState.LOST, LinkState.HANDSHAKING, LinkState.STREAMING]
+    with FakeServer(mute) as silent, FakeServer(stream) as streaming:
+        ports = [nobodys_port, silent.port, streaming.port, streaming.port]
+        for number in range(8):
+            cycle(number)
+        wait_until(lambda: not any(t.name.startswith('vrpn') for t in threading.enumerate()))
+        time.sleep(0.1)
+        before = open_files()
+        for number in range(100):
+            cycle(number)
+        assert not [t for t in threading.enumerate() if t.name.startswith('vrpn')]
+        wait_until(lambda: open_files() <= before + 1)
+
+
+# -- bugs and shortages ---------------------------------------------------------------------------
+
+def test_a_bug_in_the_sink_is_logged_and_ends_no_thread(caplog):
+    class Faulty(Recorder):
+        def receive(self, events, arrival_ns, host_minus_arrival_ns):
+            super().receive(events, arrival_ns, host_minus_arrival_ns)
+            if len(self.poses) == 3 and events[-1] == self.poses[-1]:
+                raise ZeroDivisionError('a bug of the test')
+
+        def link_changed(self, change):
+            super().link_changed(change)
+            if change.state is LinkState.STREAMING:
+                raise KeyError('another bug of the test')
+    with caplog.at_level(logging.ERROR), FakeServer(stream) as server:
+        with client(server.port, Faulty()) as (_, sink):
+            sink.wait_state(LinkState.STREAMING, 2)
+            sink.wait(lambda: len(sink.poses) > 10)
+    (reason,) = sink.reasons(LinkState.LOST)
+    assert 'a bug of the test' in reason
+    assert {record.exc_info[0] for record in caplog.records} == {ZeroDivisionError, KeyError}
+
+
+@BOTH
+def test_a_full_file_table_is_survived(way):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with FakeServer(stream) as server:
+        sink = Recorder()
+        running = VrpnClient(ClientConfig(
+            server='127.0.0.1', port=server.port, link=link(connection=way)), sink)
+        hoard = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 16, hard))
+        try:
+            try:
+                while True:
+                    hoard.append(os.dup(0))
+            except OSError:
+                pass
+            running.start()
+            sink.wait_state(LinkState.LOST, 2)
+        finally:
+            for fd in hoard:
+                os.close(fd)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        try:
+            assert 'Too many open files' in sink.reasons(LinkState.LOST)[0]
+            sink.wait_state(LinkState.STREAMING)
+        finally:
+            running.stop()
+
+
+def test_two_clients_of_one_server_in_one_process():
+    with FakeServer(stream) as server:
+        with client(server.port) as (_, one), \
+                client(server.port, link=link(connection='tcp')) as (_, other):
+            one.wait(lambda: len(one.poses) > 5)
+            other.wait(lambda: len(other.poses) > 5)
+            assert sorted(way for _, way, _ in server.connections) == ['tcp', 'udp']
+
+
+def test_the_backend_is_made_by_name():
+    made = make_backend(ClientConfig(), Recorder())
+    assert isinstance(made, VrpnClient)
+    made.stop()
+    for wrong in ({'backend': 'natnet'}, {'port': 0}, {'server': ''}, {'server': 'a b'},
+                  {'backend': 'python_vrpn'}):
+        with pytest.raises(ConfigurationError):
+            ClientConfig(**wrong)
