@@ -32,6 +32,8 @@ TOOLS = (
          'a simulated Motive that streams bodies over VRPN'),
     Tool('demo', 'optitrack_vrpn.cli.demo:main',
          'a simulated Motive, the node and a live table of what arrives'),
+    Tool('doctor', 'optitrack_vrpn.cli.doctor:main',
+         'why poses do or do not arrive, and what to do about it'),
     Tool('parameters', 'optitrack_vrpn.cli.parameters:main',
          'the parameter file with every default and what it means'),
     Tool('mocap_control', 'optitrack_vrpn.cli.mocap_control:main',

@@ -27,6 +27,10 @@ class ServerAbsentError(TransportError):
     """The server's machine answered that nothing listens on its port."""
 
 
+class NoAnswerError(TransportError):
+    """Nothing came within the time, neither a connection nor a refusal."""
+
+
 #: No room for another socket: what waits in the queue would wake us for ever.
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -114,7 +118,7 @@ def connect_back(
         raise TransportError(
             f'{server[0]} cannot be reached ({os.strerror(refusal)}): look at the address, the '
             'cable, and whether the Motive PC is on')
-    raise TransportError(
+    raise NoAnswerError(
         f'{server[0]} did not connect back to {host} port {port} within {attempt_s:.3g} '
         's: look at the firewalls here (TCP in) and there (UDP in), and at the Local Interface '
         "in Motive's streaming settings; behind NAT or in a container set connection: tcp")
@@ -196,8 +200,9 @@ def connect_out(
                 f'{server[0]} closed the connection to its TCP port {server[1]} at once: is '
                 'another program on that port?')
         if error:
-            when = f'within {attempt_s:.3g} s' if error == errno.ETIMEDOUT else os.strerror(error)
-            raise TransportError(
+            late = error == errno.ETIMEDOUT
+            when = f'within {attempt_s:.3g} s' if late else os.strerror(error)
+            raise (NoAnswerError if late else TransportError)(
                 f'no TCP connection to {server[0]} port {server[1]} ({when}): look at the '
                 "address, the cable and the Motive PC's firewall (TCP in)")
         if sock.getsockname() == sock.getpeername():

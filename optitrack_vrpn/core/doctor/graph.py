@@ -1,0 +1,128 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judge what runs on the ROS graph: subscribers, lifecycle states, parameters."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from optitrack_vrpn.core.doctor.facts import Facts, Graph, RunningNode
+from optitrack_vrpn.core.doctor.finding import (
+    counted, fail, Finding, finding, Level, listed, ok, skip, warn)
+from optitrack_vrpn.core.doctor.stream import judge_axes
+from optitrack_vrpn.core.names import printable
+
+_SHOWN = 4
+
+
+def judge_qos(facts: Facts) -> Finding:
+    """Judge whether subscribers get what is published."""
+    graph = facts.graph
+    nobody = _nobody(graph)
+    if graph is None or nobody is not None:
+        return skip('qos', nobody or 'not looked at')
+    topics = sum(node.topics for node in graph.nodes)
+    subscribers = sum(node.subscribers for node in graph.nodes)
+    if not topics:
+        return skip('qos', 'the node publishes nothing yet')
+    mismatches = [one for node in graph.nodes for one in node.mismatches]
+    values = {'topics': topics, 'subscriptions': subscribers, 'mismatches': len(mismatches)}
+    if mismatches:
+        shown = '; '.join(
+            f'{printable(one.node, 60)} gets nothing from {printable(one.topic, 90)} '
+            f'({printable(one.reason, 90)})' for one in mismatches[:_SHOWN])
+        if len(mismatches) > _SHOWN:
+            shown += f'; and {len(mismatches) - _SHOWN} more'
+        return fail(
+            'qos', shown, 'let the subscriber ask for best effort or volatile, or set '
+            'qos.reliability: reliable for the node', **values)
+    heard = f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching'
+    return ok('qos', heard if subscribers else
+              f'nobody subscribes to any of {counted(topics, "topic")}', **values)
+
+
+def judge_lifecycle(facts: Facts) -> Finding:
+    """Judge the state of running nodes."""
+    graph = facts.graph
+    nobody = _nobody(graph)
+    if graph is None or nobody is not None:
+        if graph is not None and graph.wanted and not graph.absent:
+            return fail('lifecycle', nobody or '',
+                        'start it, or compare with ros2 node list: is ROS_DOMAIN_ID the same, '
+                        'and the name, with its namespace?')
+        return skip('lifecycle', nobody or 'not looked at')
+    findings = [_judge_node(node) for node in graph.nodes]
+    worst = next(level for level in (Level.FAIL, Level.WARN, Level.OK)
+                 if any(one.level is level for one in findings))
+    return finding(
+        'lifecycle', worst, '; '.join(one.found for one in findings[:_SHOWN]),
+        ' '.join(dict.fromkeys(one.advice for one in findings if one.advice)),
+        **{f'state of {node.name}': node.state for node in graph.nodes[:20]})
+
+
+def _judge_node(node: RunningNode) -> Finding:
+    name = printable(node.name, 90)
+    if node.count > 1:
+        return warn('lifecycle', f'{node.count} nodes are called {name}',
+                    'end all but one, or give each a name of its own (-r __node:=NAME).')
+    if not node.state:
+        return fail('lifecycle', f'{name} does not answer for its state',
+                    'it hangs, or its network does: look at its log, or start it again.')
+    found = f'{name} is {printable(node.state, 30)}'
+    if node.state == 'active':
+        return ok('lifecycle', found)
+    todo = {'unconfigured': 'ros2 lifecycle set {} configure, then activate; its log says why if '
+                            'it refuses.',
+            'inactive': 'ros2 lifecycle set {} activate; or a START of mocap control.'}
+    return warn('lifecycle', f'{found}, so that it publishes no pose',
+                todo.get(node.state, 'start the node again.').format(name))
+
+
+def judge_settings(facts: Facts) -> Finding:
+    """Judge whether the nodes' parameters fit what was found."""
+    graph = facts.graph
+    nobody = _nobody(graph)
+    if graph is None or nobody is not None:
+        return skip('settings', nobody or 'not looked at')
+    told = [node for node in graph.nodes if node.settings]
+    if not told:
+        return skip('settings', 'the node does not tell its parameters')
+    wrong: list[str] = []
+    advice: list[str] = []
+    for node in told:
+        server, port = node.settings.get('server'), node.settings.get('port')
+        if not _same_server(facts, server) or port != facts.port:
+            wrong.append(f'{node.name} follows {server} port {port}, not {facts.server} port '
+                         f'{facts.port}')
+            advice.append('set server and port of the node, or examine that one.')
+        up_axis = node.settings.get('up_axis')
+        lifted = _lifted(facts)
+        if lifted is not None and up_axis is not None and up_axis != lifted:
+            wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
+            advice.append(f'set up_axis: {lifted}.')
+    if wrong:
+        return warn('settings', '; '.join(wrong[:_SHOWN]), ' '.join(dict.fromkeys(advice)))
+    return ok('settings', f'server, port and up_axis of {listed([n.name for n in told])} fit')
+
+
+def _same_server(facts: Facts, server: object) -> bool:
+    if server == facts.server or server in facts.addresses:
+        return True
+    return facts.address.startswith('127.') and str(server) == 'localhost'
+
+
+def _lifted(facts: Facts) -> Optional[str]:
+    axis = judge_axes(facts).values.get('up_axis')
+    return str(axis) if axis is not None else None
+
+
+def _nobody(graph: Optional[Graph]) -> Optional[str]:
+    """Say why there is no node to judge; None where there is one."""
+    if graph is None:
+        return 'not looked at (--no-ros)'
+    if graph.absent:
+        return f'no ROS graph: {graph.absent}'
+    if not graph.nodes:
+        what = printable(graph.wanted, 90) if graph.wanted else 'node of this package'
+        return f'no {what} was discovered within {graph.waited_s:.1f} s'
+    return None

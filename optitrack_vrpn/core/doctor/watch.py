@@ -1,0 +1,142 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Listen to a server the way the node does, and keep what a diagnosis needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import math
+from typing import Optional
+
+from optitrack_vrpn.core.body.states import BodyStatus
+from optitrack_vrpn.core.clock import ClockStatus
+from optitrack_vrpn.core.doctor.facts import Lift
+from optitrack_vrpn.core.link import LinkChange
+from optitrack_vrpn.core.pipeline import Channel, Pipeline, PipelineConfig
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
+from optitrack_vrpn.vrpn.messages import (
+    Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
+
+_MOST_NAMES = 2000
+_MOST_TEXTS = 5
+
+
+class Watch:
+    """
+    Take the events of one conversation; memory is bounded whatever comes.
+
+    Bodies and stamps are judged by the node's own pipeline with its default settings.
+
+    :ivar hello: the peer's, once it came.
+    :ivar poses: poses so far.
+    :ivar first_pose_ns: arrival of the first.
+    :ivar newest_sender_ns: the newest sender time.
+    :ivar ahead_s: that less the host's time of its arrival (s).
+    """
+
+    def __init__(self) -> None:
+        self.hello: Optional[PeerHello] = None
+        self.poses = 0
+        self.first_pose_ns: Optional[int] = None
+        self.newest_sender_ns = 0
+        self.ahead_s = math.nan
+        self._pipeline = Pipeline(PipelineConfig())
+        self._senders: dict[str, None] = {}
+        self._answered: dict[str, None] = {}
+        self._texts: list[str] = []
+        self._lifting = False
+        self._from: dict[str, Vector] = {}
+        self._lifts: dict[str, Lift] = {}
+
+    def receive(
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Take the events of one datagram or one piece of the stream; see ``Sink``."""
+        for event in events:
+            if isinstance(event, PoseReport):
+                self.poses += 1
+                if self.first_pose_ns is None:
+                    self.first_pose_ns = arrival_ns
+                self.newest_sender_ns = event.sender_time_ns
+                self.ahead_s = (
+                    event.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
+            elif isinstance(event, PeerHello):
+                self.hello = event
+            elif isinstance(event, SenderDescribed):
+                _note(self._senders, event.sender)
+            elif isinstance(event, PongReport):
+                _note(self._answered, event.sender)
+        samples = self._pipeline.process(events, arrival_ns, host_minus_arrival_ns)
+        if self._lifting:
+            for sample in samples:
+                self._follow(sample.channel)
+        for notice in self._pipeline.take_notices():
+            if notice.text.startswith('the server says') and len(self._texts) < _MOST_TEXTS:
+                self._texts.append(notice.text)
+        self._pipeline.take_state_changes()
+
+    def link_changed(self, change: LinkChange) -> None:
+        """Leave the connection's states to those who made it; see ``Sink``."""
+
+    def tick(self, now_ns: int) -> None:
+        """Let silence be noticed."""
+        self._pipeline.tick(now_ns)
+        self._pipeline.take_state_changes()
+
+    def begin_lift(self) -> None:
+        """Measure displacements from where the bodies are now."""
+        self._lifting = True
+        for channel in self._pipeline.bodies:
+            self._follow(channel)
+
+    def _follow(self, channel: Channel) -> None:
+        good = channel.truth.last_good
+        if good is None:
+            return
+        name, position = channel.names.motive, good[1]
+        start = self._from.setdefault(name, position)
+        moved = Lift(name, (
+            position[0] - start[0], position[1] - start[1], position[2] - start[2]))
+        largest = self._lifts.setdefault(name, moved)
+        if moved.length > largest.length:
+            self._lifts[name] = moved
+
+    # -- results -------------------------------------------------------------------------------
+
+    @property
+    def senders(self) -> tuple[str, ...]:
+        """Names that were described, in order."""
+        return tuple(self._senders)
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """Names that answered a ping."""
+        return tuple(self._answered)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The first things that the server wants people to read."""
+        return tuple(self._texts)
+
+    @property
+    def lifts(self) -> Optional[tuple[Lift, ...]]:
+        """Largest displacements since ``begin_lift``; None before."""
+        return tuple(self._lifts.values()) if self._lifting else None
+
+    @property
+    def more_bodies(self) -> int:
+        """Poses of bodies beyond the most that are followed."""
+        return self._pipeline.refused_bodies
+
+    def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
+        """Give the state of every body that sent a pose."""
+        return tuple(channel.truth.status(now_ns) for channel in self._pipeline.bodies)
+
+    def clock(self) -> ClockStatus:
+        """Give what is known of the sender's clock."""
+        return self._pipeline.stamps.status()
+
+
+def _note(names: dict[str, None], name: str) -> None:
+    if name != CONTROL_SENDER and len(names) < _MOST_NAMES:
+        names[name] = None
