@@ -23,7 +23,7 @@ from optitrack_vrpn.core.body.states import State, StateChange
 from optitrack_vrpn.core.body.transform import Transform
 from optitrack_vrpn.core.body.truth import Body
 from optitrack_vrpn.core.clock import StampConfig, StampSource
-from optitrack_vrpn.core.clock.types import SENDER_RESTARTED
+from optitrack_vrpn.core.clock.types import RECONNECTED, SENDER_RESTARTED
 from optitrack_vrpn.core.frames import AxesConfig, frame_maps, quat_rotate
 from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
 from optitrack_vrpn.core.stats import Window
@@ -275,6 +275,14 @@ class Pipeline:
             channel.last_quat = quat
             samples.append(Sample(channel, stamp_ns, position, quat, motion))
         return samples
+
+    def reconnected(self) -> None:
+        """
+        Take note of a new conversation: the server may be another run of itself.
+
+        Its clock goes on as learnt if the next frame fits, and is learnt anew at once if not.
+        """
+        self.stamps.reset(RECONNECTED)
 
     def tick(self, now_ns: int) -> None:
         """

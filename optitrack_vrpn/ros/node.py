@@ -9,6 +9,7 @@ executor. ``_lock`` keeps pipeline and publishers to one of them at a time.
 """
 
 import functools
+import re
 import threading
 import traceback
 from typing import Any, Callable, Optional, Sequence
@@ -38,6 +39,7 @@ from rclpy.parameter import Parameter
 _TICK_S = 0.1
 #: One batch of so many is timed: enough for percentiles, too few to be felt.
 _TIMED = 16
+_EPHEMERAL_PORT = re.compile(r'port \d+')
 _REPEAT_S = 5.0
 _REMIND_S = 60.0
 
@@ -275,8 +277,11 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         """Log where the connection stands, once for each outage, from the client's thread."""
         if change.state is LinkState.CONNECTED:
             self._outage = Throttle(_REMIND_S)
+            with self._lock:
+                if self._pipeline is not None:
+                    self._pipeline.reconnected()
         # Ports that the system picked differ from one attempt to the next.
-        key = (change.state, ''.join(c for c in change.reason if not c.isdigit()))
+        key = (change.state, _EPHEMERAL_PORT.sub('port', change.reason))
         if self._outage.allow(key, change.now_ns) is not None:
             self._log(change.severity, f'{change.state.value}: {change.reason}', key)
 
