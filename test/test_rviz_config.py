@@ -1,0 +1,106 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The display for rviz: it must show the demo's bodies at the first start."""
+
+import ast
+from pathlib import Path
+import shlex
+
+from optitrack_vrpn.cli.motive_sim import make_parser
+from optitrack_vrpn.sim.scenario import named_bodies, Scenario
+from optitrack_vrpn.sim.server import MotiveSimServer
+import pytest
+from rclpy.qos import (
+    DurabilityPolicy, HistoryPolicy, LivelinessPolicy, qos_check_compatible, QoSCompatibility,
+    QoSProfile, ReliabilityPolicy)
+from rosgraph import NodeHere, Observer, wait_until
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+#: What the displays of rviz_default_plugins subscribe to.
+TYPES = {'rviz_default_plugins/Pose': 'geometry_msgs/msg/PoseStamped'}
+#: rviz's words, of which an unknown one would be read as the system's default.
+RELIABILITY = {'Reliable': ReliabilityPolicy.RELIABLE,
+               'Best Effort': ReliabilityPolicy.BEST_EFFORT}
+DURABILITY = {'Volatile': DurabilityPolicy.VOLATILE,
+              'Transient Local': DurabilityPolicy.TRANSIENT_LOCAL}
+HISTORY = {'Keep Last': HistoryPolicy.KEEP_LAST, 'Keep All': HistoryPolicy.KEEP_ALL}
+
+
+@pytest.fixture(scope='module')
+def manager():
+    config = yaml.safe_load((ROOT / 'config' / 'optitrack_vrpn.rviz').read_text())
+    return config['Visualization Manager']
+
+
+def displays(manager, kind):
+    return [display for display in manager['Displays']
+            if display['Class'] == kind and display['Enabled']]
+
+
+def demo_bodies():
+    """Give the bodies that demo.launch.py simulates, by its defaults and motive_sim's parser."""
+    defaults = {}
+    words = []
+    for node in ast.walk(ast.parse((ROOT / 'launch' / 'demo.launch.py').read_text())):
+        if isinstance(node, ast.Assign) and node.targets[0].id == 'ARGUMENTS':
+            defaults = {name: value for name, value, _ in ast.literal_eval(node.value)}
+        if isinstance(node, ast.keyword) and node.arg == 'arguments':
+            words = [word.value if isinstance(word, ast.Constant) else word.args[0]
+                     for word in node.value.elts]
+    line = [word if isinstance(word, str) else defaults[word.value] for word in words]
+    arguments = make_parser().parse_args(line)
+    assert arguments.bodies == int(defaults['bodies']), shlex.join(line)
+    return named_bodies(arguments.bodies)
+
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_display_fits_what_the_node_publishes_for_the_demo_s_bodies(manager):
+    wanted = displays(manager, 'rviz_default_plugins/Pose')
+    bodies = demo_bodies()
+    with MotiveSimServer(Scenario(bodies=bodies), port=0) as sim, NodeHere(
+            {'server': '127.0.0.1', 'port': sim.port, 'autostart': True}), \
+            Observer() as observer:
+        transforms, worlds = observer.transforms(), observer.transforms(static=True)
+        wait_until(lambda: len(transforms) > 100 and len(worlds), 20.0, 'transforms')
+
+        topics = {display['Topic']['Value'] for display in wanted}
+        published = {name for name, types in observer.node.get_topic_names_and_types()
+                     if TYPES['rviz_default_plugins/Pose'] in types and name.endswith('/pose')}
+        assert topics == published and len(topics) == len(bodies)
+
+        for display in wanted:
+            topic = display['Topic']
+            offer, = observer.node.get_publishers_info_by_topic(topic['Value'])
+            assert offer.topic_type == TYPES[display['Class']]
+            request = QoSProfile(
+                depth=topic['Depth'], history=HISTORY[topic['History Policy']],
+                reliability=RELIABILITY[topic['Reliability Policy']],
+                durability=DURABILITY[topic['Durability Policy']],
+                liveliness=LivelinessPolicy.AUTOMATIC)
+            verdict, reason = qos_check_compatible(offer.qos_profile, request)
+            assert verdict == QoSCompatibility.OK, reason
+
+        # rviz draws what has a way to its fixed frame
+        parents = {transform.child_frame_id: transform.header.frame_id
+                   for message in transforms.messages() + worlds.messages()
+                   for transform in message.transforms}
+        fixed = manager['Global Options']['Fixed Frame']
+        assert fixed in parents.values() and fixed not in parents
+        frames = {display['Topic']['Value'].split('/')[1] for display in wanted}
+        assert {frame for frame, parent in parents.items() if parent == fixed} \
+            == {*frames, f'{fixed}_ned'}
+
+
+def test_display_subscribes_best_effort_so_that_a_slow_screen_delays_nobody(manager):
+    for display in displays(manager, 'rviz_default_plugins/Pose'):
+        assert RELIABILITY[display['Topic']['Reliability Policy']] is ReliabilityPolicy.BEST_EFFORT
+
+
+def test_grid_and_view_stand_in_the_mocap_world(manager):
+    fixed = manager['Global Options']['Fixed Frame']
+    grid, = displays(manager, 'rviz_default_plugins/Grid')
+    assert grid['Reference Frame'] == fixed and grid['Plane'] == 'XY'
+    assert displays(manager, 'rviz_default_plugins/TF')
+    assert manager['Views']['Current']['Target Frame'] == fixed
