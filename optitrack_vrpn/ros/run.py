@@ -2,13 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run a node in its own process, from the first argument to a clean end."""
 
+import gc
 import signal
+import sys
 from typing import Callable, Sequence
 
 from optitrack_vrpn.errors import ConfigurationError
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
+
+#: How long a thread may keep Python's lock from one that waits for it (s). With Python's 5 ms a
+#: pose that arrives while diagnostics are written would wait until after the next one.
+_SWITCH_S = 1e-4
 
 
 def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
@@ -29,6 +35,11 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     node = None
     try:
         node = make_node()
+        sys.setswitchinterval(_SWITCH_S)
+        # What is loaded by now stays: the collector, which stops every thread, would find
+        # nothing there, and needs tens of milliseconds to look.
+        gc.collect()
+        gc.freeze()
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass

@@ -83,6 +83,8 @@ class Conversation:
         self._asked: set[str] = set()
         self._unanswered: dict[str, int] = {}
         self._next_ping_ns = 0
+        #: When pings and silence want to be looked after, unless something happens before.
+        self._next_check_ns = 0
 
     def __enter__(self) -> 'Conversation':
         return self
@@ -103,11 +105,7 @@ class Conversation:
 
     def next_check_s(self) -> float:
         """Tell how long to wait at most before ``handle`` wants to be called again."""
-        now_ns = self._clock.now_ns()
-        if not self.connection.established:
-            left = self._started_ns + self._handshake_ns - now_ns
-            return max(left / _NS, 0.001)
-        return self._link.next_check_s(now_ns)
+        return max((self._next_check_ns - self._clock.now_ns()) / _NS, 0.001)
 
     def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
         """
@@ -123,6 +121,7 @@ class Conversation:
         udp = False
         for fd, _ in ready:
             if fd == self._tcp_fd:
+                self._next_check_ns = 0
                 reason = self._read_stream()
                 if reason is not None:
                     return reason
@@ -131,8 +130,11 @@ class Conversation:
         if udp:
             self._read_datagrams()
         now_ns = self._clock.now_ns()
+        if now_ns < self._next_check_ns and not self._out:
+            return None  # poses alone put every deadline off, so that none can be missed here
         if not self.connection.established:
-            if now_ns - self._started_ns > self._handshake_ns:
+            self._next_check_ns = self._started_ns + self._handshake_ns
+            if now_ns > self._next_check_ns:
                 return (f'{self._server_ip} took the connection but did not say a word of VRPN '
                         f'within {self._handshake_ns / _NS:g} s; is another program on its port?')
             return None
@@ -141,6 +143,7 @@ class Conversation:
             self._ping(now_ns)
         if self._out:
             self._flush()
+        self._next_check_ns = now_ns + int(self._link.next_check_s(now_ns) * _NS)
         return self._link.must_reconnect(now_ns)
 
     # -- reading -------------------------------------------------------------------------------
@@ -212,7 +215,10 @@ class Conversation:
         self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
         if events[-1].__class__ is PoseReport or any(
                 event.__class__ is PoseReport for event in events):
-            self._tell(self._link.pose_received(now_ns))
+            change = self._link.pose_received(now_ns)
+            if change is not None:
+                self._next_check_ns = 0
+                self._tell(change)
 
     def _note(self, events: Sequence[Event], now_ns: int) -> None:
         """Take what concerns the conversation itself."""

@@ -28,6 +28,7 @@ from optitrack_vrpn.vrpn.names import LocalNames, RemoteNames
 _POSE_SIZE = POSE_MESSAGE.size
 _MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
 _SEQUENCE_MODULUS = 1 << 32
+_new = tuple.__new__
 
 
 @dataclass
@@ -165,34 +166,10 @@ class Connection:
         if self._hello is None or self._failure is not None:
             counters.unknown_sender += 1
             return events
+        position, sequence = self._read_poses(data, events)
         end = len(data)
-        position = 0
-        sequence = -1
-        pose_type = self._pose_type
-        senders = self.remote.senders
-        unpack = POSE_MESSAGE.unpack_from
         while position < end:
-            if end - position >= _POSE_SIZE:
-                (size, seconds, microseconds, sender_id, type_id, number, sensor,
-                 x, y, z, qx, qy, qz, qw) = unpack(data, position)
-                if type_id == pose_type and size == _POSE_SIZE:
-                    if sequence < 0:
-                        self._note_sequence(number)
-                    sequence = number
-                    position += _POSE_SIZE
-                    counters.messages += 1
-                    sender = senders.get(sender_id)
-                    if sender is None:
-                        counters.unknown_sender += 1
-                    elif microseconds > 999_999 or seconds > MAX_SENDER_SECONDS:
-                        counters.bad_time += 1
-                    else:
-                        counters.poses += 1
-                        events.append(PoseReport(
-                            sender, sensor, seconds * 1_000_000_000 + microseconds * 1000,
-                            (x, y, z), (qx, qy, qz, qw)))
-                    continue
-            elif end - position < HEADER_SIZE:
+            if end - position < HEADER_SIZE:
                 counters.malformed += 1
                 break
             size = int.from_bytes(data[position:position + 4], 'big')
@@ -212,6 +189,42 @@ class Connection:
         if sequence >= 0:
             self._advance_sequence(sequence)
         return events
+
+    def _read_poses(self, data: Buffer, events: list[Event]) -> tuple[int, int]:
+        """
+        Read the poses that a datagram begins with: all of it, from Motive.
+
+        :returns: where they end, and the number of the last one, -1 where there is none.
+        """
+        counters = self.counters
+        pose_type = self._pose_type
+        senders = self.remote.senders
+        odd = len(data) % _POSE_SIZE
+        number = -1
+        count = strange = 0
+        for (size, seconds, microseconds, sender_id, type_id, sequence, sensor,
+             x, y, z, qx, qy, qz, qw) in POSE_MESSAGE.iter_unpack(data[:-odd] if odd else data):
+            if type_id != pose_type or size != _POSE_SIZE:
+                break
+            if not count:
+                self._note_sequence(sequence)
+            number = sequence
+            count += 1
+            sender = senders.get(sender_id)
+            if sender is None:
+                counters.unknown_sender += 1
+                strange += 1
+            elif microseconds > 999_999 or seconds > MAX_SENDER_SECONDS:
+                counters.bad_time += 1
+                strange += 1
+            else:
+                # What PoseReport(...) does, without the detour through Python.
+                events.append(_new(PoseReport, (
+                    sender, sensor, seconds * 1_000_000_000 + microseconds * 1000,
+                    (x, y, z), (qx, qy, qz, qw))))
+        counters.messages += count
+        counters.poses += count - strange
+        return count * _POSE_SIZE, number
 
     def _note_sequence(self, first: int) -> None:
         """Compare a datagram's first number with the one expected."""
