@@ -318,7 +318,7 @@ def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int
     stream.poses = watch.poses
     stream.senders, stream.answered = watch.senders, watch.answered
     stream.bodies, stream.more_bodies = watch.bodies(now_ns), watch.more_bodies
-    stream.clock = watch.clock()
+    stream.rates, stream.clock = watch.rates(), watch.clock()
     stream.newest_sender_ns, stream.ahead_s = watch.newest_sender_ns, watch.ahead_s
     stream.lifts, stream.texts = watch.lifts, watch.texts
 

@@ -81,6 +81,7 @@ class Stream:
     :ivar senders: names that were described, the library's own left out.
     :ivar answered: those that answered a ping.
     :ivar bodies: those that sent poses, as the node judges them.
+    :ivar rates: median frame rate (Hz) of each body, by sender time.
     :ivar more_bodies: poses of bodies beyond the most that are followed.
     :ivar clock: what the node's estimator makes of the stamps.
     :ivar newest_sender_ns: the newest sender time (ns, its own zero).
@@ -99,6 +100,7 @@ class Stream:
     senders: tuple[str, ...] = ()
     answered: tuple[str, ...] = ()
     bodies: tuple[BodyStatus, ...] = ()
+    rates: dict[str, float] = field(default_factory=dict)
     more_bodies: int = 0
     clock: Optional[ClockStatus] = None
     newest_sender_ns: int = 0

@@ -158,10 +158,9 @@ def _judge_silence(facts: Facts, stream: Stream, values: dict[str, Value]) -> Fi
 def judge_rate(facts: Facts) -> Finding:
     """Judge how fast bodies come."""
     stream = _established(facts)
-    rates = {body.name: body.rate_hz for body in stream.bodies
-             if body.rate_hz > 0} if stream else {}
-    if stream is None or not rates:
+    if stream is None or not stream.rates:
         return skip('rate', 'too few poses')
+    rates = stream.rates
     fastest = max(rates.values())
     nominal = facts.expected_rate_hz or fastest
     slow = {name: rate for name, rate in rates.items() if rate < _TOO_SLOW * nominal}
@@ -179,8 +178,7 @@ def judge_rate(facts: Facts) -> Finding:
         return warn(
             'rate', f'{fastest:.1f} Hz: the rate of a display, which some installations are stuck '
             'at while their cameras run faster',
-            f'compare with the camera rate in Motive; {advice}. If 60 Hz is what you want, say '
-            '--expect-rate 60', **values)
+            f'{advice}; if 60 Hz is what you want, say --expect-rate 60', **values)
     return ok('rate', f'{fastest:.1f} Hz', **values)
 
 
@@ -283,7 +281,8 @@ def judge_clock(facts: Facts) -> Finding:
     if clock.jitter_p99_s > _MUCH_JITTER_S:
         return warn(
             'clock', found, 'the network or this machine is busy: a cable in place of WLAN, and '
-            'power saving off; stamps do not suffer, but poses come late', **values)
+            'power saving off; stamps.mode: tracking takes most of it out of the stamps, but '
+            'poses come late', **values)
     return ok('clock', found, **values)
 
 

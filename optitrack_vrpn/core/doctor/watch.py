@@ -12,12 +12,14 @@ from optitrack_vrpn.core.body.states import BodyStatus
 from optitrack_vrpn.core.clock import ClockStatus
 from optitrack_vrpn.core.doctor.facts import Lift
 from optitrack_vrpn.core.link import LinkChange
-from optitrack_vrpn.core.pipeline import Channel, Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import body_name, Channel, Pipeline, PipelineConfig
+from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
 
 _MOST_NAMES = 2000
+_MOST_BODIES = 500
 _MOST_TEXTS = 5
 
 
@@ -44,6 +46,7 @@ class Watch:
         self._senders: dict[str, None] = {}
         self._answered: dict[str, None] = {}
         self._texts: list[str] = []
+        self._intervals: dict[tuple[str, int], tuple[int, Window]] = {}
         self._lifting = False
         self._from: dict[str, Vector] = {}
         self._lifts: dict[str, Lift] = {}
@@ -57,6 +60,7 @@ class Watch:
                 self.poses += 1
                 if self.first_pose_ns is None:
                     self.first_pose_ns = arrival_ns
+                self._note_interval(event)
                 self.newest_sender_ns = event.sender_time_ns
                 self.ahead_s = (
                     event.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
@@ -88,6 +92,18 @@ class Watch:
         self._lifting = True
         for channel in self._pipeline.bodies:
             self._follow(channel)
+
+    def _note_interval(self, pose: PoseReport) -> None:
+        """Keep the time between a body's frames."""
+        key, time_ns = (pose.sender, pose.sensor), pose.sender_time_ns
+        if key not in self._intervals:
+            if len(self._intervals) < _MOST_BODIES:
+                self._intervals[key] = (time_ns, Window())
+            return
+        last_ns, window = self._intervals[key]
+        if time_ns > last_ns:
+            window.add((time_ns - last_ns) / 1e9)
+        self._intervals[key] = (time_ns, window)
 
     def _follow(self, channel: Channel) -> None:
         good = channel.truth.last_good
@@ -127,6 +143,16 @@ class Watch:
     def more_bodies(self) -> int:
         """Poses of bodies beyond the most that are followed."""
         return self._pipeline.refused_bodies
+
+    def rates(self) -> dict[str, float]:
+        """
+        Give the median frame rate (Hz) of every body that sent two frames, by sender time.
+
+        Gaps do not show in it, as they do in the node's own estimate for some seconds.
+        """
+        medians = {body_name(*key): window.percentiles().p50
+                   for key, (_, window) in self._intervals.items()}
+        return {name: 1.0 / median for name, median in medians.items() if median > 0.0}
 
     def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
         """Give the state of every body that sent a pose."""
