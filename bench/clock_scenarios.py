@@ -67,6 +67,8 @@ def more_scenarios(seconds: float) -> list[Scenario]:
         replace(wired, name='load of 15 to 40 ms, 10 s', spike_every_s=200.0, spike_s=10.0,
                 spike_ms=(15.0, 40.0)),
         replace(wired, name='load of 20 to 150 us', spike_every_s=100.0, spike_ms=(0.02, 0.15)),
+        replace(wired, name='load wanders, 1 ms, 5 s', queue_us=1000.0, queue_s=5.0),
+        replace(wired, name='load wanders, 0.2 ms, 30 s', queue_us=200.0),
         replace(wired, name='delays fivefold and back', events=_spread(
             seconds, ('noise', 5.0), ('noise', 1.0))),
         replace(wired, name='wired, as slow as WiFi, wired', events=_spread(

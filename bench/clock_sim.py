@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,6 +47,10 @@ class Scenario:
     spike_ms: tuple[float, float] = (0.5, 3.0)
     spike_regular: bool = False
     spike_first_s: float = math.nan
+    queue_us: float = 0.0
+    """Standard deviation of load that wanders (Ornstein-Uhlenbeck; below zero it is none)."""
+    queue_s: float = 30.0
+    """How long it remembers."""
     loss: float = 0.0
     poll_ms: float = 0.0
     """Arrivals are seen at the next poll of this period."""
@@ -215,6 +220,10 @@ def _delays(s: Scenario, t: Floats, rng: np.random.Generator) -> Floats:
     delay = draw[s.delay]()
     if s.stall_every_s:
         _stalls(delay, t, s.stall_every_s, s.stall_ms, rng)
+    if s.queue_us:
+        kept = np.exp(-1.0 / s.rate_hz / s.queue_s)
+        push = rng.normal(0, s.queue_us * 1e-6 * math.sqrt(1.0 - kept * kept), n)
+        delay += np.maximum(0.0, lfilter([1.0], [1.0, -kept], push))
     if s.spike_every_s:
         for at in _spike_starts(s, t[-1], rng):
             lift = rng.uniform(*s.spike_ms) * 1e-3

@@ -12,7 +12,8 @@ A filter alone would follow the network as readily as the clocks. What it may fo
 - Down: always. Nothing arrives before it is sent (Moon, Skelly, Towsley 1999).
 - Up in a jump: not before ``LIFT_NS``. It is load, unless it stays. The line coasts.
 - Up or down on a straight line of another slope: at once. It is a clock that is slewed or whose
-  rate changed; load does not rise straight to within the noise.
+  rate changed; load does not rise straight to within the noise, and where it wanders about, a
+  rise must be far beyond what was usual.
 - Where the line, after a wrong turn, lies under the lower convex hull of five minutes, read where
   load of up to ``LIFT_NS`` cannot have lifted it: back to the hull (Zhang, Liu, Xia 2002).
 
@@ -25,7 +26,7 @@ from collections import deque
 from itertools import islice
 import math
 
-from optitrack_vrpn.core.clock.lines import edge_over, fit, longest_edge, Point
+from optitrack_vrpn.core.clock.lines import edge_over, fit, longest_edge, low_spread, Point
 from optitrack_vrpn.core.clock.noise import Noise
 
 SPAN_NS = 300e9
@@ -47,6 +48,9 @@ _BEND_BLOCKS = (10, 20, 40)
 _STRAIGHT = 9.0
 _MARGIN = 0.5
 _WARM = 30
+_UNHEARD = 6.0
+_HEIGHTS_EVERY = 16
+_HEIGHTS_FROM = 40
 
 
 class Floor:
@@ -65,6 +69,7 @@ class Floor:
         self._noise.restart()
         self._points: deque[Point] = deque()
         self._dips: deque[Point] = deque()
+        self._rises: deque[float] = deque(maxlen=300)
         self._before = [0.0] * 8
         self._lifted = 0
         self._lifted_from = 0.0
@@ -110,9 +115,12 @@ class Floor:
         points.append((t, y))
         while points[0][0] < t - SPAN_NS:
             points.popleft()
+        if len(points) >= _HEIGHTS_FROM and self.blocks % _HEIGHTS_EVERY == 0:
+            self._noise.cap(low_spread(points))
         off = y - self._level
         sigma = math.sqrt(self._var_level + self._noise.scale ** 2)
         gate = _GATE * sigma + _GATE_NS
+        self._rises.append(off)
         if abs(off) > _BEND * sigma and self.blocks > 10 and self._bend(t):
             return
         del self._before[0]
@@ -199,13 +207,20 @@ class Floor:
                 continue
             # A rise must have begun on the old line; load that happens to lean did not.
             begun = self._lifted_from if self._lifted else last[-1][0]
-            if away > 0.0 and abs(away - bend * (t - begun)) > 0.35 * away + 4.0 * scale:
+            if away > 0.0 and (
+                    abs(away - bend * (t - begun)) > 0.35 * away + 4.0 * scale
+                    or away < _UNHEARD * self._usual_rise(n)):
                 continue
             self._move(t, line.level, line.slope, 4.0 * scale * scale / n,
                        12.0 * scale * scale * line.slope_var)
             self._cov = 0.8 * math.sqrt(self._var_level * self._var_rate)
             return True
         return False
+
+    def _usual_rise(self, last: int) -> float:
+        """Return how far above the line nine of ten minima came, before the last ones (ns)."""
+        older = sorted(islice(self._rises, max(0, len(self._rises) - max(last, self._lifted))))
+        return older[len(older) * 9 // 10] if len(older) >= _HEIGHTS_FROM else 0.0
 
     def _lift(self, t: float) -> None:
         """Coast under a lifted floor; accept it when it stays, or when the hull says so."""

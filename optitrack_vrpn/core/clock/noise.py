@@ -21,8 +21,9 @@ _LEAST_NS = 2e3
 _UNKNOWN_NS = 30e3
 _COLOUR_KEPT_NS = 600e9
 _LAGGING = 0.3
-_MOST_AGILE = 400.0
+_MOST_AGILE = 25.0
 _MOST_CORRELATED = 0.6
+_MOST_SPREADS = 1.5
 
 
 class Noise:
@@ -57,6 +58,10 @@ class Noise:
         # Clipped, so that one lifted block is not taken for a noisier network.
         off = min(abs(off), 5.0 * self._white)
         self._white = max(self._white + gain * (off - self._white), _LEAST_NS)
+
+    def cap(self, spread: float) -> None:
+        """Believe no more scatter than near the floor (ns): the rest is load."""
+        self._white = min(self._white, max(_MOST_SPREADS * spread, _LEAST_NS))
 
     def see_fall(self, fall: float) -> None:
         """Learn that what was taken for the floor was not: a minimum fell ``fall`` ns below."""
