@@ -1,0 +1,246 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What the real VRPN library sent, through sockets and the running node, to a ROS subscriber.
+
+Server, node and subscriber are apart: recorded bytes on real sockets, the node in its own process,
+raw subscriptions here. What must arrive is in the ``.sent.csv.gz`` beside each recording. Every
+session is played to the inactive node first, so that its topics are there and matched when it
+counts: then no pose may be missing.
+"""
+
+from collections import defaultdict
+import threading
+
+import numpy as np
+import pytest
+from replay_server import ReplayServer
+from rosgraph import NodeProcess, Observer, position, quat_xyzw, stamp_ns, wait_until
+from scipy.spatial.transform import Rotation
+import sessions
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+
+#: Motive's names and what they are in ROS: a space, a digit at the head, a slash, a hyphen.
+NAMES = {
+    'Rigid Body 1': 'Rigid_Body_1', '1drone': 'body_1drone', 'wand': 'wand',
+    'drone/left': 'drone/left', 'Umbrella-2': 'Umbrella_2', 'rigid_body_1': 'rigid_body_1',
+    'rigid_body_2': 'rigid_body_2', 'rigid_body_3': 'rigid_body_3',
+}
+WORLDS = {'pose': 'optitrack', 'pose_ned': 'optitrack_ned'}
+RECORDED = ('motive_like_5x240', 'udp_lob', 'tcp_only')
+OCCLUDED_NS = (1238_567_000_000, 1240_567_000_000)
+
+
+def turned(world, rows):
+    """
+    Turn what was sent into a world, as the original package is known to do it.
+
+    :returns: positions (n, 3) and attitudes (n, 4), x y z w.
+    """
+    x, y, z = np.array([row.vector for row in rows]).T
+    a, b, c, d = np.array([row.quat_xyzw for row in rows]).T
+    if world == 'pose':
+        quats = Rotation.from_quat(np.stack((c, a, b, d), axis=1)) * Rotation.from_euler(
+            'z', 90, degrees=True)
+        return np.stack((z, x, y), axis=1), quats.as_quat()
+    return np.stack((x, z, -y), axis=1), np.stack((a, c, -b, d), axis=1)
+
+
+def check_values(positions, quats, world, rows):
+    """Compare to 1e-12; q and -q are one attitude, but the sign must not flip on the way."""
+    expected_positions, expected_quats = turned(world, rows)
+    np.testing.assert_allclose(positions, expected_positions, rtol=0, atol=1e-12)
+    signs = np.sign(np.sum(np.array(quats) * expected_quats, axis=1, keepdims=True))
+    np.testing.assert_allclose(quats, signs * expected_quats, rtol=0, atol=1e-12)
+
+
+def check_poses(messages, world, rows):
+    """Compare the poses of one topic with what was sent of its body."""
+    assert len(messages) == len(rows)
+    assert {message.header.frame_id for message in messages} == {WORLDS[world]}
+    check_values([position(m.pose) for m in messages],
+                 [quat_xyzw(m.pose) for m in messages], world, rows)
+
+
+def by_body(rows):
+    """Sort what was sent by body, order kept."""
+    sorted_ = defaultdict(list)
+    for row in rows:
+        sorted_[row.body].append(row)
+    return sorted_
+
+
+class Setup:
+    """Server, node and observer; the server stops before each session's first pose."""
+
+    def __init__(self, played, way, real_time, *arguments):
+        self.gate = threading.Event()
+        self.server = ReplayServer(
+            played, gate=self.gate, hold_before=2, real_time=real_time)
+        self.way = way
+        self.arguments = arguments
+        self.to_come = len(played)
+
+    def __enter__(self):
+        self.server.start()
+        self.node = NodeProcess(
+            '-p', 'server:=127.0.0.1', '-p', f'port:={self.server.port}',
+            '-p', f'connection:={self.way}', '-p', 'connect.retry_max_s:=0.05',
+            '-p', 'truth.acquire_frames:=1', '-p', 'qos.depth:=20000', *self.arguments)
+        self.observer = Observer()
+        assert self.observer.transition('configure')
+        return self
+
+    def __exit__(self, *_):
+        self.observer.close()
+        self.node.__exit__()
+        self.server.stop()
+
+    def play(self):
+        """Play the next session to its end."""
+        wait_until(self.server.held.is_set, 10.0, 'the client')
+        self.gate.set()
+        wait_until(lambda: not self.server.held.is_set())
+        self.gate.clear()
+        self.to_come -= 1
+        if self.to_come:
+            wait_until(self.server.held.is_set, 20.0, 'the next session')
+        else:
+            self.server.wait(20.0)
+
+    def subscribe(self, bodies, depth=20000):
+        """Subscribe to all poses of some bodies."""
+        return {(body, world): self.observer.poses(f'/{NAMES[body]}/{world}', depth)
+                for body in bodies for world in WORLDS}
+
+    def activate(self, topics):
+        """Activate once every subscription is connected and has got nothing."""
+        wait_until(lambda: all(topic.matched == 1 for topic in topics), 10.0, 'all topics')
+        # Matched on both sides: the status of a subscriber tells its own side alone.
+        for topic in topics:
+            wait_until(lambda name=topic.subscription.topic_name: any(
+                info.node_name == 'optitrack_vrpn' for info in
+                self.observer.node.get_publishers_info_by_topic(name)))
+        assert not any(len(topic) for topic in topics), 'an inactive node has published'
+        assert self.observer.transition('activate')
+
+
+@pytest.mark.parametrize('way', ['udp', 'tcp'])
+def test_every_pose_that_was_sent_is_published_in_order_with_every_digit(way):
+    """As fast as the client reads; stamps and ages mean little then, values and order all."""
+    played = [session for name in RECORDED for session in sessions.sessions(name)]
+    sent = [row for name in RECORDED for row in sessions.sent(name, 'pose')]
+    bodies = by_body(sent)
+    assert set(bodies) == set(NAMES)
+    with Setup([*played, *played], way, False, '-p', 'stamps.max_age_s:=0.0') as setup:
+        topics = setup.subscribe(bodies)
+        for _ in played:
+            setup.play()
+        assert set(setup.observer.topics()) == {
+            f'/{NAMES[body]}/{world}' for body in bodies for world in WORLDS}
+        setup.activate(topics.values())
+        for _ in played:
+            setup.play()
+        for (body, _), topic in topics.items():
+            topic.wait(len(bodies[body]), 20.0)
+        assert setup.server.ways == [way] * 2 * len(played) and not setup.server.interrupted
+        for (body, world), topic in topics.items():
+            messages = topic.messages()
+            check_poses(messages, world, bodies[body])
+            stamps = [stamp_ns(message) for message in messages]
+            assert stamps == sorted(stamps), 'a stamp ran backwards'
+        # Both worlds are the same moment.
+        for body in bodies:
+            enu, ned = (topics[body, world].messages() for world in WORLDS)
+            assert [stamp_ns(m) for m in enu] == [stamp_ns(m) for m in ned]
+
+
+def stretch(name, begin_ns, end_ns):
+    """Cut a stretch of sender time out of a session of datagrams, descriptions kept."""
+    (session,) = sessions.sessions(name)
+    kept = []
+    for action in session.server_actions:
+        if action.kind == 'udp':
+            seconds, micros = (int.from_bytes(action.data[i:i + 4], 'big') for i in (4, 8))
+            if not begin_ns <= seconds * 10**9 + micros * 1000 < end_ns:
+                continue
+        kept.append(action)
+    first = next(action.time_ns for action in kept if action.kind == 'udp')
+    kept = [a._replace(time_ns=first) if a.time_ns < first else a for a in kept]
+    rows = [row for row in sessions.sent(name, 'pose') if begin_ns <= row.sender_time_ns < end_ns]
+    return session._replace(server_actions=kept), rows
+
+
+@pytest.mark.parametrize('way', ['udp', 'tcp'])
+def test_at_recorded_times_a_body_out_of_view_is_silent_and_frames_stay_whole(way):
+    """With the settings of a flight, but for the frames that acquiring a body withholds."""
+    before, _ = stretch('motive_like_5x240', OCCLUDED_NS[0] - 10**9, OCCLUDED_NS[0] - 9 * 10**8)
+    begin, end = OCCLUDED_NS[0] - 3 * 10**8, OCCLUDED_NS[1] + 3 * 10**8
+    session, sent = stretch('motive_like_5x240', begin, end)
+    bodies = by_body(sent)
+    with Setup([before, session], way, True) as setup:
+        topics = setup.subscribe(bodies)
+        tf = setup.observer.transforms()
+        static = setup.observer.transforms(static=True)
+        setup.play()
+        wait_until(lambda: tf.matched == 1)
+        assert len(static) == 0
+        setup.activate([*topics.values(), tf])
+        setup.play()
+        for (body, _), topic in topics.items():
+            topic.wait(len(bodies[body]))
+        # The real library sends a frame in a datagram: so many messages.
+        frames = defaultdict(list)
+        for row in sent:
+            frames[row.sender_time_ns].append(row)
+        tf.wait(len(frames))
+        static.wait(1)
+        stamps = {}
+        for (body, world), topic in topics.items():
+            check_poses(topic.messages(), world, bodies[body])
+            for row, message in zip(bodies[body], topic.messages()):
+                stamps.setdefault(row.sender_time_ns, set()).add(stamp_ns(message))
+        check_occlusion(bodies, stamps)
+        check_transforms(tf.messages(), list(frames.values()), stamps)
+        check_static(static.messages())
+
+
+def check_occlusion(bodies, stamps):
+    """One frame, one stamp; and none of the hidden body from where it was hidden."""
+    assert all(len(stamp) == 1 for stamp in stamps.values())
+    times = sorted(stamps)
+    given = [min(stamps[time]) for time in times]
+    assert given == sorted(given) and len(set(given)) == len(given)
+    # The rhythm is the sender's: the network and this machine shift a frame, but not the whole.
+    offsets = np.array(given) - np.array(times)
+    assert np.ptp(offsets) < 0.25e9
+    hidden = [row.sender_time_ns for row in bodies['1drone']]
+    assert not [time for time in hidden if OCCLUDED_NS[0] <= time < OCCLUDED_NS[1]]
+    assert max(hidden) > OCCLUDED_NS[1] and min(hidden) < OCCLUDED_NS[0]
+    assert len(bodies['wand']) > len(hidden) + 470
+
+
+def check_transforms(messages, frames, stamps):
+    """One message a frame with all its bodies in both worlds, as they were sent."""
+    assert len(messages) == len(frames)
+    for message, rows in zip(messages, frames):
+        assert {stamp_ns(t) for t in message.transforms} == stamps[rows[0].sender_time_ns]
+        found = {(t.header.frame_id, t.child_frame_id): t.transform for t in message.transforms}
+        assert len(found) == len(message.transforms) == 2 * len(rows)
+        for world, suffix in (('pose', ''), ('pose_ned', '_ned')):
+            transforms = [found[WORLDS[world], NAMES[row.body] + suffix] for row in rows]
+            check_values(
+                [(t.translation.x, t.translation.y, t.translation.z) for t in transforms],
+                [(t.rotation.x, t.rotation.y, t.rotation.z, t.rotation.w) for t in transforms],
+                world, rows)
+
+
+def check_static(messages):
+    """Expect a half turn about the axis between east and north: x and y swap, z turns round."""
+    (transform,) = messages[-1].transforms
+    assert (transform.header.frame_id, transform.child_frame_id) == (
+        'optitrack', 'optitrack_ned')
+    turn = transform.transform.rotation
+    matrix = Rotation.from_quat((turn.x, turn.y, turn.z, turn.w)).as_matrix()
+    np.testing.assert_allclose(matrix, [[0, 1, 0], [1, 0, 0], [0, 0, -1]], atol=1e-15)
