@@ -14,6 +14,7 @@ from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.ros.messages import fill_transform
 from optitrack_vrpn.ros.settings import PublishConfig
 from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
+from rclpy.callback_groups import CallbackGroup
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
@@ -22,6 +23,37 @@ try:
     from rclpy.event_handler import PublisherEventCallbacks, UnsupportedEventTypeError
 except ImportError:  # Humble
     from rclpy.qos_event import PublisherEventCallbacks, UnsupportedEventTypeError
+
+#: Calls of ``listen`` between two looks at the publishers' events.
+_EVENTS_EVERY = 10
+_NO_EVENTS = PublisherEventCallbacks(use_default_callbacks=False)
+
+
+class NowAndThen(CallbackGroup):
+    """
+    Entities that the executor looks at only while somebody lets it.
+
+    Before each wait rclpy's executors go through every entity of a node, at a cost that grows
+    with the square of the events among them: with a hundred bodies ten ticks a second would need
+    more of Python than the poses do.
+
+    :ivar open: whether the executor may look.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = True
+
+    def can_execute(self, entity: Any) -> bool:
+        """Tell whether the executor may wait for an entity."""
+        return self.open
+
+    def beginning_execution(self, entity: Any) -> bool:
+        """Allow what was waited for."""
+        return True
+
+    def ending_execution(self, entity: Any) -> None:
+        """Take note of nothing."""
 
 
 class Publishers:
@@ -45,6 +77,8 @@ class Publishers:
         self._node = node
         self._on_mismatch = on_mismatch
         self._channels: list[Channel] = []
+        self._events = NowAndThen()
+        self._looks = 0
         self._as_bytes = understood() if as_bytes is None else as_bytes
         self._tf = tf_publisher(node)
         self._static = StaticTransformBroadcaster(node)
@@ -78,6 +112,8 @@ class Publishers:
 
     def listen(self) -> None:
         """Look who listens to what; call it some ten times a second."""
+        self._looks = (self._looks + 1) % _EVENTS_EVERY
+        self._events.open = self._looks == 0
         for channel in self._channels:
             channel.user.listen()
 
@@ -127,13 +163,16 @@ class Publishers:
         if kind == 'status':
             # Latched: whoever comes later is told how the body stands.
             return self._node.create_publisher(message_type, topic, QoSProfile(
-                depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+                depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL), event_callbacks=_NO_EVENTS)
         qos = QoSProfile(
             depth=self.config.depth, reliability=ReliabilityPolicy.RELIABLE
             if self.config.reliable else ReliabilityPolicy.BEST_EFFORT)
         try:
             return self._node.create_publisher(
-                message_type, topic, qos, event_callbacks=PublisherEventCallbacks(
-                    incompatible_qos=lambda event: self._on_mismatch(topic)))
+                message_type, topic, qos, callback_group=self._events,
+                event_callbacks=PublisherEventCallbacks(
+                    incompatible_qos=lambda event: self._on_mismatch(topic),
+                    use_default_callbacks=False))
         except UnsupportedEventTypeError:    # a middleware that does not tell
-            return self._node.create_publisher(message_type, topic, qos)
+            return self._node.create_publisher(
+                message_type, topic, qos, event_callbacks=_NO_EVENTS)
