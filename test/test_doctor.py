@@ -265,7 +265,7 @@ def test_another_major_version_is_refused(examine, connection):
 def test_another_minor_version_is_noted(examine):
     def serve(server, sock):
         sock.sendall(COOKIE.replace(b'07.38', b'07.33'))
-        server.hold(sock)
+        server.stopping.wait(0.1)
     with FakeServer(serve) as server:
         result = examine(server.port, '--connection', 'tcp')
     assert result.level('handshake') == 'OK'
@@ -275,8 +275,11 @@ def test_another_minor_version_is_noted(examine):
 
 def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
     class Quiet(http.server.SimpleHTTPRequestHandler):
+        """A web server that logs nothing."""
+
         def log_message(self, *_):
             pass
+
     with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Quiet) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
@@ -466,7 +469,8 @@ def test_a_thousand_senders_make_no_longer_report(examine, capsys):
 # -- the command ----------------------------------------------------------------------------------
 
 def test_the_text_says_what_the_json_says(capsys, nobodys_port):
-    assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--no-ros']) == 2
+    assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--no-ros',
+                        '--timeout', '0.2']) == 2
     lines = capsys.readouterr().out.splitlines()
     found = [re.match(r'(OK|WARN|FAIL|SKIP) +(\S+) +\S', line) for line in lines]
     assert [match[2] for match in found if match] == CHECKS
@@ -501,7 +505,8 @@ def test_every_exit_code_is_documented(capsys):
 def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, nobodys_port):
     monkeypatch.setitem(sys.modules, 'rclpy', None)
     monkeypatch.delitem(sys.modules, 'optitrack_vrpn.ros.doctor_graph', raising=False)
-    assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--json']) == 2
+    assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--json',
+                        '--timeout', '0.2']) == 2
     result = Result(2, *capsys.readouterr())
     assert result.levels('qos', 'lifecycle', 'settings') == ['SKIP'] * 3
     assert 'ROS 2 is not there' in result.found('lifecycle')

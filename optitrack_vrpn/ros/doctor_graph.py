@@ -98,10 +98,11 @@ class GraphView:
         full = full_name(name, namespace)
         node = RunningNode(full, count)
         state = self._call(GetState, f'{full}/get_state', GetState.Request())
-        if state is not None:
+        answer = None
+        if state is not None:    # who does not answer the one will not answer the other
             node.state = state.current_state.label
-        answer = self._call(
-            GetParameters, f'{full}/get_parameters', GetParameters.Request(names=_SETTINGS))
+            answer = self._call(
+                GetParameters, f'{full}/get_parameters', GetParameters.Request(names=_SETTINGS))
         if answer is not None and len(answer.values) == len(_SETTINGS):
             node.settings = {
                 key: parameter_value_to_python(value)
@@ -146,6 +147,8 @@ class GraphView:
                 info.qos_profile for info in self._node.get_publishers_info_by_topic(topic)
                 if (info.node_name, info.node_namespace) == (name, namespace)]
             for info in self._node.get_subscriptions_info_by_topic(topic):
+                if (info.node_name, info.node_namespace) == (name, namespace):
+                    continue    # it hears its own mocap control
                 node.subscribers += 1
                 reason = _mismatch(offers, info.qos_profile)
                 if reason and len(mismatches) < _MOST_MISMATCHES:

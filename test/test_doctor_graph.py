@@ -1,0 +1,118 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The doctor beside running nodes: their lifecycle states, their subscribers, their settings."""
+
+import json
+
+from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.cli import doctor
+from optitrack_vrpn.core.doctor.facts import Facts
+from optitrack_vrpn.core.doctor.finding import Level
+from optitrack_vrpn.core.doctor.graph import judge_lifecycle, judge_qos, judge_settings
+from optitrack_vrpn.ros.doctor_graph import GraphView
+from optitrack_vrpn.sim.scenario import named_bodies, Scenario
+from optitrack_vrpn.sim.server import MotiveSimServer
+import pytest
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph import NodeHere, Observer, wait_until
+
+pytestmark = pytest.mark.ros
+
+
+@pytest.fixture(scope='module')
+def server():
+    with MotiveSimServer(Scenario(bodies=named_bodies(['wand'])), port=0) as running:
+        yield running
+
+
+@pytest.fixture(scope='module')
+def view():
+    with GraphView() as found:
+        yield found
+
+
+def here(server, **parameters):
+    """Run the node in this process."""
+    return NodeHere({'server': '127.0.0.1', 'port': server.port, **parameters})
+
+
+def look(view, server, name='', wait_s=5.0):
+    """Look at the graph and judge it as the doctor would."""
+    facts = Facts('127.0.0.1', server.port, addresses=('127.0.0.1',))
+    facts.graph = view.look(name, wait_s)
+    return facts
+
+
+def wait_for(view, server, so):
+    """Look until something is so: what was discovered of an earlier node may linger."""
+    return wait_until(lambda: (facts := look(view, server)) and so(facts) and facts, 20.0)
+
+
+def test_every_lifecycle_state_is_told_and_what_to_do(view, server):
+    with here(server) as node, Observer() as observer:
+        for transition, state, level in (
+                ('', 'unconfigured', Level.WARN), ('configure', 'inactive', Level.WARN),
+                ('activate', 'active', Level.OK), ('deactivate', 'inactive', Level.WARN),
+                ('inactive_shutdown', 'finalized', Level.WARN)):
+            if transition:
+                assert observer.transition(transition)
+            facts = wait_for(view, server, lambda facts, state=state: [
+                one.state for one in facts.graph.nodes] == [state])
+            found = judge_lifecycle(facts)
+            assert found.level is level
+            assert f'/optitrack_vrpn is {state}' in found.found
+            assert judge_settings(facts).level is Level.OK
+        assert node.failure is None
+
+
+def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
+    with here(server, **{'qos.reliability': 'best_effort'}), \
+            Observer('picky') as observer:
+        assert observer.transition('configure') and observer.transition('activate')
+        fitting = observer.poses('/wand/pose', reliable=False)
+        fitting.wait(5)
+        found = judge_qos(look(view, server))
+        assert found.level is Level.OK
+        assert '1 subscription on' in found.found
+        observer.listen(PoseStamped, '/wand/pose', QoSProfile(
+            depth=1, reliability=ReliabilityPolicy.RELIABLE))
+        facts = wait_for(view, server, lambda facts: facts.graph.nodes[0].mismatches)
+        found = judge_qos(facts)
+    assert found.level is Level.FAIL
+    assert '/picky gets nothing from /wand/pose' in found.found
+    assert 'eliab' in found.found
+    assert found.values['mismatches'] == 1
+
+
+def test_a_node_that_does_not_answer_is_a_failure(view, server):
+    """Its process lives and is discovered, but nothing in it turns any more."""
+    parameters = {'server': '127.0.0.1', 'port': server.port}
+    with NodeHere(parameters, spin=False, node_name='optitrack_vrpn_stuck'):
+        facts = wait_until(lambda: (
+            facts := look(view, server, 'optitrack_vrpn_stuck')) and facts.graph.nodes and facts)
+        found = judge_lifecycle(facts)
+    assert found.level is Level.FAIL
+    assert '/optitrack_vrpn_stuck does not answer' in found.found
+
+
+def test_a_node_that_is_not_there_is_missed_only_where_it_was_asked_for(view, server):
+    asked = judge_lifecycle(look(view, server, 'lab/nobody', wait_s=0.1))
+    assert asked.level is Level.FAIL
+    assert 'no /lab/nobody was discovered' in asked.found
+
+
+def test_the_whole_command_beside_an_active_node(server, capsys):
+    with here(server), Observer() as observer:
+        assert observer.transition('configure') and observer.transition('activate')
+        arguments = ['--server', 'localhost', '--port', str(server.port), '--json', '--seconds',
+                     '0.3', '--node', '/optitrack_vrpn', '--ros-args', '--log-level', 'error']
+        code = doctor.main(arguments)
+        report = json.loads(capsys.readouterr().out)
+        checks = {check['check']: check for check in report['checks']}
+        assert code < 2, report
+        for name in ('data', 'qos', 'lifecycle', 'settings'):
+            assert checks[name]['level'] == 'OK', checks[name]
+        assert checks['lifecycle']['values'] == {'state of /optitrack_vrpn': 'active'}
+        # The node itself goes on as before.
+        topic = observer.poses('/wand/pose')
+        topic.wait(5)

@@ -1,0 +1,258 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The doctor's judgement on facts made by hand, and on whatever a server may say."""
+
+from dataclasses import replace
+import json
+import math
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.core.body.states import BodyStatus, State
+from optitrack_vrpn.core.clock import ClockStatus
+from optitrack_vrpn.core.doctor import graph, network, stream
+from optitrack_vrpn.core.doctor.facts import (
+    Attempt, Facts, Graph, Lift, Mismatch, Outcome, RunningNode, Stream)
+from optitrack_vrpn.core.doctor.finding import exit_code, fail, Level, ok, skip, warn
+from optitrack_vrpn.core.doctor.judge import judge
+from optitrack_vrpn.core.doctor.watch import Watch
+from optitrack_vrpn.vrpn.messages import PongReport, PoseReport, SenderDescribed, TextReport
+import pytest
+
+CLOCK = ClockStatus(
+    mode='tracking', epoch=0, learnt=True, offset_ns=10**18, skew_ppm=1.0, uncertainty_s=1e-4,
+    restarts={}, samples=400, sender_base='sender_start', jitter_std_s=1e-4, jitter_p99_s=5e-4,
+    refused=0)
+
+
+def body(name, state=State.TRACKED, detail='seen'):
+    return BodyStatus(name, state, 0, 120.0, 0.01, 0, 100, {}, 0, 0, detail)
+
+
+def heard(**changes):
+    """Make facts of a healthy conversation, but for what a test changes in its stream."""
+    facts = Facts('motive', 3883, addresses=('192.168.1.20',), local='192.168.1.5', card='eth0')
+    facts.tcp = Attempt(Outcome.OPEN, version=(7, 38))
+    facts.udp = Attempt(Outcome.OPEN)
+    facts.stream = replace(Stream(
+        'udp', Attempt(Outcome.OPEN, version=(7, 38)), 4.0, 0.01, 960,
+        senders=('drone', 'wand'), answered=('drone', 'wand'),
+        bodies=(body('drone'), body('wand')), rates={'drone': 120.0, 'wand': 120.0},
+        clock=CLOCK, newest_sender_ns=10**12), **changes)
+    return facts
+
+
+def test_healthy_facts_find_nothing_wrong():
+    findings = judge(heard())
+    assert exit_code(findings) == 0
+    assert {one.level for one in findings} == {Level.OK, Level.SKIP}
+    assert all(not one.advice for one in findings)
+
+
+def test_the_worst_level_is_the_exit_code():
+    assert exit_code([]) == exit_code([ok('a', ''), skip('b', '')]) == 0
+    assert exit_code([ok('a', ''), warn('b', '', '')]) == 1
+    assert exit_code([fail('a', '', ''), warn('b', '', ''), ok('c', '')]) == 2
+
+
+@pytest.mark.parametrize(('rates', 'expected', 'level', 'said'), [
+    ({'a': 240.0, 'b': 239.0}, 0.0, Level.OK, '240.0 Hz'),
+    ({'a': 59.94, 'b': 59.94}, 0.0, Level.WARN, 'display'),
+    ({'a': 59.94}, 60.0, Level.OK, '59.9 Hz'),
+    ({'a': 62.0}, 0.0, Level.OK, '62.0 Hz'),
+    ({'a': 100.0}, 120.0, Level.WARN, 'where the cameras run at 120 Hz'),
+    ({'a': 240.0, 'b': 120.0}, 0.0, Level.WARN, "slower: 'b' 120.0 Hz"),
+    ({}, 0.0, Level.SKIP, 'too few'),
+])
+def test_rates(rates, expected, level, said):
+    facts = replace(heard(rates=rates), expected_rate_hz=expected)
+    found = stream.judge_rate(facts)
+    assert found.level is level
+    assert said in found.found
+
+
+@pytest.mark.parametrize(('displacement', 'level', 'said'), [
+    ((0.02, 0.5, -0.03), Level.OK, 'set up_axis: y'),
+    ((0.1, 0.02, 0.6), Level.OK, 'set up_axis: z'),
+    ((0.01, 0.05, 0.03), Level.WARN, 'nothing was lifted'),
+    ((0.6, 0.1, 0.1), Level.WARN, 'never up'),
+    ((0.0, 0.5, 0.4), Level.WARN, 'aslant'),
+    ((0.0, -0.5, 0.1), Level.WARN, 'downwards'),
+])
+def test_up_is_where_the_body_went_that_went_furthest(displacement, level, said):
+    lifts = (Lift('table', (0.0, 0.0, 0.0)), Lift('wand', displacement),
+             Lift('mat', (0.01, 0.0, 0.02)))
+    found = stream.judge_axes(heard(lifts=lifts))
+    assert found.level is level
+    assert said in found.found
+    assert "'wand'" in found.found
+
+
+def test_without_a_lift_axes_are_left_out_and_without_bodies_asked_for_again():
+    assert stream.judge_axes(heard()).level is Level.SKIP
+    assert stream.judge_axes(heard(lifts=())).level is Level.WARN
+
+
+@pytest.mark.parametrize(('lost', 'level'), [(0, Level.OK), (5, Level.OK), (50, Level.WARN)])
+def test_loss_matters_from_one_in_a_hundred_on(lost, level):
+    found = stream.judge_data(heard(counters={'udp_lost': lost}))
+    assert found.level is level
+    assert ('lost on the way' in found.found) == (level is Level.WARN)
+
+
+def test_messages_that_are_no_messages_are_counted():
+    found = stream.judge_data(heard(counters={'malformed': 3}))
+    assert found.level is Level.WARN
+    assert '3 malformed' in found.found
+
+
+def test_jitter_and_restarts_are_warnings():
+    assert stream.judge_clock(heard()).level is Level.OK
+    late = stream.judge_clock(heard(clock=CLOCK._replace(jitter_p99_s=0.02)))
+    assert (late.level, late.values['jitter_p99_s']) == (Level.WARN, 0.02)
+    again = stream.judge_clock(heard(clock=CLOCK._replace(restarts={'sender_restarted': 2})))
+    assert again.level is Level.WARN
+    assert '2 sender_restarted' in again.found
+    unknown = stream.judge_clock(heard(clock=CLOCK._replace(uncertainty_s=math.nan)))
+    assert unknown.values['uncertainty_s'] is None
+
+
+@pytest.mark.parametrize(('bodies', 'level'), [
+    ((body('a'), body('b', State.JUMPED)), Level.WARN),
+    ((body('a', State.STALE), body('b', State.FROZEN)), Level.FAIL),
+    ((body('a', State.INVALID, 'nan'),), Level.FAIL),
+])
+def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(bodies, level):
+    found = stream.judge_bodies(heard(bodies=bodies))
+    assert found.level is level
+    for one in bodies:
+        if one.state is not State.TRACKED:
+            assert f"'{one.name}' is {one.state.value}" in found.found
+            assert one.state.value in found.advice
+
+
+def test_one_way_in_is_enough_under_auto_and_not_where_the_other_was_asked_for():
+    facts = heard()
+    facts.udp = Attempt(Outcome.SILENT, took_s=3.0)
+    assert network.judge_connect_back(facts).level is Level.WARN
+    assert network.judge_connect_back(replace(facts, connection='udp')).level is Level.FAIL
+    facts = heard()
+    facts.tcp = Attempt(Outcome.SILENT, took_s=3.0)
+    assert network.judge_tcp(facts).level is Level.WARN
+    assert network.judge_tcp(replace(facts, udp=None, connection='tcp')).level is Level.FAIL
+
+
+def test_what_stands_between_goes_into_the_advice():
+    facts = heard()
+    facts.udp = Attempt(Outcome.SILENT, took_s=3.0)
+    assert 'container' not in network.judge_connect_back(facts).advice
+    facts.surroundings = ('container', 'ufw')
+    advice = network.judge_connect_back(facts).advice
+    assert '--network host' in advice and 'ufw is enabled' in advice
+
+
+# -- the graph ------------------------------------------------------------------------------------
+
+def running(state='active', **changes):
+    facts = heard()
+    told = {'server': 'motive', 'port': 3883, 'up_axis': 'y'}
+    node = RunningNode('/mocap', 1, state, told, 8, 2)
+    facts.graph = Graph(nodes=(replace(node, **changes),))
+    return facts
+
+
+@pytest.mark.parametrize(('state', 'level', 'said'), [
+    ('active', Level.OK, ''), ('inactive', Level.WARN, 'ros2 lifecycle set /mocap activate'),
+    ('unconfigured', Level.WARN, 'ros2 lifecycle set /mocap configure'),
+    ('finalized', Level.WARN, 'start the node again'), ('', Level.FAIL, 'hangs')])
+def test_each_lifecycle_state_says_what_to_do(state, level, said):
+    found = graph.judge_lifecycle(running(state))
+    assert found.level is level
+    assert said in found.advice
+
+
+def test_two_nodes_of_one_name_are_a_warning():
+    found = graph.judge_lifecycle(running(count=2))
+    assert found.level is Level.WARN
+    assert '2 nodes are called /mocap' in found.found
+
+
+def test_a_subscriber_that_gets_nothing_is_a_failure():
+    found = graph.judge_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE'),)))
+    assert found.level is Level.FAIL
+    assert '/mavros gets nothing from /wand/pose (RELIABLE)' in found.found
+    assert graph.judge_qos(running()).level is Level.OK
+    assert graph.judge_qos(running(topics=0)).level is Level.SKIP
+
+
+def test_a_node_that_follows_another_server_or_axis_is_a_warning():
+    assert graph.judge_settings(running()).level is Level.OK
+    by_address = {'server': '192.168.1.20', 'port': 3883, 'up_axis': 'y'}
+    assert graph.judge_settings(running(settings=by_address)).level is Level.OK
+    other = graph.judge_settings(running(settings={**by_address, 'server': '10.0.0.9'}))
+    assert other.level is Level.WARN
+    assert 'follows 10.0.0.9 port 3883, not motive' in other.found
+    facts = running()
+    facts.stream = replace(facts.stream, lifts=(Lift('wand', (0.0, 0.0, 0.5)),))
+    found = graph.judge_settings(facts)
+    assert found.level is Level.WARN
+    assert 'has up_axis: y, but z is up' in found.found
+
+
+def test_a_node_that_was_asked_for_must_be_there():
+    facts = heard()
+    facts.graph = Graph(waited_s=3.0)
+    assert graph.judge_lifecycle(facts).level is Level.SKIP
+    facts.graph = Graph(wanted='/mocap', waited_s=3.0)
+    assert graph.judge_lifecycle(facts).level is Level.FAIL
+    facts.graph = Graph(wanted='/mocap', absent='ROS 2 is not there')
+    assert graph.judge_lifecycle(facts).level is Level.SKIP
+
+
+# -- whatever is said -----------------------------------------------------------------------------
+
+NAMES = st.text(min_size=1, max_size=99)
+NUMBERS = st.floats(width=64)
+POSES = st.builds(
+    PoseReport, st.sampled_from(['a', 'b\n', '\x1b[31m']) | NAMES, st.integers(-2, 2),
+    st.integers(0, 4 * 10**18), st.tuples(NUMBERS, NUMBERS, NUMBERS),
+    st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS))
+EVENTS = st.one_of(
+    POSES, st.builds(SenderDescribed, NAMES, st.integers(0, 1999)),
+    st.builds(PongReport, NAMES, st.just(0)),
+    st.builds(TextReport, NAMES, st.just(0), st.integers(0, 3), st.just(0), st.text(max_size=500)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(EVENTS, max_size=6), max_size=12), st.text(max_size=60), st.booleans())
+def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, text, lifting):
+    watch = Watch()
+    for number, batch in enumerate(batches):
+        if lifting and number == len(batches) // 2:
+            watch.begin_lift()
+        watch.receive(batch, 10**15 + number * 10**7, 10**18)
+    watch.tick(10**15 + 10**9)
+    facts = heard(
+        senders=watch.senders, answered=watch.answered, bodies=watch.bodies(10**15 + 10**9),
+        rates=watch.rates(), more_bodies=watch.more_bodies, clock=watch.clock(),
+        newest_sender_ns=watch.newest_sender_ns, ahead_s=watch.ahead_s, lifts=watch.lifts,
+        texts=watch.texts, poses=watch.poses, ended=text)
+    facts.graph = Graph(wanted=text, nodes=(RunningNode(
+        text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),)),))
+    for one in judge(facts):
+        assert one.found.isprintable() and one.advice.isprintable()
+        assert len(one.found) <= 900
+        assert bool(one.advice) == (one.level in (Level.WARN, Level.FAIL)), one
+        json.dumps(one.values, allow_nan=False)
+
+
+def test_a_server_of_ever_new_names_fills_no_memory():
+    watch = Watch()
+    for number in range(20_000):
+        watch.receive([
+            SenderDescribed(f'name {number}', number % 2000),
+            PoseReport(f'name {number}', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))],
+            10**15 + number, 0)
+    assert len(watch.senders) == 2000
+    assert len(watch.bodies(10**15)) == 500
+    assert watch.more_bodies == 19_500
+    assert watch.poses == 20_000
