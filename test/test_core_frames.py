@@ -10,8 +10,9 @@ import math
 
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.core import frames
-from optitrack_vrpn.core.frames import AxesConfig, frame_maps
+from optitrack_vrpn.core.body.quaternion import multiply, rotate
+from optitrack_vrpn.core.frames import (
+    AxesConfig, enu_to_ned, frame_maps, Pose, QUAT_ENU_NED)
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 from scipy.spatial.transform import Rotation
@@ -35,6 +36,13 @@ def rpy(quat_xyzw):
     return [math.degrees(a) for a in transforms3d.euler.quat2euler((w, x, y, z), 'sxyz')]
 
 
+def to_enu_and_ned(config, position, quat_xyzw):
+    """Convert a pose as the node does: to ENU, and from there to NED."""
+    maps = frame_maps(config)
+    enu = Pose(maps.position_to_enu(position), maps.quat_to_enu(quat_xyzw))
+    return enu, enu_to_ned(enu)
+
+
 # ENU, FLU: yaw counts from east to north; pitch up is negative (y is left), roll right positive.
 # NED, FRD: yaw counts from north to east; pitch up is positive, roll right positive.
 @pytest.mark.parametrize('motive_x, quat_xyzw, enu, ned', [
@@ -48,11 +56,10 @@ def rpy(quat_xyzw):
     ('east', PITCHED_UP_30, (0, -30, 0), (0, 30, 90)),
     ('east', ROLLED_RIGHT_30, (30, 0, 0), (30, 0, 90))])
 def test_attitudes_worked_by_hand(motive_x, quat_xyzw, enu, ned):
-    maps = frame_maps(AxesConfig('y', motive_x))
-    assert np.cos(np.radians(np.subtract(rpy(maps.quat_to_enu(quat_xyzw)), enu))) == (
-        pytest.approx([1, 1, 1]))
-    assert np.cos(np.radians(np.subtract(rpy(maps.quat_to_ned(quat_xyzw)), ned))) == (
-        pytest.approx([1, 1, 1]))
+    poses = to_enu_and_ned(AxesConfig('y', motive_x), (0.0, 0.0, 0.0), quat_xyzw)
+    for pose, expected in zip(poses, (enu, ned)):
+        assert np.cos(np.radians(np.subtract(rpy(pose.quat_xyzw), expected))) == (
+            pytest.approx([1, 1, 1]))
 
 
 @pytest.mark.parametrize('up_axis, motive_x, enu, ned', [
@@ -62,9 +69,8 @@ def test_attitudes_worked_by_hand(motive_x, quat_xyzw, enu, ned):
     ('z', 'north', (-2.0, 1.0, 3.0), (1.0, -2.0, -3.0)),
     ('z', 'east', (1.0, 2.0, 3.0), (2.0, 1.0, -3.0))])
 def test_positions_worked_by_hand(up_axis, motive_x, enu, ned):
-    maps = frame_maps(AxesConfig(up_axis, motive_x))
-    assert maps.position_to_enu((1.0, 2.0, 3.0)) == enu
-    assert maps.position_to_ned((1.0, 2.0, 3.0)) == ned
+    poses = to_enu_and_ned(AxesConfig(up_axis, motive_x), (1.0, 2.0, 3.0), LEVEL)
+    assert (poses[0].position, poses[1].position) == (enu, ned)
 
 
 #: Columns are the axes of the right-hand frame in the left-hand one, read off the definitions.
@@ -101,46 +107,42 @@ def matrix(quat_xyzw):
 
 @given(axes, st.tuples(*[coordinates] * 3), quaternions)
 def test_every_convention_against_matrices(config, position, quat_xyzw):
-    maps = frame_maps(config)
-    (enu_p, enu_r), (ned_p, ned_r) = reference(config, position, quat_xyzw)
-    assert maps.position_to_enu(position) == tuple(enu_p)
-    assert maps.position_to_ned(position) == tuple(ned_p)
-    np.testing.assert_allclose(matrix(maps.quat_to_enu(quat_xyzw)), enu_r, atol=1e-14)
-    np.testing.assert_allclose(matrix(maps.quat_to_ned(quat_xyzw)), ned_r, atol=1e-14)
+    poses = to_enu_and_ned(config, position, quat_xyzw)
+    for pose, (expected, attitude) in zip(poses, reference(config, position, quat_xyzw)):
+        assert pose.position == tuple(expected)
+        np.testing.assert_allclose(matrix(pose.quat_xyzw), attitude, atol=1e-14)
+
+
+@given(st.tuples(*[coordinates] * 3), quaternions)
+def test_ned_is_the_original_packages(position, quat_xyzw):
+    _, ned = to_enu_and_ned(AxesConfig(), position, quat_xyzw)
+    (x, y, z), (qx, qy, qz, qw) = position, quat_xyzw
+    assert ned.position == (x, z, -y)
+    np.testing.assert_allclose(ned.quat_xyzw, (qx, qz, -qy, qw), atol=1e-15)
 
 
 @given(axes, quaternions)
 def test_conversions_keep_norm_and_handedness_and_ignore_the_sign(config, quat_xyzw):
-    maps = frame_maps(config)
-    for convert in (maps.quat_to_enu, maps.quat_to_ned):
-        one = convert(quat_xyzw)
-        other = convert(tuple(-c for c in quat_xyzw))
-        assert math.hypot(*one) == pytest.approx(1, abs=1e-15)
-        assert np.linalg.det(matrix(one)) == pytest.approx(1)
-        assert other == tuple(-c for c in one)
-
-
-@given(axes, st.tuples(*[coordinates] * 3), quaternions)
-def test_enu_to_ned_closes_the_triangle(config, position, quat_xyzw):
-    maps = frame_maps(config)
-    ned = frames.enu_to_ned(frames.Pose(
-        maps.position_to_enu(position), maps.quat_to_enu(quat_xyzw)))
-    assert ned.position == maps.position_to_ned(position)
-    np.testing.assert_allclose(
-        matrix(ned.quat_xyzw), matrix(maps.quat_to_ned(quat_xyzw)), atol=1e-14)
+    position = (0.0, 0.0, 0.0)
+    poses = to_enu_and_ned(config, position, quat_xyzw)
+    others = to_enu_and_ned(config, position, tuple(-c for c in quat_xyzw))
+    for one, other in zip(poses, others):
+        assert math.hypot(*one.quat_xyzw) == pytest.approx(1, abs=1e-15)
+        assert np.linalg.det(matrix(one.quat_xyzw)) == pytest.approx(1)
+        assert other.quat_xyzw == tuple(-c for c in one.quat_xyzw)
 
 
 def test_static_attitude_of_ned_in_enu():
-    np.testing.assert_allclose(matrix(frames.QUAT_ENU_NED), NED_FROM_ENU.T, atol=1e-15)
+    np.testing.assert_allclose(matrix(QUAT_ENU_NED), NED_FROM_ENU.T, atol=1e-15)
 
 
 @given(quaternions, quaternions, st.tuples(*[coordinates] * 3))
 def test_products_and_rotations_against_scipy(a, b, vector):
-    product = frames.quat_multiply(a, b)
+    product = multiply(a, b)
     np.testing.assert_allclose(
         matrix(product), (Rotation.from_quat(a) * Rotation.from_quat(b)).as_matrix(), atol=1e-14)
     np.testing.assert_allclose(
-        frames.quat_rotate(a, vector), Rotation.from_quat(a).apply(vector), atol=1e-10)
+        rotate(a, vector), Rotation.from_quat(a).apply(vector), atol=1e-10)
 
 
 @pytest.mark.parametrize('field, value', [('up_axis', 'x'), ('motive_x', 'south')])

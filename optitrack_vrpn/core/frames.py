@@ -25,10 +25,8 @@ from dataclasses import dataclass
 import math
 from typing import Callable, NamedTuple
 
+from optitrack_vrpn.core.body.quaternion import Quat, Vector
 from optitrack_vrpn.errors import ConfigurationError
-
-Vector = tuple[float, float, float]
-Quaternion = tuple[float, float, float, float]
 
 UP_AXES = ('y', 'z')
 MOTIVE_X = ('north', 'east')
@@ -36,14 +34,14 @@ MOTIVE_X = ('north', 'east')
 _HALF = math.sqrt(0.5)
 
 #: Attitude of NED in ENU (x, y, z, w): half a turn about the axis between x and y.
-QUAT_ENU_NED: Quaternion = (_HALF, _HALF, 0.0, 0.0)
+QUAT_ENU_NED: Quat = (_HALF, _HALF, 0.0, 0.0)
 
 
 class Pose(NamedTuple):
     """A position (m) and an attitude (x, y, z, w; rotates child axes into the parent's)."""
 
     position: Vector
-    quat_xyzw: Quaternion
+    quat_xyzw: Quat
 
 
 @dataclass(frozen=True)
@@ -66,42 +64,14 @@ class AxesConfig:
                 f"motive_x is {self.motive_x!r}; allowed are 'north' and 'east'")
 
 
-def quat_multiply(a: Quaternion, b: Quaternion) -> Quaternion:
-    """
-    Multiply two quaternions (Hamilton's product).
-
-    :returns: the rotation that does b first, then a; x, y, z, w.
-    """
-    ax, ay, az, aw = a
-    bx, by, bz, bw = b
-    return (
-        aw * bx + ax * bw + ay * bz - az * by,
-        aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw,
-        aw * bw - ax * bx - ay * by - az * bz)
-
-
-def quat_rotate(quat_xyzw: Quaternion, vector: Vector) -> Vector:
-    """Rotate a vector by a unit quaternion (x, y, z, w)."""
-    qx, qy, qz, qw = quat_xyzw
-    x, y, z = vector
-    tx = 2.0 * (qy * z - qz * y)
-    ty = 2.0 * (qz * x - qx * z)
-    tz = 2.0 * (qx * y - qy * x)
-    return (
-        x + qw * tx + qy * tz - qz * ty,
-        y + qw * ty + qz * tx - qx * tz,
-        z + qw * tz + qx * ty - qy * tx)
-
-
-# -- each convention, position and attitude --------------------------------------------------------
+# -- each convention, position and attitude -------------------------------------------------------
 
 def position_to_enu_north(p: Vector) -> Vector:
     """Take a y-up position to ENU, Motive's x pointing north."""
     return (p[2], p[0], p[1])
 
 
-def quat_to_enu_north(q: Quaternion) -> Quaternion:
+def quat_to_enu_north(q: Quat) -> Quat:
     """
     Take a y-up attitude to that of FLU in ENU, Motive's x pointing north.
 
@@ -112,39 +82,14 @@ def quat_to_enu_north(q: Quaternion) -> Quaternion:
     return (_HALF * (z + x), _HALF * (x - z), _HALF * (y + w), _HALF * (w - y))
 
 
-def position_to_ned_north(p: Vector) -> Vector:
-    """Take a y-up position to NED, Motive's x pointing north."""
-    return (p[0], p[2], -p[1])
-
-
-def quat_to_ned_north(q: Quaternion) -> Quaternion:
-    """Take a y-up attitude to that of FRD in NED, Motive's x pointing north."""
-    return (q[0], q[2], -q[1], q[3])
-
-
 def position_to_enu_east(p: Vector) -> Vector:
     """Take a y-up position to ENU, Motive's x pointing east."""
     return (p[0], -p[2], p[1])
 
 
-def quat_to_enu_east(q: Quaternion) -> Quaternion:
+def quat_to_enu_east(q: Quat) -> Quat:
     """Take a y-up attitude to that of FLU in ENU, Motive's x pointing east."""
     return (q[0], -q[2], q[1], q[3])
-
-
-def position_to_ned_east(p: Vector) -> Vector:
-    """Take a y-up position to NED, Motive's x pointing east."""
-    return (-p[2], p[0], -p[1])
-
-
-def quat_to_ned_east(q: Quaternion) -> Quaternion:
-    """
-    Take a y-up attitude to that of FRD in NED, Motive's x pointing east.
-
-    As for north, after a rotation of the world by +90 degrees about down.
-    """
-    x, y, z, w = q
-    return (_HALF * (x - z), _HALF * (z + x), _HALF * (w - y), _HALF * (w + y))
 
 
 def position_z_up_to_y_up(p: Vector) -> Vector:
@@ -152,29 +97,25 @@ def position_z_up_to_y_up(p: Vector) -> Vector:
     return (p[0], p[2], -p[1])
 
 
-def quat_z_up_to_y_up(q: Quaternion) -> Quaternion:
+def quat_z_up_to_y_up(q: Quat) -> Quat:
     """Bring an attitude of Motive's z-up setting to y-up; body axes change with the world's."""
     return (q[0], q[2], -q[1], q[3])
 
 
 PositionMap = Callable[[Vector], Vector]
-QuaternionMap = Callable[[Quaternion], Quaternion]
+QuaternionMap = Callable[[Quat], Quat]
 
 
 class FrameMaps(NamedTuple):
-    """The four conversions of one convention, from what Motive sends."""
+    """The conversions of one convention, from what Motive sends."""
 
     position_to_enu: PositionMap
     quat_to_enu: QuaternionMap
-    position_to_ned: PositionMap
-    quat_to_ned: QuaternionMap
 
 
 _Y_UP = {
-    'north': FrameMaps(
-        position_to_enu_north, quat_to_enu_north, position_to_ned_north, quat_to_ned_north),
-    'east': FrameMaps(
-        position_to_enu_east, quat_to_enu_east, position_to_ned_east, quat_to_ned_east),
+    'north': FrameMaps(position_to_enu_north, quat_to_enu_north),
+    'east': FrameMaps(position_to_enu_east, quat_to_enu_east),
 }
 
 
@@ -189,14 +130,15 @@ def frame_maps(config: AxesConfig) -> FrameMaps:
         return maps
     return FrameMaps(
         lambda p: maps.position_to_enu(position_z_up_to_y_up(p)),
-        lambda q: maps.quat_to_enu(quat_z_up_to_y_up(q)),
-        lambda p: maps.position_to_ned(position_z_up_to_y_up(p)),
-        lambda q: maps.quat_to_ned(quat_z_up_to_y_up(q)))
+        lambda q: maps.quat_to_enu(quat_z_up_to_y_up(q)))
 
 
 def enu_to_ned(pose: Pose) -> Pose:
     """
     Take a pose of FLU in ENU to that of FRD in NED.
+
+    With Motive's x to the north this is, of what Motive sends, position (x, z, -y) and attitude
+    (x, z, -y, w).
 
     :returns: ``R_ned_frd = R_ned_enu R_enu_flu R_flu_frd``; both outer ones half turns.
     """

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Optional, Union
 from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator, MotionEstimate
+from optitrack_vrpn.core.body.quaternion import rotate
 from optitrack_vrpn.core.body.selection import configure, matches, Selection, settings_for
 from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.states import State, StateChange
@@ -24,7 +25,7 @@ from optitrack_vrpn.core.body.transform import Transform
 from optitrack_vrpn.core.body.truth import Body
 from optitrack_vrpn.core.clock import StampConfig, StampSource
 from optitrack_vrpn.core.clock.types import RECONNECTED, SENDER_RESTARTED
-from optitrack_vrpn.core.frames import AxesConfig, frame_maps, quat_rotate
+from optitrack_vrpn.core.frames import AxesConfig, frame_maps
 from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
@@ -109,8 +110,9 @@ class Channel:
     :ivar latency: of poses that went out, from stamp to publication (s), now and then one.
     """
 
-    __slots__ = ('latency', 'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns',
-                 'last_stamp_ns', 'last_position', 'last_quat', 'too_old')
+    __slots__ = (
+        'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns', 'last_stamp_ns',
+        'last_position', 'last_quat', 'too_old', 'latency')
 
     def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
         self.names = names
@@ -218,7 +220,7 @@ class Pipeline:
         samples: list[Sample] = []
         if self.server_motions:
             self.server_motions = []
-        position_to_enu, quat_to_enu = self._maps[:2]
+        position_to_enu, quat_to_enu = self._maps
         arrival_mode = self._arrival_mode
         channels = self.channels
         stamp_of = self.stamps.stamp
@@ -435,10 +437,10 @@ class Pipeline:
             return
         vector, quat_xyzw, dt = event[3:]
         turn = self.config.estimate.world_from_mocap.quat_xyzw
-        linear = quat_rotate(turn, self._maps.position_to_enu(vector))
+        linear = rotate(turn, self._maps.position_to_enu(vector))
         angular = angular_rate(quat_xyzw, dt)
         if angular is not None:
-            angular = quat_rotate(turn, self._maps.position_to_enu(angular))
+            angular = rotate(turn, self._maps.position_to_enu(angular))
         if all(map(math.isfinite, linear)):
             self.server_motions.append(ServerMotion(
                 channel, channel.last_stamp_ns, isinstance(event, VelocityReport), linear,
