@@ -40,6 +40,8 @@ def main(arguments):
         else:
             env = from_pypi.make(os.environ.get('ROS_DISTRO') or 'jazzy')
             python = env.python
+            # A parent Python's: the environment finds its libraries itself.
+            variables.pop('_ROS_WHEELS_BOOTSTRAP_COMPLETE', None)
             if os.environ.get('OPTITRACK_VRPN_ROS') == 'pypi':
                 for name in from_pypi.FOREIGN:
                     variables.pop(name, None)

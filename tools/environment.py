@@ -43,11 +43,17 @@ def digest(strings, paths=()):
     return total.hexdigest()
 
 
-def python_version(python):
-    """Ask a Python for its version, as in `3.11.7`."""
+def base_python():
+    """Name the Python that this one is, or that the virtual environment it is in was made from."""
+    return os.path.realpath(getattr(sys, '_base_executable', None) or sys.executable)
+
+
+def python_facts(python):
+    """Ask a Python for its version, as in `3.11.7`, and for the folder of its C headers."""
+    script = ('import platform, sysconfig; '
+              'print(platform.python_version(), sysconfig.get_path("include"))')
     return subprocess.check_output(
-        [python, '-c', 'import platform; print(platform.python_version())'],
-        universal_newlines=True).strip()
+        [python, '-c', script], universal_newlines=True).strip().split(' ', 1)
 
 
 class Environment:
@@ -57,7 +63,7 @@ class Environment:
         self.folder = os.path.join(ROOT, folder)
         self.name = os.path.relpath(self.folder, ROOT)
         self.base = base
-        self.version = python_version(base)
+        self.version, self.include = python_facts(base)
         self.python = os.path.join(self.folder, 'bin', 'python')
         minor = '.'.join(self.version.split('.')[:2])
         self.site = os.path.join(self.folder, 'lib', 'python' + minor, 'site-packages')

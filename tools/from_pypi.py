@@ -8,7 +8,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 import time
 
 import environment
@@ -33,24 +32,24 @@ FOREIGN = ('AMENT_PREFIX_PATH', 'CMAKE_PREFIX_PATH', 'COLCON_PREFIX_PATH', 'PYTH
            'ROS_PYTHON_VERSION', '_ROS_WHEELS_BOOTSTRAP_COMPLETE', 'RMW_IMPLEMENTATION')
 
 
-def need_machine():
+def need_machine(env):
     """
     Check for everything that the environment is made with, and name all that is missing at once.
 
     :raises EnvironmentFailure: with what is missing and how to get it
     """
-    version = sys.version_info[:2]
     if sys.platform != 'linux' or platform.machine() not in ('x86_64', 'AMD64'):
         raise EnvironmentFailure(
             'PyPI has ROS 2 for Linux on x86_64 only, and this is {} on {}: install ROS 2, source '
             'its setup.bash, and make will use that'.format(platform.system(), platform.machine()))
+    version = tuple(int(number) for number in env.version.split('.')[:2])
     if not OLDEST <= version <= NEWEST:
         raise EnvironmentFailure(
             'Python 3.10 to 3.14 is needed and {} is {}: name another, as in '
-            'make PYTHON=python3.12'.format(sys.executable, platform.python_version()))
-    environment.need_venv(sys.executable)
+            'make PYTHON=python3.12'.format(env.base, env.version))
+    environment.need_venv(env.base)
     tools = {tool: tool for tool in ('cmake', 'make', 'g++') if not shutil.which(tool)}
-    header = os.path.join(sysconfig.get_path('include'), 'Python.h')
+    header = os.path.join(env.include, 'Python.h')
     if not os.path.exists(header):
         tools[header] = 'python{}.{}-dev'.format(*version)
     if tools:
@@ -60,6 +59,23 @@ def need_machine():
     if tuple(int(number) for number in text.split('.')[:2]) < (3, 22):
         raise EnvironmentFailure(
             'CMake 3.22 or newer is needed and this is {}: pip install --user cmake'.format(text))
+
+
+def chosen_python(folder):
+    """
+    Keep the Python that an environment was made from, unless another is asked for by name.
+
+    Or else a shell with another python3, as a virtual environment's or conda's, would have
+    the environment made anew.
+    """
+    try:
+        with open(os.path.join(environment.ROOT, folder, 'stamps', 'base')) as stream:
+            base = stream.read()
+    except OSError:
+        base = ''
+    if os.path.exists(base) and not os.environ.get('PYTHON'):
+        return base
+    return environment.base_python()
 
 
 def build_interfaces(env, ros_key):
@@ -76,10 +92,6 @@ def build_interfaces(env, ros_key):
     variables['PATH'] = os.path.join(env.folder, 'bin') + os.pathsep + variables['PATH']
     builds = os.path.join(env.folder, 'build')
     shutil.rmtree(builds, ignore_errors=True)
-    # This Python's own headers: CMake would rather look beside the environment's executable.
-    include = subprocess.check_output(
-        [env.python, '-c', 'import sysconfig; print(sysconfig.get_path("include"))'],
-        universal_newlines=True).strip()
 
     def build(package):
         folder = os.path.join(builds, package.replace('/', '-'))
@@ -89,7 +101,7 @@ def build_interfaces(env, ros_key):
             '-DCMAKE_INSTALL_PREFIX=' + os.path.join(env.folder, INTERFACES[package]),
             '-DCMAKE_PROJECT_INCLUDE=' + project_include, '-DBUILD_TESTING=OFF',
             '-DPython3_EXECUTABLE=' + env.python, '-DPython3_ROOT_DIR=' + env.folder,
-            '-DPython3_INCLUDE_DIR=' + include,
+            '-DPython3_INCLUDE_DIR=' + env.include,
             '-DPYTHON_INSTALL_DIR=' + os.path.relpath(env.site, env.folder),
         ], env=variables)
         env.run(package, ['cmake', '--build', folder, '--parallel', '2', '--target', 'install'],
@@ -112,18 +124,19 @@ def make(distro):
         raise EnvironmentFailure(
             'ROS_DISTRO is {}, of which PyPI has no ROS 2 (it has {}): install it and source its '
             'setup.bash, or unset ROS_DISTRO'.format(distro, ' and '.join(DISTROS)))
-    env = environment.Environment(
-        '.venv' if distro == 'jazzy' else '.venv-' + distro, sys.executable)
+    folder = '.venv' if distro == 'jazzy' else '.venv-' + distro
+    env = environment.Environment(folder, chosen_python(folder))
     ros = os.path.join(environment.TOOLS, 'requirements-{}.txt'.format(distro))
     ros_key = digest([env.version, env.base], [ros])
     python_key = digest([env.version, env.base], [environment.REQUIREMENTS])
     key = digest([ros_key, environment.ROOT], [environment.TOOLS, UNDERLAY])
     if env.done('complete', key) and os.path.exists(env.python):
         return env
-    need_machine()
+    need_machine(env)
     start = time.monotonic()
     with env.locked():
         env.create()
+        env.mark('base', env.base)
         if not (env.done('ros', ros_key) and env.done('python', python_key)):
             say('installing ROS 2 {} and the tools from PyPI into {} (about a minute)'.format(
                 distro.capitalize(), env.name))

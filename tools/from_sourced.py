@@ -11,7 +11,6 @@ version that the ROS 2 packages were compiled with.
 import json
 import os
 import subprocess
-import sys
 
 import environment
 from environment import digest, EnvironmentFailure, say
@@ -51,7 +50,7 @@ def ros_python():
     :raises EnvironmentFailure: if none finds rclpy
     """
     names = json.dumps(dict(RUNTIME, rclpy='rclpy', **DEVELOPMENT, **OPTIONAL))
-    for python in (sys.executable, '/usr/bin/python3'):
+    for python in (environment.base_python(), '/usr/bin/python3'):
         if os.path.exists(python):
             found = json.loads(subprocess.check_output([python, '-c', LOOK, names]).decode())
             if 'rclpy' in found:
@@ -59,7 +58,7 @@ def ros_python():
     raise EnvironmentFailure(
         'ROS 2 is sourced (AMENT_PREFIX_PATH={}) but {} has no rclpy: sudo apt install '
         'ros-{}-rclpy, or set OPTITRACK_VRPN_ROS=pypi to do without the sourced ROS 2'.format(
-            os.environ['AMENT_PREFIX_PATH'], sys.executable,
+            os.environ['AMENT_PREFIX_PATH'], environment.base_python(),
             os.environ.get('ROS_DISTRO', 'DISTRO')))
 
 
