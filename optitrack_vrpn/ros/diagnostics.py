@@ -85,7 +85,7 @@ class Diagnostics:
 
     def _publish(self) -> None:
         entries = self._collect()
-        if entries:
+        if entries and self._publisher.get_subscription_count():
             message = DiagnosticArray(status=[self.status(entry) for entry in entries])
             message.header.stamp = self._node.get_clock().now().to_msg()
             self._publisher.publish(message)

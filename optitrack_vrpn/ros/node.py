@@ -317,10 +317,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             if self._output is not None:
                 self._output.listen()
             changed = {change.body for change in changes}
-            if changed:
-                self._publish_status([
-                    channel for channel in self._pipeline.bodies
-                    if channel.names.motive in changed], now_ns)
+            channels = [channel for channel in self._pipeline.bodies
+                        if channel.names.motive in changed] if changed else []
+        self._publish_status(channels, now_ns)
         for notice in notices:
             self._log(notice.severity, notice.text, notice.text)
         for change in changes:
@@ -354,21 +353,36 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             entries.append(frames_entry(
                 self._work.percentiles(), self._latencies.percentiles(),
                 self._waits.percentiles(), self._pipeline.dropped))
-            return entries + self._publish_status(self._pipeline.bodies, now_ns)
+            channels = self._pipeline.bodies
+        return entries + self._publish_status(channels, now_ns, heard_only=True)
 
-    def _publish_status(self, channels: Sequence[Channel], now_ns: int) -> list[Entry]:
-        """Publish the state of bodies on their own topics; the lock is held."""
-        assert self._pipeline is not None and self._settings is not None
-        nominal_hz = self._settings.expected_rate_hz or max(
-            (channel.truth.rate_hz for channel in self._pipeline.bodies), default=0.0)
-        entries = [
-            body_entry(channel.names.ros, channel.truth.status(now_ns), channel.too_old,
-                       channel.estimator.lowpass_delay_s, nominal_hz,
-                       channel.latency.percentiles())
-            for channel in channels]
-        if self._output is not None:
-            for channel, entry in zip(channels, entries):
-                self._output.publish_status(channel, self._diagnostics.status(entry))
+    def _publish_status(
+        self, channels: Sequence[Channel], now_ns: int, heard_only: bool = False,
+    ) -> list[Entry]:
+        """
+        Publish the state of bodies on their own topics.
+
+        The lock is taken body by body, so that no pose waits for a hundred messages.
+
+        :param heard_only: only where somebody listens; what is latched there is no older than
+            the last change of state.
+        """
+        entries: list[Entry] = []
+        with self._lock:
+            pipeline, settings, output = self._pipeline, self._settings, self._output
+            if pipeline is None or settings is None or output is None:
+                return entries
+            nominal_hz = settings.expected_rate_hz or max(
+                (channel.truth.rate_hz for channel in pipeline.bodies), default=0.0)
+        for channel in channels:
+            with self._lock:
+                entry = body_entry(
+                    channel.names.ros, channel.truth.status(now_ns), channel.too_old,
+                    channel.estimator.lowpass_delay_s, nominal_hz,
+                    channel.latency.percentiles())
+            entries.append(entry)
+            if output.status_wanted(channel, heard_only):
+                output.publish_status(channel, self._diagnostics.status(entry))
         return entries
 
     def _qos_mismatch(self, topic: str) -> None:

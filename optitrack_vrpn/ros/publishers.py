@@ -60,7 +60,8 @@ class Publishers:
     """
     Publish samples of all bodies.
 
-    Not safe from several threads at once; the node holds its lock around every call.
+    Not safe from several threads at once; the node holds its lock around every call, but for those
+    about status, which the executor's thread alone makes, as it alone closes publishers.
 
     :param node: creates the publishers.
     :param config: what is published.
@@ -141,11 +142,15 @@ class Publishers:
         self._tf.publish(
             tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
 
-    def publish_status(self, channel: Channel, status: DiagnosticStatus) -> None:
-        """Publish the state of one body, where that is wanted."""
+    def status_wanted(self, channel: Channel, heard_only: bool) -> bool:
+        """Tell whether the state of a body is to be published, or heard by anybody."""
         publisher = channel.user and channel.user.publishers.get('status')
-        if publisher is not None:
-            publisher.publish(status)
+        return publisher is not None and bool(
+            not heard_only or publisher.get_subscription_count())
+
+    def publish_status(self, channel: Channel, status: DiagnosticStatus) -> None:
+        """Publish the state of one body, where ``status_wanted``."""
+        channel.user.publishers['status'].publish(status)
 
     def close(self) -> None:
         """Close every publisher."""
