@@ -150,6 +150,16 @@ def test_what_stands_between_goes_into_the_advice():
     assert '--network host' in advice and 'ufw is enabled' in advice
 
 
+def test_where_nobody_has_the_address_no_firewall_is_blamed():
+    facts = heard()
+    facts.stream = None
+    facts.udp, facts.tcp = Attempt(Outcome.SILENT), Attempt(Outcome.SILENT)
+    facts.nobody_there = True
+    assert network.judge_udp(facts).level is Level.FAIL
+    assert 'no machine in the network of eth0 has the address' in network.judge_udp(facts).found
+    assert network.judge_connect_back(facts).level is Level.SKIP
+
+
 # -- the graph ------------------------------------------------------------------------------------
 
 def running(state='active', **changes):

@@ -114,6 +114,8 @@ class Probe:
         facts.tcp = self._try_tcp()
         if self._config.link.connection != 'tcp':
             facts.udp = self._try_udp()
+        if not any(one and one.outcome is Outcome.OPEN for one in (facts.tcp, facts.udp)):
+            facts.nobody_there = nobody_has(facts.address)
 
     def _try_udp(self) -> Attempt:
         link, began_ns = self._config.link, self._clock.now_ns()
@@ -357,6 +359,18 @@ def surroundings(root: str = '/') -> tuple[str, ...]:
     if any(line.replace(' ', '') == 'enabled=yes' for line in lines):
         found.append('ufw')
     return tuple(found)
+
+
+def nobody_has(address: str, table: str = '/proc/net/arp') -> bool:
+    """
+    Tell whether the local network was asked in vain who has an IPv4 address.
+
+    :param table: the system's list of neighbours, as Linux gives it: the third column is 0x0
+        while nobody has answered.
+    """
+    rows = [line.split() for line in _read(table).splitlines()[1:]]
+    flags = [row[2] for row in rows if len(row) > 2 and row[0] == address]
+    return bool(flags) and set(flags) == {'0x0'}
 
 
 def _read(path: str) -> str:

@@ -186,6 +186,8 @@ class Facts:
         'ufw'.
     :ivar udp: the request and the connect-back; None where not tried.
     :ivar tcp: the connection by ``tcp://``; None where not tried.
+    :ivar nobody_there: True where the local network was asked who has the server's address, and
+        nobody answered.
     :ivar strangers: what came from other addresses than the server's, by address.
     :ivar stream: what was heard; None where nobody could be listened to.
     :ivar tcp_poses: poses by TCP where none came by UDP; None where not tried.
@@ -205,6 +207,7 @@ class Facts:
     surroundings: tuple[str, ...] = ()
     udp: Optional[Attempt] = None
     tcp: Optional[Attempt] = None
+    nobody_there: bool = False
     strangers: dict[str, str] = field(default_factory=dict)
     stream: Optional[Stream] = None
     tcp_poses: Optional[int] = None

@@ -74,6 +74,11 @@ def judge_udp(facts: Facts) -> Finding:
     if attempt.outcome is Outcome.REFUSED:
         return judged('udp', f'nothing listens on {where}: its machine says so itself', _MOTIVE,
                       outcome=attempt.outcome.value)
+    if facts.nobody_there:
+        return judged(
+            'udp', f'no machine in the network of {facts.card or facts.local} has the address '
+            f'{facts.address}', 'is the Motive PC on, is its cable in, and is this its address?',
+            outcome='nobody there')
     if attempt.outcome is Outcome.SILENT:
         # UDP acknowledges nothing: whether the request was heard shows in the connect-back.
         return ok('udp', f'a request to {where} was sent and not refused; more UDP does not tell',
@@ -92,7 +97,7 @@ def judge_connect_back(facts: Facts) -> Finding:
     if attempt.outcome is Outcome.OPEN:
         return ok(check, f'{facts.address} connected back to {facts.local} within '
                          f'{attempt.took_s * 1e3:.0f} ms', took_s=round(attempt.took_s, 4))
-    if attempt.outcome is not Outcome.SILENT:
+    if attempt.outcome is not Outcome.SILENT or facts.nobody_there:
         return skip(check, 'no request was heard')
     judged = _judged_by_need(facts)
     if facts.strangers:
@@ -106,7 +111,7 @@ def judge_connect_back(facts: Facts) -> Finding:
         "Motive's Local Interface this network's?")
     hints = [_HINTS[one] for one in facts.surroundings if one in _HINTS]
     if hints:
-        advice += f' {"; ".join(hints)}.'
+        advice += f' Mind: {"; ".join(hints)}.'
     if _open(facts.tcp):
         advice += ' Or set connection: tcp, which needs none of it (auto falls back to it)'
     return judged(check, f'{facts.address} did not connect back to {facts.local} within '

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import math
 from typing import Optional
 
+from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.states import BodyStatus
 from optitrack_vrpn.core.clock import ClockStatus
 from optitrack_vrpn.core.doctor.facts import Lift
@@ -21,13 +22,15 @@ from optitrack_vrpn.vrpn.messages import (
 _MOST_NAMES = 2000
 _MOST_BODIES = 500
 _MOST_TEXTS = 5
+_PATIENCE_S = 0.5
 
 
 class Watch:
     """
     Take the events of one conversation; memory is bounded whatever comes.
 
-    Bodies and stamps are judged by the node's own pipeline with its default settings.
+    Bodies and stamps are judged by the node's own pipeline with its default settings, but with
+    more patience for silence: a hiccup of this machine's is no body out of view.
 
     :ivar hello: the peer's, once it came.
     :ivar poses: poses so far.
@@ -42,7 +45,7 @@ class Watch:
         self.first_pose_ns: Optional[int] = None
         self.newest_sender_ns = 0
         self.ahead_s = math.nan
-        self._pipeline = Pipeline(PipelineConfig())
+        self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_PATIENCE_S)))
         self._senders: dict[str, None] = {}
         self._answered: dict[str, None] = {}
         self._texts: list[str] = []
