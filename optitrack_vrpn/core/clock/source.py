@@ -169,6 +169,7 @@ class StampSource:
             self._rule.doubt()
             return
         self._rule.start(False)
+        self._learnt_to = -1
         self._end_epoch(reason, 'as told from outside')
 
     def _read_host(self, arrival_ns: int, reading_ns: int) -> None:
