@@ -65,6 +65,16 @@ def understood() -> bool:
     return True
 
 
+def sender(publisher: Any, as_bytes: bool) -> Callable[[Any], None]:
+    """
+    Choose how to publish what the writers make.
+
+    rclpy's ``publish`` guards its handle against being destroyed meanwhile, which takes longer
+    than the publishing; here the node's lock does that already.
+    """
+    return publisher.handle.publish_raw if as_bytes else publisher.publish
+
+
 class BodyOutput:
     """
     Everything that one body sends out; ``hot_path.py`` does the sending.
@@ -86,7 +96,8 @@ class BodyOutput:
 
     __slots__ = (
         'channel', 'publishers', 'heard', 'send_pose', 'write_pose', 'tf', 'tf_ned', 'write_tf',
-        'write_tf_ned', '_create', '_destroy', '_as_bytes', '_writers')
+        'write_tf_ned', '_create', '_destroy', '_as_bytes', '_writers',
+        '_senders')
 
     write_pose: Write
     write_tf: TransformWriter
@@ -105,6 +116,7 @@ class BodyOutput:
         self._destroy = destroy
         self._as_bytes = as_bytes
         self._writers: dict[str, Write] = {}
+        self._senders: dict[str, Callable[[Any], None]] = {}
 
     def equip(self, config: PublishConfig) -> None:
         """Create or close publishers as the configuration wants it."""
@@ -121,8 +133,9 @@ class BodyOutput:
                     kind.message_type, names.topics[name], name)
             if kind.fill is not None:
                 self._writers[name] = self._writer(kind, config)
+                self._senders[name] = sender(self.publishers[name], self._as_bytes)
         pose = self.publishers.get('pose')
-        self.send_pose = None if pose is None else pose.publish
+        self.send_pose = None if pose is None else self._senders['pose']
         if pose is not None:
             self.write_pose = self._writers['pose']
         self.tf = config.tf and config.enu
@@ -163,7 +176,7 @@ class BodyOutput:
         :param kind: which topic.
         :param numbers: the groups that the kind's message takes.
         """
-        self.publishers[kind].publish(self._writers[kind](stamp, *numbers))
+        self._senders[kind](self._writers[kind](stamp, *numbers))
 
     def close(self) -> None:
         """Close every publisher."""

@@ -8,7 +8,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.core.frames import QUAT_ENU_NED
 from optitrack_vrpn.core.pipeline import Channel, Sample, ServerMotion
-from optitrack_vrpn.ros.body_output import BodyOutput, understood
+from optitrack_vrpn.ros.body_output import BodyOutput, sender, understood
 from optitrack_vrpn.ros.cdr import tf_message
 from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.ros.messages import fill_transform
@@ -82,6 +82,7 @@ class Publishers:
         self._looks = 0
         self._as_bytes = understood() if as_bytes is None else as_bytes
         self._tf = tf_publisher(node)
+        self._publish_tf = sender(self._tf, self._as_bytes)
         self._static = StaticTransformBroadcaster(node)
         self.config = config
 
@@ -139,7 +140,7 @@ class Publishers:
                 publish_server_motion(moved.channel.user, moved)
 
     def _send_tf(self, pieces: list[Any]) -> None:
-        self._tf.publish(
+        self._publish_tf(
             tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
 
     def status_wanted(self, channel: Channel, heard_only: bool) -> bool:
