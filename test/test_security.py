@@ -1,0 +1,107 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What docs/security.md claims and no other file shows; and that every test it names exists."""
+
+import os
+from pathlib import Path
+import re
+
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.vrpn.messages import PoseReport, TextReport
+import pytest
+from transport_kit import client, FakeServer, link, message, name, pose, POSE_TYPE_ID, stream
+from transport_kit import COOKIE
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / 'docs' / 'security.md'
+EVIL = '\x1b[2Jowned\r\n[INFO] all fine\u202e\x00\u0085'
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason='runs in a checkout alone')
+def test_every_test_that_the_page_names_exists():
+    named = re.findall(r'`(test_\w+\.py)::(test_\w+)`', PAGE.read_text())
+    assert len(named) > 30
+    for file, function in named:
+        text = (ROOT / 'test' / file).read_text()
+        assert re.search(rf'^def {function}\(', text, re.MULTILINE), f'{file}::{function}'
+
+
+def own_sockets():
+    """Give (protocol, local address, local port) of this process's IPv4 sockets."""
+    inodes = set()
+    for entry in os.listdir('/proc/self/fd'):
+        try:
+            target = os.readlink(f'/proc/self/fd/{entry}')
+        except OSError:
+            continue
+        inodes.update(re.findall(r'socket:\[(\d+)\]', target))
+    found = set()
+    for kind in ('tcp', 'udp'):
+        for line in Path(f'/proc/self/net/{kind}').read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[9] in inodes:
+                address, _, port = fields[1].partition(':')
+                found.add((kind, '.'.join(str(b) for b in reversed(bytes.fromhex(address))),
+                           int(port, 16)))
+    return found
+
+
+@pytest.mark.skipif(not Path('/proc/self/net/udp').exists(), reason='asks Linux')
+@pytest.mark.parametrize(('interface', 'address'), [
+    ('', '127.0.0.1'), ('127.0.0.3', '127.0.0.3')])
+def test_no_socket_of_the_client_is_open_to_every_network(interface, address):
+    before = own_sockets()
+    seen = set()
+    with FakeServer(stream, connect_back=False) as server:
+        servers = {('tcp', '127.0.0.1', server.port), ('udp', '127.0.0.1', server.port)}
+        # While it asks, while it listens for the connect-back, and by TCP.
+        with client(server.port, interface=interface) as (_, sink):
+            sink.wait(lambda: seen.update(own_sockets()) or LinkState.STREAMING in sink.states)
+            seen |= own_sockets()
+    with FakeServer(stream) as server:
+        servers |= {('tcp', '127.0.0.1', server.port), ('udp', '127.0.0.1', server.port)}
+        with client(server.port, interface=interface, link=link(connection='udp')) as (_, sink):
+            sink.wait(lambda: seen.update(own_sockets()) or LinkState.STREAMING in sink.states)
+            seen |= own_sockets()
+    clients = {one for one in seen - before - servers if one[1] == address}
+    assert {kind for kind, _, _ in clients} == {'tcp', 'udp'}
+    # A socket has no address before it is bound, and then no port either.
+    wide = {one for one in seen - before if one[1] == '0.0.0.0' and one[2]}
+    assert not wide
+
+
+def test_bodies_beyond_the_most_are_counted_and_cost_nothing():
+    made = []
+    pipeline = Pipeline(PipelineConfig(max_bodies=5), made.append)
+    for number in range(2000):
+        pipeline.process([PoseReport(
+            f'body {number}', sensor, 10**9 + number, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+            for sensor in (0, 1)], 10**15 + number, 10**18)
+    assert len(made) == len(pipeline.bodies) == 5
+    assert pipeline.dropped['more_than_bodies_max'] == 4000 - 5
+    assert sum('bodies.max' in notice.text for notice in pipeline.take_notices()) == 1
+
+
+def test_what_the_log_is_told_of_a_hostile_server_is_one_printable_line():
+    """Notices of the pipeline and changes of the connection are all that the node logs of it."""
+    pipeline = Pipeline(PipelineConfig())
+    pipeline.process([
+        PoseReport(EVIL, 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),
+        PoseReport(EVIL + '\n', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),
+        TextReport(EVIL, 10**9, 2, 0, EVIL * 100)], 10**15, 10**18)
+    texts = [notice.text for notice in pipeline.take_notices()]
+    assert any('owned' in text for text in texts)
+
+    def evil(server, sock):
+        greeting = len(server.connections) % 2
+        sock.sendall(EVIL.encode() if greeting else (
+            COOKIE + name(1, b'\x1b[2J\n') + name(POSE_TYPE_ID, 'vrpn_Tracker Pos_Quat', -2)
+            + message(1, 5, EVIL.encode()) + pose() + b'\xff' * 24))
+    quick = link(connection='tcp', retry_min_s=0.01, retry_max_s=0.02)
+    with FakeServer(evil) as server, client(server.port, link=quick) as (_, sink):
+        sink.wait_state(LinkState.LOST, 4)
+    texts += [change.reason for change in sink.changes]
+    assert any('does not speak VRPN' in text for text in texts)
+    for text in texts:
+        assert text.isprintable() and len(text) < 700, text
