@@ -467,6 +467,33 @@ def test_a_thousand_senders_make_no_longer_report(examine, capsys):
     assert max(len(result.found(check)) for check in CHECKS) <= 900
 
 
+def test_a_flood_without_a_pose_is_left_in_time(examine):
+    block = message(1, 77, bytes(1000)) * 50
+
+    def serve(server, sock):
+        say_hello(sock)
+        while not server.stopping.is_set():
+            sock.sendall(block)
+    with FakeServer(serve) as server:
+        result = examine(server.port, '--connection', 'tcp')
+    assert result.level('data') == 'FAIL'
+    assert result.values('data')['listened_s'] < 4.0
+
+
+def test_a_greeting_that_comes_byte_by_byte_is_not_waited_for():
+    """Beyond the time for it, however often a byte comes."""
+    def serve(server, sock):
+        for byte in COOKIE:
+            if server.stopping.wait(0.1):
+                return
+            sock.sendall(bytes([byte]))
+    with FakeServer(serve) as server:
+        began = time.monotonic()
+        assert doctor.main(['--server', '127.0.0.1', '--port', str(server.port), '--no-ros',
+                            '--connection', 'tcp', '--timeout', '0.3']) == 2
+        assert time.monotonic() - began < 2.0
+
+
 # -- the command ----------------------------------------------------------------------------------
 
 def test_the_text_says_what_the_json_says(capsys, nobodys_port):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 USAGE = 3
 INTERRUPTED = 130
+NOBODY_READS = 141
 #: ROS 2 nodes may take 3 s to find each other.
 _DISCOVERY_S = 3.5
 _COLOURS = {Level.OK: 32, Level.WARN: 33, Level.FAIL: 31, Level.SKIP: 90}
@@ -245,7 +246,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError:
         # Nobody reads any more; at exit Python would try once more to write.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return USAGE
+        return NOBODY_READS
 
 
 if __name__ == '__main__':
