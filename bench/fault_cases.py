@@ -1,0 +1,421 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What goes wrong, one function a case; each gives the rows of the table that it stands for."""
+
+import re
+import signal
+import time
+
+from fault_kit import connect_quietly, Heard, RATE, scenario, Session
+from fault_net import Namespace, Proxy
+from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.transport.backend import ClientConfig
+from optitrack_vrpn.transport.client import VrpnClient
+from optitrack_vrpn.transport.hostclock import HostClock
+from rosgraph import wait_until
+from transport_kit import client, FakeServer, free_port
+
+BODIES = 3
+#: The same bodies at other places of their curves, so that two servers' poses can be told apart.
+_LATER = 0.37
+
+
+def later():
+    """Make the scenario of a server that comes after another."""
+    mapping = scenario(BODIES)
+    for body in mapping['bodies']:
+        body['motion']['phase'] = _LATER
+    return mapping
+
+
+def row(session, name, judged_from_ns, begin_ns, end_ns, *, settle_s=1.5, recovers=True,
+        names=None, pattern=r'.*', note=''):
+    """Wait for the end of a case and sum it up."""
+    back_ns = session.back(end_ns) if recovers else None
+    time.sleep(settle_s)
+    noticed = session.noticed(begin_ns, pattern)
+    return {
+        'name': name, 'note': note,
+        'noticed_s': None if noticed is None else (noticed[0] - begin_ns) / 1e9,
+        'word': '' if noticed is None else word(noticed[1]),
+        'recovered_s': None if back_ns is None else (back_ns - end_ns) / 1e9,
+        **session.judge(judged_from_ns, time.time_ns(), names)}
+
+
+def word(text):
+    """Shorten a line of the log to the state that it names."""
+    match = re.search(r'-> ([A-Z]+)', text) or re.match(r'(\w+):', text)
+    return match[1] if match else text[:40]
+
+
+def running(name, mapping=None, bodies=BODIES, **parameters):
+    """Make a session in which the node streams; for cases that begin so."""
+    session = Session(bodies)
+    session.__enter__()
+    try:
+        server = session.server(mapping or scenario(bodies))
+        session.start_node(server.port, **parameters)
+        return session, server, session.steady()
+    except BaseException:
+        session.__exit__()
+        raise
+
+
+# -- servers ------------------------------------------------------------------------------------
+
+def absent():
+    with Session(BODIES) as session:
+        node = session.start_node(free_port())
+        begin = session_begin(node, session)
+        time.sleep(8.0)
+        return [row(session, 'server absent', begin, begin, begin, recovers=False, settle_s=0.1)]
+
+
+def session_begin(node, session):
+    """Give the time at which the node began to look for its server."""
+    node.wait_for(r'resolving')
+    return session.noticed(0, 'resolving', ('INFO',))[0]
+
+
+def late():
+    with Session(BODIES) as session:
+        port = free_port()
+        node = session.start_node(port)
+        begin = session_begin(node, session)
+        time.sleep(8.0)
+        server = session.server(scenario(BODIES), port=port)
+        return [row(session, 'server 8 s late', begin, begin, server.begin_ns)]
+
+
+def killed():
+    session, server, steady = running('killed')
+    with session:
+        begin = time.time_ns()
+        server.kill()
+        time.sleep(3.0)
+        again = session.server(later(), port=server.port)
+        return [row(session, 'server killed, there again after 3 s', steady, begin,
+                    again.begin_ns)]
+
+
+def restarted():
+    mapping = scenario(BODIES, clock={'base': 'motive', 'start': 5000.0})
+    session, server, steady = running('restarted', mapping)
+    with session:
+        begin = time.time_ns()
+        server.ask('restart 1')
+        end = time.time_ns()
+        server.away.append((begin, end))
+        return [row(session, 'server restarted: other ids, clock back at its start', steady,
+                    begin, end)]
+
+
+def paused():
+    session, server, steady = running('paused')
+    with session:
+        begin = time.time_ns()
+        server.stop_for(20.0)
+        end = time.time_ns()
+        return [row(session, 'server stopped for 20 s (SIGSTOP)', steady, begin, end)]
+
+
+def _node_stopped(name, **parameters):
+    session, _, steady = running('node stopped', **parameters)
+    with session:
+        begin = time.time_ns()
+        session.node.process.send_signal(signal.SIGSTOP)
+        time.sleep(5.0)
+        session.node.process.send_signal(signal.SIGCONT)
+        end = time.time_ns()
+        return [row(session, name, steady, begin, end)]
+
+
+def node_stopped():
+    return _node_stopped('node stopped for 5 s, poses by UDP')
+
+
+def node_stopped_tcp():
+    return _node_stopped('node stopped for 5 s, poses by TCP', connection='tcp')
+
+
+def version_refused():
+    def serve(server, sock):
+        sock.sendall(b'vrpn: ver. 08.00  0\0\0\0\0\0')
+        server.hold(sock)
+    with Session(BODIES) as session:
+        with FakeServer(serve) as fake:
+            node = session.start_node(fake.port)
+            begin = session_begin(node, session)
+            time.sleep(6.0)
+        server = session.server(scenario(BODIES), port=fake.port)
+        return [row(session, 'version refused, then the right server', begin, begin,
+                    server.begin_ns)]
+
+
+# -- networks -----------------------------------------------------------------------------------
+
+def _black_hole(name, seconds, **parameters):
+    with Session(BODIES) as session:
+        server = session.server(scenario(BODIES))
+        proxy = session.hold(Proxy(server.port))
+        session.start_node(proxy.port, **parameters)
+        steady = session.steady()
+        begin = time.time_ns()
+        proxy.hole(True)
+        time.sleep(seconds)
+        end = time.time_ns()
+        proxy.hole(False)
+        return [row(session, name, steady, begin, end)]
+
+
+def black_hole_udp():
+    return _black_hole('black hole for 6 s (proxy), poses by UDP', 6.0)
+
+
+def black_hole_tcp():
+    return _black_hole('black hole for 6 s (proxy), poses by TCP: a backlog comes after it', 6.0,
+                       connection='tcp')
+
+
+def half_open():
+    with Session(BODIES) as session:
+        server = session.server(scenario(BODIES))
+        proxy = session.hold(Proxy(server.port))
+        session.start_node(proxy.port)
+        steady = session.steady()
+        begin = time.time_ns()
+        proxy.half_open()
+        return [row(session, 'half-open TCP: the server forgot the node', steady, begin, begin)]
+
+
+def black_hole_namespace():
+    with Session(BODIES) as session:
+        lab = session.hold(Namespace())
+        server = session.server(scenario(BODIES), host=lab.server, prefix=lab.prefix)
+        session.start_node(server.port, lab.server)
+        steady = session.steady()
+        begin = time.time_ns()
+        lab.hole(True)
+        time.sleep(15.0)
+        end = time.time_ns()
+        lab.hole(False)
+        return [row(session, 'black hole for 15 s (network namespace)', steady, begin, end)]
+
+
+def address_changed():
+    with Session(BODIES) as session:
+        lab = session.hold(Namespace())
+        server = session.server(scenario(BODIES), host=lab.server, prefix=lab.prefix)
+        session.start_node(server.port, lab.server)
+        steady = session.steady()
+        begin = time.time_ns()
+        lab.change_client_address()
+        return [row(session, "the node's address changed (network namespace)", steady, begin,
+                    begin)]
+
+
+def _impaired(name, seconds, **network):
+    session, _, _ = running(name, scenario(BODIES, network=network))
+    with session:
+        begin = time.time_ns()
+        time.sleep(seconds)
+        return [row(session, name, begin, begin, begin, recovers=False, settle_s=0.5)]
+
+
+def loss():
+    return _impaired('30 % of the datagrams lost', 8.0, loss=0.3)
+
+
+def reordering():
+    return _impaired('10 % of the datagrams overtaken, by 25 ms', 8.0, reorder=0.1,
+                     reorder_ms=25.0)
+
+
+def duplicates():
+    return _impaired('30 % of the datagrams twice', 8.0, duplicate=0.3)
+
+
+def jitter():
+    return _impaired('200 ms of jitter (exponential)', 12.0, jitter_ms=200.0,
+                     jitter='exponential')
+
+
+# -- other clients ------------------------------------------------------------------------------
+
+def five_clients():
+    session, server, steady = running('five clients')
+    with session:
+        others = [session.hold(client(server.port)) for _ in range(4)]
+        wait_until(lambda: all(len(sink.poses) > 20 for _, sink in others))
+        begin = time.time_ns()
+        heard = [len(sink.poses) for _, sink in others]
+        time.sleep(6.0)
+        seconds = (time.time_ns() - begin) / 1e9
+        least = min(len(sink.poses) - had for (_, sink), had in zip(others, heard))
+        return [row(session, 'five clients', steady, begin, begin, recovers=False, settle_s=0.5,
+                    note=f'the worst of the others got {least / (BODIES * RATE * seconds):.1%}')]
+
+
+def deaf_client():
+    session, server, steady = running('deaf client', scenario(
+        BODIES, server={'client_buffer': 20000, 'client_timeout': 2.0}))
+    with session:
+        begin = time.time_ns()
+        with connect_quietly(server.port):
+            time.sleep(12.0)
+            left = server.ask('count')['clients']
+        return [row(session, 'another client stops reading', steady, begin, begin,
+                    recovers=False, settle_s=0.5,
+                    note='dropped by the server' if left == 1 else 'still fed by the server')]
+
+
+# -- clocks -------------------------------------------------------------------------------------
+
+class SteppedClock(HostClock):
+    """The host's clocks, one of which is set by hand."""
+
+    step_ns = 0
+
+    def host_minus_arrival_ns(self):
+        """Read the distance, on the clock as it is set."""
+        return super().host_minus_arrival_ns() + self.step_ns
+
+
+class Stamper:
+    """
+    What the node does with events, without ROS.
+
+    :ivar out: (body, time of publication and stamp on a clock that nobody sets, pose).
+    :ivar ended: when epochs of the stamps ended.
+    """
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.pipeline = Pipeline(PipelineConfig())
+        self.out = []
+        self.ended = []
+
+    def receive(self, events, arrival_ns, host_minus_arrival_ns):
+        """Take events as the node does."""
+        samples = self.pipeline.process(
+            events, arrival_ns, host_minus_arrival_ns, self.clock.now_ns())
+        step_ns = host_minus_arrival_ns - HostClock().host_minus_arrival_ns()
+        self.ended += [time.time_ns() for notice in self.pipeline.take_notices()
+                       if 'stamp epoch' in notice.text]
+        for sample in samples:
+            self.out.append((sample.channel.names.ros, Heard(
+                time.time_ns(), sample.stamp_ns - step_ns, sample.position, sample.quat_xyzw)))
+
+    def link_changed(self, change):
+        """Take no note."""
+
+
+def clock_stepped():
+    with Session(BODIES, listen=False) as session:
+        server = session.server(scenario(BODIES))
+        clock = SteppedClock()
+        sink = Stamper(clock)
+        following = VrpnClient(ClientConfig(server='127.0.0.1', port=server.port), sink, clock)
+        following.start()
+        rows = []
+        try:
+            wait_until(lambda: len(sink.out) > 60 * BODIES)
+            for name, step_s in (('1 h ahead', 3600), ('2 h back', -7200)):
+                begin = time.time_ns()
+                clock.step_ns += step_s * 10**9
+                time.sleep(4.0)
+                for body, heard in sink.out:
+                    session.heard[body].append(heard)
+                sink.out.clear()
+                noticed = next((at for at in sink.ended if at >= begin), None)
+                rows.append({
+                    'name': f'host clock set {name} (clock seam)', 'note': '',
+                    'noticed_s': None if noticed is None else (noticed - begin) / 1e9,
+                    'word': 'epoch ended', 'recovered_s': None,
+                    **session.judge(begin, time.time_ns())})
+        finally:
+            following.stop()
+        return rows
+
+
+# -- bodies -------------------------------------------------------------------------------------
+
+#: Every fault of one body, each on a body of its own: what, how long (s), and in the scenario.
+BODY_FAULTS = (
+    ('silent for 1 s', 1.0, {'type': 'occlusion', 'mode': 'silent'}),
+    ('frozen for 1 s', 1.0, {'type': 'occlusion', 'mode': 'frozen'}),
+    ('zeroed for 1 s', 1.0, {'type': 'occlusion', 'mode': 'zeroed'}),
+    ('zeroed, identity attitude, 1 s', 1.0,
+     {'type': 'occlusion', 'mode': 'zeroed', 'attitude': 'identity'}),
+    ('flipped by 180 degrees for 1 s', 1.0, {'type': 'flip', 'axis': 'y'}),
+    ('teleported by 1 m for 1 s', 1.0, {'type': 'teleport', 'offset': [0.0, 1.0, 0.0]}),
+    ('a single outlier of 0.5 m', 0.0, {'type': 'outlier', 'offset': [0.0, 0.5, 0.0]}),
+    ('NaN for 0.2 s', 0.2, {'type': 'not_finite', 'field': 'both'}),
+)
+_BODY_FAULT_S = 12.0
+#: What hits every body or two of them: what, from, to (s), bodies (None: all), in the scenario.
+FRAME_FAULTS = (
+    ('labels of two bodies swapped for 0.5 s', 16.0, 16.5, (8, 9), {'type': 'swap_labels'}),
+    ('two bodies exchange names for 5 s', 12.0, 17.0, (10, 11), {'type': 'swap_labels'}),
+    ('30 % of the frames dropped for 2 s', 20.0, 22.0, None,
+     {'type': 'drop_frames', 'probability': 0.3}),
+    ('30 % of the frames twice for 2 s', 24.0, 26.0, None,
+     {'type': 'duplicate_frames', 'probability': 0.3}),
+)
+
+
+def bodies():
+    count = 12
+    mapping = scenario(count)
+    for number, (_, length, fault) in enumerate(BODY_FAULTS):
+        times = {'at': _BODY_FAULT_S} if not length else {
+            'start': _BODY_FAULT_S, 'end': _BODY_FAULT_S + length}
+        mapping['bodies'][number]['faults'] = [{**fault, **times}]
+    mapping['faults'] = [
+        {**fault, 'start': start, 'end': end,
+         **({'bodies': [f'body{i}' for i in hit]} if hit else {})}
+        for _, start, end, hit, fault in FRAME_FAULTS]
+    session, server, steady = running('bodies', mapping, count)
+    with session:
+        def at(seconds):
+            return server.origin_ns + round(seconds * 1e9)
+        assert steady < at(_BODY_FAULT_S - 0.5), 'the node was too slow to come up'
+        time.sleep(28.0 - (time.time_ns() - server.origin_ns) / 1e9)
+        cases = [(f'body{i}', name, _BODY_FAULT_S, _BODY_FAULT_S + length)
+                 for i, (name, length, _) in enumerate(BODY_FAULTS)]
+        cases = [((body,), *rest) for body, *rest in cases] + [
+            (session.names if hit is None else [f'body{i}' for i in hit], name, start, end)
+            for name, start, end, hit, _ in FRAME_FAULTS]
+        return [_body_row(session, names, name, at(start), at(end), at)
+                for names, name, start, end in cases]
+
+
+def _body_row(session, names, name, begin, end, at):
+    """Sum one fault of one body up, from half a second before it to three after."""
+    pattern = '|'.join(f"body '{body}'.*->" for body in names)
+    # A log line tells when it was noticed to 0.1 s, the status topic at once.
+    noticed = session.noticed(begin, pattern, ('WARN',))
+    if noticed is not None and noticed[0] > end + 10**9:
+        noticed = None
+    back = [next((heard.at_ns for heard in session.heard[body] if heard.at_ns > end), None)
+            for body in names]
+    return {
+        'name': name, 'note': '',
+        'noticed_s': None if noticed is None else (noticed[0] - begin) / 1e9,
+        'word': '' if noticed is None else word(noticed[1]),
+        'recovered_s': None if None in back else (max(back) - end) / 1e9,
+        **session.judge(begin - 5 * 10**8, end + 2 * 10**9, names)}
+
+
+CASES = {
+    'bodies': bodies, 'absent': absent, 'late': late, 'killed': killed, 'restarted': restarted,
+    'paused': paused, 'node_stopped': node_stopped, 'node_stopped_tcp': node_stopped_tcp,
+    'black_hole_udp': black_hole_udp, 'black_hole_tcp': black_hole_tcp,
+    'black_hole_namespace': black_hole_namespace, 'loss': loss, 'reordering': reordering,
+    'duplicates': duplicates, 'jitter': jitter, 'half_open': half_open,
+    'address_changed': address_changed, 'clock_stepped': clock_stepped,
+    'version_refused': version_refused, 'five_clients': five_clients, 'deaf_client': deaf_client,
+}
+#: Those that need a network namespace.
+PRIVILEGED = ('black_hole_namespace', 'address_changed')
+QUICK = ('bodies', 'killed', 'clock_stepped')

@@ -1,0 +1,145 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Put the node through everything that goes wrong, and compare what it published with the truth.
+
+    make bench-faults                          some minutes; the table
+    make bench-faults ARGS=--quick             a few cases, to see that it works
+    make bench-faults ARGS='--only killed'     one case
+    make bench-faults ARGS=--write-docs        renew docs/faults.md too
+
+The node runs in its own process against simulated servers in theirs, two cases at a time. The
+exit code is 1 if a stale, wrong or repeated pose was published.
+"""
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+import traceback
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+DOCS = ROOT / 'docs' / 'faults.md'
+MARK = '<!-- bench/faults.py: {} -->'
+AT_ONCE = 2
+LONGEST_S = 180.0
+
+
+def run_here(name):
+    """Run one case in this process, in a ROS domain of its own; gives its rows."""
+    from conftest import claim_domain
+    domain, claim = claim_domain()
+    with tempfile.TemporaryDirectory() as logs, claim:
+        os.environ.update(
+            ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
+            ROS_LOG_DIR=logs)
+        if os.environ.get('ROS_DISTRO') == 'humble':
+            os.environ['ROS_LOCALHOST_ONLY'] = '1'
+        import fault_cases
+        from fault_net import namespaces_allowed
+        if name in fault_cases.PRIVILEGED and not namespaces_allowed():
+            return [{'name': name, 'skipped': 'no network namespaces without the rights to'}]
+        return fault_cases.CASES[name]()
+
+
+def run_apart(name):
+    """Run one case in a process of its own; gives its rows."""
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, '--case', name], capture_output=True, text=True,
+            timeout=LONGEST_S)
+        rows = json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        tail = done.stderr[-2000:] if 'done' in locals() else ''
+        rows = [{'name': name, 'failed': f'{error!r} {tail}'}]
+    for row in rows:
+        print(f'{name}: {summary(row)}', file=sys.stderr, flush=True)
+    return rows
+
+
+def summary(row):
+    """Write a row as a line."""
+    return ' | '.join(cells(row))
+
+
+HEAD = ('Fault', 'Noticed after', 'as', 'Poses again after', 'Poses lost / made', 'Stale', 'Wrong',
+        'Twice', 'Back', 'Oldest out', 'Stamp off by')
+
+
+def cells(row):
+    """Write the cells of a row."""
+    if 'skipped' in row or 'failed' in row:
+        return [row['name'], row.get('skipped') or f'FAILED: {row["failed"]}']
+    name = row['name'] + (f' ({row["note"]})' if row['note'] else '')
+    return [
+        name, seconds(row['noticed_s']), row['word'] or '-', seconds(row['recovered_s']),
+        f'{row["lost"]} / {row["made"]}', *(str(row[key]) for key in (
+            'stale', 'wrong', 'repeated', 'backwards')),
+        f'{row["oldest_ms"]:.0f} ms' if row['poses'] else '-',
+        f'{row["stamp_error_ms"]:.1f} ms' if row['poses'] else '-']
+
+
+def seconds(value):
+    """Write a time."""
+    return '-' if value is None else f'{max(value, 0.0):.2f} s'
+
+
+def table(rows):
+    """Write all rows in Markdown."""
+    lines = ['| ' + ' | '.join(HEAD) + ' |', '|---|--:|---|' + '--:|' * (len(HEAD) - 3)]
+    for row in rows:
+        line = cells(row)
+        lines.append('| ' + ' | '.join(line + [''] * (len(HEAD) - len(line))) + ' |')
+    return '\n'.join(lines)
+
+
+def write_docs(text):
+    """Put the table between its marks."""
+    begin, end = MARK.format('begin'), MARK.format('end')
+    before, _, rest = DOCS.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    if not after:
+        raise SystemExit(f'{DOCS} has lost its marks {begin} and {end}')
+    DOCS.write_text(f'{before}{begin}\n{text}\n{end}{after}')
+
+
+def main():
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--quick', action='store_true', help='a few cases')
+    parser.add_argument('--only', action='append', metavar='NAME', help='one case, or more')
+    parser.add_argument('--write-docs', action='store_true', help='renew docs/faults.md')
+    parser.add_argument('--case', help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.case:
+        try:
+            rows = run_here(arguments.case)
+        except BaseException:
+            rows = [{'name': arguments.case, 'failed': traceback.format_exc()}]
+        print(json.dumps(rows), flush=True)
+        os._exit(0)    # whatever a broken case left running
+    import fault_cases
+    names = arguments.only or (fault_cases.QUICK if arguments.quick else list(fault_cases.CASES))
+    unknown = set(names) - set(fault_cases.CASES)
+    if unknown:
+        parser.error(f'no case {sorted(unknown)}; there are {", ".join(fault_cases.CASES)}')
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        rows = [row for rows in pool.map(run_apart, names) for row in rows]
+    text = table(rows)
+    print(text)
+    if arguments.write_docs:
+        write_docs(text)
+    bad = [row for row in rows if 'failed' in row or any(
+        row.get(key) for key in ('stale', 'wrong', 'repeated', 'backwards'))]
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
