@@ -50,7 +50,7 @@ class Parameter:
 
     @property
     def type_name(self) -> str:
-        """The type as ROS users know it."""
+        """Name the type as ROS users know it."""
         if isinstance(self.default, tuple):
             return 'double[]' if self._is_numbers else 'string[]'
         return {bool: 'bool', int: 'int', float: 'double', str: 'string'}[type(self.default)]
@@ -62,7 +62,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """What is allowed, for people."""
+        """Say what is allowed, for people."""
         if self.choices:
             return ', '.join(self.choices)
         low, high = _plain(self.low), _plain(self.high)

@@ -111,7 +111,7 @@ def test_low_pass_smooths_and_stamps_never_run_backwards(compensate):
     config = PipelineConfig(
         stamps=StampConfig(mode='sender'), body=BodyConfig(),
         estimate=EstimateConfig(lowpass=LowpassConfig(5.0, 5, compensate)))
-    samples, _, truth = run(3.0, config=config, **still)
+    samples, _, _ = run(3.0, config=config, **still)
     raw, _, _ = run(3.0, **still)
     late = slice(-RATE, None)
     smooth = np.std([s.position for s in samples[late]], axis=0)

@@ -176,6 +176,7 @@ def test_a_client_starts_once_and_stops_unstarted():
     LinkState.RESOLVING, LinkState.CONNECTED, LinkState.STREAMING])
 def test_stopping_from_the_sink_ends_the_client(at):
     class Stopping(Recorder):
+
         def link_changed(self, change):
             super().link_changed(change)
             if change.state is at:
@@ -223,6 +224,7 @@ def test_a_hundred_starts_and_stops_leak_nothing(nobodys_port):
 
 def test_a_bug_in_the_sink_is_logged_and_ends_no_thread(caplog):
     class Faulty(Recorder):
+
         def receive(self, events, arrival_ns, host_minus_arrival_ns):
             super().receive(events, arrival_ns, host_minus_arrival_ns)
             if len(self.poses) == 3 and events[-1] == self.poses[-1]:

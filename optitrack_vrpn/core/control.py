@@ -172,7 +172,7 @@ class Command:
 
     @property
     def kind(self) -> Optional[Kind]:
-        """What it says; None for a number that means nothing."""
+        """Say which message it is; None for a number that means nothing."""
         try:
             return Kind(self.control_type)
         except ValueError:

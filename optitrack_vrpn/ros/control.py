@@ -114,7 +114,7 @@ class ControlledLifecycleNode(LifecycleNode):
 
     @property
     def control_counters(self) -> ControlCounters:
-        """What came over the control topics so far."""
+        """Count what came over the control topics so far."""
         return self._follower.counters
 
     @property
@@ -124,12 +124,12 @@ class ControlledLifecycleNode(LifecycleNode):
 
     @property
     def control_session(self) -> str:
-        """The capture session of the last START that was followed."""
+        """Return the capture session of the last START that was followed."""
         return self._follower.session_id
 
     @property
     def lifecycle_label(self) -> str:
-        """The lifecycle state; rclpy has no public name for it up to Kilted."""
+        """Name the lifecycle state; rclpy has no public name for it up to Kilted."""
         return str(self._state_machine.current_state[1])
 
     # -- setting up ----------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Door:
 
     @property
     def is_open(self) -> bool:
-        """True while clients can come in."""
+        """Tell whether clients can come in."""
         return bool(self._sockets)
 
     def open(self) -> None:

@@ -88,7 +88,7 @@ class Peer:
 
     @property
     def wants_write(self) -> bool:
-        """True while bytes wait for the client to read."""
+        """Tell whether bytes wait for the client to read."""
         return bool(self._out)
 
     @property

@@ -88,12 +88,12 @@ class MotiveSimServer:
 
     @property
     def host(self) -> str:
-        """The local address."""
+        """Return the local address."""
         return self.scenario.server.host
 
     @property
     def port(self) -> int:
-        """The port, TCP and UDP; the one chosen by the system once started."""
+        """Return the port, TCP and UDP; the one chosen by the system once started."""
         return self._door.port if self._door is not None else self.scenario.server.port
 
     @property
@@ -103,7 +103,7 @@ class MotiveSimServer:
 
     @property
     def clients(self) -> int:
-        """Number of clients that finished their handshake."""
+        """Count the clients that finished their handshake."""
         return self._clients.established if self._door is not None else 0
 
     def start(self) -> 'MotiveSimServer':

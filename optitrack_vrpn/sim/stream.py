@@ -49,7 +49,7 @@ class Stream:
 
     @property
     def over(self) -> bool:
-        """True when the scenario has no frame left."""
+        """Tell whether the scenario has no frame left."""
         return self._end is not None and self.number >= self._end
 
     @property

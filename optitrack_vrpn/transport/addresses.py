@@ -68,7 +68,7 @@ class Lookup:
 
     @property
     def finished(self) -> bool:
-        """True once ``address`` can be called."""
+        """Tell whether ``address`` can be called."""
         return self._search.finished
 
     def abandon(self, done: Callable[[], None]) -> None:

@@ -61,7 +61,7 @@ class PythonVrpnBackend:
         except (ImportError, AttributeError) as error:
             raise BackendUnavailableError(
                 f"backend python_vrpn needs the VRPN library's Python module 'vrpn' ({error}); "
-                "install python-vrpn or use backend: builtin") from None
+                'install python-vrpn or use backend: builtin') from None
         self._config = config
         self._sink = sink
         self._clock = HostClock()

@@ -95,7 +95,7 @@ class Connection:
 
     @property
     def established(self) -> bool:
-        """True once the peer's cookie came and was accepted."""
+        """Tell whether the peer's cookie came and was accepted."""
         return self._hello is not None
 
     # -- bytes in ------------------------------------------------------------------------------

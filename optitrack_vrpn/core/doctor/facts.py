@@ -215,5 +215,5 @@ class Facts:
 
     @property
     def address(self) -> str:
-        """The server's address in use, or '' while unknown."""
+        """Return the server's address in use, or '' while unknown."""
         return self.addresses[0] if self.addresses else ''

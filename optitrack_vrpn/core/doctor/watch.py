@@ -134,7 +134,7 @@ class Watch:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The first things that the server wants people to read."""
+        """Return the first things that the server wants people to read."""
         return tuple(self._texts)
 
     @property
