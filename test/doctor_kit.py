@@ -1,0 +1,71 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run the doctor in this process and take its report apart."""
+
+import json
+import time
+
+from optitrack_vrpn.cli import doctor
+import pytest
+from replay_server import pair_of_sockets
+
+CHECKS = [
+    'name', 'route', 'udp', 'connect-back', 'tcp', 'handshake', 'senders', 'data', 'rate',
+    'bodies', 'axes', 'stamps', 'clock', 'qos', 'lifecycle', 'settings']
+
+
+class Result:
+    """What one run of the doctor said."""
+
+    def __init__(self, code, out, err):
+        self.code = code
+        self.err = err
+        self.report = json.loads(out)
+        self.checks = {check['check']: check for check in self.report['checks']}
+
+    def level(self, check):
+        return self.checks[check]['level']
+
+    def levels(self, *checks):
+        return [self.level(check) for check in checks]
+
+    def found(self, check):
+        return self.checks[check]['found']
+
+    def advice(self, check):
+        return self.checks[check]['advice']
+
+    def values(self, check):
+        return self.checks[check]['values']
+
+
+@pytest.fixture
+def examine(capsys):
+    """Run the doctor in this process, against the loopback interface unless told otherwise."""
+    def run(port, *arguments, server='127.0.0.1', timeout=0.4, seconds=0.3):
+        capsys.readouterr()
+        began = time.monotonic()
+        code = doctor.main([
+            '--server', server, '--port', str(port), '--json', '--no-ros',
+            '--timeout', str(timeout), '--seconds', str(seconds), *arguments])
+        assert time.monotonic() - began < 15.0
+        out, err = capsys.readouterr()
+        result = Result(code, out, err)
+        assert [check['check'] for check in result.report['checks']] == CHECKS
+        assert result.report['exit_code'] == code
+        worst = {check['level'] for check in result.report['checks']}
+        assert code == (2 if 'FAIL' in worst else 1 if 'WARN' in worst else 0)
+        for check in result.report['checks']:
+            assert bool(check['advice']) == (check['level'] in ('WARN', 'FAIL')), check
+        return result
+    return run
+
+
+@pytest.fixture
+def nobodys_port():
+    """Give a port that nobody listens on, by TCP or UDP."""
+    listener, udp = pair_of_sockets()
+    port = udp.getsockname()[1]
+    listener.close()
+    udp.close()
+    return port

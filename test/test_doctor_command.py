@@ -1,0 +1,214 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The doctor as a command, and what a hostile server can make of it."""
+
+import json
+import os
+from pathlib import Path
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import doctor_kit
+from doctor_kit import CHECKS, Result
+from optitrack_vrpn.cli import doctor
+from optitrack_vrpn.transport import probe
+import pytest
+from transport_kit import (
+    COOKIE, FakeServer, message, name, pose, POSE_TYPE_ID, say_hello, stream)
+
+ROOT = Path(__file__).resolve().parent.parent
+examine, nobodys_port = doctor_kit.examine, doctor_kit.nobodys_port
+
+
+# -- hostile --------------------------------------------------------------------------------------
+
+EVIL = '\x1b[2J\x1b]0;owned\x07\r\nOK    all fine\u202e\u0085'
+
+
+def evil(server, sock):
+    """Describe names and say things that would wreck a terminal."""
+    sock.sendall(
+        COOKIE + name(1, EVIL) + name(2, b'\xff\xfe\x9b31m') + name(3, 'plain')
+        + name(POSE_TYPE_ID, 'vrpn_Tracker Pos_Quat', -2)
+        + name(5, 'vrpn_Base text_message', -2)
+        + message(1, 5, (2).to_bytes(4, 'big') + bytes(4) + EVIL.encode().ljust(1024, b'\0')))
+    frame = 0
+    while not server.stopping.wait(0.01):
+        frame += 1
+        for sender in (1, 2, 3):
+            sock.sendall(pose(sender, 1_000_000 + frame * 10_000, frame * 1e-3))
+
+
+def test_names_from_the_network_cannot_touch_the_terminal(capsys):
+    with FakeServer(evil) as server:
+        common = ['--server', '127.0.0.1', '--port', str(server.port), '--connection', 'tcp',
+                  '--seconds', '0.3', '--no-ros']
+        code = doctor.main(common)
+        text = capsys.readouterr().out
+        # How busy the machine is may make a warning of one and none of the other.
+        assert {code, doctor.main([*common, '--json'])} <= {0, 1}
+        report = capsys.readouterr().out
+    for said in (text, report):
+        assert all(c == '\n' or c.isprintable() for c in said)
+        assert 'owned' in said
+    assert not [line for line in text.splitlines() if line.startswith('OK    all fine')]
+
+    def strings(value):
+        if isinstance(value, dict):
+            value = [*value.keys(), *value.values()]
+        if isinstance(value, list):
+            return [text for item in value for text in strings(item)]
+        return [value] if isinstance(value, str) else []
+    # Once decoded nothing may be in them either, for tools that print what they read.
+    assert all(c.isprintable() for one in strings(json.loads(report)) for c in one)
+
+
+def test_a_thousand_senders_make_no_longer_report(examine, capsys):
+    def serve(server, sock):
+        sock.sendall(COOKIE + b''.join(name(i, f'body {i} ' + 80 * 'x') for i in range(1, 1000))
+                     + name(POSE_TYPE_ID, 'vrpn_Tracker Pos_Quat', -2))
+        frame = 0
+        while not server.stopping.wait(0.02):
+            frame += 1
+            sock.sendall(b''.join(
+                pose(sender, 1_000_000 + frame * 10_000) for sender in range(1, 700)))
+    with FakeServer(serve) as server:
+        result = examine(server.port, '--connection', 'tcp')
+    assert result.values('senders')['count'] == 999
+    assert 'bodies.max' in result.found('data')
+    assert max(len(result.found(check)) for check in CHECKS) <= 900
+
+
+def test_a_flood_without_a_pose_is_left_in_time(examine):
+    block = message(1, 77, bytes(1000)) * 50
+
+    def serve(server, sock):
+        say_hello(sock)
+        while not server.stopping.is_set():
+            sock.sendall(block)
+    with FakeServer(serve) as server:
+        result = examine(server.port, '--connection', 'tcp')
+    assert result.level('data') == 'FAIL'
+    assert result.values('data')['listened_s'] < 4.0
+
+
+def test_a_greeting_that_comes_byte_by_byte_is_not_waited_for():
+    """Beyond the time for it, however often a byte comes."""
+    def serve(server, sock):
+        for byte in COOKIE:
+            if server.stopping.wait(0.1):
+                return
+            sock.sendall(bytes([byte]))
+    with FakeServer(serve) as server:
+        began = time.monotonic()
+        assert doctor.main(['--server', '127.0.0.1', '--port', str(server.port), '--no-ros',
+                            '--connection', 'tcp', '--timeout', '0.3']) == 2
+        assert time.monotonic() - began < 2.0
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+def test_the_text_says_what_the_json_says(capsys, nobodys_port):
+    assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--no-ros',
+                        '--timeout', '0.2']) == 2
+    lines = capsys.readouterr().out.splitlines()
+    found = [re.match(r'(OK|WARN|FAIL|SKIP) +(\S+) +\S', line) for line in lines]
+    assert [match[2] for match in found if match] == CHECKS
+    assert lines[0].startswith('doctor: 127.0.0.1 port')
+    assert lines[-1] == 'doctor: 2 failures'
+    assert sum(line.lstrip().startswith('-> ') for line in lines) == 2
+    assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize('arguments', [
+    [], ['--server', 'x', '--port', '0'], ['--server', 'x', '--connection', 'smoke'],
+    ['--server', 'a b'], ['--server', 'x', '--seconds', '-1'], ['--server', 'x', '--lift', 'up'],
+    ['--server', 'x', '--advertise', 'bad host!']])
+def test_a_wrong_command_line_has_an_exit_code_of_its_own(arguments, capsys):
+    try:
+        code = doctor.main(arguments)
+    except SystemExit as end:
+        code = end.code
+    assert code == 3
+    out, err = capsys.readouterr()
+    assert 'doctor: ' in err and not out
+
+
+def test_every_exit_code_is_documented(capsys):
+    with pytest.raises(SystemExit) as end:
+        doctor.main(['--help'])
+    assert end.value.code == 0
+    text = ' '.join(capsys.readouterr().out.split())
+    assert '0 nothing is wrong, 1 warnings, 2 failures, 3 the command line is wrong' in text
+
+
+def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, nobodys_port):
+    monkeypatch.setitem(sys.modules, 'rclpy', None)
+    monkeypatch.delitem(sys.modules, 'optitrack_vrpn.ros.doctor_graph', raising=False)
+    assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--json',
+                        '--timeout', '0.2']) == 2
+    result = Result(2, *capsys.readouterr())
+    assert result.levels('qos', 'lifecycle', 'settings') == ['SKIP'] * 3
+    assert 'ROS 2 is not there' in result.found('lifecycle')
+    assert result.level('udp') == 'FAIL'
+
+
+def test_ctrl_c_ends_it_at_once_and_without_a_trace():
+    with FakeServer(lambda server, sock: server.hold(sock)) as server:
+        process = subprocess.Popen(
+            [sys.executable, '-m', 'optitrack_vrpn', 'doctor', '--server', '127.0.0.1', '--port',
+             str(server.port), '--timeout', '60', '--no-ros'], cwd=ROOT, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+        try:
+            while 'route' not in process.stdout.readline():
+                assert process.poll() is None
+            while not server.connections:
+                time.sleep(0.01)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=10.0)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 130
+    assert err.strip() == 'doctor: stopped'
+    assert time.monotonic() - began < 3.0
+
+
+def test_it_leaves_no_descriptor_open(examine, nobodys_port):
+    def count():
+        return len(os.listdir('/proc/self/fd'))
+    examine(nobodys_port)
+    before = count()
+    examine(nobodys_port)
+    with FakeServer(stream) as server:
+        examine(server.port)
+    assert count() == before
+
+
+def test_what_stands_between_is_read_from_the_system(tmp_path):
+    assert probe.surroundings(str(tmp_path)) == ()
+    (tmp_path / '.dockerenv').touch()
+    for path, text in (('proc/sys/kernel/osrelease', '5.15.90.1-microsoft-standard-WSL2\n'),
+                       ('etc/ufw/ufw.conf', '# ufw\nENABLED=yes\n')):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    assert probe.surroundings(str(tmp_path)) == ('container', 'wsl', 'ufw')
+    (tmp_path / 'etc/ufw/ufw.conf').write_text('ENABLED=no\n')
+    assert 'ufw' not in probe.surroundings(str(tmp_path))
+
+
+def test_an_address_that_no_machine_has_is_told_from_a_firewall(tmp_path):
+    table = tmp_path / 'arp'
+    table.write_text(
+        'IP address       HW type     Flags       HW address            Mask     Device\n'
+        '10.77.0.1        0x1         0x2         86:ea:0f:11:22:33     *        eth0\n'
+        '10.77.0.9        0x1         0x0         00:00:00:00:00:00     *        eth0\n')
+    assert probe.nobody_has('10.77.0.9', str(table))
+    assert not probe.nobody_has('10.77.0.1', str(table))
+    assert not probe.nobody_has('10.77.0.2', str(table))
+    assert not probe.nobody_has('10.77.0.2', str(tmp_path / 'none'))
