@@ -81,7 +81,7 @@ class Publishers:
         self._events = NowAndThen()
         self._looks = 0
         self._as_bytes = understood() if as_bytes is None else as_bytes
-        self._tf = tf_publisher(node)
+        self._tf = tf_publisher(node, self._events)
         self._publish_tf = sender(self._tf, self._as_bytes)
         self._static = StaticTransformBroadcaster(node)
         self.config = config
