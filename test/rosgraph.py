@@ -120,9 +120,10 @@ class Observer:
                 else DurabilityPolicy.VOLATILE))
 
     def topics(self):
-        """List the topics of PoseStamped on the graph."""
+        """List the topics on which somebody publishes PoseStamped."""
         return sorted(name for name, kinds in self.node.get_topic_names_and_types()
-                      if kinds == ['geometry_msgs/msg/PoseStamped'])
+                      if kinds == ['geometry_msgs/msg/PoseStamped']
+                      and self.node.count_publishers(name))
 
     # -- services ------------------------------------------------------------------------------
 
@@ -289,6 +290,20 @@ class NodeHere:
         except Exception as error:
             if self.context.ok():
                 self.failure = error
+
+    def run(self, action, timeout_s=10.0):
+        """Do something in the executor's thread, as callbacks are; gives result or exception."""
+        box, done = [], threading.Event()
+
+        def task():
+            try:
+                box.append(action())
+            except Exception as error:
+                box.append(error)
+            done.set()
+        self._executor.create_task(task)
+        assert done.wait(timeout_s), 'the executor does not answer'
+        return box[0]
 
     def close(self):
         """Destroy the node and its context."""

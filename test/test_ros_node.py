@@ -1,0 +1,230 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The node from end to end: simulated Motive and node in processes of their own, and a user."""
+
+import signal
+import socket
+import time
+
+import numpy as np
+from optitrack_vrpn.sim.motion import arranged
+import pytest
+from rosgraph import NodeProcess, Observer, position, quat_xyzw, stamp_ns, wait_until
+from scipy.spatial.transform import Rotation
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+NODE = '/optitrack_vrpn'
+STATES = ('unconfigured', 'inactive', 'active', 'finalized')
+SHUTDOWN = {state: f'{state}_shutdown' for state in STATES[:3]}
+
+
+@pytest.fixture(scope='module')
+def observer():
+    with Observer('user') as observer:
+        yield observer
+
+
+def motive(*arguments, port=0):
+    """Start a simulated Motive; gives the process."""
+    return NodeProcess('--port', port, *arguments, tool='motive_sim', ros=False)
+
+
+def port_of(sim):
+    """Wait until a simulated Motive listens; gives its port."""
+    return int(sim.wait_for(r'listening on 127\.0\.0\.1:(\d+)')[1])
+
+
+def free_port():
+    """Find a port on which nobody listens."""
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        return sock.getsockname()[1]
+
+
+def at(port, *arguments):
+    """Start the node for a server on this machine."""
+    return NodeProcess('-p', 'server:=127.0.0.1', '-p', f'port:={port}',
+                       '-p', 'connect.retry_max_s:=0.2', *arguments)
+
+
+def silence(topics, seconds=0.4):
+    """Let what is under way arrive, then expect nothing more."""
+    time.sleep(0.1)
+    before = [len(topic) for topic in topics]
+    time.sleep(seconds)
+    assert [len(topic) for topic in topics] == before
+
+
+def check_truth(messages, motion, world):
+    """
+    Compare poses with the closed form at their stamps, which are seconds of the scenario.
+
+    Motive's axes: x north, y up, z east. Where R turns its axes to the world's, a body that
+    looks along x there looks along FLU's or FRD's x in the world.
+    """
+    times = np.array([stamp_ns(message) for message in messages]) / 1e9
+    truth = motion.at(times)
+    world_from_motive = np.array(
+        [[0, 0, 1], [1, 0, 0], [0, 1, 0]] if world == 'optitrack' else
+        [[1, 0, 0], [0, 0, 1], [0, -1, 0]])
+    # Columns: the axes of FLU and FRD in those of the body as Motive has it.
+    body_from_ros = np.array(
+        [[1, 0, 0], [0, 0, 1], [0, -1, 0]] if world == 'optitrack' else
+        [[1, 0, 0], [0, 0, -1], [0, 1, 0]])
+    assert {message.header.frame_id for message in messages} == {world}
+    # The wire's stamps are whole microseconds.
+    np.testing.assert_allclose(
+        [position(m.pose) for m in messages], truth.position @ world_from_motive.T, atol=5e-6)
+    expected = (Rotation.from_matrix(world_from_motive) * Rotation.from_quat(truth.quat_xyzw)
+                * Rotation.from_matrix(body_from_ros))
+    off = expected.inv() * Rotation.from_quat([quat_xyzw(m.pose) for m in messages])
+    assert off.magnitude().max() < 1e-5
+
+
+def test_a_life_by_its_services_with_the_poses_where_the_bodies_are(observer):
+    names = ('Rigid Body 1', 'wand')
+    with motive('--names', *names, '--rate', 100, '--motion', 'figure_eight') as sim, at(
+            port_of(sim), '-p', 'stamps.mode:=sender') as node:
+        assert observer.state() == 'unconfigured'
+        assert not observer.transition('activate'), 'there is no way from unconfigured to active'
+        assert not observer.transition('cleanup')
+        assert observer.state() == 'unconfigured'
+
+        assert observer.transition('configure')
+        assert observer.state() == 'inactive'
+        expected = ['/Rigid_Body_1/pose', '/Rigid_Body_1/pose_ned', '/wand/pose', '/wand/pose_ned']
+        wait_until(lambda: observer.topics() == expected)
+        topics = [observer.poses(topic) for topic in expected]
+        careless = observer.poses('/wand/pose', depth=1000, reliable=False)
+        tf = observer.transforms()
+        everything = [*topics, careless, tf]
+        wait_until(lambda: all(topic.matched for topic in everything))
+        silence(everything)
+        assert not any(map(len, everything)), 'an inactive node has published'
+
+        assert observer.transition('activate')
+        for topic in everything:
+            try:
+                topic.wait(100, 20.0)
+            except AssertionError as error:
+                raise AssertionError(f'{error}; got {[len(t) for t in everything]}\n{node.log}')
+        for i, topic in enumerate(topics):
+            check_truth(topic.messages(), arranged('figure_eight', i // 2, 2),
+                        'optitrack_ned' if i % 2 else 'optitrack')
+        check_truth(careless.messages(), arranged('figure_eight', 1, 2), 'optitrack')
+        check_frames(tf.messages(), {stamp_ns(m): m for m in topics[2].messages()})
+
+        assert observer.transition('deactivate')
+        assert observer.state() == 'inactive'
+        silence(everything)
+        count = len(topics[0])
+        assert observer.transition('activate')
+        # It has never stopped to listen: no new conversation, no body to be found again.
+        topics[0].wait(count + 10, 3.0)
+        assert len([line for line in node.lines if 'connected:' in line]) == 1
+        assert len([line for line in node.lines if 'new body' in line]) == len(names)
+
+        assert observer.transition('deactivate') and observer.transition('cleanup')
+        wait_until(lambda: observer.topics() == [])
+        assert observer.transition('configure') and observer.transition('activate')
+        count = len(topics[0])
+        topics[0].wait(count + 10)
+        assert observer.transition('active_shutdown')
+        assert observer.state() == 'finalized'
+        wait_until(lambda: observer.topics() == [])
+        code, seconds = node.end()
+        assert code == 0 and seconds < 3.0, node.log
+        assert 'Traceback' not in node.log
+
+
+def check_frames(messages, wand):
+    """Expect each frame's transforms together, the same as the poses."""
+    checked = 0
+    for message in messages:
+        children = {t.child_frame_id: t for t in message.transforms}
+        assert set(children) == {'Rigid_Body_1', 'Rigid_Body_1_ned', 'wand', 'wand_ned'}
+        assert len({stamp_ns(t) for t in message.transforms}) == 1
+        transform = children['wand']
+        pose = wand.get(stamp_ns(transform))
+        if pose is not None:
+            moved, turned = transform.transform.translation, transform.transform.rotation
+            assert (moved.x, moved.y, moved.z) == position(pose.pose)
+            assert (turned.x, turned.y, turned.z, turned.w) == quat_xyzw(pose.pose)
+            checked += 1
+    assert checked > 50
+
+
+def test_a_server_that_is_absent_late_killed_and_started_again(observer):
+    port = free_port()
+    with at(port, '-p', 'autostart:=true') as node:
+        node.wait_for(rf'\[WARN.*lost: .*{port}')
+        assert observer.state() == 'active', 'an absent server is no reason not to be active'
+        topic = observer.poses('/wand/pose')
+        for killed in range(2):
+            with motive('--names', 'wand', '--rate', 100, port=port) as sim:
+                port_of(sim)
+                topic.wait(len(topic) + 100, 15.0)
+                sim.process.kill()
+                sim.process.wait()
+            if not killed:    # the log does not repeat itself so soon
+                node.wait_for(r'body .wand.: TRACKED -> STALE')
+                node.wait_for(r'lost: .*\n(.*\n)*.*lost: .*(closed|ended|broke|gone)')
+        # Motive's clock began anew; on the host's it went on.
+        stamps = [stamp_ns(message) for message in topic.messages()]
+        steps = [b - a for a, b in zip(stamps, stamps[1:])]
+        assert min(steps) >= 0
+        # Frames that piled up while a conversation began arrived at the same moment.
+        assert steps.count(0) < 40
+        assert abs(time.time() - stamps[-1] / 1e9) < 30.0
+        code, seconds = node.end(signal.SIGTERM)
+        assert code == 0 and seconds < 3.0
+
+
+def test_signals_end_the_process_cleanly_and_quickly_in_every_state(observer):
+    """Started together, for they take their time to start."""
+    cases = [(state, number) for state in STATES
+             for number in (signal.SIGINT, signal.SIGTERM)]
+    with motive('--names', 'wand') as sim:
+        port = port_of(sim)
+        nodes = [at(port, '-r', f'__node:=node_{i}') for i in range(len(cases))]
+        try:
+            for node in nodes:
+                node.wait_for('unconfigured; ', 40.0)
+            for i, (state, _) in enumerate(cases):
+                name = f'/node_{i}'
+                if state in ('inactive', 'active', 'finalized'):
+                    assert observer.transition('configure', name)
+                if state == 'active':
+                    assert observer.transition('activate', name)
+                    nodes[i].wait_for('new body')
+                if state == 'finalized':
+                    assert observer.transition('inactive_shutdown', name)
+                assert observer.state(name) == state
+            for node, (state, number) in zip(nodes, cases):
+                if number == signal.SIGINT:
+                    # As in a terminal under `ros2 launch`: one more comes at once.
+                    node.process.send_signal(number)
+                code, seconds = node.end(number)
+                assert code == 0, f'{state}, {number!r}: {node.log}'
+                assert seconds < 3.0, f'{state}, {number!r}: {seconds} s'
+                assert 'Traceback' not in node.log
+        finally:
+            for node in nodes:
+                node.__exit__()
+
+
+def test_autostart_waits_in_inactive_where_it_is_told_to(observer):
+    with at(free_port(), '-p', 'autostart:=true', '-p', 'activate:=false') as node:
+        node.wait_for('requesting: ')
+        assert observer.state() == 'inactive'
+        assert observer.transition('activate')
+        assert observer.state() == 'active'
+
+
+def test_autostart_with_a_wrong_parameter_says_so_and_stays_unconfigured(observer):
+    with at(0, '-p', 'autostart:=true') as node:
+        node.wait_for(r'cannot configure: port is 0; allowed is 1 to 65535')
+        node.wait_for('autostart ends here')
+        assert observer.state() == 'unconfigured'
+        assert observer.set(port=free_port()) == ''
+        assert observer.transition('configure')

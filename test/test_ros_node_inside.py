@@ -1,0 +1,269 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The node in this process: what it holds, what it survives, and what stands beside it."""
+
+import gc
+import itertools
+import os
+import random
+import threading
+import time
+
+from optitrack_vrpn.ros import node as node_module
+from optitrack_vrpn.ros.publishers import Publishers
+from optitrack_vrpn.sim.scenario import named_bodies, Scenario
+from optitrack_vrpn.sim.server import MotiveSimServer
+import pytest
+from rosgraph import NodeHere, Observer, stamp_ns, wait_until
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+
+
+@pytest.fixture(scope='module')
+def observer():
+    with Observer('onlooker') as observer:
+        yield observer
+
+
+@pytest.fixture
+def motive():
+    """Make simulated Motives with bodies of given names; gives their ports."""
+    servers = []
+
+    def start(*names, rate=100.0):
+        server = MotiveSimServer(Scenario(bodies=named_bodies(names), rate=rate), port=0)
+        servers.append(server.start())
+        return server.port
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def parameters(port, **more):
+    return {'server': '127.0.0.1', 'port': port, 'connect.retry_max_s': 0.1,
+            **{name.replace('__', '.'): value for name, value in more.items()}}
+
+
+def logged(capfd, text):
+    """Wait until something was logged in this process; gives the log since the last call."""
+    parts = []
+
+    def found():
+        parts.append(capfd.readouterr().err)
+        return text in ''.join(parts)
+    wait_until(found, 10.0, f'{text!r} in the log')
+    return ''.join(parts)
+
+
+def bug(*_):
+    raise ArithmeticError('made up')
+
+
+# -- nothing leaks --------------------------------------------------------------------------------
+
+def held(node):
+    """Count what a node and this process hold."""
+    gc.collect()
+    return {
+        'threads': sorted(t.name for t in threading.enumerate()),
+        'files': len(os.listdir('/proc/self/fd')),
+        'publishers': sorted(p.topic_name for p in node.publishers),
+        'subscriptions': len(list(node.subscriptions)), 'timers': len(list(node.timers)),
+        'clients': len(list(node.clients)), 'services': len(list(node.services)),
+        'waitables': len(list(node.waitables)), 'guards': len(list(node.guards)),
+        'parameters': len(node._parameters),
+    }
+
+
+MOVES = {
+    'configure': {'unconfigured': 'inactive'}, 'activate': {'inactive': 'active'},
+    'deactivate': {'active': 'inactive'}, 'cleanup': {'inactive': 'unconfigured'},
+}
+
+
+def test_a_hundred_transitions_in_any_order_leak_nothing(motive):
+    """Possible and impossible ones; bodies stream all the while, and come and go with them."""
+    chance = random.Random(5)
+    with NodeHere(parameters(motive('Rigid Body 1', 'wand'))) as here:
+        node = here.node
+
+        def trigger(move):
+            result = here.run(getattr(node, f'trigger_{move}'))
+            # rclpy raises where there is no such transition.
+            return 'impossible' if isinstance(result, Exception) else result.name
+        for move in MOVES:
+            assert trigger(move) == 'SUCCESS'
+        before = held(node)
+        assert not any('pose' in topic for topic in before['publishers'])
+        state, tried, most = 'unconfigured', set(), 0
+        for _ in range(100):
+            possible = [move for move in MOVES if state in MOVES[move]]
+            move = chance.choice(possible if chance.random() < 0.7 else list(MOVES))
+            expected = MOVES[move].get(state)
+            assert trigger(move) == ('SUCCESS' if expected else 'impossible'), (state, move)
+            tried.add((state, move))
+            state = expected or state
+            if chance.random() < 0.4:
+                time.sleep(chance.random() * 0.1)    # somewhere between request and first pose
+            most = max(most, len(list(node.publishers)))
+        assert len(tried) == 12 and most > len(before['publishers']) + 4
+        if state == 'active':
+            trigger('deactivate')
+        if state != 'unconfigured':
+            trigger('cleanup')
+
+        def nothing_leaked():
+            # The simulated Motive is here too, and closes its ends a moment later.
+            after = here.run(lambda: held(node))
+            return after['files'] <= before['files'] and (
+                {**after, 'files': 0} == {**before, 'files': 0})
+        wait_until(nothing_leaked, 5.0, f'release of {before}')
+    assert not [thread for thread in threading.enumerate() if thread.name == 'vrpn client']
+
+
+# -- several nodes --------------------------------------------------------------------------------
+
+def test_two_nodes_in_one_process_each_follow_their_own_server(observer, motive):
+    with NodeHere(parameters(motive('left'), autostart=True), namespace='/lab_a') as a, \
+            NodeHere(parameters(motive('right'), autostart=True), node_name='second') as b:
+        expected = {'/lab_a/left/pose', '/lab_a/left/pose_ned', '/right/pose', '/right/pose_ned'}
+        wait_until(lambda: set(observer.topics()) == expected)
+        topics = [observer.poses(name) for name in ('/lab_a/left/pose', '/right/pose')]
+        tf = observer.transforms()
+        for topic in (*topics, tf):
+            topic.wait(50)
+        assert observer.state('/lab_a/optitrack_vrpn') == observer.state('/second') == 'active'
+        # Transforms share one tree whatever the namespace, as everywhere in ROS.
+        wait_until(lambda: {t.child_frame_id for m in tf.messages() for t in m.transforms} == {
+            'left', 'left_ned', 'right', 'right_ned'})
+        assert observer.transition('deactivate', '/second')
+        count = len(topics[0])
+        topics[0].wait(count + 50)
+        assert a.failure is None and b.failure is None
+        assert observer.transition('active_shutdown', '/lab_a/optitrack_vrpn')
+        wait_until(lambda: all('/right' in topic for topic in observer.topics()))
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+def test_a_bug_in_configure_is_an_error_with_its_reason_and_the_node_lives_on(
+        observer, motive, monkeypatch, capfd):
+    port = motive('wand')
+    with NodeHere(parameters(port)) as here:
+        with monkeypatch.context() as patch:
+            patch.setattr(node_module, 'make_backend', bug)
+            assert not observer.transition('configure')
+        log = logged(capfd, 'ArithmeticError: made up')
+        assert 'Traceback' in log
+        assert observer.state() == 'unconfigured'
+        assert not [p for p in here.node.publishers if 'tf' in p.topic_name]
+        assert observer.transition('configure') and observer.transition('activate')
+        observer.poses('/wand/pose').wait(10)
+
+
+def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, capfd):
+    with NodeHere(parameters(motive('wand'))) as here:
+        before = held(here.node)
+        assert observer.transition('configure')
+        wait_until(lambda: '/wand/pose' in observer.topics())
+        with monkeypatch.context() as patch:
+            patch.setattr(Publishers, 'send_static', bug)
+            assert not observer.transition('activate')
+        logged(capfd, 'ArithmeticError: made up')
+        assert observer.state() == 'unconfigured'
+        wait_until(lambda: held(here.node) == before, what='release')
+
+
+def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, capfd):
+    with NodeHere(parameters(3883, server='motive pc')) as here:
+        before = held(here.node)
+        assert not observer.transition('configure')
+        logged(capfd, "cannot configure: server is 'motive pc'")
+        assert observer.state() == 'unconfigured'
+        assert held(here.node) == before
+        assert observer.set(server='127.0.0.1') == ''
+        assert observer.transition('configure')
+
+
+def test_simulated_time_is_refused(observer, capfd):
+    with NodeHere(parameters(3883, use_sim_time=True)):
+        assert not observer.transition('configure')
+        logged(capfd, 'cannot configure: use_sim_time is true, but a motion capture system')
+        assert observer.set(use_sim_time=False) == ''
+        assert observer.transition('configure')
+        assert 'real time' in observer.set(use_sim_time=True)
+
+
+def test_a_frame_lost_to_a_bug_costs_no_other(observer, motive, monkeypatch, capfd):
+    publish, calls = Publishers.publish, itertools.count(1)
+
+    def failing(self, *arguments):
+        if next(calls) == 20:
+            bug()
+        return publish(self, *arguments)
+    monkeypatch.setattr(Publishers, 'publish', failing)
+    with NodeHere(parameters(motive('wand'), autostart=True)):
+        topic = observer.poses('/wand/pose')
+        topic.wait(100)
+        logged(capfd, 'ArithmeticError: made up')
+        stamps = [stamp_ns(message) for message in topic.messages()]
+        assert stamps == sorted(set(stamps))
+
+
+def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(observer, motive, monkeypatch, capfd):
+    with NodeHere(parameters(motive('wand'), autostart=True)) as here:
+        wait_until(lambda: '/wand/pose' in observer.topics())
+        with monkeypatch.context() as patch:
+            patch.setattr(type(here.node._pipeline), 'tick', bug)
+            logged(capfd, 'a bug in _tick')
+        assert observer.state() == 'active'
+        here.node._pipeline._notice('info', 'made up')
+        logged(capfd, 'made up')
+
+
+def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
+        observer, motive, monkeypatch, capfd):
+    """Its plain topic would be that of the transforms, which has another type."""
+    create = Publishers._create
+
+    def refusing(self, message_type, topic, kind):
+        if topic == 'tf':
+            raise RuntimeError('another type')
+        return create(self, message_type, topic, kind)
+    monkeypatch.setattr(Publishers, '_create', refusing)
+    with NodeHere(parameters(
+            motive('tf', 'wand'), autostart=True, topics__pose='{body}')):
+        topic = observer.poses('/wand')
+        topic.wait(100)
+        log = logged(capfd, "body 'tf' cannot be published: another type")
+        assert log.count('cannot be published') == 1
+
+
+def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(observer, motive, capfd):
+    with NodeHere(parameters(motive('wand'), autostart=True, qos__reliability='best_effort')):
+        wait_until(lambda: '/wand/pose' in observer.topics())
+        strict = observer.poses('/wand/pose')
+        easy = observer.poses('/wand/pose', reliable=False)
+        logged(capfd, 'a subscriber of wand/pose asks for a quality of service')
+        easy.wait(50)
+        assert len(strict) == 0
+
+
+def test_settings_of_publishing_take_effect_at_once(observer, motive):
+    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)):
+        tf = observer.transforms()
+        wait_until(lambda: len(observer.topics()) == 4)
+        assert observer.set(publish__ned=False) == ''
+        wait_until(lambda: observer.topics() == ['/ghost/pose', '/wand/pose'])
+        assert observer.set(bodies__deny=['ghost']) == ''
+        wait_until(lambda: observer.topics() == ['/wand/pose'])
+        count = len(tf)
+        tf.wait(count + 20)
+        assert {t.child_frame_id for t in tf.messages()[-1].transforms} == {'wand'}
+        assert observer.set(bodies__deny=[''], publish__ned=True) == ''
+        wait_until(lambda: len(observer.topics()) == 4)
+        assert observer.set(publish__tf=False) == ''
+        time.sleep(0.1)
+        count = len(tf)
+        time.sleep(0.2)
+        assert len(tf) == count
