@@ -71,12 +71,15 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
         assert observer.transition('configure') and observer.transition('activate')
         fitting = observer.poses('/wand/pose', reliable=False)
         fitting.wait(5)
-        found = judge_qos(look(view, server))
+        # A subscription is discovered by each participant in its own time.
+        found = judge_qos(wait_for(view, server, lambda facts: any(
+            one.subscribers == 1 for one in facts.graph.nodes)))
         assert found.level is Level.OK
         assert '1 subscription on' in found.found
         observer.listen(PoseStamped, '/wand/pose', QoSProfile(
             depth=1, reliability=ReliabilityPolicy.RELIABLE))
-        facts = wait_for(view, server, lambda facts: facts.graph.nodes[0].mismatches)
+        facts = wait_for(view, server, lambda facts: any(
+            bad.node == '/picky' for one in facts.graph.nodes for bad in one.mismatches))
         found = judge_qos(facts)
     assert found.level is Level.FAIL
     assert '/picky gets nothing from /wand/pose' in found.found
