@@ -207,7 +207,7 @@ class Namespace:
 
     @property
     def prefix(self):
-        """What to put before a command that is to run inside."""
+        """Give the words before a command that is to run inside."""
         return ['ip', 'netns', 'exec', self.name]
 
     def hole(self, open_):

@@ -39,7 +39,7 @@ def main(scenario, host, port):
                 sim.restart(float(arguments[0]))
             elif command in ('pause', 'resume'):
                 getattr(sim, command)()
-            say(skipped=sim.counters.skipped_frames, clients=sim.clients, frames=sim.counters.frames)
+            say(skipped=sim.counters.skipped_frames, clients=sim.clients)
 
 
 if __name__ == '__main__':

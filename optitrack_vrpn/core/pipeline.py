@@ -12,6 +12,7 @@ Nothing here logs: what people should read is left in ``notices``.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 import math
+import re
 from typing import Any, NamedTuple, Optional, Union
 
 from optitrack_vrpn.core.body import exchange
@@ -35,6 +36,7 @@ from optitrack_vrpn.vrpn.messages import (
 _NS = 1_000_000_000
 _new = tuple.__new__
 _MOST_NOTICES = 256
+_LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
 #: Stamps that fall by more than this follow a step of the host's clock.
 _BACK_NS = 1_000_000_000
 #: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
@@ -107,12 +109,13 @@ class Channel:
     :ivar last_quat: its attitude.
     :ivar last_position: its position.
     :ivar too_old: poses that arrived too long after their stamp.
+    :ivar not_rising: good poses whose stamp is not later than that of the one before.
     :ivar latency: of poses that went out, from stamp to publication (s), now and then one.
     """
 
     __slots__ = (
         'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns', 'last_stamp_ns',
-        'last_position', 'last_quat', 'too_old', 'latency')
+        'last_position', 'last_quat', 'not_rising', 'too_old', 'latency')
 
     def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
         self.names = names
@@ -125,6 +128,7 @@ class Channel:
         self.last_position: Vector = (0.0, 0.0, 0.0)
         self.last_quat: Quaternion = (0.0, 0.0, 0.0, 1.0)
         self.too_old = 0
+        self.not_rising = 0
         self.latency = Window(128)
 
 
@@ -165,8 +169,14 @@ class ServerMotion(NamedTuple):
 
 
 def body_name(sender: str, sensor: int) -> str:
-    """Name the body behind a sensor; the first sensor is the sender itself."""
-    return sender if sensor == 0 else f'{sender}/sensor{sensor}'
+    """
+    Name the body behind a sensor; the first sensor is the sender itself.
+
+    No two have the same name, even where a sender is called as another one's sensor would be.
+    """
+    if sensor == 0 and not _LIKE_A_SENSOR.search(sender):
+        return sender
+    return f'{sender}/sensor{sensor}'
 
 
 class Pipeline:
@@ -270,8 +280,11 @@ class Pipeline:
                     stamp_ns, position, quat, truth.rate_hz, truth.resets)
                 if channel.wants_motion:
                     motion = estimator.motion_estimate()
-                if channel.last_stamp_ns - _BACK_NS < stamp_ns <= channel.last_stamp_ns:
-                    continue  # a low-pass that has just begun takes its delay off the stamp
+            if channel.last_stamp_ns - _BACK_NS < stamp_ns <= channel.last_stamp_ns:
+                # Frames that arrived as one before anything was known of their clock, a clock
+                # learnt anew, a low-pass that has just begun to take its delay off.
+                channel.not_rising += 1
+                continue
             channel.last_sender_ns = sender_time_ns
             channel.last_stamp_ns = stamp_ns
             channel.last_position = position
@@ -304,9 +317,10 @@ class Pipeline:
     @property
     def dropped(self) -> dict[str, int]:
         """Poses that were not published, by reason, over all bodies."""
-        counts = {'too_old': 0}
+        counts = {'too_old': 0, 'stamp_not_rising': 0}
         for channel in self.bodies:
             counts['too_old'] += channel.too_old
+            counts['stamp_not_rising'] += channel.not_rising
             for reason, count in channel.truth.status(0).withheld.items():
                 counts[reason] = counts.get(reason, 0) + count
         if self.refused_bodies:

@@ -1,0 +1,83 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The fuzz target, on recorded bytes and what hypothesis makes of them; and what it found."""
+
+from pathlib import Path
+import sys
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / 'bench')]
+
+import fuzz  # noqa: E402
+import fuzz_target  # noqa: E402
+from fuzz_target import one_input  # noqa: E402
+from hypothesis import given, settings, strategies as st  # noqa: E402
+from optitrack_vrpn.core.pipeline import body_name, Pipeline, PipelineConfig  # noqa: E402
+from optitrack_vrpn.vrpn.messages import PoseReport  # noqa: E402
+import pytest  # noqa: E402
+
+SEEDS = fuzz.seeds()
+
+
+def test_recorded_sessions_hold_and_get_as_far_as_publishing():
+    runs = [one_input(data) for data in SEEDS]
+    assert sum(run.published for run in runs) > 100
+    assert {len(run.last) for run in runs} >= {0, 1, 3}, 'bodies that published'
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_recorded_sessions_with_bytes_changed_hold(data):
+    changed = bytearray(data.draw(st.sampled_from(SEEDS)))
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(changed) - 1))
+        changed[at:at + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=8))
+        if not changed:
+            break
+    one_input(bytes(changed))
+
+
+def test_the_target_sees_what_must_not_be(monkeypatch):
+    """A pipeline that publishes a frame as fresh that it stamped a second ago is found."""
+    process = Pipeline.process
+
+    def late(self, events, arrival_ns, *rest):
+        return [sample._replace(stamp_ns=sample.stamp_ns - 10**9)
+                for sample in process(self, events, arrival_ns, *rest)]
+    monkeypatch.setattr(Pipeline, 'process', late)
+    with pytest.raises(fuzz_target.Broken, match='before its arrival'):
+        for data in SEEDS:
+            one_input(data)
+
+
+def poses(count, name='body', sensor=0, start_ns=10**9):
+    """Make the poses of a body that moves a little, 100 a second."""
+    return [PoseReport(name, sensor, start_ns + i * 10_000_000, (1.0 + 1e-3 * i, 2.0, 3.0),
+                       (0.0, 0.0, 0.0, 1.0)) for i in range(count)]
+
+
+def test_frames_that_arrive_as_one_have_no_stamp_in_common():
+    """A server that starts under load sends its first frames in one piece of the stream."""
+    pipeline = Pipeline(PipelineConfig())
+    samples = pipeline.process(poses(10), 10**12, 0)
+    samples += pipeline.process(poses(2, start_ns=1_100_000_000), 10**12 + 20_000_000, 0)
+    stamps = [sample.stamp_ns for sample in samples]
+    assert len(stamps) == 3
+    assert stamps == sorted(set(stamps))
+    assert pipeline.dropped['stamp_not_rising'] == 7    # ten, less two unseen, less one
+
+
+def test_a_sender_called_like_a_sensor_is_another_body():
+    pairs = [('wand', 1), ('wand/sensor1', 0), ('wand/sensor1', 1), ('wand/sensor1/sensor0', 0),
+             ('wand', 0), ('wand', -1), ('wand/sensor-1', 0)]
+    assert len({body_name(*pair) for pair in pairs}) == len(pairs)
+    pipeline = Pipeline(PipelineConfig())
+    for pair in pairs:
+        pipeline.process(poses(4, *pair), 10**12, 0)
+    topics = [channel.names.topics['pose'] for channel in pipeline.bodies]
+    assert len(set(topics)) == len(pairs)
+
+
+@given(st.lists(st.tuples(
+    st.text('a/sensor0-1', max_size=20), st.integers(-11, 11)), unique=True))
+def test_no_two_sensors_have_one_name(pairs):
+    assert len({body_name(*pair) for pair in pairs}) == len(pairs)
