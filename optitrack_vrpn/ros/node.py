@@ -3,9 +3,10 @@
 """
 The lifecycle node: wiring between parameters, the VRPN client, the pipeline and the publishers.
 
-Two threads meet here. The executor's makes the transitions, runs the timer and answers for the
-parameters; the client's brings the poses and publishes them itself, so that no pose waits for an
-executor. ``_lock`` keeps pipeline and publishers to one of them at a time.
+Three threads meet here. The executor's makes the transitions, answers for the parameters and makes
+the diagnostics; the client's brings the poses and publishes them itself, so that no pose waits for
+an executor; the ticker's notices silence. ``_lock`` keeps pipeline and publishers to one of them
+at a time.
 """
 
 import functools
@@ -29,6 +30,7 @@ from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.settings import make_settings, Settings
+from optitrack_vrpn.ros.ticker import Ticker
 from optitrack_vrpn.transport.backend import Backend, make_backend
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.vrpn.messages import Event
@@ -67,7 +69,7 @@ def guarded(
 
 def surviving(callback: Callable[['OptitrackVrpnNode'], None],
               ) -> Callable[['OptitrackVrpnNode'], None]:
-    """Log what a timer's callback raises: the executor would end the process over it."""
+    """Log what a callback raises: it would end its thread, or the executor the process."""
     @functools.wraps(callback)
     def wrapper(self: 'OptitrackVrpnNode') -> None:
         try:
@@ -99,7 +101,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._pipeline: Optional[Pipeline] = None
         self._output: Optional[Publishers] = None
         self._backend: Optional[Backend] = None
-        self._timer: Any = None
+        self._ticker: Optional[Ticker] = None
         self._diagnostics = Diagnostics(self, self._diagnose)
         self._work = Window()
         self._latencies = Window()
@@ -167,7 +169,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._configured = True
         self._diagnostics.open(f'{settings.client.server}:{settings.client.port}')
         self._announce()
-        self._timer = self.create_timer(_TICK_S, self._tick)
+        self._ticker = Ticker(_TICK_S, self._tick)
         self._backend.start()
 
     @guarded
@@ -216,9 +218,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         if self._backend is not None:
             self._backend.stop()
             self._backend = None
-        if self._timer is not None:
-            self.destroy_timer(self._timer)
-            self._timer = None
+        if self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
         self._diagnostics.close()
         with self._lock:
             if self._output is not None:
@@ -302,7 +304,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         if self._output is not None:
             self.set_info_topics(self._output.topics())
 
-    # -- the executor's thread -----------------------------------------------------------------
+    # -- the ticker's thread -------------------------------------------------------------------
 
     @surviving
     def _tick(self) -> None:
@@ -327,6 +329,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._log(
                 severity, f'body {printable(change.body)!r}: {change.before.value} -> '
                 f'{change.after.value}: {change.detail}', (change.body, change.after))
+
+    # -- the executor's thread -----------------------------------------------------------------
 
     def _diagnose(self) -> list[Entry]:
         """Sum up what is known of connection, clock and bodies, for /diagnostics."""
@@ -368,21 +372,22 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             the last change of state.
         """
         entries: list[Entry] = []
-        with self._lock:
-            pipeline, settings, output = self._pipeline, self._settings, self._output
-            if pipeline is None or settings is None or output is None:
-                return entries
-            nominal_hz = settings.expected_rate_hz or max(
-                (channel.truth.rate_hz for channel in pipeline.bodies), default=0.0)
+        nominal_hz: Optional[float] = None
         for channel in channels:
             with self._lock:
+                pipeline, settings, output = self._pipeline, self._settings, self._output
+                if pipeline is None or settings is None or output is None:
+                    break
+                if nominal_hz is None:
+                    nominal_hz = settings.expected_rate_hz or max(
+                        (body.truth.rate_hz for body in pipeline.bodies), default=0.0)
                 entry = body_entry(
                     channel.names.ros, channel.truth.status(now_ns), channel.too_old,
                     channel.estimator.lowpass_delay_s, nominal_hz,
                     channel.latency.percentiles())
+                if output.status_wanted(channel, heard_only):
+                    output.publish_status(channel, self._diagnostics.status(entry))
             entries.append(entry)
-            if output.status_wanted(channel, heard_only):
-                output.publish_status(channel, self._diagnostics.status(entry))
         return entries
 
     def _qos_mismatch(self, topic: str) -> None:

@@ -14,7 +14,6 @@ from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.ros.messages import fill_transform
 from optitrack_vrpn.ros.settings import PublishConfig
 from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
-from rclpy.callback_groups import CallbackGroup
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
@@ -24,44 +23,15 @@ try:
 except ImportError:  # Humble
     from rclpy.qos_event import PublisherEventCallbacks, UnsupportedEventTypeError
 
-#: Calls of ``listen`` between two looks at the publishers' events.
-_EVENTS_EVERY = 10
+#: The executor looks at every event before each wait.
 _NO_EVENTS = PublisherEventCallbacks(use_default_callbacks=False)
-
-
-class NowAndThen(CallbackGroup):
-    """
-    Entities that the executor looks at only while somebody lets it.
-
-    Before each wait rclpy's executors go through every entity of a node, at a cost that grows
-    with the square of the events among them: with a hundred bodies ten ticks a second would need
-    more of Python than the poses do.
-
-    :ivar open: whether the executor may look.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open = True
-
-    def can_execute(self, entity: Any) -> bool:
-        """Tell whether the executor may wait for an entity."""
-        return self.open
-
-    def beginning_execution(self, entity: Any) -> bool:
-        """Allow what was waited for."""
-        return True
-
-    def ending_execution(self, entity: Any) -> None:
-        """Take note of nothing."""
 
 
 class Publishers:
     """
     Publish samples of all bodies.
 
-    Not safe from several threads at once; the node holds its lock around every call, but for those
-    about status, which the executor's thread alone makes, as it alone closes publishers.
+    Not safe from several threads at once; the node holds its lock around every call.
 
     :param node: creates the publishers.
     :param config: what is published.
@@ -78,10 +48,8 @@ class Publishers:
         self._node = node
         self._on_mismatch = on_mismatch
         self._channels: list[Channel] = []
-        self._events = NowAndThen()
-        self._looks = 0
         self._as_bytes = understood() if as_bytes is None else as_bytes
-        self._tf = tf_publisher(node, self._events)
+        self._tf = tf_publisher(node)
         self._publish_tf = sender(self._tf, self._as_bytes)
         self._static = StaticTransformBroadcaster(node)
         self.config = config
@@ -114,8 +82,6 @@ class Publishers:
 
     def listen(self) -> None:
         """Look who listens to what; call it some ten times a second."""
-        self._looks = (self._looks + 1) % _EVENTS_EVERY
-        self._events.open = self._looks == 0
         for channel in self._channels:
             channel.user.listen()
 
@@ -175,8 +141,7 @@ class Publishers:
             if self.config.reliable else ReliabilityPolicy.BEST_EFFORT)
         try:
             return self._node.create_publisher(
-                message_type, topic, qos, callback_group=self._events,
-                event_callbacks=PublisherEventCallbacks(
+                message_type, topic, qos, event_callbacks=PublisherEventCallbacks(
                     incompatible_qos=lambda event: self._on_mismatch(topic),
                     use_default_callbacks=False))
         except UnsupportedEventTypeError:    # a middleware that does not tell

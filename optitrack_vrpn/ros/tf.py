@@ -11,20 +11,14 @@ for the static one.
 from typing import Any, Sequence
 
 from geometry_msgs.msg import TransformStamped
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from tf2_msgs.msg import TFMessage
 
 
-def tf_publisher(node: Node, events: CallbackGroup) -> Any:
-    """
-    Create the publisher of /tf with the quality of service of tf2_ros's broadcaster.
-
-    :param events: what the publisher's events belong to.
-    """
-    return node.create_publisher(
-        TFMessage, '/tf', QoSProfile(depth=100), callback_group=events)
+def tf_publisher(node: Node) -> Any:
+    """Create the publisher of /tf with the quality of service of tf2_ros's broadcaster."""
+    return node.create_publisher(TFMessage, '/tf', QoSProfile(depth=100))
 
 
 try:
