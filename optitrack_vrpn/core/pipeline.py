@@ -430,6 +430,8 @@ class Pipeline:
 
     def _take_other(self, event: Event) -> None:
         if isinstance(event, TextReport):
+            if len(self.notices) >= _MOST_NOTICES:
+                return    # a flood must not cost what cleaning its texts does
             severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(event.severity, 'info')
             self._notice(severity, (
                 f'the server says for {printable(event.sender)!r}: '

@@ -1,0 +1,273 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""From events to samples without a socket: which body, on which clock, believed or not."""
+
+import math
+import re
+
+from hypothesis import given, settings, strategies as st
+import numpy as np
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.selection import Selection
+from optitrack_vrpn.core.body.states import State
+from optitrack_vrpn.core.clock import StampConfig
+from optitrack_vrpn.core.names import NameTemplates
+from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.messages import PoseReport, TextReport
+import pytest
+import sessions
+
+MS = 10**6
+S = 10**9
+#: Host clock less arrival clock: the host has an epoch, the arrival clock began a moment ago.
+HOST = 1_700_000_000 * S
+FIRST = BodyConfig(acquire_frames=1)
+TOPIC = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
+
+
+def pose(body, number, x=0.0, sensor=0, rate=100, start_ns=5 * S):
+    """Make the pose of a body that moves a little with every frame."""
+    return PoseReport(body, sensor, start_ns + number * S // rate,
+                      (x + 0.001 * number, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+
+
+def feed(pipeline, frames, rate=100, begin=0):
+    """Send frames (lists of reports) at a rate; gives what comes out of each."""
+    return [pipeline.process(frame, (begin + i) * S // rate, HOST)
+            for i, frame in enumerate(frames)]
+
+
+def stream(pipeline, bodies, count, begin=0, **more):
+    """Send so many frames of some bodies; gives all samples."""
+    frames = [[pose(body, begin + i, **more) for body in bodies] for i in range(count)]
+    return [s for samples in feed(pipeline, frames, begin=begin) for s in samples]
+
+
+def names(samples):
+    return [sample.channel.names.motive for sample in samples]
+
+
+# -- what the real library sent -------------------------------------------------------------------
+
+def recorded(name):
+    """Give a recording's events as (arrival in ns of the capture, events)."""
+    (session,) = sessions.sessions(name)
+    connection = Connection()
+    for action in session.server_actions:
+        take = connection.receive_stream if action.kind == 'tcp' else connection.receive_datagram
+        yield action.time_ns, take(action.data)
+
+
+@pytest.mark.parametrize('name', ['motive_like_5x240', 'udp_lob', 'tcp_only'])
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival', 'sender'])
+def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
+    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode), body=FIRST))
+    rows = iter(sessions.sent(name, 'pose'))
+    last = {}
+    count = 0
+    for arrival_ns, events in recorded(name):
+        for channel, stamp_ns, position, _, _ in pipeline.process(events, arrival_ns, 0):
+            row = next(rows)
+            x, y, z = row.vector
+            assert (channel.names.motive, position) == (row.body, (z, x, y))
+            if mode == 'sender':
+                assert stamp_ns == row.sender_time_ns
+            else:
+                assert arrival_ns - 100 * MS < stamp_ns <= arrival_ns
+            assert stamp_ns > last.get(row.body, 0)
+            last[row.body] = stamp_ns
+            count += 1
+    assert next(rows, None) is None and count > 70
+    assert 'VRPN Control' not in names_of(pipeline)
+
+
+def names_of(pipeline):
+    return {channel.names.motive for channel in pipeline.bodies}
+
+
+def test_the_recorded_body_out_of_view_is_stale_then_believed_again_after_three_frames():
+    pipeline = Pipeline(PipelineConfig())
+    changes, out = [], []
+    for arrival_ns, events in recorded('motive_like_5x240'):
+        out += pipeline.process(events, arrival_ns, 0)
+        pipeline.tick(arrival_ns)
+        changes += pipeline.take_state_changes()
+    drone = [change.after for change in changes if change.body == '1drone']
+    assert drone == [State.TRACKED, State.STALE, State.TRACKED]
+    sent = [row.body for row in sessions.sent('motive_like_5x240', 'pose')]
+    for body in set(sent):
+        withheld = 2 * (1 + (body == '1drone'))
+        assert names(out).count(body) == sent.count(body) - withheld
+    assert {c.names.ros for c in pipeline.bodies} == {
+        'Rigid_Body_1', 'body_1drone', 'wand', 'drone/left', 'Umbrella_2'}
+
+
+# -- in the order stamp, age, truth ---------------------------------------------------------------
+
+def test_a_pose_that_comes_too_late_is_no_news_and_no_witness():
+    """A backlog after an outage: stamped by the clock learnt before, judged by its age."""
+    pipeline = Pipeline(PipelineConfig(max_age_s=0.5))
+    assert len(stream(pipeline, ['wand'], 300)) == 298
+    # Two seconds of frames in one burst, at frame 500; of them those of the last 0.5 s are fresh.
+    burst = [pose('wand', 300 + i) for i in range(200)]
+    fresh = pipeline.process(burst, 500 * S // 100, HOST)
+    (channel,) = pipeline.bodies
+    assert channel.too_old == pytest.approx(149, abs=2)
+    ages = [(HOST + 5 * S - sample.stamp_ns) / S for sample in fresh]
+    assert 40 <= len(fresh) <= 51 and max(ages) <= 0.5
+    assert all(a.stamp_ns < b.stamp_ns for a, b in zip(fresh, fresh[1:]))
+
+
+def test_what_waited_in_the_kernel_is_as_old_as_it_is():
+    """The arrival is the kernel's; the process stood still meanwhile."""
+    pipeline = Pipeline(PipelineConfig(max_age_s=0.5))
+    stream(pipeline, ['wand'], 300)
+    late = pipeline.process([pose('wand', 300)], 3 * S, HOST, 4 * S)
+    assert late == []
+    in_time = pipeline.process([pose('wand', 301)], 301 * S // 100, HOST, 302 * S // 100)
+    assert len(in_time) == 1
+
+
+def test_stamps_that_ros_cannot_hold_are_withheld_and_cost_no_other():
+    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode='sender'), body=FIRST))
+    late = PoseReport('far', 0, (1 << 31) * S, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+    samples = pipeline.process([pose('a', 0), late, pose('b', 1)], S, HOST)
+    assert 'far' not in names(samples) and 'a' in names(samples)
+    assert all(sample.stamp_ns < (1 << 31) * S for sample in samples)
+
+
+def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
+    pipeline = Pipeline(PipelineConfig())
+    before = stream(pipeline, ['wand'], 300)
+    again = [[pose('wand', i, start_ns=S)] for i in range(100)]
+    after = [s for samples in feed(pipeline, again, begin=400) for s in samples]
+    assert len(after) == 98
+    stamps = [sample.stamp_ns for sample in before + after]
+    assert all(a < b for a, b in zip(stamps, stamps[1:]))
+    assert any(n.severity == 'warn' and 'stamp epoch 1' in n.text for n in pipeline.notices)
+
+
+@pytest.mark.parametrize('untracked', [False, True])
+def test_untracked_poses_go_out_only_where_that_is_asked_for_and_never_nonsense(untracked):
+    pipeline = Pipeline(PipelineConfig(
+        overrides={'ghost*': {'publish_untracked': untracked}}))
+    stream(pipeline, ['ghost 1', 'wand'], 50)
+    frames = [[pose('ghost 1', 50 + i)._replace(position=(9.0, 9.0, 9.0)),
+               pose('wand', 50 + i)._replace(position=(9.0, 9.0, 9.0))] for i in range(10)]
+    out = [s for samples in feed(pipeline, frames, begin=50) for s in samples]
+    assert names(out) == ['ghost 1'] * 10 * untracked
+    bad = [[pose('ghost 1', 60)._replace(position=(math.nan, 0.0, 0.0))],
+           [pose('ghost 1', 61)._replace(quat_xyzw=(0.0, 0.0, 0.0, 0.0))]]
+    assert feed(pipeline, bad, begin=60) == [[], []]
+    out = stream(pipeline, ['ghost 1', 'wand'], 20, begin=62)
+    for sample in out:
+        assert np.linalg.norm(sample.quat_xyzw) == pytest.approx(1.0, abs=1e-12)
+
+
+# -- which bodies ---------------------------------------------------------------------------------
+
+def test_bodies_are_allowed_and_denied_by_name_or_pattern():
+    pipeline = Pipeline(PipelineConfig(
+        body=FIRST, selection=Selection(allow=('drone*', 'wand [1]'), deny=('drone 9',))))
+    out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand', 'VRPN Control'], 3)
+    assert set(names(out)) == {'drone 1', 'wand [1]'}
+    ignored = [n.text for n in pipeline.take_notices() if 'ignored' in n.text]
+    assert len(ignored) == 2, 'each is told of once'
+    pipeline.reconfigure(FIRST, {}, Selection(deny=('drone*',)))
+    out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand'], 3, begin=3)
+    assert set(names(out)) == {'wand [1]', 'wand'}
+    # Back again, a body has the name that it had.
+    ros = {c.names.motive: c.names.ros for c in pipeline.bodies}
+    pipeline.reconfigure(FIRST, {}, Selection())
+    stream(pipeline, ['drone 1', 'wand', 'wand [1]'], 3, begin=6)
+    assert {c.names.motive: c.names.ros for c in pipeline.bodies}.items() > ros.items()
+
+
+def test_a_body_keeps_what_is_known_of_it_when_thresholds_change():
+    pipeline = Pipeline(PipelineConfig())
+    stream(pipeline, ['wand'], 50)
+    pipeline.reconfigure(BodyConfig(max_speed=5.0), {'wand': {'max_speed': 1.0}}, Selection())
+    (channel,) = pipeline.bodies
+    assert channel.truth.config.max_speed == 1.0
+    assert len(stream(pipeline, ['wand'], 10, begin=50)) == 10
+    # 3 m/s is believed no longer.
+    assert stream(pipeline, ['wand'], 1, begin=60, x=0.08) == []
+
+
+def test_a_wrong_override_changes_nothing():
+    pipeline = Pipeline(PipelineConfig())
+    stream(pipeline, ['wand'], 5)
+    with pytest.raises(ValueError, match='wand'):
+        pipeline.reconfigure(
+            BodyConfig(max_speed=5.0), {'wand': {'max_spede': 1.0}}, Selection(deny=('wand',)))
+    assert pipeline.config == PipelineConfig()
+    assert len(stream(pipeline, ['wand'], 5, begin=5)) == 5
+
+
+def test_more_bodies_than_allowed_are_ignored_and_told_of_once():
+    pipeline = Pipeline(PipelineConfig(body=FIRST, max_bodies=3))
+    many = [f'body {i}' for i in range(1000)]
+    out = stream(pipeline, many, 2)
+    assert set(names(out)) == {'body 0', 'body 1', 'body 2'}
+    assert len(pipeline.channels) == 3 and pipeline.refused_bodies == 2 * 997
+    assert sum('bodies.max' in n.text for n in pipeline.notices) == 1
+
+
+def test_sensors_of_one_sender_are_bodies_of_their_own():
+    pipeline = Pipeline(PipelineConfig(body=FIRST))
+    frame = [pose('wand', 0), pose('wand', 0, sensor=1), pose('wand/sensor1', 0),
+             pose('wand', 0, sensor=-1)]
+    out = pipeline.process(frame, S, HOST)
+    assert len({sample.channel.names.motive for sample in out}) == 4
+    assert len({sample.channel.names.topics['pose'] for sample in out}) == 4
+
+
+# -- names and notices ----------------------------------------------------------------------------
+
+@settings(max_examples=60, deadline=None)
+@given(bodies=st.lists(st.text(max_size=99), min_size=1, max_size=12, unique=True),
+       short=st.booleans())
+def test_whatever_bodies_are_called_no_name_is_shared_or_invalid_and_logs_stay_clean(
+        bodies, short):
+    """With the templates of the original package, whose names are easily taken twice."""
+    templates = NameTemplates({'pose': '{body}', 'pose_ned': '{body}_ned'},
+                              {'body': '{body}', 'body_ned': '{body}_ned'})
+    pipeline = Pipeline(PipelineConfig(
+        body=FIRST, **({'templates': templates} if short else {})))
+    out = pipeline.process([pose(body, 0) for body in bodies], S, HOST)
+    wanted = [body for body in bodies if body != 'VRPN Control']
+    assert len(out) == len(wanted) == len(pipeline.bodies)
+    for kind, taken in (('topics', []), ('frames', ['optitrack', 'optitrack_ned'])):
+        every = [name for c in pipeline.bodies for name in getattr(c.names, kind).values()]
+        assert len(set(every + taken)) == len(every + taken)
+        for name in every:
+            assert TOPIC.fullmatch(name) and '__' not in name and len(name) < 130
+    for notice in pipeline.take_notices():
+        assert notice.text.isprintable() and len(notice.text) < 1500
+
+
+def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
+    pipeline = Pipeline(PipelineConfig())
+    text = '\x1b[2Jgone\r\nFATAL: \u202e' + 'x' * 5000
+    events = [TextReport('wand\n', 0, severity % 4, 0, text) for severity in range(20_000)]
+    pipeline.process(events, S, HOST)
+    notices = pipeline.take_notices()
+    assert 1 < len(notices) <= 256
+    assert {notice.severity for notice in notices} == {'info', 'warn', 'error'}
+    for notice in notices:
+        assert notice.text.isprintable() and len(notice.text) < 600
+        assert '\\x1b[2Jgone\\r\\nFATAL' in notice.text
+    assert pipeline.take_notices() == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(numbers=st.lists(st.floats(), min_size=7, max_size=7), time_ns=st.integers(0, 1 << 63),
+       sensor=st.integers(-2**31, 2**31 - 1))
+def test_whatever_numbers_a_pose_has_what_comes_out_is_a_pose(numbers, time_ns, sensor):
+    pipeline = Pipeline(PipelineConfig(body=FIRST))
+    report = PoseReport('wand', sensor, time_ns, tuple(numbers[:3]), tuple(numbers[3:]))
+    for sample in pipeline.process([report], S, HOST):
+        assert all(map(math.isfinite, sample.position))
+        assert np.linalg.norm(sample.quat_xyzw) == pytest.approx(1.0, abs=1e-9)
+        assert sample.stamp_ns <= HOST + S
