@@ -217,3 +217,19 @@ def test_wrong_settings_are_refused_by_name(wrong):
     (name,) = wrong
     with pytest.raises(ConfigurationError, match=name):
         LinkConfig(**wrong)
+
+
+def test_udp_that_brings_no_datagram_is_given_up_for_tcp():
+    link = Link(LinkConfig(reconnect_after_s=10.0), 0)
+    link.established(0)
+    link.pose_received(0)    # the first poses come by TCP in any case
+    assert link.must_reconnect(9 * S) is None
+    assert 'tcp://' in link.must_reconnect(10 * S, datagrams=0)
+    assert link.way == 'tcp' and not link.wants_udp_first(12 * S)
+    paused = Link(LinkConfig(reconnect_after_s=10.0), 0)
+    paused.established(0)
+    assert 'tcp://' not in paused.must_reconnect(10 * S, datagrams=5)
+    assert paused.way == 'udp'
+    fixed = Link(LinkConfig(connection='udp', reconnect_after_s=10.0), 0)
+    fixed.established(0)
+    assert fixed.must_reconnect(10 * S) and fixed.way == 'udp'

@@ -250,12 +250,15 @@ class Link:
             f'no pose for {self.config.silent_after_s:g} s: is Motive paused, in edit mode, or '
             'is every body out of view?', now_ns, 'warn')
 
-    def must_reconnect(self, now_ns: int) -> Optional[str]:
+    def must_reconnect(self, now_ns: int, datagrams: int = 0) -> Optional[str]:
         """
         Look whether silence has lasted so long that a new conversation is worth a try.
 
         A server that never sent a pose in this conversation is as silent as one that stopped.
+        Under 'auto' a conversation by UDP in which no datagram came is followed by one by TCP: a
+        firewall may let the connect-back in and nothing else.
 
+        :param datagrams: how many came in this conversation.
         :returns: the reason, or None; after a reason the next silence may last twice as long.
         """
         if not self._patience_s:
@@ -269,6 +272,10 @@ class Link:
                   'Motive stream rigid bodies, and are any in view?')
         self._patience_s = min(2 * self._patience_s, max(
             self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
+        if self.config.connection == 'auto' and self.way == 'udp' and not datagrams:
+            self.way = 'tcp'
+            self._udp_in_vain_ns = now_ns
+            reason += '; no datagram came at all, so by tcp:// (a firewall here may drop UDP)'
         return reason
 
     def next_check_s(self, now_ns: int) -> float:

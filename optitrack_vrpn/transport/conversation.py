@@ -144,7 +144,7 @@ class Conversation:
         if self._out:
             self._flush()
         self._next_check_ns = now_ns + int(self._link.next_check_s(now_ns) * _NS)
-        return self._link.must_reconnect(now_ns)
+        return self._link.must_reconnect(now_ns, self.connection.counters.datagrams)
 
     # -- reading -------------------------------------------------------------------------------
 
