@@ -6,7 +6,9 @@ Controlled systems in processes of their own, and tools that talk to them as rqt
 The tools use the message classes as they are, nothing of optitrack_vrpn.
 """
 
+import os
 from pathlib import Path
+import signal
 import subprocess
 import sys
 import time
@@ -74,7 +76,8 @@ class Systems:
             arguments += ['-p', parameter]
         with open(self._folder / name, 'w') as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, str(script), *arguments], stdout=log, stderr=log, env=env)
+                [sys.executable, str(script), *arguments], stdout=log, stderr=log,
+                env=dict(os.environ if env is None else env, PYTHONFAULTHANDLER='1'))
 
     def log(self, name):
         return (self._folder / name).read_text()
@@ -83,14 +86,18 @@ class Systems:
         return self._processes[name].poll() is None
 
     def end(self):
+        """Ask all processes to end; show where one hangs that does not."""
         for process in self._processes.values():
             process.terminate()
-        try:
-            for process in self._processes.values():
-                process.wait(30)
-        finally:
-            for process in self._processes.values():
-                process.kill()
+        hanging = []
+        for name, process in self._processes.items():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)     # faulthandler writes all stacks
+                process.wait(10)
+                hanging.append(f'{name} did not end:\n{self.log(name)}')
+        assert not hanging, '\n'.join(hanging)
 
 
 class Tool:
