@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint env bench bench-clock clean clean-env
+.PHONY: help demo test lint env bench bench-clock bench-faults soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -34,6 +34,12 @@ bench:  ## measure latency and processor time of the node beside others
 
 bench-clock:  ## measure the stamp estimators
 	$(RUN) bench/clock.py $(ARGS)
+
+bench-faults:  ## put the node through everything that goes wrong
+	$(RUN) bench/faults.py $(ARGS)
+
+soak:  ## run the node for an hour with faults every minute; memory, threads, files
+	$(RUN) bench/soak.py $(ARGS)
 
 clean:  ## remove what tests and tools leave behind
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -18,6 +18,8 @@ from transport_kit import client, FakeServer, free_port
 BODIES = 3
 #: The same bodies at other places of their curves, so that two servers' poses can be told apart.
 _LATER = 0.37
+#: What is on its way still comes after the way has ended.
+_LAG_NS = 500_000_000
 
 
 def later():
@@ -29,17 +31,17 @@ def later():
 
 
 def row(session, name, judged_from_ns, begin_ns, end_ns, *, settle_s=1.5, recovers=True,
-        names=None, pattern=r'.*', note=''):
-    """Wait for the end of a case and sum it up."""
-    back_ns = session.back(end_ns) if recovers else None
+        lag_ns=0, note=''):
+    """Wait for the end of a case and sum it up; ``lag_ns`` is how long poses may still come."""
+    back_ns = session.back(end_ns + lag_ns) if recovers else None
     time.sleep(settle_s)
-    noticed = session.noticed(begin_ns, pattern)
+    noticed = session.noticed(begin_ns)
     return {
         'name': name, 'note': note,
         'noticed_s': None if noticed is None else (noticed[0] - begin_ns) / 1e9,
         'word': '' if noticed is None else word(noticed[1]),
         'recovered_s': None if back_ns is None else (back_ns - end_ns) / 1e9,
-        **session.judge(judged_from_ns, time.time_ns(), names)}
+        **session.judge(judged_from_ns, time.time_ns())}
 
 
 def word(text):
@@ -185,7 +187,8 @@ def half_open():
         steady = session.steady()
         begin = time.time_ns()
         proxy.half_open()
-        return [row(session, 'half-open TCP: the server forgot the node', steady, begin, begin)]
+        return [row(session, 'half-open TCP: the server forgot the node', steady, begin, begin,
+                    lag_ns=_LAG_NS)]
 
 
 def black_hole_namespace():
@@ -211,7 +214,7 @@ def address_changed():
         begin = time.time_ns()
         lab.change_client_address()
         return [row(session, "the node's address changed (network namespace)", steady, begin,
-                    begin)]
+                    begin, lag_ns=_LAG_NS)]
 
 
 def _impaired(name, seconds, **network):
@@ -392,17 +395,14 @@ def bodies():
 
 def _body_row(session, names, name, begin, end, at):
     """Sum one fault of one body up, from half a second before it to three after."""
-    pattern = '|'.join(f"body '{body}'.*->" for body in names)
-    # A log line tells when it was noticed to 0.1 s, the status topic at once.
-    noticed = session.noticed(begin, pattern, ('WARN',))
-    if noticed is not None and noticed[0] > end + 10**9:
-        noticed = None
+    noticed = min((entry for body in names for entry in session.told[body]
+                   if begin <= entry[0] <= end + 2 * 10**8 and not entry[1]), default=None)
     back = [next((heard.at_ns for heard in session.heard[body] if heard.at_ns > end), None)
             for body in names]
     return {
         'name': name, 'note': '',
         'noticed_s': None if noticed is None else (noticed[0] - begin) / 1e9,
-        'word': '' if noticed is None else word(noticed[1]),
+        'word': '' if noticed is None else noticed[2],
         'recovered_s': None if None in back else (max(back) - end) / 1e9,
         **session.judge(begin - 5 * 10**8, end + 2 * 10**9, names)}
 

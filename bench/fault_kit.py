@@ -20,6 +20,7 @@ import sys
 import time
 from typing import NamedTuple
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.sim.scenario import scenario_from_mapping
@@ -153,14 +154,17 @@ class Session:
     :param listen: subscribe to their poses.
     :ivar servers: those that ran, in order.
     :ivar heard: what was published, by body.
+    :ivar told: (time, whether all is well, state) from the status of every body.
     """
 
     def __init__(self, bodies, listen=True):
         self.names = [f'body{i}' for i in range(bodies)]
         self.servers = []
         self.heard = {name: [] for name in self.names}
+        self.told = {name: [] for name in self.names}
         self.node = None
         self.observer = None
+        self.skipped_before = 0
         self._listen = listen
         self._stack = ExitStack()
 
@@ -171,6 +175,9 @@ class Session:
         qos = QoSProfile(depth=20000, reliability=ReliabilityPolicy.RELIABLE)
         self._subscriptions = [self.observer.node.create_subscription(
             PoseStamped, f'/{name}/pose', self._taker(self.heard[name]), qos, raw=True)
+            for name in self.names]
+        self._subscriptions += [self.observer.node.create_subscription(
+            DiagnosticStatus, f'/{name}/status', self._noter(self.told[name]), qos)
             for name in self.names]
         return self
 
@@ -186,6 +193,13 @@ class Session:
                 info['source_timestamp'], stamp.sec * 10**9 + stamp.nanosec,
                 position(pose), quat_xyzw(pose)))
         return take
+
+    @staticmethod
+    def _noter(box):
+        def note(status, info):
+            box.append((info['source_timestamp'], status.level == DiagnosticStatus.OK,
+                        status.message.partition(':')[0]))
+        return note
 
     def server(self, mapping, **where):
         """Start a server."""
@@ -209,10 +223,20 @@ class Session:
 
     def steady(self, seconds=1.5):
         """Wait until every body is heard, and a little more; gives the time."""
-        wait_until(lambda: all(len(box) > 20 for box in self.heard.values()), 60.0,
-                   'poses of every body')
+        try:
+            wait_until(lambda: all(len(box) > 20 for box in self.heard.values()), 60.0,
+                       'poses of every body')
+        except AssertionError as error:
+            counts = {name: len(box) for name, box in self.heard.items()}
+            raise AssertionError(f'{error}: {counts}; the node said\n{self.node.log}') from None
         time.sleep(seconds)
+        self.skipped_before = self.skipped()
         return time.time_ns()
+
+    def skipped(self):
+        """Count the frames that servers could not make because the machine stood still."""
+        return sum(server.ask('count')['skipped'] for server in self.servers
+                   if server.process.poll() is None)
 
     def back(self, since_ns, timeout_s=90.0):
         """Wait until every body was heard after a time; gives the time of the last first pose."""
@@ -242,7 +266,7 @@ class Session:
             count = int((min(server.end_ns, time.time_ns()) - server.origin_ns) * RATE / 1e9) + 2
             tables.append({name: _table(server.world, name, count) for name in self.names})
         counts = dict.fromkeys(('poses', 'stale', 'wrong', 'repeated', 'backwards'), 0)
-        oldest = stamp_error = 0.0
+        ages, errors = [], []
         seen = set()
         for name in names or self.names:
             last_stamp = 0
@@ -259,16 +283,18 @@ class Session:
                 counts['repeated'] += key in seen
                 seen.add(key)
                 true_ns = self.servers[key[0]].origin_ns + key[2] * 1e9 / RATE
-                age = (heard.at_ns - true_ns) / 1e9
-                oldest = max(oldest, age)
-                counts['stale'] += age > MAX_AGE_S + WRITING_S
-                error = (heard.stamp_ns - true_ns) / 1e9
-                stamp_error = max(stamp_error, error, key=abs)
+                ages.append((heard.at_ns - true_ns) / 1e9)
+                errors.append((heard.stamp_ns - true_ns) / 1e9)
         made = {(i, *frame) for i, server in enumerate(self.servers)
                 for frame in server.true_frames(begin_ns, end_ns - 500_000_000)
                 if names is None or frame[0] in names}
-        return {**counts, 'made': len(made), 'lost': len(made - seen),
-                'oldest_ms': 1e3 * oldest, 'stamp_error_ms': 1e3 * stamp_error}
+        # The least delay of a network is in every stamp, since no receiver can see it.
+        least = min(ages, default=0.0)
+        counts['stale'] = sum(age - least > MAX_AGE_S + WRITING_S for age in ages)
+        return {**counts, 'skipped_frames': self.skipped() - self.skipped_before,
+                'made': len(made), 'lost': len(made - seen), 'least_ms': 1e3 * least,
+                'oldest_ms': 1e3 * max(ages, default=0.0),
+                'stamp_error_ms': 1e3 * max(errors, default=0.0, key=abs)}
 
     @staticmethod
     def _find(tables, name, heard):
