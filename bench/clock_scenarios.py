@@ -42,7 +42,7 @@ def main_scenarios(seconds: float) -> list[Scenario]:
 
 
 def more_scenarios(seconds: float) -> list[Scenario]:
-    """Return sessions that no constant was chosen for: other rates, noise and events."""
+    """Return short sessions of other rates, noise and events."""
     wired, wifi = WIRED, WIFI
     once = 10.0 * seconds
     return [
