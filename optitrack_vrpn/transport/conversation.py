@@ -14,7 +14,7 @@ from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.transport.sockets import (
     ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns)
 from optitrack_vrpn.vrpn.connection import Connection
-from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, MAX_DATAGRAM_SIZE, POSE_MESSAGE
 from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed)
 
@@ -26,6 +26,9 @@ _MOST_DATAGRAMS = 64
 #: A kernel stamp further than this from the clock read after it belongs to a stepped clock; what
 #: waited shorter may have done so because this process stood still.
 _LONGEST_QUEUE_NS = 60 * _NS
+#: Servers fill datagrams up before they begin another one of the same frame.
+_LAST_OF_A_FRAME = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
+_FRESH_NS = 500_000
 _MOST_PINGS = 5
 #: Names beyond this many are not asked after, which bounds what waits for a peer that never reads.
 _MOST_ASKED = 500
@@ -208,6 +211,8 @@ class Conversation:
                     ancillary, host_minus_arrival_ns, now_ns))
             self._last_arrival_ns = arrival_ns
             self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
+            if size <= _LAST_OF_A_FRAME and now_ns - arrival_ns < _FRESH_NS:
+                return  # hardly anything waits behind it, and poll tells if something does
 
     def _deliver(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int, now_ns: int,
