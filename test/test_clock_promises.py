@@ -9,7 +9,7 @@ import math
 import random
 import sys
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.core.clock import HISTORY, LIMIT_NS, StampConfig, StampSource
 from optitrack_vrpn.core.clock.source import READING_NOISE_NS
 import pytest
@@ -112,6 +112,7 @@ def test_promises_hold_on_a_host_clock_that_is_slewed_and_read_with_noise(mode, 
         judge.stamp(sent, arrival, host + noise)
 
 
+@example(calls=[(0, 0, 0), (0, -1, 1)], mode='min_offset')
 @given(calls=st.lists(st.tuples(times, times, times), max_size=60),
        mode=st.sampled_from((*PROMISING, 'sender')))
 @settings(max_examples=200, deadline=None)

@@ -90,7 +90,8 @@ class StampSource:
         :returns: ns, or None if the frame cannot be stamped and must be dropped.
         """
         host_arrival = arrival_ns + host_minus_arrival_clock_ns
-        if sender_time_ns == self._newest and host_arrival >= self._last:
+        if (sender_time_ns == self._newest and self._last <= host_arrival < LIMIT_NS
+                and 0 <= arrival_ns < LIMIT_NS):
             # Another body of the same frame, or a repeat.
             self._rule.repeat(sender_time_ns, arrival_ns)
             return self._last
