@@ -36,7 +36,7 @@ TRANSITIONS = {
 }
 
 
-def wait_until(condition, timeout_s=10.0, what='it'):
+def wait_until(condition, timeout_s=20.0, what='it'):
     """Wait until something is so; an assertion fails if that takes too long."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -127,7 +127,7 @@ class Observer:
 
     # -- services ------------------------------------------------------------------------------
 
-    def call(self, kind, service, request, timeout_s=10.0):
+    def call(self, kind, service, request, timeout_s=20.0):
         """Call a service and give its response."""
         client = self.node.create_client(kind, service)
         try:
@@ -195,7 +195,7 @@ class Topic:
         """How many publishers the subscription is connected to."""
         return self.subscription.get_publisher_count()
 
-    def wait(self, count, timeout_s=10.0):
+    def wait(self, count, timeout_s=20.0):
         """Wait for so many messages."""
         wait_until(lambda: len(self) >= count, timeout_s,
                    f'message {count} (of {len(self)}) on {self.subscription.topic_name}')
@@ -229,7 +229,7 @@ class NodeProcess:
         """All that it said so far."""
         return '\n'.join(self.lines)
 
-    def wait_for(self, pattern, timeout_s=15.0):
+    def wait_for(self, pattern, timeout_s=20.0):
         """Wait until it says something that a pattern matches; gives the match."""
         try:
             return wait_until(lambda: re.search(pattern, self.log), timeout_s, repr(pattern))
@@ -291,7 +291,7 @@ class NodeHere:
             if self.context.ok():
                 self.failure = error
 
-    def run(self, action, timeout_s=10.0):
+    def run(self, action, timeout_s=20.0):
         """Do something in the executor's thread, as callbacks are; gives result or exception."""
         box, done = [], threading.Event()
 

@@ -51,7 +51,7 @@ def logged(capfd, text):
     def found():
         parts.append(capfd.readouterr().err)
         return text in ''.join(parts)
-    wait_until(found, 10.0, f'{text!r} in the log')
+    wait_until(found, 20.0, f'{text!r} in the log')
     return ''.join(parts)
 
 

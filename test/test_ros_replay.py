@@ -93,6 +93,7 @@ class Setup:
         return self
 
     def __exit__(self, *_):
+        print(self.node.log)    # pytest shows it when the test has failed
         self.observer.close()
         self.node.__exit__()
         self.server.stop()
@@ -128,12 +129,12 @@ class Setup:
 
 @pytest.mark.parametrize('way', ['udp', 'tcp'])
 def test_every_pose_that_was_sent_is_published_in_order_with_every_digit(way):
-    """As fast as the client reads; stamps and ages mean little then, values and order all."""
+    """As fast as the client reads; what arrives at once is told apart by the sender's clock."""
     played = [session for name in RECORDED for session in sessions.sessions(name)]
     sent = [row for name in RECORDED for row in sessions.sent(name, 'pose')]
     bodies = by_body(sent)
     assert set(bodies) == set(NAMES)
-    with Setup([*played, *played], way, False, '-p', 'stamps.max_age_s:=0.0') as setup:
+    with Setup([*played, *played], way, False, '-p', 'stamps.mode:=sender') as setup:
         topics = setup.subscribe(bodies)
         for _ in played:
             setup.play()
@@ -148,12 +149,7 @@ def test_every_pose_that_was_sent_is_published_in_order_with_every_digit(way):
         for (body, world), topic in topics.items():
             messages = topic.messages()
             check_poses(messages, world, bodies[body])
-            stamps = [stamp_ns(message) for message in messages]
-            assert stamps == sorted(stamps), 'a stamp ran backwards'
-        # Both worlds are the same moment.
-        for body in bodies:
-            enu, ned = (topics[body, world].messages() for world in WORLDS)
-            assert [stamp_ns(m) for m in enu] == [stamp_ns(m) for m in ned]
+            assert [stamp_ns(m) for m in messages] == [r.sender_time_ns for r in bodies[body]]
 
 
 def stretch(name, begin_ns, end_ns):
@@ -172,14 +168,21 @@ def stretch(name, begin_ns, end_ns):
     return session._replace(server_actions=kept), rows
 
 
-@pytest.mark.parametrize('way', ['udp', 'tcp'])
-def test_at_recorded_times_a_body_out_of_view_is_silent_and_frames_stay_whole(way):
-    """With the settings of a flight, but for the frames that acquiring a body withholds."""
+@pytest.mark.parametrize('way, mode', [('udp', 'tracking'), ('tcp', 'sender')])
+def test_at_recorded_times_a_body_out_of_view_is_silent_and_frames_stay_whole(way, mode):
+    """
+    With the settings of a flight, but for the frames that acquiring a body withholds, and those
+    that come too late on a machine as busy as one that runs tests.
+
+    A busy machine may hand two frames of a stream over at once; before the clock is learnt the
+    second has no moment of its own then, and is withheld: so that way has the sender's.
+    """
     before, _ = stretch('motive_like_5x240', OCCLUDED_NS[0] - 10**9, OCCLUDED_NS[0] - 9 * 10**8)
     begin, end = OCCLUDED_NS[0] - 3 * 10**8, OCCLUDED_NS[1] + 3 * 10**8
     session, sent = stretch('motive_like_5x240', begin, end)
     bodies = by_body(sent)
-    with Setup([before, session], way, True) as setup:
+    with Setup([before, session], way, True, '-p', f'stamps.mode:={mode}',
+               '-p', 'stamps.max_age_s:=0.0') as setup:
         topics = setup.subscribe(bodies)
         tf = setup.observer.transforms()
         static = setup.observer.transforms(static=True)
