@@ -281,7 +281,7 @@ TABLE: tuple[Parameter, ...] = (
         'stamps.latency_ms', 0.0, 'from exposure to the earliest possible arrival, as measured '
         'by you; taken off every stamp', unit='ms', low=0, high=1000),
     Parameter(
-        'stamps.max_gap_s', 30.0, 'time without a frame after which the clock is learnt anew',
+        'stamps.max_gap_s', 30.0, 'time without a frame after which the next begins a new epoch',
         unit='s', low=1, high=3600),
     Parameter(
         'stamps.max_age_s', 0.5, 'a pose that arrives later than this after its stamp is not '
