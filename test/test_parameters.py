@@ -324,6 +324,9 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert "'max_speed'" in observer.set_all({'bodies.drone.max_sped': 1.0})
         assert 'cannot be deleted' in observer.set_all({'truth.max_speed': None})
         assert 'real time' in observer.set(use_sim_time=True)
+        # Libraries that the node uses have parameters of their own.
+        assert node.declare_parameter('diagnostic_updater.other', 1.0).value == 1.0
+        assert observer.set(diagnostic_updater__other=2.0, use_sim_time=False) == ''
         assert observer.get('truth.max_speed') == 7 and observer.get('port') == 19
         assert node._pipeline.config.body.memory_s == 1.0
         # Cleaned up, everything can be set again.
