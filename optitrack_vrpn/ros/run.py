@@ -16,6 +16,9 @@ from rclpy.node import Node
 #: pose that arrives while diagnostics are written would wait until after the next one.
 _SWITCH_S = 1e-4
 
+#: How often an idle executor looks whether ROS has ended (s).
+_LOOK_S = 1.0
+
 
 def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     """
@@ -40,7 +43,12 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         # nothing there, and needs tens of milliseconds to look.
         gc.collect()
         gc.freeze()
-        rclpy.spin(node)
+        executor = rclpy.get_global_executor()
+        executor.add_node(node)
+        # Not rclpy.spin(): rclpy wakes the executor for a signal just before it ends ROS, and an
+        # executor that has looked in between waits for ever.
+        while rclpy.ok():
+            executor.spin_once(timeout_sec=_LOOK_S)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
