@@ -3,8 +3,10 @@
 """Run a node in its own process, from the first argument to a clean end."""
 
 import gc
+import os
 import signal
 import sys
+import threading
 from typing import Callable, Sequence
 
 from optitrack_vrpn.errors import ConfigurationError
@@ -18,6 +20,17 @@ _SWITCH_S = 1e-4
 
 #: How often an idle executor looks whether ROS has ended (s).
 _LOOK_S = 1.0
+#: How long the middleware may take to let go (s). Fast DDS 2.14 was seen to spin for ever when
+#: its peers left at the same moment; a supervisor must not wait for that.
+_LEAVE_S = 5.0
+
+
+def leave_by_force(code: int) -> None:
+    """End the process at once; everything of this package's own has been released."""
+    sys.stderr.write(
+        f'the middleware did not let go within {_LEAVE_S:g} s; leaving without it\n')
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
@@ -60,5 +73,9 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if node is not None:
             node.destroy_node()
+        code = 0 if sys.exc_info()[0] is None else 1
+        patience = threading.Timer(_LEAVE_S, leave_by_force, (code,))
+        patience.daemon = True
+        patience.start()
         rclpy.try_shutdown()
     return 0
