@@ -369,3 +369,14 @@ def test_settings_are_checked(field):
     for wrong in (0.0, -1.0, math.nan, math.inf, 'much'):
         with pytest.raises(ConfigurationError, match=field):
             replace(MotionConfig(), **{field: wrong})
+
+
+@pytest.mark.parametrize('rate', [60, 240, 1000])
+def test_jumps_of_kilometres_do_not_end_the_arithmetic(rate):
+    # With truth.max_speed: 0 they get this far.
+    motion = Motion(MotionConfig())
+    for number in range(3000):
+        place = float(number * 4_166_667 % 10**9)
+        motion.update(number * 10**9 // rate, (1e4, place, 1e5 * (number // 50 % 2)), UPRIGHT)
+    assert all(map(math.isfinite, motion.velocity + motion.acceleration))
+    assert all(motion.pose_covariance()[7 * axis] >= 0.0 for axis in range(6))

@@ -34,6 +34,8 @@ MANOEUVRE = 6.0
 """Innovations of so many times their variance, twice the same way, are a sudden manoeuvre."""
 MANOEUVRE_FRAMES = 4.0
 """How many frames ago a manoeuvre is taken to have begun when it is noticed."""
+LARGEST_MANOEUVRE = 100.0
+"""Squared innovation (m^2 or rad^2) beyond which the arithmetic, not the body, is the limit."""
 RANGE = math.log(100.0)
 """The learned wander stays within this factor, either way, of the one configured."""
 NOTICED = 0.15
@@ -212,6 +214,8 @@ class Gains:
         :param square: the squared innovation (m^2 or rad^2).
         :param ago: t (s).
         """
+        # A jump of kilometres, where max_speed lets it pass, would make the gain 1 to the bit.
+        square = min(square, LARGEST_MANOEUVRE)
         rate = 2.0 / ago
         acceleration = rate / ago
         self.pp += square
