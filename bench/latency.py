@@ -23,7 +23,6 @@ import os
 from pathlib import Path
 import platform
 import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -60,9 +59,13 @@ class Child:
         """Read a line of its output."""
         line = self.process.stdout.readline()
         if not line:
-            self.log.seek(0)
-            raise RuntimeError(f'{self.process.args} ended:\n{self.log.read()[-3000:]}')
+            raise RuntimeError(f'{self.process.args} ended:\n{self.said()}')
         return line
+
+    def said(self):
+        """Read the end of what it logged."""
+        self.log.seek(0)
+        return self.log.read()[-3000:]
 
     def ask(self, command):
         """Send a command and read the answer."""
@@ -92,17 +95,18 @@ class Child:
         return 0.0
 
     def stop(self):
-        """End it as Ctrl-C would."""
+        """End it in order; SIGTERM, as a job in the background ignores SIGINT."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.terminate()
             try:
-                self.process.wait(10.0)
+                self.process.wait(5.0)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.log):
-            with contextlib.suppress(OSError):
-                stream.close()
+        self.process.stdout.close()
+        self.log.close()
 
 
 def environment():
@@ -156,7 +160,8 @@ def measure(bridge, bodies, rate, seconds, variables):
         child = start(*command)
         first = receiver.ask('wait 30')
         if first['first_ns'] is None:
-            raise RuntimeError(f'{bridge} with {bodies} bodies at {rate} Hz: no poses ({first})')
+            raise RuntimeError(
+                f'{bridge} with {bodies} bodies at {rate} Hz: no poses ({first}):\n{child.said()}')
         time.sleep(SETTLE_S)
         receiver.ask('forget')
         began, cpu = time.monotonic_ns(), child.cpu_ns()

@@ -7,8 +7,8 @@ Show where a pose's microseconds go in the node.
     python bench/latency_profile.py --write-docs   and put it and the picture into docs/
 
 The node runs in this process, streamed at and subscribed to by real processes at its real pace (so
-that caches are as cold as in use), with a stop-watch around each step, which counts the thread's own
-processor time. What the watch itself takes is taken off again.
+that caches are as cold as in use), with a stop-watch around each step, which counts the thread's
+own processor time. What the watch itself takes is taken off again.
 """
 
 import argparse
