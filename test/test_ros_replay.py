@@ -171,8 +171,10 @@ def stretch(name, begin_ns, end_ns):
 @pytest.mark.parametrize('way, mode', [('udp', 'tracking'), ('tcp', 'sender')])
 def test_at_recorded_times_a_body_out_of_view_is_silent_and_frames_stay_whole(way, mode):
     """
-    With the settings of a flight, but for the frames that acquiring a body withholds, and those
-    that come too late on a machine as busy as one that runs tests.
+    Replay with the settings of a flight.
+
+    But for the frames that acquiring a body withholds, and those that come too late on a machine
+    as busy as one that runs tests.
 
     A busy machine may hand two frames of a stream over at once; before the clock is learnt the
     second has no moment of its own then, and is withheld: so that way has the sender's.
