@@ -269,7 +269,7 @@ def deaf_client():
             left = server.ask('count')['clients']
         return [row(session, 'another client stops reading', steady, begin, begin,
                     recovers=False, settle_s=0.5,
-                    note='dropped by the server' if left == 1 else 'still fed by the server')]
+                    note='dropped by the server' if left == 1 else 'held by the server')]
 
 
 # -- clocks -------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ class Session:
         self.told = {name: [] for name in self.names}
         self.node = None
         self.observer = None
-        self.skipped_before = 0
+        self.skipped_before = {}
         self._listen = listen
         self._stack = ExitStack()
 
@@ -230,13 +230,16 @@ class Session:
             counts = {name: len(box) for name, box in self.heard.items()}
             raise AssertionError(f'{error}: {counts}; the node said\n{self.node.log}') from None
         time.sleep(seconds)
-        self.skipped_before = self.skipped()
+        self.skipped_before = {id(server): server.ask('count')['skipped']
+                               for server in self.servers}
         return time.time_ns()
 
     def skipped(self):
-        """Count the frames that servers could not make because the machine stood still."""
-        return sum(server.ask('count')['skipped'] for server in self.servers
-                   if server.process.poll() is None)
+        """Count the frames that servers skipped since all was well: the machine stood still."""
+        return sum(
+            server.ask('count')['skipped'] - self.skipped_before[id(server)]
+            for server in self.servers
+            if id(server) in self.skipped_before and server.process.poll() is None)
 
     def back(self, since_ns, timeout_s=90.0):
         """Wait until every body was heard after a time; gives the time of the last first pose."""
@@ -291,7 +294,7 @@ class Session:
         # The least delay of a network is in every stamp, since no receiver can see it.
         least = min(ages, default=0.0)
         counts['stale'] = sum(age - least > MAX_AGE_S + WRITING_S for age in ages)
-        return {**counts, 'skipped_frames': self.skipped() - self.skipped_before,
+        return {**counts, 'skipped_frames': self.skipped(),
                 'made': len(made), 'lost': len(made - seen), 'least_ms': 1e3 * least,
                 'oldest_ms': 1e3 * max(ages, default=0.0),
                 'stamp_error_ms': 1e3 * max(errors, default=0.0, key=abs)}

@@ -52,16 +52,24 @@ def run_here(name):
 
 
 def run_apart(name):
-    """Run one case by itself, again where the machine stood still; gives its rows."""
+    """
+    Run one case by itself, again where the server was starved; gives its rows.
+
+    Of several attempts the one in which the server skipped the fewest frames counts.
+    """
+    attempts = []
     for _ in range(ATTEMPTS):
         rows = attempt(name)
+        skipped = 0 if name in STANDING_STILL else max(
+            row.get('skipped_frames', 0) for row in rows)
+        attempts.append((skipped, len(attempts), rows))
         for row in rows:
             print(f'{name}: {summary(row)}', file=sys.stderr, flush=True)
-        if name in STANDING_STILL or not any(row.get('skipped_frames') for row in rows):
+        if not skipped:
             break
-        print(f'{name}: the server could not keep up; the case was not what it should be',
+        print(f'{name}: the machine was too busy for the server, which skipped {skipped} frames',
               file=sys.stderr, flush=True)
-    return rows
+    return min(attempts)[2]
 
 
 def attempt(name):

@@ -20,7 +20,7 @@ from soak import Reading, verdict  # noqa: E402
 @pytest.mark.slow
 def test_a_short_soak_survives_restarts_and_stays_flat():
     done = subprocess.run(
-        [sys.executable, str(BENCH / 'soak.py'), '--seconds', '12', '--bodies', '4', '--rate',
+        [sys.executable, str(BENCH / 'soak.py'), '--seconds', '8', '--bodies', '4', '--rate',
          '100'], capture_output=True, text=True, timeout=100, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr
     assert '\nflat' in done.stdout
