@@ -386,6 +386,18 @@ def unknown(name: str) -> str:
     return f'there is no parameter {name!r}; {_suggest(name, list(BY_NAME))}'
 
 
+def foreign(name: str) -> bool:
+    """
+    Tell whether an unknown parameter resembles none of this package's.
+
+    It then belongs to another node of a shared parameter file rather than to a typing error.
+    """
+    section = name.partition('.')[0]
+    return not (
+        difflib.get_close_matches(name, list(BY_NAME), 1, 0.7)
+        or '.' in name and any(known.startswith(f'{section}.') for known in BY_NAME))
+
+
 def _suggest(name: str, known: Any) -> str:
     near = difflib.get_close_matches(name, known, 1, 0.5)
     return f'did you mean {near[0]!r}?' if near else 'see the table in README.md'

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.cli.parameters import BEGIN, documents, END, with_table
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.parameters import (
-    body_settings, check_all, defaults, markdown_table, Parameter, TABLE, yaml_text)
+    body_settings, check_all, defaults, foreign, markdown_table, Parameter, TABLE, yaml_text)
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 import yaml
@@ -346,3 +346,10 @@ def test_descriptors_tell_tools_type_range_and_whether_it_can_change(ros):
         assert here.node.describe_parameter('truth.max_speed').floating_point_range == [
             FloatingPointRange(from_value=0.0, to_value=1000.0)]
         assert here.node.describe_parameter('port').integer_range[0].to_value == 65535
+
+
+@pytest.mark.parametrize('name, is_foreign', [
+    ('sever', False), ('truth.max_sped', False), ('publish.oodm', False), ('stamps.foo', False),
+    ('robot_description', True), ('wheel_radius', True), ('nav.planner.tolerance', True)])
+def test_what_belongs_to_other_nodes_of_a_shared_file_is_told_from_typing_errors(name, is_foreign):
+    assert foreign(name) is is_foreign

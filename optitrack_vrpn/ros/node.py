@@ -26,6 +26,7 @@ from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.ros import parameter_server
+from optitrack_vrpn.ros.alive import ros_is_up
 from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.publishers import Publishers
@@ -123,6 +124,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
     def _warn_of_what_configure_will_refuse(self) -> None:
         """Log what is wrong with the parameters at once, not only when somebody configures."""
+        strange = [name for name in self._unknown if parameters.foreign(name)]
+        if strange:
+            self.get_logger().warning(
+                f'ignored, since no parameter of this node resembles them: {", ".join(strange)}')
         try:
             self._check_parameters()
         except ConfigurationError as error:
@@ -135,7 +140,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
         :raises ConfigurationError: if one is unknown or not allowed.
         """
-        wrong = [parameters.unknown(name) for name in self._unknown]
+        wrong = [
+            parameters.unknown(name) for name in self._unknown if not parameters.foreign(name)]
         settings = None
         try:
             parameter_server.refuse_simulated_time(self)
@@ -435,7 +441,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
     def _log(self, severity: str, text: str, key: Any) -> None:
         """Log one line unless the same was said a moment ago, or ROS is gone."""
-        if not self.context.ok():
+        if not ros_is_up(self):
             return
         with self._log_lock:
             left_out = self._throttle.allow(key, self._clock_reader.now_ns())
