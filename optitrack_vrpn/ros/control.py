@@ -21,6 +21,7 @@ from optitrack_vrpn.core.control import (
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.ros.alive import ros_is_up
 from optitrack_vrpn.ros.control_endpoint import Endpoint, idle_timer
 from optitrack_vrpn.ros.control_messages import find_dialects, how_to_install
 from optitrack_vrpn.ros.parameter_server import descriptor
@@ -356,7 +357,7 @@ class ControlledLifecycleNode(LifecycleNode):
 
     def _log(self, severity: str, text: str, key: Any) -> None:
         """Log one line unless the same was said a moment ago, or ROS is gone."""
-        if not self.context.ok():
+        if not ros_is_up(self):
             return
         left_out = self._log_throttle.allow(key, self._steady.now().nanoseconds)
         if left_out is None:
