@@ -164,7 +164,7 @@ def picture(results, path):
     """Draw a bar a point."""
     figure, axis = plt.subplots(figsize=(9, 1.2 + 0.7 * len(results)))
     colours = (*COLOURS, '#eac54f')
-    for row, ((bodies, rate), steps) in enumerate(results.items()):
+    for row, steps in enumerate(results.values()):
         whole, left = sum(steps.values()), 0.0
         for (step, value), colour in zip(steps.items(), colours):
             share = 100 * value / whole

@@ -395,7 +395,7 @@ def foreign(name: str) -> bool:
     section = name.partition('.')[0]
     return not (
         difflib.get_close_matches(name, list(BY_NAME), 1, 0.7)
-        or '.' in name and any(known.startswith(f'{section}.') for known in BY_NAME))
+        or ('.' in name and any(known.startswith(f'{section}.') for known in BY_NAME)))
 
 
 def _suggest(name: str, known: Any) -> str:
