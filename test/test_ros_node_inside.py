@@ -89,8 +89,10 @@ def test_a_hundred_transitions_in_any_order_leak_nothing(motive):
 
         def trigger(move):
             result = here.run(getattr(node, f'trigger_{move}'))
-            # rclpy raises where there is no such transition.
-            return 'impossible' if isinstance(result, Exception) else result.name
+            # rclpy raises where there is no such transition; from Kilted on it gives ERROR.
+            if isinstance(result, Exception) or result.name == 'ERROR':
+                return 'impossible'
+            return result.name
         for move in MOVES:
             assert trigger(move) == 'SUCCESS'
         before = held(node)

@@ -297,6 +297,8 @@ class ControlledLifecycleNode(LifecycleNode):
             return f'{transition} could not be made: {error}'
         if result is TransitionCallbackReturn.SUCCESS:
             return ''
+        if self.lifecycle_label.endswith('ing'):   # the same from Kilted on, which gives ERROR
+            return None
         outcome = 'failed' if result is TransitionCallbackReturn.FAILURE else 'broke down'
         reason = self._fault or 'its reason is logged above'
         return f'{transition} {outcome} ({reason}); the node is {self.lifecycle_label}'
