@@ -128,15 +128,25 @@ class Observer:
     # -- services ------------------------------------------------------------------------------
 
     def call(self, kind, service, request, timeout_s=20.0):
-        """Call a service and give its response."""
+        """
+        Call a service and give its response.
+
+        A question is asked again: the answer is lost where the server has not found its reader
+        yet, which happens on a busy machine.
+        """
         client = self.node.create_client(kind, service)
         try:
             assert client.wait_for_service(timeout_s), f'no service {service}'
             done = threading.Event()
-            future = client.call_async(request)
-            future.add_done_callback(lambda _: done.set())
-            assert done.wait(timeout_s), f'{service} does not answer'
-            return future.result()
+            futures = []
+            times = 4 if kind in (GetState, GetParameters) else 1
+            for _ in range(times):
+                futures.append(client.call_async(request))
+                futures[-1].add_done_callback(lambda _: done.set())
+                if done.wait(timeout_s / times):
+                    break
+            assert done.is_set(), f'{service} does not answer'
+            return next(future.result() for future in futures if future.done())
         finally:
             self.node.destroy_client(client)
 
