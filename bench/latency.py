@@ -208,7 +208,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--quick', action='store_true', help='one point, once, briefly')
     parser.add_argument('--repetitions', type=int, default=3)
-    parser.add_argument('--seconds', type=float, default=4.0, help='measured, of every run')
+    parser.add_argument('--seconds', type=float, default=3.0, help='measured, of every run')
     parser.add_argument('--points', nargs='+', metavar='BODIESxHZ')
     parser.add_argument('--bridges', nargs='+', choices=BRIDGES, default=BRIDGES)
     parser.add_argument('--output', type=Path, default=HERE / 'results', help='a folder')

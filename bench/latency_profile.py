@@ -36,15 +36,16 @@ class Watch:
     def __init__(self):
         self.now = dict.fromkeys(STEPS, 0)
         self.turns = []
-        self.overhead = 0
+        self.inside = self.outside = self.calls = 0
+        # What a look at the clock adds to the step itself, and to what is around it.
         probe = self.around(STEPS[0], lambda: None)
-        plain = []
-        for _ in range(2000):
-            self.now[STEPS[0]] = 0
-            probe()
-            plain.append(self.now[STEPS[0]])
-        self.overhead = statistics.median(plain)
-        self.now[STEPS[0]] = 0
+        trial = self.turn(lambda: [probe() for _ in range(100)])
+        for _ in range(50):
+            trial()
+        inside = statistics.median(turn[STEPS[0]] for turn in self.turns) / 100
+        self.outside = statistics.median(turn[STEPS[-1]] for turn in self.turns) / 100
+        self.inside = inside
+        self.turns.clear()
 
     def around(self, step, function):
         """Wrap a function whose time counts for a step."""
@@ -55,7 +56,8 @@ class Watch:
             try:
                 return function(*arguments)
             finally:
-                now[step] += clock() - begun - self.overhead
+                now[step] += clock() - begun - self.inside
+                self.calls += 1
         return timed
 
     def turn(self, function):
@@ -63,11 +65,12 @@ class Watch:
         clock, now = time.thread_time_ns, self.now
 
         def timed(*arguments):
+            self.calls = 0
             for step in STEPS:
                 now[step] = 0
             begun = clock()
             result = function(*arguments)
-            whole = clock() - begun
+            whole = clock() - begun - self.calls * (self.inside + self.outside)
             now[STEPS[-1]] = whole - sum(now[step] for step in STEPS[:-1])
             self.turns.append(dict(now))
             return result
