@@ -23,6 +23,7 @@ import os
 from pathlib import Path
 import platform
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -142,7 +143,8 @@ def measure(bridge, bodies, rate, seconds, variables):
     Start everything, let it settle, and take the figures of one run.
 
     :returns: latencies (us), losses, processor time a pose (us) and share of a core (%),
-        resident memory (MB), seconds from the bridge's start to its first pose.
+        resident memory (MB), seconds from the bridge's start until the server streams to it and
+        until its first pose has reached the subscriber, which DDS has to discover first.
     """
     with contextlib.ExitStack() as stack:
         def start(*command):
@@ -162,6 +164,7 @@ def measure(bridge, bodies, rate, seconds, variables):
         if first['first_ns'] is None:
             raise RuntimeError(
                 f'{bridge} with {bodies} bodies at {rate} Hz: no poses ({first}):\n{child.said()}')
+        streamed_ns = int(sender.line())
         time.sleep(SETTLE_S)
         receiver.ask('forget')
         began, cpu = time.monotonic_ns(), child.cpu_ns()
@@ -173,6 +176,7 @@ def measure(bridge, bodies, rate, seconds, variables):
             # Of the poses that were sent; the polled bridge looks at fewer.
             cpu_us=cpu / 1e3 / (bodies * rate * lasted / 1e9),
             resident_mb=child.resident_mb(),
+            connected_s=(streamed_ns - child.started_ns) / 1e9,
             first_pose_s=(first['first_ns'] - child.started_ns) / 1e9)
         return figures
 
@@ -219,6 +223,8 @@ def main():
         points = [tuple(map(int, point.split('x'))) for point in arguments.points]
     if arguments.quick:
         points, repetitions, seconds = [(1, 240)], 1, 1.5
+    # Ended from outside, it ends its processes too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     before = load()
     runs = run(points, tuple(arguments.bridges), repetitions, seconds)
     result = summary(runs)

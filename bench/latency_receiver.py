@@ -139,6 +139,33 @@ class Receiver:
             time.sleep(0.01)
         return {'first_ns': None, 'seen': sum(map(bool, self._poses.values()))}
 
+    @staticmethod
+    def _ages(taken, order):
+        """
+        Find how long after each pose was sent that pose, or a newer one, was there (us).
+
+        A pose that never comes is as late as the one after it: leaving it out would flatter
+        whoever skips poses. When it was sent follows from its neighbours.
+
+        :returns: the ages, and how many poses never came.
+        """
+        ages = []
+        missed = 0
+        last = last_sent = None
+        for now, data in taken:
+            seconds, nanoseconds, number = (read_pose(data)[i] for i in order)
+            sent, number = int(seconds) * _NS + round(nanoseconds), int(number)
+            if last is None:
+                last, last_sent = number - 1, sent
+            for skipped in range(last + 1, number):
+                share = (skipped - last) / (number - last)
+                ages.append((now - last_sent - share * (sent - last_sent)) / 1e3)
+                missed += 1
+            if number > last:
+                ages.append((now - sent) / 1e3)
+                last, last_sent = number, sent
+        return ages, missed
+
     def collect(self, order):
         """
         Give latencies (us) and losses since the last command.
@@ -151,17 +178,10 @@ class Receiver:
         latencies = []
         lost = expected = 0
         for taken in poses.values():
-            seen = set()
-            for now, data in taken:
-                vector = read_pose(data)
-                seconds, nanoseconds, number = (vector[i] for i in order)
-                if int(number) not in seen:
-                    seen.add(int(number))
-                    latencies.append((now - int(seconds) * _NS - round(nanoseconds)) / 1e3)
-            if seen:
-                whole = max(seen) - min(seen) + 1
-                expected += whole
-                lost += whole - len(seen)
+            ages, missed = self._ages(taken, order)
+            latencies += ages
+            expected += len(ages)
+            lost += missed
         frames = {}
         known = set(self.names)
         for data in tf:

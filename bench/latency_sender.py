@@ -54,6 +54,7 @@ class Peer:
         for event in self.connection.receive_stream(data):
             if isinstance(event, UdpDescribed):
                 self.target = (self.sock.getpeername()[0], event.port)
+                print(time.monotonic_ns(), flush=True)
             elif isinstance(event, PingReport):
                 self.connection.send(event.sender, PONG_TYPE, b'', time.time_ns())
         self.connection.describe(time.time_ns())
@@ -137,7 +138,7 @@ class Sender:
 
 
 def main():
-    """Print the port, then send."""
+    """Print the port, then send; print the time (ns) at which a client can be sent to."""
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument('--bodies', type=int, default=1)
     parser.add_argument('--rate', type=int, default=240)

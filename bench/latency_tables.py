@@ -31,14 +31,14 @@ def summary(runs):
                'p50_us': statistics.median(percentile(one, 0.5) for one in each),
                'p99_us': statistics.median(percentile(one, 0.99) for one in each),
                'p999_us': percentile(pooled, 0.999)}
-        for name in ('cpu_us', 'cpu_percent', 'resident_mb', 'first_pose_s'):
+        for name in ('cpu_us', 'cpu_percent', 'resident_mb', 'connected_s', 'first_pose_s'):
             row[name] = statistics.median(figures[name] for figures in several)
         for name in ('lost', 'expected', 'tf_lost', 'tf_expected'):
             row[name] = sum(figures[name] for figures in several)
         row['runs'] = [
             {'p50_us': percentile(one, 0.5), 'p99_us': percentile(one, 0.99),
              **{name: round(figures[name], 3) for name in (
-                 'cpu_us', 'cpu_percent', 'resident_mb', 'first_pose_s')}}
+                 'cpu_us', 'cpu_percent', 'resident_mb', 'connected_s', 'first_pose_s')}}
             for one, figures in zip(each, several)]
         rows.append(row)
     return {'rows': rows}
@@ -60,8 +60,8 @@ def tables(result):
         f'{machine["python"]}, ROS 2 {machine["ros"]}; medians of {machine["repetitions"]} runs '
         f'of {machine["seconds"]:g} s; load before the first: {machine["load_before"]:.1f}', '',
         '| bodies x Hz | bridge | p50 ms | p99 ms | p99.9 ms | CPU us/pose | CPU % of a core '
-        '| lost | memory MB | first pose s |',
-        '|---|---|---|---|---|---|---|---|---|---|']
+        '| lost | memory MB | connected s | first pose s |',
+        '|---|---|---|---|---|---|---|---|---|---|---|']
     points = list(dict.fromkeys((row['bodies'], row['rate']) for row in result['rows']))
     for row in sorted(result['rows'], key=lambda row: points.index((row['bodies'], row['rate']))):
         share = (row['lost'] + row['tf_lost']) / max(1, row['expected'] + row['tf_expected'])
@@ -70,7 +70,7 @@ def tables(result):
             f'| {row["bodies"]} x {row["rate"]} | {row["bridge"]} | {row["p50_us"] / 1e3:.3f} '
             f'| {row["p99_us"] / 1e3:.3f} | {row["p999_us"] / 1e3:.3f} | {row["cpu_us"]:.1f} '
             f'| {row["cpu_percent"]:.1f} | {lost} | {row["resident_mb"]:.0f} '
-            f'| {row["first_pose_s"]:.2f} |')
+            f'| {row["connected_s"]:.2f} | {row["first_pose_s"]:.2f} |')
     lines += ['', '| bodies x Hz | p50 / floor | p99 / floor | CPU / floor '
               '| all on: CPU / floor | polled: p50 / node |', '|---|---|---|---|---|---|']
     for bodies, rate in points:
