@@ -19,6 +19,7 @@ from mocap4r2_control_msgs.msg import Control, MocapInfo
 import pytest
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
+from rosgraph import wait_until
 
 pytestmark = pytest.mark.ros
 CAM_1, CAM_2, EAGER = '/cam_1', '/lab/a/cam_2', '/lab/b/eager'
@@ -164,9 +165,10 @@ def test_commands_in_every_state(systems, controller, kind, before):
     controller.bring('/' + name, before)
     controller.send(kind, [name])
     if before in ('unconfigured', 'finalized'):
+        refusal = 'is not acknowledged: the node is ' + before
+        wait_until(lambda: refusal in systems.log(name), what=refusal)
         assert controller.none()
         assert controller.state('/' + name) == before
-        assert 'is not acknowledged: the node is ' + before in systems.log(name)
     else:
         answer = ACK_START if kind == START else ACK_STOP
         assert [found[:2] for found in controller.answers(1)] == [(answer, name)]
