@@ -64,15 +64,13 @@ def verdict(readings):
     if not quarter:
         return ['too few readings to judge']
     found = []
-    before, after = (statistics.median(r.rss_mb for r in part) for part in (early, late))
-    # An hour of a leak that matters is worse than what the allocator does in a minute.
-    if after - before > NOISE_MB:
-        found.append(f'memory grew from {before:.1f} to {after:.1f} MB')
-    for name in ('threads', 'files'):
-        # The least of a stretch: a reconnection holds some more for a moment.
-        before, after = (min(getattr(r, name) for r in part) for part in (early, late))
-        if after > before:
-            found.append(f'{name} grew from {before} to {after}')
+    # Medians: while the server is away the node holds fewer, while it comes back perhaps more.
+    for name, noise, what in (('rss_mb', NOISE_MB, 'memory (MB)'), ('threads', 0, 'threads'),
+                              ('files', 0, 'files')):
+        before, after = (statistics.median(getattr(r, name) for r in part)
+                         for part in (early, late))
+        if after - before > noise:
+            found.append(f'{what} grew from {before:.5g} to {after:.5g}')
     if late[-1].poses <= late[0].poses:
         found.append('no poses came any more')
     return found
