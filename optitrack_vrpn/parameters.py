@@ -182,7 +182,7 @@ def _motion_rows() -> list[Parameter]:
             f'motion.{field.name}', getattr(defaults, field.name), said[field.name][0],
             unit=said[field.name][1],
             low=None if field.name == 'adaptive' else 1e-9,
-            high=None if field.name == 'adaptive' else 1e6)
+            high=None if field.name == 'adaptive' else 1e6, dynamic=True)
         for field in fields(MotionConfig)]
 
 
@@ -240,10 +240,13 @@ TABLE: tuple[Parameter, ...] = (
     Parameter('publish.ned', True, 'publish poses in NED', dynamic=True),
     Parameter('publish.tf', True, 'broadcast transforms of the worlds that are published',
               dynamic=True),
-    Parameter('publish.pose_cov', False, 'publish poses with covariance'),
-    Parameter('publish.odom', False, "publish odometry: pose in ENU, twist in the body's axes"),
-    Parameter('publish.twist', False, "publish velocities along ENU's axes"),
-    Parameter('publish.accel', False, "publish accelerations along ENU's axes"),
+    Parameter('publish.pose_cov', False, 'publish poses with covariance', dynamic=True),
+    Parameter('publish.odom', False, "publish odometry: pose in ENU, twist in the body's axes",
+              dynamic=True),
+    Parameter('publish.twist', False, "publish velocities along ENU's axes",
+              dynamic=True),
+    Parameter('publish.accel', False, "publish accelerations along ENU's axes",
+              dynamic=True),
     Parameter('publish.status', True, "publish every body's state, latched", dynamic=True),
     Parameter(
         'velocity_source', 'estimate', 'velocities and accelerations: estimated from the poses, '
@@ -252,7 +255,7 @@ TABLE: tuple[Parameter, ...] = (
     *_motion_rows(),
     Parameter(
         'motion.learn_noise', True, 'take the noise from the body itself once it has been at '
-        'rest, for covariances and for the filter'),
+        'rest, for covariances and for the filter', dynamic=True),
     Parameter(
         'lowpass.cutoff_hz', 0.0, 'smooth poses by a causal Butterworth low-pass of this '
         'cutoff; 0 for off', unit='Hz', low=0, high=1000),

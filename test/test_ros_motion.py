@@ -135,3 +135,17 @@ def test_diagnostics_name_connection_clock_and_bodies(motive):
         clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
         assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
                 'arrival_jitter_std_us'} <= set(clock)
+
+
+def test_odometry_can_be_switched_on_while_the_node_is_active(motive):
+    with node_of(motive) as here, Observer() as observer:
+        wait_until(lambda: '/wand/pose' in observer.topics(), 10.0, 'the topic')
+        topic = observer.listen(Odometry, '/wand/odom', 100)
+        assert observer.set(publish__odom=True) == ''
+        topic.wait(10)
+        assert observer.set(motion__position_noise=0.01, motion__learn_noise=False) == ''
+        wait_until(lambda: topic.messages()[-1].pose.covariance[0] == pytest.approx(1e-4),
+                   what='the new noise')
+        assert observer.set(publish__odom=False) == ''
+        wait_until(lambda: not topic.matched, what='the end of the topic')
+        assert here.failure is None

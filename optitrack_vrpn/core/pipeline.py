@@ -339,14 +339,16 @@ class Pipeline:
 
     def reconfigure(
         self, body: BodyConfig, overrides: Mapping[str, Mapping[str, Any]],
-        selection: Selection,
+        selection: Selection, estimate: Optional[EstimateConfig] = None,
     ) -> None:
         """
-        Take new thresholds and lists without losing a body.
+        Take new thresholds, lists and estimates without losing a body.
 
         Bodies that are wanted no longer are forgotten; those wanted now appear with their next
         pose.
 
+        :param estimate: what is to be made of good poses; a body's estimate begins anew where
+            that changes. None leaves it as it is.
         :raises ConfigurationError: if an override is wrong; nothing has changed then.
         """
         configs = {
@@ -354,13 +356,17 @@ class Pipeline:
                 channel.names.motive, body, settings_for(channel.names.motive, overrides))
             for channel in self.bodies}
         self.config = replace(
-            self.config, body=body, overrides=overrides, selection=selection)
+            self.config, body=body, overrides=overrides, selection=selection,
+            estimate=estimate or self.config.estimate)
         self._selection = selection
         for key, channel in list(self.channels.items()):
             if channel is None or not selection.wanted(channel.names.motive):
                 del self.channels[key]
             else:
                 channel.truth.reconfigure(configs[channel.names.motive])
+                wanted = self._estimate(channel.names.motive)
+                if wanted != channel.estimator.config:
+                    channel.estimator = Estimator(wanted)
 
     # -- the rarer paths -----------------------------------------------------------------------
 

@@ -57,6 +57,11 @@ def table(rows: Sequence[BodyRow], clock: Mapping[str, str]) -> list[str]:
             f'skew {clock.get("skew_ppm")} ppm, uncertainty {clock.get("uncertainty_us")} us, '
             f'offset {clock.get("offset_s")} s, sender counts from '
             f'{str(clock.get("sender_base")).replace("_", " ")}')
+        restarts = sum(
+            int(value) for key, value in clock.items() if key.startswith('epochs_ended_'))
+        lines.append(
+            f'       {restarts} restarts, arrivals {clock.get("arrival_jitter_std_us")} us (std), '
+            f'{clock.get("arrival_jitter_p99_us")} us (99 %) around their stamps')
     return lines
 
 

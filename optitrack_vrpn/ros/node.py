@@ -431,10 +431,11 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 return
             self._pipeline.reconfigure(
                 settings.pipeline.body, settings.pipeline.overrides,
-                settings.pipeline.selection)
+                settings.pipeline.selection, settings.pipeline.estimate)
             self._output.retain(self._pipeline.bodies)
             if settings.publish != self._output.config:
                 self._output.reconfigure(settings.publish)
+                self._announce()
                 if self._active:
                     self._output.send_static()
             self._settings = settings
