@@ -8,6 +8,7 @@ beyond this machine, and logs that vanish with the run. Subprocesses of tests in
 """
 
 import fcntl
+import logging
 import os
 from pathlib import Path
 import shutil
@@ -60,6 +61,15 @@ def pytest_unconfigure(config):
 
 def pytest_report_header(config):
     return f'ROS domain {os.environ["ROS_DOMAIN_ID"]}'
+
+
+@pytest.fixture
+def caplog(caplog):
+    """Catch the package's log where launch's plugin for pytest has cut loggers from the root."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith('optitrack_vrpn'):
+            logging.getLogger(name).propagate = True
+    return caplog
 
 
 @pytest.fixture
