@@ -46,4 +46,4 @@ clean:  ## remove what tests and tools leave behind
 	@find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-env: clean  ## remove the environments too
-	@rm -rf .venv .venv-* .venv*.lock
+	@rm -rf .venv .venv[-.]*

@@ -144,7 +144,11 @@ class Environment:
                     '{} exists and is no virtual environment: move it away'.format(self.name))
             if half:
                 say('an installation into {} was interrupted: starting anew'.format(self.name))
-            shutil.rmtree(self.folder)
+            # Out of the way in one step: a half removed one would pass for a user's own folder.
+            old = self.folder + '.old'
+            shutil.rmtree(old, ignore_errors=True)
+            os.rename(self.folder, old)
+            shutil.rmtree(old, ignore_errors=True)
         need_venv(self.base)
         self.run('venv', [self.base, '-m', 'venv'] + list(options) + [self.folder])
         self.mark('venv', key)
