@@ -119,7 +119,7 @@ def measure(bodies, rate, seconds):
     try:
         port = int(sender.line())
         receiver.line()
-        rclpy.init(args=['profile', '--ros-args', '--log-level', 'warn', *(
+        rclpy.init(args=['profile', '--ros-args', '--log-level', 'error', *(
             word for pair in (
                 'autostart:=true', 'server:=127.0.0.1', f'port:={port}', 'truth.max_speed:=0.0',
                 'publish.ned:=false') for word in ('-p', pair))])
