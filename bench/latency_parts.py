@@ -103,7 +103,8 @@ def rows(node):
     for count in (1, 16):
         one = datagram(count)
         assert by_struct(one) == by_numpy(one)
-        yield f'datagram of {count} taken apart by `struct`', least_us(lambda one=one: by_struct(one))
+        yield f'datagram of {count} taken apart by `struct`', least_us(
+            lambda one=one: by_struct(one))
         yield f'datagram of {count} taken apart by numpy', least_us(lambda one=one: by_numpy(one))
     yield 'a whole garbage collection', least_us(gc.collect, 1, 5)
     gc.freeze()
