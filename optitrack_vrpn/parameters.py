@@ -14,6 +14,7 @@ import math
 from typing import Any, Optional, Union
 
 from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.lowpass import LowpassConfig
 from optitrack_vrpn.core.body.motion import MotionConfig
 from optitrack_vrpn.core.body.transform import body_from_base
 from optitrack_vrpn.core.clock import MODES
@@ -309,12 +310,16 @@ TABLE: tuple[Parameter, ...] = (
 
 BY_NAME: dict[str, Parameter] = {row.name: row for row in TABLE}
 
-#: What can be set for one body, as ``bodies.<name>.<setting>`` with Motive's name for it.
-BODY_SETTINGS: tuple[str, ...] = (
-    'name', 'frame', 'topic', 'offset', *(field.name for field in fields(BodyConfig)))
-#: Those of them that are names, and fixed while the node is configured, as the offset is.
+#: What can be set for one body, as ``bodies.<name>.<setting>`` with Motive's name for it: names
+#: in ROS, where its base is, thresholds (all of ``truth.*``, with or without that word), and how
+#: it is smoothed and its motion estimated.
 BODY_NAMES = ('name', 'frame', 'topic')
-BODY_FIXED = (*BODY_NAMES, 'offset')
+BODY_THRESHOLDS: tuple[str, ...] = tuple(field.name for field in fields(BodyConfig))
+BODY_ESTIMATES: tuple[str, ...] = (
+    *(f'lowpass.{field.name}' for field in fields(LowpassConfig)),
+    *(f'motion.{field.name}' for field in fields(MotionConfig)))
+BODY_SETTINGS: tuple[str, ...] = (*BODY_NAMES, 'offset', *BODY_THRESHOLDS, *BODY_ESTIMATES)
+_BODY_SECTIONS = ('truth', 'lowpass', 'motion')
 
 
 def defaults() -> dict[str, Value]:
@@ -331,8 +336,7 @@ def body_settings(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """
     Collect the settings of single bodies.
 
-    :param values: parameter values by name; ``bodies.<name>.<setting>`` are looked at. The
-        setting is what follows the last dot, so that names may hold dots and spaces.
+    :param values: parameter values by name; ``bodies.<name>.<setting>`` are looked at.
     :returns: checked settings by body name or pattern.
     :raises ConfigurationError: if a setting is unknown or its value not allowed.
     """
@@ -340,25 +344,51 @@ def body_settings(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     for name, value in values.items():
         if not is_body_setting(name):
             continue
-        body, _, setting = name[len('bodies.'):].rpartition('.')
+        body, setting = split_body_setting(name)
         if setting not in BODY_SETTINGS:
             raise ConfigurationError(
                 f'{name}: there is no setting {setting!r} for a body; '
                 f'{_suggest(setting, BODY_SETTINGS)}')
+        if setting in found.setdefault(body, {}):
+            raise ConfigurationError(
+                f'{name} is given twice, with and without the word truth: give one of the two')
         if setting in BODY_NAMES:
             if not isinstance(value, str) or not value:
                 raise ConfigurationError(f'{name} is {value!r}; give a name for ROS')
         elif setting == 'offset':
             value = body_from_base(value, name)
         else:
-            row = BY_NAME[f'truth.{setting}']
+            row = BY_NAME.get(setting) or BY_NAME[f'truth.{setting}']
             try:
                 value = row.check(value)
             except ConfigurationError as error:
                 raise ConfigurationError(
                     str(error).replace(row.name, name, 1)) from None
-        found.setdefault(body, {})[setting] = value
+        found[body][setting] = value
     return found
+
+
+def split_body_setting(name: str) -> tuple[str, str]:
+    """
+    Tell body and setting apart in ``bodies.<name>.<setting>``.
+
+    The setting is what follows the last dot, or the last but one where that is a section of the
+    table; so the names of bodies may hold dots and spaces.
+
+    :returns: the body's name or pattern, and the setting, without ``truth.``.
+    """
+    body, _, setting = name[len('bodies.'):].rpartition('.')
+    whose, _, section = body.rpartition('.')
+    if whose and section in _BODY_SECTIONS:
+        return whose, setting if section == 'truth' else f'{section}.{setting}'
+    return body, setting
+
+
+def is_fixed(name: str) -> bool:
+    """Tell whether a setting of one body can not be changed while the node is configured."""
+    _, setting = split_body_setting(name)
+    row = BY_NAME.get(setting) or BY_NAME.get(f'truth.{setting}')
+    return row is None or not row.dynamic
 
 
 def check_all(values: Mapping[str, Any]) -> dict[str, Value]:
@@ -451,10 +481,12 @@ def yaml_text() -> str:
 
 
 _EXAMPLE_OF_A_BODY = (
-    '      # Settings for one body, under its name or a pattern: all of truth.*, and these:',
+    '      # Settings for one body, under its name or a pattern: all of truth.*, lowpass.* and',
+    '      # motion.* (but motion.learn_noise), and these:',
     "      # 'Rigid Body 1':",
     '      #   name: cf1            # its name in ROS; topic: and frame: name one of the two',
-    '      #   max_speed: 30.0      # this one is fast',
+    '      #   truth: {max_speed: 30.0}      # this one is fast',
+    '      #   lowpass: {cutoff_hz: 5.0}     # and smoothed',
     "      #   offset: [0.0, 0.0, -0.05]  # its base in Motive's body: x y z (m), then rpy or "
     'quaternion',
 )

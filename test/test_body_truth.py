@@ -371,6 +371,14 @@ def test_gaps_are_counted_and_the_pose_after_one_goes_out():
     assert status.rate_hz == pytest.approx(200.0)
 
 
+def test_a_gap_right_after_the_first_frame_is_no_rate():
+    feed = Feed()
+    feed.send()
+    feed.skip(60)
+    feed.good(10)
+    assert feed.body.rate_hz == pytest.approx(200.0)
+
+
 def test_a_sender_that_slows_down_has_a_new_rate():
     feed = tracked()
     for _ in range(30):

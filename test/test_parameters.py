@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.cli.parameters import BEGIN, documents, END, with_table
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.parameters import (
-    body_settings, check_all, defaults, foreign, markdown_table, Parameter, TABLE, yaml_text)
+    body_settings, check_all, defaults, foreign, is_fixed, markdown_table, Parameter, TABLE,
+    yaml_text)
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 import yaml
@@ -77,10 +78,11 @@ def test_the_file_explains_every_parameter_right_above_it():
 def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
     lines = yaml_text().splitlines()
     at = next(i for i, line in enumerate(lines) if "# 'Rigid Body 1'" in line)
-    for i in range(at, at + 3):
+    for i in range(at, at + 4):
         lines[i] = lines[i].replace('# ', '', 1)
     tree = yaml.safe_load('\n'.join(lines))['/**']['ros__parameters']
-    assert body_settings(flat(tree)) == {'Rigid Body 1': {'name': 'cf1', 'max_speed': 30.0}}
+    assert body_settings(flat(tree)) == {'Rigid Body 1': {
+        'name': 'cf1', 'max_speed': 30.0, 'lowpass.cutoff_hz': 5.0}}
 
 
 def test_the_table_has_a_row_a_parameter_and_stars_what_is_fixed():
@@ -191,6 +193,25 @@ def test_a_body_of_any_name_has_settings_of_its_own(name, speed, other):
     assert found[name]['max_speed'] == speed and found[name]['name'] == 'cf1'
     assert found[other]['detect_zeroed'] is False
     assert set(found) == {name, other}
+
+
+def test_settings_of_a_body_may_stand_in_the_sections_of_the_table():
+    found = body_settings({
+        'bodies.a.b.truth.max_speed': 3, 'bodies.a.b.lowpass.order': 2,
+        'bodies.a.b.motion.adaptive': False, 'bodies.lowpass.max_turn': 1.0})
+    assert found == {
+        'a.b': {'max_speed': 3.0, 'lowpass.order': 2, 'motion.adaptive': False},
+        'lowpass': {'max_turn': 1.0}}
+    with pytest.raises(ConfigurationError, match='twice'):
+        body_settings({'bodies.a.truth.max_speed': 3.0, 'bodies.a.max_speed': 4.0})
+    with pytest.raises(ConfigurationError, match=r"a\.lowpass\.cutof.*'lowpass.cutoff_hz'"):
+        body_settings({'bodies.a.lowpass.cutof': 3.0})
+    with pytest.raises(ConfigurationError, match=r'bodies\.a\.lowpass\.order is 99; allowed'):
+        body_settings({'bodies.a.lowpass.order': 99})
+    fixed = ('name', 'offset', 'lowpass.order')
+    changing = ('max_speed', 'truth.max_speed', 'motion.adaptive')
+    assert all(is_fixed(f'bodies.a.{setting}') for setting in fixed)
+    assert not any(is_fixed(f'bodies.a.{setting}') for setting in changing)
 
 
 def test_a_wrong_setting_of_a_body_is_named_in_full():
@@ -313,6 +334,10 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert node._output.config.ned is False
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': 12.0}) == ''
         assert node._pipeline.config.overrides == {'Rigid Body 1': {'max_speed': 12.0}}
+        assert observer.set_all({'bodies.Rigid Body 1.motion.angular_wander': 5.0}) == ''
+        assert node._pipeline.config.estimates == {
+            'Rigid Body 1': {'motion.angular_wander': 5.0}}
+        assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.lowpass.order': 3})
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': None}) == ''
         assert node._pipeline.config.overrides == {}
         # What is not, or is wrong, is refused with the reason and changes nothing.

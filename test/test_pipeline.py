@@ -174,12 +174,12 @@ def test_bodies_are_allowed_and_denied_by_name_or_pattern():
     assert set(names(out)) == {'drone 1', 'wand [1]'}
     ignored = [n.text for n in pipeline.take_notices() if 'ignored' in n.text]
     assert len(ignored) == 2, 'each is told of once'
-    pipeline.reconfigure(FIRST, {}, Selection(deny=('drone*',)))
+    pipeline.reconfigure(PipelineConfig(body=FIRST, selection=Selection(deny=('drone*',))))
     out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand'], 3, begin=3)
     assert set(names(out)) == {'wand [1]', 'wand'}
     # Back again, a body has the name that it had.
     ros = {c.names.motive: c.names.ros for c in pipeline.bodies}
-    pipeline.reconfigure(FIRST, {}, Selection())
+    pipeline.reconfigure(PipelineConfig(body=FIRST))
     stream(pipeline, ['drone 1', 'wand', 'wand [1]'], 3, begin=6)
     assert {c.names.motive: c.names.ros for c in pipeline.bodies}.items() > ros.items()
 
@@ -187,7 +187,8 @@ def test_bodies_are_allowed_and_denied_by_name_or_pattern():
 def test_a_body_keeps_what_is_known_of_it_when_thresholds_change():
     pipeline = Pipeline(PipelineConfig())
     stream(pipeline, ['wand'], 50)
-    pipeline.reconfigure(BodyConfig(max_speed=5.0), {'wand': {'max_speed': 1.0}}, Selection())
+    pipeline.reconfigure(PipelineConfig(
+        body=BodyConfig(max_speed=5.0), overrides={'wand': {'max_speed': 1.0}}))
     (channel,) = pipeline.bodies
     assert channel.truth.config.max_speed == 1.0
     assert len(stream(pipeline, ['wand'], 10, begin=50)) == 10
@@ -199,8 +200,9 @@ def test_a_wrong_override_changes_nothing():
     pipeline = Pipeline(PipelineConfig())
     stream(pipeline, ['wand'], 5)
     with pytest.raises(ValueError, match='wand'):
-        pipeline.reconfigure(
-            BodyConfig(max_speed=5.0), {'wand': {'max_spede': 1.0}}, Selection(deny=('wand',)))
+        pipeline.reconfigure(PipelineConfig(
+            body=BodyConfig(max_speed=5.0), overrides={'wand': {'max_spede': 1.0}},
+            selection=Selection(deny=('wand',))))
     assert pipeline.config == PipelineConfig()
     assert len(stream(pipeline, ['wand'], 5, begin=5)) == 5
 

@@ -8,6 +8,7 @@ import numpy as np
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.estimator import EstimateConfig
 from optitrack_vrpn.core.body.lowpass import LowpassConfig
+from optitrack_vrpn.core.body.motion import MotionConfig
 from optitrack_vrpn.core.body.transform import body_from_base, world_from_mocap
 from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
@@ -93,7 +94,7 @@ def test_offsets_of_body_and_world():
     config = PipelineConfig(
         stamps=StampConfig(mode='sender'),
         estimate=EstimateConfig(world_from_mocap=world_from_mocap(origin, yaw)),
-        offsets={'wa*': body_from_base((*lever, 0.0, 0.0, math.pi / 2))})
+        estimates={'wa*': {'offset': body_from_base((*lever, 0.0, 0.0, math.pi / 2))}})
     samples, _, truth = run(0.5, config=config)
     turn = Rotation.from_euler('z', -yaw)
     for sample, position, attitude in zip(samples, enu(truth.position), attitudes(truth)):
@@ -121,6 +122,23 @@ def test_low_pass_smooths_and_stamps_never_run_backwards(compensate):
     assert (np.diff(stamps) > 0).all()
     shift = raw[-1].stamp_ns - stamps[-1]
     assert shift > 50_000_000 if compensate else shift == 0
+
+
+def test_one_body_is_smoothed_and_another_not():
+    two = {'bodies': [{'name': name, 'motion': {'type': 'still'}} for name in ('wand', 'drone')],
+           'noise': {'position_mm': 1.0}}
+    config = PipelineConfig(
+        stamps=StampConfig(mode='sender'),
+        estimates={'w*': {'lowpass.cutoff_hz': 5.0, 'motion.acceleration_wander': 3.0}})
+    samples, _, _ = run(3.0, config=config, **two)
+    spread = {name: np.std([s.position for s in samples[-2 * RATE:]
+                            if s.channel.names.motive == name], axis=0)
+              for name in ('wand', 'drone')}
+    assert (spread['wand'] < 0.35 * spread['drone']).all()
+    configs = {s.channel.names.motive: s.channel.estimator.config for s in samples}
+    assert configs['wand'].lowpass == LowpassConfig(5.0)
+    assert configs['wand'].motion == MotionConfig(acceleration_wander=3.0)
+    assert configs['drone'] == EstimateConfig(learn_noise=False)
 
 
 def test_untracked_poses_teach_the_estimate_nothing():

@@ -19,10 +19,9 @@ from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator, MotionEstimate
 from optitrack_vrpn.core.body.quaternion import rotate
-from optitrack_vrpn.core.body.selection import configure, matches, Selection, settings_for
+from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
 from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.states import State, StateChange
-from optitrack_vrpn.core.body.transform import Transform
 from optitrack_vrpn.core.body.truth import Body
 from optitrack_vrpn.core.clock import StampConfig, StampSource
 from optitrack_vrpn.core.clock.types import RECONNECTED, SENDER_RESTARTED
@@ -65,7 +64,8 @@ class PipelineConfig:
     :ivar body: when a pose is believed.
     :ivar overrides: fields of ``body`` by body name or pattern.
     :ivar estimate: what is made of good poses.
-    :ivar offsets: body_from_base by body name or pattern.
+    :ivar estimates: settings of ``estimate`` by body name or pattern, as
+        ``EstimateConfig.with_settings`` takes them.
     :ivar titles: names in ROS by body name, as (topics, frames), in place of those derived
         from Motive's.
     :ivar server_motion: pass on velocities and accelerations that the server itself sends.
@@ -83,7 +83,7 @@ class PipelineConfig:
     body: BodyConfig = field(default_factory=BodyConfig)
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     estimate: EstimateConfig = field(default_factory=lambda: EstimateConfig(learn_noise=False))
-    offsets: Mapping[str, Transform] = field(default_factory=dict)
+    estimates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     titles: Mapping[str, tuple[Optional[str], Optional[str]]] = field(default_factory=dict)
     server_motion: bool = False
     selection: Selection = field(default_factory=Selection)
@@ -179,12 +179,23 @@ def body_name(sender: str, sensor: int) -> str:
     return f'{sender}/sensor{sensor}'
 
 
+def _thresholds(name: str, config: PipelineConfig) -> BodyConfig:
+    """Make what holds for one body: the patterns' settings, and its own, which beat them."""
+    return configure(name, config.body, settings_for(name, config.overrides))
+
+
+def _estimate(name: str, config: PipelineConfig) -> EstimateConfig:
+    """Make what becomes of one body's good poses, in the same way."""
+    return config.estimate.with_settings(settings_for(name, config.estimates))
+
+
 class Pipeline:
     """
     Turn the events of one server into samples.
 
     :param config: the settings.
     :param discovered: called with each new channel, before its first sample.
+    :ivar max_age_ns: how old a pose may be when it is published (ns); beyond all ages for none.
     """
 
     def __init__(
@@ -202,11 +213,10 @@ class Pipeline:
         self._discovered = discovered
         self._names = NameTable(config.templates, config.reserved_frames)
         # What the sender's clock says cannot be compared with this host's.
-        self._max_age_ns = 1 << 63 if config.stamps.mode == 'sender' else (
+        self.max_age_ns = 1 << 63 if config.stamps.mode == 'sender' else (
             round(config.max_age_s * _NS) or 1 << 63)
         self._arrival_mode = config.stamps.mode == 'arrival'
         self._frame_sender_ns = -1
-        self._selection = config.selection
 
     @property
     def bodies(self) -> list[Channel]:
@@ -236,7 +246,7 @@ class Pipeline:
         stamp_of = self.stamps.stamp
         oldest_ns = (
             (arrival_ns if now_ns is None else now_ns) + host_minus_arrival_ns
-            - self._max_age_ns)
+            - self.max_age_ns)
         for event in events:
             if event.__class__ is not PoseReport:
                 self._take_other(event)
@@ -337,36 +347,30 @@ class Pipeline:
         changes, self.state_changes = self.state_changes, []
         return changes
 
-    def reconfigure(
-        self, body: BodyConfig, overrides: Mapping[str, Mapping[str, Any]],
-        selection: Selection, estimate: Optional[EstimateConfig] = None,
-    ) -> None:
+    def reconfigure(self, config: PipelineConfig) -> None:
         """
         Take new thresholds, lists and estimates without losing a body.
 
         Bodies that are wanted no longer are forgotten; those wanted now appear with their next
-        pose.
+        pose. A body's estimate begins anew where its settings change.
 
-        :param estimate: what is to be made of good poses; a body's estimate begins anew where
-            that changes. None leaves it as it is.
+        :param config: ``body``, ``overrides``, ``selection``, ``estimate`` and ``estimates`` are
+            taken from it; all else stays as it is.
         :raises ConfigurationError: if an override is wrong; nothing has changed then.
         """
-        configs = {
-            channel.names.motive: configure(
-                channel.names.motive, body, settings_for(channel.names.motive, overrides))
-            for channel in self.bodies}
+        names = [channel.names.motive for channel in self.bodies]
+        thresholds = {name: _thresholds(name, config) for name in names}
+        estimates = {name: _estimate(name, config) for name in names}
         self.config = replace(
-            self.config, body=body, overrides=overrides, selection=selection,
-            estimate=estimate or self.config.estimate)
-        self._selection = selection
+            self.config, body=config.body, overrides=config.overrides,
+            selection=config.selection, estimate=config.estimate, estimates=config.estimates)
         for key, channel in list(self.channels.items()):
-            if channel is None or not selection.wanted(channel.names.motive):
+            if channel is None or not config.selection.wanted(channel.names.motive):
                 del self.channels[key]
-            else:
-                channel.truth.reconfigure(configs[channel.names.motive])
-                wanted = self._estimate(channel.names.motive)
-                if wanted != channel.estimator.config:
-                    channel.estimator = Estimator(wanted)
+                continue
+            channel.truth.reconfigure(thresholds[channel.names.motive])
+            if estimates[channel.names.motive] != channel.estimator.config:
+                channel.estimator = Estimator(estimates[channel.names.motive])
 
     # -- the rarer paths -----------------------------------------------------------------------
 
@@ -382,15 +386,15 @@ class Pipeline:
             return None
         name = body_name(sender, sensor)
         shown = printable(name)
-        why_not = self._selection.why_not(name)
+        why_not = self.config.selection.why_not(name)
         channel = None
         if why_not:
             self._notice('info', f'body {shown!r} is ignored: {why_not}')
         else:
-            settings = settings_for(name, self.config.overrides)
-            config = configure(name, self.config.body, settings)
             names = self._names.assign(name, *self.config.titles.get(name, (None, None)))
-            channel = Channel(names, Body(name, config), Estimator(self._estimate(name)))
+            channel = Channel(
+                names, Body(name, _thresholds(name, self.config)),
+                Estimator(_estimate(name, self.config)))
             self._discovered(channel)
             self._notice('info', (
                 f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '
@@ -408,16 +412,6 @@ class Pipeline:
         """Make a sample of a pose that is not believed; no estimate may learn from it."""
         return Sample(channel, stamp_ns, *channel.estimator.place(
             self._maps.position_to_enu(position), self._maps.quat_to_enu(quat_xyzw)), None)
-
-    def _estimate(self, name: str) -> EstimateConfig:
-        """Make what holds for one body: a pattern's offset, or its own, which beats it."""
-        config = self.config.estimate
-        for pattern, offset in self.config.offsets.items():
-            if matches(name, pattern):
-                config = replace(config, body_from_base=offset)
-        if name in self.config.offsets:
-            config = replace(config, body_from_base=self.config.offsets[name])
-        return config
 
     def _follow_clock(self, went_back: bool) -> None:
         for event in self.stamps.events():

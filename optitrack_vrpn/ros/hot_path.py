@@ -8,9 +8,11 @@ stamped, judged and turned to ENU (``core/pipeline.py``: ``process``), and what 
 as samples, still in the client's thread and under the node's lock. A frame of bodies leaves as one
 PoseStamped each, one TFMessage for all, and whatever else somebody listens to.
 
-Nothing here logs, reads a parameter or looks at a clock. Messages are bytes (``cdr.py``), or
-objects where the middleware encodes in a way that is not known; this file does not see the
-difference. What is prepared beforehand stands in ``body_output.py`` and ``publishers.py``, and
+Nothing here logs or reads a parameter, and the clock is looked at for one purpose alone: this
+process may be stopped at any line (by the scheduler, a debugger, a virtual machine that is moved),
+and what has grown too old meanwhile must not go out when it goes on. Messages are bytes
+(``cdr.py``), or objects where the middleware encodes in a way that is not known; this file does
+not see the difference. What is prepared beforehand stands in ``body_output.py`` and ``publishers.py``, and
 docs/performance.md tells what each step costs.
 """
 
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
 _UNKNOWN = (0.0,) * 36
 
 
-def publish_samples(samples: Sequence[Sample], send_tf: Callable[[list[Any]], None]) -> None:
+def publish_samples(
+    samples: Sequence[Sample], send_tf: Callable[[list[Any]], None],
+    clock: Callable[[], int], allowance_ns: int,
+) -> None:
     """
     Publish samples in order; the transforms of one frame go out in one message.
 
@@ -36,6 +41,9 @@ def publish_samples(samples: Sequence[Sample], send_tf: Callable[[list[Any]], No
     in one piece may share their stamp.
 
     :param send_tf: publishes the transforms of a frame.
+    :param clock: reads the present (ns).
+    :param allowance_ns: what that may be beyond a stamp until the pose is too old: the greatest
+        age, less what the stamps' clock is ahead of this one.
     """
     frame_ns = -1
     stamp = b''
@@ -45,9 +53,13 @@ def publish_samples(samples: Sequence[Sample], send_tf: Callable[[list[Any]], No
         output = channel.user
         if output is None:
             continue
+        if clock() > stamp_ns + allowance_ns:
+            channel.too_old += 1
+            continue
         if stamp_ns != frame_ns or output in bodies:
             if transforms:
-                send_tf(transforms)
+                if clock() <= frame_ns + allowance_ns:
+                    send_tf(transforms)
                 transforms = []
             bodies.clear()
             frame_ns = stamp_ns
@@ -60,7 +72,7 @@ def publish_samples(samples: Sequence[Sample], send_tf: Callable[[list[Any]], No
             transforms.append(write(stamp, position, quat))
         if output.heard or output.tf_ned:
             _publish_more(output, stamp, position, quat, motion, transforms)
-    if transforms:
+    if transforms and clock() <= frame_ns + allowance_ns:
         send_tf(transforms)
 
 

@@ -259,7 +259,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 samples = self._pipeline.process(
                     events, arrival_ns, host_minus_arrival_ns, now_ns)
                 if self._active and (samples or self._pipeline.server_motions):
-                    self._output.publish(samples, self._pipeline.server_motions)
+                    self._output.publish(
+                        samples, self._pipeline.server_motions, self._clock_reader.now_ns,
+                        self._pipeline.max_age_ns - host_minus_arrival_ns)
                     self._batches += 1
                     if not self._batches % _TIMED:
                         self._time(samples, arrival_ns, host_minus_arrival_ns, now_ns)
@@ -334,7 +336,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             severity = 'info' if change.after in (BodyState.TRACKED, BodyState.NEW) else 'warn'
             self._log(
                 severity, f'body {printable(change.body)!r}: {change.before.value} -> '
-                f'{change.after.value}: {change.detail}', (change.body, change.after))
+                f'{change.after.value}: {change.detail}',
+                (change.body, change.before, change.after))
 
     # -- the executor's thread -----------------------------------------------------------------
 
@@ -429,9 +432,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         with self._lock:
             if self._pipeline is None or self._output is None:
                 return
-            self._pipeline.reconfigure(
-                settings.pipeline.body, settings.pipeline.overrides,
-                settings.pipeline.selection, settings.pipeline.estimate)
+            self._pipeline.reconfigure(settings.pipeline)
             self._output.retain(self._pipeline.bodies)
             if settings.publish != self._output.config:
                 self._output.reconfigure(settings.publish)

@@ -119,7 +119,7 @@ def check_change(changed: Mapping[str, Any], configured: bool) -> None:
         elif parameters.is_body_setting(name):
             if value is not None:    # None takes the setting away
                 parameters.body_settings({name: value})
-            if configured and name.rpartition('.')[2] in parameters.BODY_FIXED:
+            if configured and parameters.is_fixed(name):
                 raise ConfigurationError(f'{name} is fixed while the node is configured')
         elif name == 'use_sim_time':
             if value and configured:

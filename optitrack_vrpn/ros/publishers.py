@@ -97,12 +97,18 @@ class Publishers:
         self._static.sendTransform([message])
 
     def publish(
-        self, samples: Sequence[Sample], server_motions: Sequence[ServerMotion] = (),
+        self, samples: Sequence[Sample], server_motions: Sequence[ServerMotion],
+        clock: Callable[[], int], allowance_ns: int,
     ) -> None:
-        """Publish samples in order; the transforms of one frame go out in one message."""
-        publish_samples(samples, self._send_tf)
+        """
+        Publish samples in order; the transforms of one frame go out in one message.
+
+        :param clock: reads the present (ns).
+        :param allowance_ns: how far that may be beyond a stamp, see ``publish_samples``.
+        """
+        publish_samples(samples, self._send_tf, clock, allowance_ns)
         for moved in server_motions:
-            if moved.channel.user is not None:
+            if moved.channel.user is not None and clock() <= moved.stamp_ns + allowance_ns:
                 publish_server_motion(moved.channel.user, moved)
 
     def _send_tf(self, pieces: list[Any]) -> None:

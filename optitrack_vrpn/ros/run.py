@@ -10,6 +10,7 @@ import threading
 from typing import Callable, Sequence
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.transport.scheduling import interrupt_nobody
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
@@ -42,6 +43,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     :returns: exit code; an interrupt is a normal end.
     :raises ConfigurationError: if ROS cannot read the command line, or a file that it names.
     """
+    interrupt_nobody()
     try:
         rclpy.init(args=list(argv))
     except RuntimeError as error:    # RCLError

@@ -105,11 +105,10 @@ def make_settings(values: Mapping[str, Any]) -> Settings:
             stamps=StampConfig(
                 mode=checked['stamps.mode'], offset_samples=checked['stamps.offset_samples'],
                 latency_ms=checked['stamps.latency_ms'], max_gap_s=checked['stamps.max_gap_s']),
-            body=body_config(checked), overrides=thresholds(bodies),
+            body=body_config(checked), overrides=_pick(bodies, parameters.BODY_THRESHOLDS),
             selection=selection(checked),
             estimate=_estimate(checked, publish),
-            offsets={body: settings['offset'] for body, settings in bodies.items()
-                     if 'offset' in settings},
+            estimates=_pick(bodies, ('offset', *parameters.BODY_ESTIMATES)),
             titles=_titles(bodies),
             server_motion=publish.server_motion,
             templates=NameTemplates(
@@ -132,14 +131,14 @@ def selection(checked: Mapping[str, Any]) -> Selection:
     return Selection(allow=() if '*' in allow else allow, deny=checked['bodies.deny'])
 
 
-def thresholds(
-    bodies: Mapping[str, Mapping[str, Any]],
+def _pick(
+    bodies: Mapping[str, Mapping[str, Any]], wanted: tuple[str, ...],
 ) -> dict[str, dict[str, Any]]:
-    """Pick the fields of ``BodyConfig`` out of the settings of single bodies."""
-    return {
-        body: {key: value for key, value in settings.items()
-               if key not in parameters.BODY_FIXED}
+    """Pick some of the settings of single bodies, without those that give none of them."""
+    picked = {
+        body: {key: value for key, value in settings.items() if key in wanted}
         for body, settings in bodies.items()}
+    return {body: settings for body, settings in picked.items() if settings}
 
 
 def _titles(

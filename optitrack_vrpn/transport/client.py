@@ -20,6 +20,7 @@ from optitrack_vrpn.transport.addresses import local_address, Lookup
 from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, Sink
 from optitrack_vrpn.transport.conversation import Conversation
 from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.transport.scheduling import interrupt_others
 from optitrack_vrpn.transport.sockets import Waker
 from optitrack_vrpn.transport.ways_in import (
     connect_back, connect_out, Stopped, Waiting)
@@ -108,6 +109,7 @@ class VrpnClient:
     # -- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
+        interrupt_others()
         link, clock = self._link, self._clock
         link.begin(clock.now_ns())
         try:

@@ -19,6 +19,7 @@ from optitrack_vrpn.core.link import Link, LinkChange, LinkState
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, Sink
 from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.transport.scheduling import interrupt_others
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 from optitrack_vrpn.vrpn.messages import AccelerationReport, Event, PoseReport, VelocityReport
 
@@ -99,6 +100,7 @@ class PythonVrpnBackend:
             {'reports': self._reports})
 
     def _run(self) -> None:
+        interrupt_others()
         config = self._config
         self._link.begin(self._clock.now_ns())
         while not self._stop.is_set():

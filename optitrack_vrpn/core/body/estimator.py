@@ -10,8 +10,9 @@ low-pass, whose delay would be in the velocities too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from optitrack_vrpn.core.body.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.core.body.motion import diagonal, Motion, MotionConfig
@@ -66,6 +67,25 @@ class EstimateConfig:
     rest: RestConfig = field(default_factory=RestConfig)
     learn_noise: bool = True
     estimate_motion: bool = False
+
+    def with_settings(self, settings: Mapping[str, Any]) -> EstimateConfig:
+        """
+        Apply what is set for one body.
+
+        :param settings: ``offset`` (a transform: the base in Motive's body), and fields of
+            ``LowpassConfig`` and ``MotionConfig`` as ``lowpass.<field>``, ``motion.<field>``.
+        :returns: this configuration with them.
+        :raises ConfigurationError: a value is not allowed.
+        """
+        parts: dict[str, dict[str, Any]] = {'lowpass': {}, 'motion': {}}
+        for key, value in settings.items():
+            if key != 'offset':
+                section, _, leaf = key.partition('.')
+                parts[section][leaf] = value
+        return replace(
+            self, body_from_base=settings.get('offset', self.body_from_base),
+            lowpass=replace(self.lowpass, **parts['lowpass']),
+            motion=replace(self.motion, **parts['motion']))
 
 
 class Estimator:

@@ -102,7 +102,8 @@ class Ledger:
 
     def _measure_interval(self, dt: int) -> None:
         """Learn the frame interval from frames off the short way, and count what is missing."""
-        if self._interval <= 0.0:
+        if self._interval <= 0.0 or (not self.published and 2.0 * dt < self._interval):
+            # Until the body is TRACKED: the first interval may have been a gap.
             self._interval = float(dt)
             self._measure_silence()
         elif dt < 1.5 * self._interval:

@@ -1,0 +1,76 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A process that is stopped between two poses of a batch goes on without the rest of it."""
+
+from types import SimpleNamespace
+
+from optitrack_vrpn.core.pipeline import Sample
+from optitrack_vrpn.ros.hot_path import publish_samples
+
+SECOND = 1_000_000_000
+STAMP = 1_700_000_000 * SECOND
+MAX_AGE = SECOND // 2
+
+
+class Stopped:
+    """
+    A clock of a process that is stopped once.
+
+    :param looks: how often the clock is read before that.
+    :param seconds: for how long.
+    """
+
+    def __init__(self, looks, seconds):
+        self.looks = looks
+        self.seconds = seconds
+
+    def __call__(self):
+        self.looks -= 1
+        return STAMP + 1000 + (self.seconds * SECOND if self.looks < 0 else 0)
+
+
+class Output:
+    """What a body sends out, all of it noted."""
+
+    tf, tf_ned, heard = True, False, ()
+
+    def __init__(self, name, out):
+        self.name = name
+        self.send_pose = out.append
+        self.write_tf = SimpleNamespace(first=self.write_pose, other=self.write_pose)
+
+    def write_pose(self, *_):
+        return self.name
+
+
+def publish(clock, stamps, allowance_ns=MAX_AGE):
+    """Publish a pose for each stamp, of a body each; gives poses, transforms and bodies."""
+    poses, transforms = [], []
+    channels = [SimpleNamespace(user=Output(number, poses), too_old=0)
+                for number in range(len(stamps))]
+    publish_samples(
+        [Sample(channel, stamp_ns, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
+         for channel, stamp_ns in zip(channels, stamps)], transforms.append, clock, allowance_ns)
+    return poses, transforms, [channel.too_old for channel in channels]
+
+
+def test_nothing_is_left_out_while_the_process_runs():
+    assert publish(Stopped(99, 5), [STAMP] * 4) == ([0, 1, 2, 3], [[0, 1, 2, 3]], [0] * 4)
+
+
+def test_what_grew_old_while_the_process_was_stopped_stays_here():
+    poses, transforms, too_old = publish(Stopped(2, 5), [STAMP] * 4)
+    assert poses == [0, 1]
+    assert transforms == [], 'those of the first two are as old by now'
+    assert too_old == [0, 0, 1, 1]
+
+
+def test_frames_of_a_backlog_are_judged_each_by_its_own_stamp():
+    stamps = [STAMP - SECOND, STAMP - SECOND // 4, STAMP]
+    poses, transforms, too_old = publish(Stopped(99, 0), stamps)
+    assert (poses, transforms, too_old) == ([1, 2], [[1], [2]], [1, 0, 0])
+
+
+def test_a_stop_shorter_than_the_greatest_age_costs_nothing():
+    assert publish(Stopped(2, 0.4), [STAMP] * 3)[2] == [0] * 3
+    assert publish(Stopped(0, 9), [STAMP] * 3, allowance_ns=1 << 63)[2] == [0] * 3
