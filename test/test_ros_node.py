@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node from end to end: simulated Motive and node in processes of their own, and a user."""
 
+import os
 import signal
 import socket
 import time
@@ -105,6 +106,7 @@ def test_a_life_by_its_services_with_the_poses_where_the_bodies_are(observer):
         assert observer.transition('activate')
         for topic in everything:
             topic.wait(100, 20.0)
+        check_threads(node.process.pid)
         for i, topic in enumerate(topics):
             check_truth(topic.messages(), arranged('figure_eight', i // 2, 2),
                         'optitrack_ned' if i % 2 else 'optitrack')
@@ -132,6 +134,24 @@ def test_a_life_by_its_services_with_the_poses_where_the_bodies_are(observer):
         code, seconds = node.end()
         assert code == 0 and seconds < 5.0, node.log
         assert 'Traceback' not in node.log
+
+
+def check_threads(pid):
+    """Expect that of the threads that run one may interrupt others: that which brings poses."""
+    def woken():
+        counts = {}
+        for thread in os.listdir(f'/proc/{pid}/task'):
+            with open(f'/proc/{pid}/task/{thread}/status') as stream:
+                counts[int(thread)] = int(stream.read().split('\nvoluntary_ctxt_switches:')[1]
+                                          .split()[0])
+        return counts
+
+    before = woken()
+    time.sleep(0.5)
+    after = woken()
+    policies = [os.sched_getscheduler(thread) for thread, count in after.items()
+                if count > before.get(thread, count)]
+    assert policies.count(os.SCHED_OTHER) == 1 and len(policies) >= 3, policies
 
 
 def check_frames(messages, wand):

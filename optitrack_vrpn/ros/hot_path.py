@@ -12,8 +12,8 @@ Nothing here logs or reads a parameter, and the clock is looked at for one purpo
 process may be stopped at any line (by the scheduler, a debugger, a virtual machine that is moved),
 and what has grown too old meanwhile must not go out when it goes on. Messages are bytes
 (``cdr.py``), or objects where the middleware encodes in a way that is not known; this file does
-not see the difference. What is prepared beforehand stands in ``body_output.py`` and ``publishers.py``, and
-docs/performance.md tells what each step costs.
+not see the difference. What is prepared beforehand stands in ``body_output.py`` and
+``publishers.py``, and docs/performance.md tells what each step costs.
 """
 
 from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
