@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint env bench bench-parts bench-clock bench-faults soak clean clean-env
+.PHONY: help demo test lint env bench bench-parts bench-bodies bench-clock bench-faults soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -35,6 +35,10 @@ bench:  ## measure latency and processor time of the node beside others
 bench-parts:  ## show where a pose's time goes, and what each part takes
 	$(RUN) bench/latency_profile.py $(ARGS)
 	$(RUN) bench/latency_parts.py $(ARGS)
+
+bench-bodies:  ## measure validity, velocities and smoothing against closed forms
+	$(RUN) -m bench.bodies $(ARGS)
+	$(RUN) -m bench.velocity $(ARGS)
 
 bench-clock:  ## measure the stamp estimators
 	$(RUN) bench/clock.py $(ARGS)

@@ -28,7 +28,7 @@ setup(
         ('share/ament_index/resource_index/packages', ['resource/' + PACKAGE]),
         ('share/' + PACKAGE, ['package.xml']),
         *share('launch', '.launch.py', '.launch.yaml'),
-        *share('config', '.yaml', '.rviz'),
+        *share('config', '.yaml', '.rviz', '.xml'),
     ],
     install_requires=['setuptools'],
     extras_require={'test': ['pytest']},

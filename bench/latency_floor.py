@@ -7,7 +7,8 @@ A thread waits for datagrams and publishes ready-made CDR: of each pose the seve
 time are copied into bytes laid down beforehand. No clock is followed, no axis turned, no pose
 doubted, no name looked up, no lock held, no silence noticed; what the sender means is known
 beforehand. It publishes what the node publishes by default in ENU: a PoseStamped a body, and one
-TFMessage a datagram.
+TFMessage a datagram. Called calm, its threads give way to each other as the node's do, and
+nothing else is changed.
 """
 
 import socket
@@ -18,6 +19,7 @@ import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from latency_sender import body_names
+from optitrack_vrpn.transport.scheduling import interrupt_nobody, interrupt_others
 from optitrack_vrpn.vrpn.codec import encode_request
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import POSE_MESSAGE
@@ -104,12 +106,20 @@ def bridge(datagrams, names, node):
 
 
 def main():
-    """Bridge the server on a port: ``latency_floor.py PORT BODIES``."""
+    """Bridge the server on a port: ``latency_floor.py PORT BODIES [floor | calm]``."""
+    calm = 'calm' in sys.argv[3:]
+    if calm:
+        interrupt_nobody()
     rclpy.init()
     node = rclpy.create_node('floor')
     stream, datagrams = shake_hands(int(sys.argv[1]))
-    threading.Thread(
-        target=bridge, args=(datagrams, body_names(int(sys.argv[2])), node), daemon=True).start()
+
+    def receive():
+        if calm:
+            interrupt_others()
+        bridge(datagrams, body_names(int(sys.argv[2])), node)
+
+    threading.Thread(target=receive, daemon=True).start()
     try:
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):

@@ -5,9 +5,6 @@
 import re
 import statistics
 
-#: What is compared with the floor, and what was aimed at.
-RATIOS = (('p50_us', 1.3), ('p99_us', 1.5), ('cpu_us', 1.5))
-
 
 def percentile(ordered, share):
     """Read a percentile off a sorted list."""
@@ -82,7 +79,59 @@ def tables(result):
                 (everything, floor, 'cpu_us'), (polled, node, 'p50_us')):
             cells.append(f'{over[name] / under[name]:.2f}' if over and under else '')
         lines.append(f'| {bodies} x {rate} | {" | ".join(cells)} |')
-    return '\n'.join(lines)
+    return '\n'.join([*lines, '', *aims(result)])
+
+
+def aims(result):
+    """Write what was aimed at beside what was reached, as a table's lines."""
+    points = list(dict.fromkeys((row['bodies'], row['rate']) for row in result['rows']))
+    lines = ['| aim | reached | where it is worst |', '|---|---|---|']
+
+    def row(text, values, reached, figure='{:.2f}'):
+        values = {point: value for point, value in values.items() if value is not None}
+        if values:
+            # What may be small is worst where it is greatest, and the other way round.
+            choose = max if reached(1e-9) or reached(0) else min
+            worst = choose(values, key=values.__getitem__)
+            met = [point for point in values if reached(values[point])]
+            answer = 'yes' if len(met) == len(values) else (
+                'no' if not met else 'at ' + ', '.join(f'{b} x {r}' for b, r in met))
+            lines.append(f'| {text} | {answer} | {figure.format(values[worst])} '
+                         f'at {worst[0]} x {worst[1]} |')
+
+    def ratios(over, under, name):
+        return {point: a[name] / b[name] if (a := find(result, *point, over)) and (
+            b := find(result, *point, under)) else None for point in points}
+
+    def of_node(name, wanted=points):
+        return {point: a[name] for point in wanted if (a := find(result, *point, 'node'))}
+
+    row("p50 at most 1.3 times the floor's", ratios('node', 'floor', 'p50_us'),
+        lambda x: x <= 1.3)
+    row('p99 at most 1.5 times', ratios('node', 'floor', 'p99_us'), lambda x: x <= 1.5)
+    row('processor time a pose at most 1.5 times', ratios('node', 'floor', 'cpu_us'),
+        lambda x: x <= 1.5)
+    row('50 x 240 Hz in 60 % of a core', of_node('cpu_percent', [(50, 240)]),
+        lambda x: x < 60, '{:.1f} %')
+    row('100 x 240 Hz without loss', {
+        point: a['lost'] + a['tf_lost'] for point in [(100, 240)]
+        if (a := find(result, *point, 'node'))}, lambda x: x == 0, '{} poses')
+    row('p50 a tenth of that of the polled one', ratios('polled', 'node', 'p50_us'),
+        lambda x: x >= 10, '{:.1f} times')
+    row('the same of the floor, to compare', ratios('polled', 'floor', 'p50_us'),
+        lambda x: x >= 10, '{:.1f} times')
+    row('first pose within 1.5 s of the start', of_node('first_pose_s'), lambda x: x <= 1.5,
+        '{:.2f} s')
+    at = sorted(point for point in points if point[1] == 240 and find(result, *point, 'node'))
+    steps = []
+    for few, many in zip(at, at[1:]):
+        more = (find(result, *many, 'node')['cpu_percent']
+                - find(result, *few, 'node')['cpu_percent']) / (many[0] - few[0])
+        steps.append(f'{more:.2f} % ({few[0]} to {many[0]})')
+    if steps:
+        lines.append(f'| every added body costs the same share of a core | see there '
+                     f'| {", ".join(steps)} |')
+    return lines
 
 
 def write_block(path, name, text):
