@@ -9,6 +9,7 @@ import math
 import sys
 from typing import Any, Optional
 
+from optitrack_vrpn.cli.arguments import split_ros_args
 from optitrack_vrpn.core.intervals import histogram, judge, Spread, StampReport
 from optitrack_vrpn.errors import BackendUnavailableError, OptitrackVrpnError, TransportError
 
@@ -113,14 +114,6 @@ def plot(
         pyplot.close(figure)
 
 
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part the tool's own arguments from those of ROS."""
-    if '--ros-args' not in argv:
-        return list(argv), []
-    at = list(argv).index('--ros-args')
-    return list(argv[:at]), list(argv[at:])
-
-
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -128,7 +121,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: 0, or 1 if nothing came or something was missing.
     """
-    own, ros_args = _split(sys.argv[1:] if argv is None else argv)
+    own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
     try:
         pyplot = load_pyplot() if arguments.plot else None

@@ -18,6 +18,7 @@ import sys
 import textwrap
 from typing import Any, NoReturn, Optional, TextIO, TYPE_CHECKING
 
+from optitrack_vrpn.cli.arguments import positive_number, split_ros_args
 from optitrack_vrpn.core.doctor.facts import Facts, Graph
 from optitrack_vrpn.core.doctor.finding import counted, exit_code, Finding, Level
 from optitrack_vrpn.core.doctor.judge import STAGES
@@ -65,25 +66,18 @@ def make_parser() -> argparse.ArgumentParser:
         help='what the server is to connect back to, as the parameter of the node')
     add('--connection', choices=CONNECTIONS, default='auto',
         help='as the parameter of the node (default %(default)s)')
-    add('--seconds', type=_seconds, default=4.0, metavar='S',
+    add('--seconds', type=positive_number, default=4.0, metavar='S',
         help='how long to listen from the first pose on (default %(default)g)')
-    add('--timeout', type=_seconds, default=3.0, metavar='S',
+    add('--timeout', type=positive_number, default=3.0, metavar='S',
         help='longest wait for each way to the server (default %(default)g)')
-    add('--expect-rate', type=_seconds, default=0.0, metavar='HZ', help="the cameras' rate")
-    add('--lift', type=_seconds, nargs='?', const=8.0, default=0.0, metavar='S',
+    add('--expect-rate', type=positive_number, default=0.0, metavar='HZ', help="the cameras' rate")
+    add('--lift', type=positive_number, nargs='?', const=8.0, default=0.0, metavar='S',
         help='then lift one body: tells which axis is up (default %(const)g s for it)')
     add('--node', default='', metavar='NAME',
         help='full name of the running node to look at (default: all of this package)')
     add('--no-ros', action='store_true', help='leave the ROS graph alone')
     add('--json', action='store_true', help='one JSON object, for tools')
     return parser
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f'{text} is not between 0 and 3600')
-    return value
 
 
 class Report:
@@ -208,14 +202,6 @@ def _ask_for_lift(seconds: float, stream: TextIO) -> None:
           file=stream, flush=True)
 
 
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part the tool's own arguments from those of ROS."""
-    if '--ros-args' not in argv:
-        return list(argv), []
-    at = list(argv).index('--ros-args')
-    return list(argv[:at]), list(argv[at:])
-
-
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -224,7 +210,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures, 3 for a wrong command line,
         130 after Ctrl-C.
     """
-    own, ros_args = _split(sys.argv[1:] if argv is None else argv)
+    own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
     # Names may hold letters that this terminal cannot show.
     for stream in (sys.stdout, sys.stderr):

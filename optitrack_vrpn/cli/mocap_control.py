@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import sys
 from typing import Optional, TYPE_CHECKING
 
-from optitrack_vrpn.cli.motive_sim import without_ros_arguments
+from optitrack_vrpn.cli.arguments import positive_number, without_ros_arguments
 from optitrack_vrpn.core.control import AUTO, GENERATIONS, Kind
 from optitrack_vrpn.errors import ConfigurationError
 
@@ -31,10 +31,10 @@ def make_parser() -> argparse.ArgumentParser:
         'did not, 2 if the command is wrong or no control messages are installed.')
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
-        '--timeout', type=_seconds, default=5.0, metavar='S',
+        '--timeout', type=positive_number, default=5.0, metavar='S',
         help='longest wait for answers and poses (default 5)')
     common.add_argument(
-        '--discovery', type=_seconds, default=4.0, metavar='S',
+        '--discovery', type=positive_number, default=4.0, metavar='S',
         help='time in which systems are found; with names, the longest wait for them '
         '(default 4: ROS 2 nodes may take 3 s to find each other)')
     common.add_argument(
@@ -53,13 +53,6 @@ def make_parser() -> argparse.ArgumentParser:
         added.add_argument('--session', default='', metavar='ID',
                            help='name of the capture session')
     return parser
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f'{text} is not between 0 and 3600 s')
-    return value
 
 
 def main(args: Optional[Sequence[str]] = None) -> int:

@@ -17,6 +17,7 @@ import threading
 from types import FrameType
 from typing import Any, Optional
 
+from optitrack_vrpn.cli.arguments import without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.sim.motion import MOTIONS
 from optitrack_vrpn.sim.scenario import (
@@ -25,20 +26,6 @@ from optitrack_vrpn.sim.server import MotiveSimServer
 
 _OCCLUSION = re.compile(
     r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')
-
-
-def without_ros_arguments(argv: Sequence[str]) -> list[str]:
-    """Leave out what ``ros2 run`` and launch files add for ROS: ``--ros-args ... [--]``."""
-    kept: list[str] = []
-    skipping = False
-    for argument in argv:
-        if argument == '--ros-args':
-            skipping = True
-        elif not skipping:
-            kept.append(argument)
-        elif argument == '--':
-            skipping = False
-    return kept
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ import sys
 from typing import Optional, Sequence
 
 import optitrack_vrpn
-from optitrack_vrpn.cli.motive_sim import without_ros_arguments
+from optitrack_vrpn.cli.arguments import without_ros_arguments
 from optitrack_vrpn.parameters import markdown_table, yaml_text
 
 BEGIN, END = '<!-- parameters -->', '<!-- /parameters -->'

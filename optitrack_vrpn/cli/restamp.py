@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 import sys
 from typing import IO, Optional
 
-from optitrack_vrpn.cli.motive_sim import without_ros_arguments
+from optitrack_vrpn.cli.arguments import without_ros_arguments
 from optitrack_vrpn.core.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 

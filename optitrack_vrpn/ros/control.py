@@ -19,11 +19,10 @@ from optitrack_vrpn import parameters
 from optitrack_vrpn.core.control import (
     Action, Command, ControlConfig, ControlCounters, Follower, Kind, Verdict)
 from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.ros.alive import ros_is_up
 from optitrack_vrpn.ros.control_endpoint import Endpoint, idle_timer
 from optitrack_vrpn.ros.control_messages import find_dialects, how_to_install
+from optitrack_vrpn.ros.log import ThrottledLog
 from optitrack_vrpn.ros.parameter_server import descriptor
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
@@ -36,7 +35,6 @@ _INFO_DELAY_S = 0.05
 #: How often a command asks again whether the transition under way has ended.
 _RETRY_S = 0.02
 _MOST_WAITING = 1000
-_LOG_PERIOD_S = 5.0
 
 
 class ControlledLifecycleNode(LifecycleNode):
@@ -66,7 +64,7 @@ class ControlledLifecycleNode(LifecycleNode):
         self._endpoints: list[Endpoint] = []
         self._waiting: deque[tuple[Endpoint, Command]] = deque()
         self._working = False
-        self._log_throttle = Throttle(_LOG_PERIOD_S)
+        self._log = ThrottledLog(self)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._info_lock = threading.Lock()
         self._info_topics: Optional[tuple[str, ...]] = None
@@ -356,21 +354,3 @@ class ControlledLifecycleNode(LifecycleNode):
         topics = self._topics()
         if self.lifecycle_label in ('inactive', 'active') and topics != self._announced:
             self._publish_info(topics)
-
-    def _log(self, severity: str, text: str, key: Any) -> None:
-        """Log one line unless the same was said a moment ago, or ROS is gone."""
-        if not ros_is_up(self):
-            return
-        left_out = self._log_throttle.allow(key, self._steady.now().nanoseconds)
-        if left_out is None:
-            return
-        if left_out:
-            text += f' (and {left_out} times more in the last {_LOG_PERIOD_S:g} s)'
-        logger = self.get_logger()
-        # A line each: rclpy raises where one line logs at several severities.
-        if severity == 'error':
-            logger.error(text)
-        elif severity == 'warn':
-            logger.warning(text)
-        else:
-            logger.info(text)

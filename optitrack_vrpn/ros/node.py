@@ -26,7 +26,6 @@ from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.ros import parameter_server
-from optitrack_vrpn.ros.alive import ros_is_up
 from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.publishers import Publishers
@@ -43,7 +42,6 @@ _TICK_S = 0.1
 #: One batch of so many is timed: enough for percentiles, too few to be felt.
 _TIMED = 16
 _EPHEMERAL_PORT = re.compile(r'port \d+')
-_REPEAT_S = 5.0
 _REMIND_S = 60.0
 
 
@@ -95,7 +93,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
     def __init__(self, node_name: str = 'optitrack_vrpn', **kwargs: Any) -> None:
         super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)
         self._lock = threading.Lock()
-        self._log_lock = threading.Lock()
         self._active = False
         self._configured = False
         self._settings: Optional[Settings] = None
@@ -108,7 +105,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._latencies = Window()
         self._waits = Window()
         self._batches = 0
-        self._throttle = Throttle(_REPEAT_S)
         self._outage = Throttle(_REMIND_S)
         self._clock_reader = HostClock()
         self._unknown = parameter_server.declare(self)
@@ -440,21 +436,3 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 if self._active:
                     self._output.send_static()
             self._settings = settings
-
-    def _log(self, severity: str, text: str, key: Any) -> None:
-        """Log one line unless the same was said a moment ago, or ROS is gone."""
-        if not ros_is_up(self):
-            return
-        with self._log_lock:
-            left_out = self._throttle.allow(key, self._clock_reader.now_ns())
-        if left_out is None:
-            return
-        if left_out:
-            text = f'{text} (and {left_out} times more in the last {_REPEAT_S:g} s)'
-        logger = self.get_logger()
-        if severity == 'error':
-            logger.error(text)
-        elif severity == 'warn':
-            logger.warning(text)
-        else:
-            logger.info(text)

@@ -7,13 +7,16 @@ A backend runs a thread of its own and calls its sink from there, and from nowhe
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol, Sequence
+import logging
+from typing import Optional, Protocol, Sequence
 
 from optitrack_vrpn.core.link import LinkChange, LinkConfig, LinkState
 from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
 from optitrack_vrpn.vrpn.codec import encode_request
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 from optitrack_vrpn.vrpn.messages import Event
+
+_LOG = logging.getLogger(__name__)
 
 BACKENDS = ('builtin', 'python_vrpn')
 
@@ -116,6 +119,16 @@ class LinkStatus:
     failures: int = 0
     strangers: int = 0
     counters: dict[str, int] = field(default_factory=dict)
+
+
+def tell(sink: Sink, change: Optional[LinkChange]) -> None:
+    """Tell of a change, if there is one; a bug where it is told is not the backend's."""
+    if change is None:
+        return
+    try:
+        sink.link_changed(change)
+    except Exception:
+        _LOG.exception('a bug where a change of the connection was told: %s', change)
 
 
 class Backend(Protocol):

@@ -17,7 +17,7 @@ from optitrack_vrpn.core.link import Link, LinkChange, LinkState
 from optitrack_vrpn.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
 from optitrack_vrpn.transport.addresses import local_address, Lookup
-from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, Sink
+from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, Sink, tell
 from optitrack_vrpn.transport.conversation import Conversation
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.transport.scheduling import interrupt_others
@@ -271,12 +271,7 @@ class VrpnClient:
         self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
 
     def _tell(self, change: Optional[LinkChange]) -> None:
-        if change is None:
-            return
-        try:
-            self._sink.link_changed(change)
-        except Exception:
-            _LOG.exception('a bug where a change of the connection was told: %s', change)
+        tell(self._sink, change)
 
     def _stranger(self, address: str, what: str) -> None:
         """Count somebody else who knocked, and name each one once."""

@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.link import Link, LinkChange, LinkState
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
-from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, Sink
+from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, Sink, tell
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.transport.scheduling import interrupt_others
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
@@ -164,12 +164,7 @@ class PythonVrpnBackend:
         self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
 
     def _tell(self, change: Optional[LinkChange]) -> None:
-        if change is None:
-            return
-        try:
-            self._sink.link_changed(change)
-        except Exception:
-            _LOG.exception('a bug where a change of the connection was told: %s', change)
+        tell(self._sink, change)
 
     def _on_position(self, name: str, report: dict[str, Any]) -> None:
         self._pending.append(PoseReport(
