@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.quaternion import (
-    angle_between, from_rotation_vector, multiply, normalised, Quat, Vector)
 from optitrack_vrpn.core.body.states import State
 from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.core.quaternion import (
+    angle_between, from_rotation_vector, multiply, normalised, Quat, Vector)
 
 DOCS = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'
 EVENTS = 12

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.body.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.core.body.motion import Motion, MotionConfig
-from optitrack_vrpn.core.body.quaternion import from_rotation_vector, multiply
 from optitrack_vrpn.core.body.rest import RestDetector
 from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.core.quaternion import from_rotation_vector, multiply
 from scipy import signal
 from scipy.spatial.transform import Rotation
 

@@ -3,8 +3,8 @@
 """
 Every parameter of the node, once.
 
-The node's descriptors and checks, ``config/optitrack_vrpn.yaml`` and the table in the README are
-made from ``TABLE``; a test holds them together.
+The node's descriptors and checks are made from ``TABLE``, and by ``cli/parameters.py``
+``config/optitrack_vrpn.yaml`` and the table in the README; a test holds them together.
 """
 
 from collections.abc import Mapping
@@ -124,6 +124,11 @@ class Parameter:
                 return float(value)
             return value if isinstance(value, float) else None
         return value if type(value) is type(default) else None
+
+
+def _plain(limit: Optional[float]) -> str:
+    """Write a limit without an exponent."""
+    return '' if limit is None else f'{limit:.6f}'.rstrip('0').rstrip('.')
 
 
 def _truth_rows() -> list[Parameter]:
@@ -434,81 +439,3 @@ def foreign(name: str) -> bool:
 def _suggest(name: str, known: Any) -> str:
     near = difflib.get_close_matches(name, known, 1, 0.5)
     return f'did you mean {near[0]!r}?' if near else 'see the table in README.md'
-
-
-# -- the documents made from the table ------------------------------------------------------------
-
-def _plain(limit: Optional[float]) -> str:
-    """Write a limit without an exponent."""
-    return '' if limit is None else f'{limit:.6f}'.rstrip('0').rstrip('.')
-
-
-def _yaml_value(value: Value) -> str:
-    if isinstance(value, bool):
-        return 'true' if value else 'false'
-    if isinstance(value, tuple):
-        return '[' + ', '.join(_yaml_value(item) for item in value) + ']'
-    if isinstance(value, float):
-        return repr(round(value, 6))
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return str(value)
-
-
-def yaml_text() -> str:
-    """Write the parameter file that ships with the package: every parameter at its default."""
-    lines = [
-        '# Every parameter of optitrack_vrpn at its default; delete what you do not change.',
-        '# Made from optitrack_vrpn/parameters.py by: python -m optitrack_vrpn parameters --write',
-        '/**:',
-        '  ros__parameters:',
-    ]
-    section: list[str] = []
-    for row in TABLE:
-        *path, leaf = row.name.split('.')
-        if section == ['bodies'] != path:
-            lines += _EXAMPLE_OF_A_BODY
-        for depth, name in enumerate(path):
-            if section[:depth + 1] != path[:depth + 1]:
-                lines.append('  ' * (depth + 2) + f'{name}:')
-        section = path
-        indent = '  ' * (len(path) + 2)
-        unit = f' [{row.unit}]' if row.unit else ''
-        allowed = f' ({row.allowed})' if row.allowed else ''
-        lines += _wrapped(f'{row.description}{unit}{allowed}', f'{indent}# ')
-        lines.append(f'{indent}{leaf}: {_yaml_value(row.default)}')
-    return '\n'.join(lines) + '\n'
-
-
-_EXAMPLE_OF_A_BODY = (
-    '      # Settings for one body, under its name or a pattern: all of truth.*, lowpass.* and',
-    '      # motion.* (but motion.learn_noise), and these:',
-    "      # 'Rigid Body 1':",
-    '      #   name: cf1            # its name in ROS; topic: and frame: name one of the two',
-    '      #   truth: {max_speed: 30.0}      # this one is fast',
-    '      #   lowpass: {cutoff_hz: 5.0}     # and smoothed',
-    "      #   offset: [0.0, 0.0, -0.05]  # its base in Motive's body: x y z (m), then rpy or "
-    'quaternion',
-)
-
-
-def _wrapped(text: str, prefix: str, width: int = 99) -> list[str]:
-    lines, line = [], prefix
-    for word in text.split():
-        if len(line) + len(word) > width and line != prefix:
-            lines.append(line.rstrip())
-            line = prefix
-        line += word + ' '
-    return [*lines, line.rstrip()]
-
-
-def markdown_table() -> str:
-    """Write the table of the README; what has no star can be changed at any time."""
-    lines = ['| parameter | type | default | allowed | what |', '|---|---|---|---|---|']
-    for row in TABLE:
-        allowed = row.allowed + (f' {row.unit}' if row.unit else '')
-        star = '' if row.dynamic else '\\*'
-        lines.append(
-            f'| `{row.name}`{star} | {row.type_name} | `{_yaml_value(row.default)}` '
-            f'| {allowed.strip()} | {row.description} |')
-    return '\n'.join([*lines, '', '\\* fixed while the node is configured']) + '\n'

@@ -8,9 +8,9 @@ import math
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.quaternion import angle_between
 from optitrack_vrpn.core.body.states import Reason, State
 from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.core.quaternion import angle_between
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 

@@ -10,9 +10,9 @@ import math
 
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.core.body.quaternion import multiply, rotate
 from optitrack_vrpn.core.frames import (
     AxesConfig, enu_to_ned, frame_maps, Pose, QUAT_ENU_NED)
+from optitrack_vrpn.core.quaternion import multiply, rotate
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 from scipy.spatial.transform import Rotation

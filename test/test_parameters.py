@@ -7,11 +7,11 @@ from pathlib import Path
 import re
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.cli.parameters import BEGIN, documents, END, with_table
+from optitrack_vrpn.cli.parameters import (
+    BEGIN, documents, END, markdown_table, with_table, yaml_text)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.parameters import (
-    body_settings, check_all, defaults, foreign, is_fixed, markdown_table, Parameter, TABLE,
-    yaml_text)
+    body_settings, check_all, defaults, foreign, is_fixed, Parameter, TABLE)
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 import yaml

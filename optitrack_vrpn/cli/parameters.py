@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Print the parameter file, or write it and the README's table anew from the one table."""
+"""Make the parameter file and the README's table from the one table; print or write them."""
 
 import argparse
 from pathlib import Path
@@ -9,9 +9,80 @@ from typing import Optional, Sequence
 
 import optitrack_vrpn
 from optitrack_vrpn.cli.arguments import without_ros_arguments
-from optitrack_vrpn.parameters import markdown_table, yaml_text
+from optitrack_vrpn.parameters import TABLE, Value
 
 BEGIN, END = '<!-- parameters -->', '<!-- /parameters -->'
+
+
+def _yaml_value(value: Value) -> str:
+    if isinstance(value, bool):
+        return 'true' if value else 'false'
+    if isinstance(value, tuple):
+        return '[' + ', '.join(_yaml_value(item) for item in value) + ']'
+    if isinstance(value, float):
+        return repr(round(value, 6))
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def yaml_text() -> str:
+    """Write the parameter file that ships with the package: every parameter at its default."""
+    lines = [
+        '# Every parameter of optitrack_vrpn at its default; delete what you do not change.',
+        '# Made from optitrack_vrpn/parameters.py by: python -m optitrack_vrpn parameters --write',
+        '/**:',
+        '  ros__parameters:',
+    ]
+    section: list[str] = []
+    for row in TABLE:
+        *path, leaf = row.name.split('.')
+        if section == ['bodies'] != path:
+            lines += _EXAMPLE_OF_A_BODY
+        for depth, name in enumerate(path):
+            if section[:depth + 1] != path[:depth + 1]:
+                lines.append('  ' * (depth + 2) + f'{name}:')
+        section = path
+        indent = '  ' * (len(path) + 2)
+        unit = f' [{row.unit}]' if row.unit else ''
+        allowed = f' ({row.allowed})' if row.allowed else ''
+        lines += _wrapped(f'{row.description}{unit}{allowed}', f'{indent}# ')
+        lines.append(f'{indent}{leaf}: {_yaml_value(row.default)}')
+    return '\n'.join(lines) + '\n'
+
+
+_EXAMPLE_OF_A_BODY = (
+    '      # Settings for one body, under its name or a pattern: all of truth.*, lowpass.* and',
+    '      # motion.* (but motion.learn_noise), and these:',
+    "      # 'Rigid Body 1':",
+    '      #   name: cf1            # its name in ROS; topic: and frame: name one of the two',
+    '      #   truth: {max_speed: 30.0}      # this one is fast',
+    '      #   lowpass: {cutoff_hz: 5.0}     # and smoothed',
+    "      #   offset: [0.0, 0.0, -0.05]  # its base in Motive's body: x y z (m), then rpy or "
+    'quaternion',
+)
+
+
+def _wrapped(text: str, prefix: str, width: int = 99) -> list[str]:
+    lines, line = [], prefix
+    for word in text.split():
+        if len(line) + len(word) > width and line != prefix:
+            lines.append(line.rstrip())
+            line = prefix
+        line += word + ' '
+    return [*lines, line.rstrip()]
+
+
+def markdown_table() -> str:
+    """Write the table of the README; what has no star can be changed at any time."""
+    lines = ['| parameter | type | default | allowed | what |', '|---|---|---|---|---|']
+    for row in TABLE:
+        allowed = row.allowed + (f' {row.unit}' if row.unit else '')
+        star = '' if row.dynamic else '\\*'
+        lines.append(
+            f'| `{row.name}`{star} | {row.type_name} | `{_yaml_value(row.default)}` '
+            f'| {allowed.strip()} | {row.description} |')
+    return '\n'.join([*lines, '', '\\* fixed while the node is configured']) + '\n'
 
 
 def with_table(readme: str) -> str:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import math
 from typing import Callable, NamedTuple
 
-from optitrack_vrpn.core.body.quaternion import Quat, Vector
+from optitrack_vrpn.core.quaternion import Quat, Vector
 from optitrack_vrpn.errors import ConfigurationError
 
 UP_AXES = ('y', 'z')

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Optional, Union
 from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator, MotionEstimate
-from optitrack_vrpn.core.body.quaternion import rotate
 from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
 from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.states import State, StateChange
@@ -27,6 +26,7 @@ from optitrack_vrpn.core.clock import StampConfig, StampSource
 from optitrack_vrpn.core.clock.types import RECONNECTED, SENDER_RESTARTED
 from optitrack_vrpn.core.frames import AxesConfig, frame_maps
 from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
+from optitrack_vrpn.core.quaternion import rotate
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (

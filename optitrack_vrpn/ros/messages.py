@@ -12,7 +12,7 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import (
     AccelStamped, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.core.body.quaternion import Quat, Vector
+from optitrack_vrpn.core.quaternion import Quat, Vector
 from optitrack_vrpn.ros.cdr import Fill, time_of, Write
 
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from optitrack_vrpn.core.body.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.core.body.motion import diagonal, Motion, MotionConfig
-from optitrack_vrpn.core.body.quaternion import Quat, Vector
 from optitrack_vrpn.core.body.rest import RestConfig, RestDetector
 from optitrack_vrpn.core.body.transform import compose, Transform
+from optitrack_vrpn.core.quaternion import Quat, Vector
 
 
 class MotionEstimate(NamedTuple):

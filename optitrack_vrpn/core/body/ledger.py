@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.quaternion import Quat
 from optitrack_vrpn.core.body.states import Reason, State, StateChange
+from optitrack_vrpn.core.quaternion import Quat
 
 NEVER_NS = 1 << 62
 UNKNOWN_SILENCE_NS = 2_000_000_000

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import math
 
 import numpy as np
-from optitrack_vrpn.core.body.quaternion import (
+from optitrack_vrpn.core.quaternion import (
     conjugate, from_rotation_vector, IDENTITY, multiply, normalised, Quat, to_rotation_vector,
     Vector)
 from optitrack_vrpn.errors import ConfigurationError

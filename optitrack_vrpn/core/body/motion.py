@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 import math
 
 from optitrack_vrpn.core.body.gains import Gains
-from optitrack_vrpn.core.body.quaternion import (
+from optitrack_vrpn.core.quaternion import (
     conjugate, from_rotation_vector, IDENTITY, multiply, Quat, rotate, to_rotation_vector, Vector)
 from optitrack_vrpn.errors import ConfigurationError
 

@@ -19,7 +19,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from optitrack_vrpn.core.body.quaternion import Quat, Vector
+from optitrack_vrpn.core.quaternion import Quat, Vector
 from optitrack_vrpn.errors import ConfigurationError
 
 FLOOR_POSITION = 1e-5

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from optitrack_vrpn.core.body.quaternion import Quat, to_rotation_vector, Vector
+from optitrack_vrpn.core.quaternion import Quat, to_rotation_vector, Vector
 
 
 def angular_rate(quat_xyzw: Quat, dt: float) -> Vector | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import math
 from typing import NamedTuple
 
-from optitrack_vrpn.core.body.quaternion import (
+from optitrack_vrpn.core.quaternion import (
     conjugate, IDENTITY, multiply, normalised, Quat, rotate, Vector)
 from optitrack_vrpn.errors import ConfigurationError
 

@@ -25,9 +25,9 @@ import math
 
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.ledger import Ledger, NEVER_NS
-from optitrack_vrpn.core.body.quaternion import (
-    angle_between, IDENTITY, normalised, Quat, Vector)
 from optitrack_vrpn.core.body.states import BodyStatus, Reason, State
+from optitrack_vrpn.core.quaternion import (
+    angle_between, IDENTITY, normalised, Quat, Vector)
 
 EPOCH_STEP_NS = 1_000_000_000
 """Sender time that falls by more than this has restarted; no network reorders that far."""
