@@ -6,7 +6,7 @@ import math
 
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.core.body import quaternion
+from optitrack_vrpn.core import quaternion
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
 from optitrack_vrpn.core.body.server_rate import angular_rate

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Odometry, twist, acceleration, covariance and status as a subscriber gets them."""
 
+import time
+
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import AccelStamped, PoseWithCovarianceStamped, TwistStamped
 from nav_msgs.msg import Odometry
@@ -107,6 +109,7 @@ def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
         def said(key):
             return [{v.key: v.value for v in m.values}[key] for m in states.messages()]
         wait_until(lambda: any(float(rate) > 0 for rate in said('rate_hz')), what='a rate')
+        paused_s = time.time()
         motive.pause()
         wait_until(lambda: 'STALE' in said('state'), what='STALE')
         late = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
@@ -115,6 +118,7 @@ def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
         values = {v.key: v.value for v in status.values}
         assert values['state'] == 'STALE' and 'silent' in status.message
         assert float(values['rate_hz']) == pytest.approx(240, rel=0.05)
+        assert paused_s < float(values['since']) < time.time()
         motive.resume()
         wait_until(lambda: said('state')[-1] == 'TRACKED', what='TRACKED again')
 

@@ -126,14 +126,15 @@ _TOO_SLOW = 0.9
 
 
 def body_entry(
-    name: str, status: BodyStatus, too_old: int, lowpass_delay_s: float = 0.0,
-    nominal_hz: float = 0.0, latency: Optional[Percentiles] = None,
+    name: str, status: BodyStatus, too_old: int, host_minus_arrival_ns: int,
+    lowpass_delay_s: float = 0.0, nominal_hz: float = 0.0, latency: Optional[Percentiles] = None,
 ) -> Entry:
     """
     Report one body.
 
     :param name: its name in ROS.
     :param too_old: poses that arrived too long after their stamp.
+    :param host_minus_arrival_ns: host clock less the clock of the status.
     :param lowpass_delay_s: group delay of the low-pass, 0 where there is none.
     :param nominal_hz: the rate that is expected: the cameras', or the fastest body's; 0 where
         neither is known.
@@ -149,6 +150,9 @@ def body_entry(
     values = {
         'motive_name': printable(status.name),
         'state': status.state.value,
+        # Absolute, since a latched status is read later.
+        'since': number((status.since_ns + host_minus_arrival_ns) / 1e9
+                        if status.since_ns >= 0 else math.nan),
         'rate_hz': number(status.rate_hz, 1),
         'nominal_rate_hz': number(nominal_hz or math.nan, 1),
         'age_s': number(status.age_s),

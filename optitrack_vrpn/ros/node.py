@@ -378,6 +378,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         """
         entries: list[Entry] = []
         nominal_hz: Optional[float] = None
+        host_minus_arrival_ns = self._clock_reader.host_minus_arrival_ns()
         for channel in channels:
             with self._lock:
                 pipeline, settings, output = self._pipeline, self._settings, self._output
@@ -388,7 +389,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                         (body.truth.rate_hz for body in pipeline.bodies), default=0.0)
                 entry = body_entry(
                     channel.names.ros, channel.truth.status(now_ns), channel.too_old,
-                    channel.estimator.lowpass_delay_s, nominal_hz,
+                    host_minus_arrival_ns, channel.estimator.lowpass_delay_s, nominal_hz,
                     channel.latency.percentiles())
                 if output.status_wanted(channel, heard_only):
                     output.publish_status(channel, self._diagnostics.status(entry))
