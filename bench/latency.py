@@ -32,7 +32,7 @@ import sys
 import tempfile
 import time
 
-from latency_tables import summary, tables, write_block
+from latency_tables import side_by_side, summary, tables, write_block
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / 'bench'
@@ -226,6 +226,8 @@ def main():
     parser.add_argument('--bridges', nargs='+', choices=BRIDGES + MORE_BRIDGES, default=BRIDGES)
     parser.add_argument('--output', type=Path, default=HERE / 'results', help='a folder')
     parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
+    parser.add_argument(
+        '--write-calm', action='store_true', help='renew its table of the calm floor alone')
     arguments = parser.parse_args()
     points, repetitions, seconds = POINTS, arguments.repetitions, arguments.seconds
     if arguments.points:
@@ -244,6 +246,9 @@ def main():
         'load_before': round(before, 2), 'repetitions': repetitions, 'seconds': seconds}
     text = tables(result)
     print(text)
+    if arguments.write_calm:
+        write_block(DOCS, 'calm', side_by_side(result, ('floor', 'calm floor')))
+        return 0
     arguments.output.mkdir(parents=True, exist_ok=True)
     places = [arguments.output]
     if arguments.write_docs:

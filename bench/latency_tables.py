@@ -82,6 +82,21 @@ def tables(result):
     return '\n'.join([*lines, '', *aims(result)])
 
 
+def side_by_side(result, bridges):
+    """Write latency and processor time of some bridges beside each other, as Markdown."""
+    points = list(dict.fromkeys((row['bodies'], row['rate']) for row in result['rows']))
+    names = ('p50 ms', 'p99 ms', 'CPU us/pose', 'lost')
+    heads = ' | '.join(f'{name}, {bridge}' for name in names for bridge in bridges)
+    lines = [f'| bodies x Hz | {heads} |', '|---|' + '---|' * (len(names) * len(bridges))]
+    for bodies, rate in points:
+        rows = [find(result, bodies, rate, bridge) for bridge in bridges]
+        cells = [f'{row[name] / 1e3:.3f}' for name in ('p50_us', 'p99_us') for row in rows]
+        cells += [f'{row["cpu_us"]:.1f}' for row in rows]
+        cells += [f'{row["lost"] + row["tf_lost"]}' for row in rows]
+        lines.append(f'| {bodies} x {rate} | {" | ".join(cells)} |')
+    return '\n'.join(lines)
+
+
 def aims(result):
     """Write what was aimed at beside what was reached, as a table's lines."""
     points = list(dict.fromkeys((row['bodies'], row['rate']) for row in result['rows']))
@@ -131,7 +146,7 @@ def aims(result):
     if steps:
         lines.append(f'| every added body costs the same share of a core | see there '
                      f'| {", ".join(steps)} |')
-    return lines
+    return lines if len(lines) > 2 else []
 
 
 def write_block(path, name, text):
