@@ -10,7 +10,6 @@ at a time.
 """
 
 import functools
-import re
 import threading
 import traceback
 from typing import Any, Callable, Optional, Sequence
@@ -18,12 +17,12 @@ from typing import Any, Callable, Optional, Sequence
 from optitrack_vrpn import parameters
 from optitrack_vrpn.core.body.states import State as BodyState
 from optitrack_vrpn.core.link import LinkChange, LinkState
+from optitrack_vrpn.core.link_log import LinkLog
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.pipeline import Channel, Pipeline, Sample
 from optitrack_vrpn.core.report import (
     body_entry, clock_entry, Entry, frames_entry, link_entry)
 from optitrack_vrpn.core.stats import Window
-from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.ros import parameter_server
 from optitrack_vrpn.ros.control import ControlledLifecycleNode
@@ -41,8 +40,6 @@ from rclpy.parameter import Parameter
 _TICK_S = 0.1
 #: One batch of so many is timed: enough for percentiles, too few to be felt.
 _TIMED = 16
-_EPHEMERAL_PORT = re.compile(r'port \d+')
-_REMIND_S = 60.0
 
 
 def guarded(
@@ -105,7 +102,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._latencies = Window()
         self._waits = Window()
         self._batches = 0
-        self._outage = Throttle(_REMIND_S)
+        self._link_log = LinkLog()
         self._clock_reader = HostClock()
         self._unknown = parameter_server.declare(self)
         self.add_on_set_parameters_callback(self._on_set_parameters)
@@ -280,16 +277,14 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             sample.channel.latency.add(latency)
 
     def link_changed(self, change: LinkChange) -> None:
-        """Log where the connection stands, once for each outage, from the client's thread."""
+        """Log where the connection stands, from the client's thread."""
         if change.state is LinkState.CONNECTED:
-            self._outage = Throttle(_REMIND_S)
             with self._lock:
                 if self._pipeline is not None:
                     self._pipeline.reconnected()
-        # Ports that the system picked differ from one attempt to the next.
-        key = (change.state, _EPHEMERAL_PORT.sub('port', change.reason))
-        if self._outage.allow(key, change.now_ns) is not None:
-            self._log(change.severity, f'{change.state.value}: {change.reason}', key)
+        if self._link_log.allow(change):
+            self._log(change.severity, f'{change.state.value}: {change.reason}',
+                      ('link', change.now_ns))
 
     def _discovered(self, channel: Channel) -> None:
         assert self._output is not None
