@@ -113,7 +113,9 @@ def measure(bodies, rate, seconds):
     variables = environment()
     os.environ.update(variables)
     from optitrack_vrpn.ros.node import OptitrackVrpnNode
+    from optitrack_vrpn.transport.scheduling import interrupt_nobody
     import rclpy
+    interrupt_nobody()    # as in the node's own process
     sender = Child(['latency_sender.py', '--bodies', str(bodies), '--rate', str(rate)], variables)
     receiver = Child(['latency_receiver.py', '--bodies', str(bodies)], variables)
     try:
