@@ -207,6 +207,24 @@ def test_a_wrong_override_changes_nothing():
     assert len(stream(pipeline, ['wand'], 5, begin=5)) == 5
 
 
+@pytest.mark.parametrize('behind_ms', [0, 300])
+def test_a_process_that_is_behind_takes_nobody_for_silent(behind_ms):
+    """What was sent meanwhile waits in the kernel; who has gone silent is noticed after it."""
+    pipeline = Pipeline(PipelineConfig())
+    bodies = ['wand', 'drone']
+    for number in range(100):
+        at = number * 10 * MS
+        pipeline.process([pose(name, number) for name in bodies], at, HOST, at + behind_ms * MS)
+    taken = at + behind_ms * MS
+
+    def states_after(milliseconds):
+        pipeline.tick(taken + milliseconds * MS)
+        return [channel.truth.state for channel in pipeline.bodies]
+    assert states_after(60) == [State.TRACKED] * 2
+    # Without news the socket is empty, whatever waited in it before.
+    assert states_after(260) == [State.STALE] * 2
+
+
 def test_more_bodies_than_allowed_are_ignored_and_told_of_once():
     pipeline = Pipeline(PipelineConfig(body=FIRST, max_bodies=3))
     many = [f'body {i}' for i in range(1000)]

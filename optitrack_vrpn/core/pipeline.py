@@ -38,6 +38,8 @@ _MOST_NOTICES = 256
 _LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
 #: Stamps that fall by more than this follow a step of the host's clock.
 _BACK_NS = 1_000_000_000
+#: After this long without events nothing can be waiting unread.
+_CATCHING_UP_NS = 250_000_000
 #: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
 _LATEST_STAMP_NS = (1 << 31) * _NS
 
@@ -217,6 +219,9 @@ class Pipeline:
             round(config.max_age_s * _NS) or 1 << 63)
         self._arrival_mode = config.stamps.mode == 'arrival'
         self._frame_sender_ns = -1
+        # When events were last taken, and how long after their arrival.
+        self._taken_ns = -_CATCHING_UP_NS
+        self._behind_ns = 0
 
     @property
     def bodies(self) -> list[Channel]:
@@ -244,9 +249,11 @@ class Pipeline:
         arrival_mode = self._arrival_mode
         channels = self.channels
         stamp_of = self.stamps.stamp
-        oldest_ns = (
-            (arrival_ns if now_ns is None else now_ns) + host_minus_arrival_ns
-            - self.max_age_ns)
+        if now_ns is None:
+            now_ns = arrival_ns
+        self._taken_ns = now_ns
+        self._behind_ns = now_ns - arrival_ns
+        oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
         for event in events:
             if event.__class__ is not PoseReport:
                 self._take_other(event)
@@ -315,8 +322,13 @@ class Pipeline:
         """
         Let silence be noticed; call it some ten times a second.
 
+        While this process is behind, what a body has sent lately waits unread: nobody is silent
+        but those who were not heard of by the time that is being read.
+
         :param now_ns: the present on the arrival clock.
         """
+        if now_ns - self._taken_ns < _CATCHING_UP_NS:
+            now_ns -= self._behind_ns
         bodies = [channel.truth for channel in self.bodies]
         for truth in bodies:
             truth.tick(now_ns)

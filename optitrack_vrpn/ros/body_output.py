@@ -84,6 +84,7 @@ class BodyOutput:
     :param destroy: closes one.
     :param as_bytes: lay messages down as bytes; else they are objects, kept and filled anew,
         since rclpy serialises them before ``publish`` returns.
+    :ivar config: what it was equipped for.
     :ivar publishers: by kind.
     :ivar heard: kinds on demand that somebody listens to.
     :ivar send_pose: publishes a pose in ENU; None where that is off.
@@ -95,9 +96,8 @@ class BodyOutput:
     """
 
     __slots__ = (
-        'channel', 'publishers', 'heard', 'send_pose', 'write_pose', 'tf', 'tf_ned', 'write_tf',
-        'write_tf_ned', '_create', '_destroy', '_as_bytes', '_writers',
-        '_senders')
+        'channel', 'config', 'publishers', 'heard', 'send_pose', 'write_pose', 'tf', 'tf_ned',
+        'write_tf', 'write_tf_ned', '_create', '_destroy', '_as_bytes', '_writers', '_senders')
 
     write_pose: Write
     write_tf: TransformWriter
@@ -108,6 +108,7 @@ class BodyOutput:
         destroy: Callable[[Any], None], as_bytes: bool,
     ) -> None:
         self.channel = channel
+        self.config: Optional[PublishConfig] = None
         self.publishers: dict[str, Any] = {}
         self.heard: set[str] = set()
         self.send_pose: Optional[Callable[[Any], None]] = None
@@ -120,6 +121,7 @@ class BodyOutput:
 
     def equip(self, config: PublishConfig) -> None:
         """Create or close publishers as the configuration wants it."""
+        self.config = config
         wanted = wanted_kinds(config)
         names = self.channel.names
         for name, kind in KINDS.items():

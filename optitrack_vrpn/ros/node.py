@@ -5,8 +5,8 @@ The lifecycle node: wiring between parameters, the VRPN client, the pipeline and
 
 Three threads meet here. The executor's makes the transitions, answers for the parameters and makes
 the diagnostics; the client's brings the poses and publishes them itself, so that no pose waits for
-an executor; the ticker's notices silence. ``_lock`` keeps pipeline and publishers to one of them
-at a time.
+an executor; the ticker's makes the topics of new bodies and notices silence. ``_lock`` keeps
+pipeline and publishers to one of them at a time.
 """
 
 import functools
@@ -97,6 +97,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._output: Optional[Publishers] = None
         self._backend: Optional[Backend] = None
         self._ticker: Optional[Ticker] = None
+        self._newcomers: list[Channel] = []
         self._diagnostics = Diagnostics(self, self._diagnose)
         self._work = Window()
         self._latencies = Window()
@@ -225,6 +226,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             if self._output is not None:
                 self._output.close()
             self._output = self._pipeline = self._settings = None
+            self._newcomers.clear()
 
     def _autostart(self) -> None:
         self.destroy_timer(self._autostart_timer)
@@ -287,16 +289,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                       ('link', change.now_ns))
 
     def _discovered(self, channel: Channel) -> None:
-        assert self._output is not None
-        try:
-            self._output.add_body(channel)
-        except Exception as error:
-            # A topic that the middleware refuses must not cost the other bodies their frames.
-            name = channel.names.motive
-            self._log('error', f'body {printable(name)!r} cannot be published: {error}',
-                      ('refused', name))
-            return
-        self._announce()
+        """Leave a new body to the ticker's thread, so that the others' poses need not wait."""
+        self._newcomers.append(channel)
+        if self._ticker is not None:
+            self._ticker.hurry()
 
     def _announce(self) -> None:
         """Let mocap control know which topics there are."""
@@ -305,9 +301,33 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
     # -- the ticker's thread -------------------------------------------------------------------
 
+    def _welcome(self) -> None:
+        """Make the topics of new bodies, which takes milliseconds each, with the lock free."""
+        while self._newcomers:
+            with self._lock:
+                channel, publishers = self._newcomers.pop(0), self._output
+            if publishers is None:
+                continue
+            try:
+                output = publishers.prepare(channel)
+                with self._lock:
+                    if self._pipeline is not None and channel in self._pipeline.bodies:
+                        publishers.adopt(output)
+                    else:
+                        output.close()
+            except Exception as error:
+                # A topic that the middleware refuses must not cost the other bodies their frames.
+                name = channel.names.motive
+                self._log('error', f'body {printable(name)!r} cannot be published: {error}',
+                          ('refused', name))
+                continue
+            if not self._newcomers:
+                self._announce()
+
     @surviving
     def _tick(self) -> None:
-        """Notice silent bodies, and say what there is to say."""
+        """Welcome new bodies, notice silent ones, and say what there is to say."""
+        self._welcome()
         with self._lock:
             if self._pipeline is None:
                 return

@@ -31,7 +31,8 @@ class Publishers:
     """
     Publish samples of all bodies.
 
-    Not safe from several threads at once; the node holds its lock around every call.
+    Not safe from several threads at once; the node holds its lock around every call but
+    ``prepare``.
 
     :param node: creates the publishers.
     :param config: what is published.
@@ -54,8 +55,12 @@ class Publishers:
         self._static = StaticTransformBroadcaster(node)
         self.config = config
 
-    def add_body(self, channel: Channel) -> None:
-        """Create a body's publishers and hang them on its channel."""
+    def prepare(self, channel: Channel) -> BodyOutput:
+        """
+        Create a body's publishers, which takes milliseconds; nothing is published by them yet.
+
+        :raises Exception: whatever the middleware has against it; nothing is left behind then.
+        """
         output = BodyOutput(
             channel, self._create, self._node.destroy_publisher, self._as_bytes)
         try:
@@ -63,8 +68,14 @@ class Publishers:
         except Exception:
             output.close()
             raise
-        channel.user = output
-        self._channels.append(channel)
+        return output
+
+    def adopt(self, output: BodyOutput) -> None:
+        """Hang a body's publishers on its channel: from now on its poses go out."""
+        if output.config is not self.config:    # it has changed meanwhile
+            output.equip(self.config)
+        output.channel.user = output
+        self._channels.append(output.channel)
 
     def reconfigure(self, config: PublishConfig) -> None:
         """Switch topics and transforms on or off."""

@@ -21,15 +21,25 @@ class Ticker:
     def __init__(self, period_s: float, call: Callable[[], None]) -> None:
         self._period_s = period_s
         self._call = call
-        self._ended = threading.Event()
+        self._woken = threading.Event()
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name='ticker', daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._ended.wait(self._period_s):
+        while True:
+            self._woken.wait(self._period_s)
+            self._woken.clear()
+            if self._ended:
+                return
             self._call()
+
+    def hurry(self) -> None:
+        """Let the next call come at once; returns before that."""
+        self._woken.set()
 
     def stop(self) -> None:
         """End the thread; when this returns, nothing is called any more."""
-        self._ended.set()
+        self._ended = True
+        self._woken.set()
         self._thread.join()
