@@ -4,9 +4,11 @@
 
 import socket
 import threading
+from types import SimpleNamespace
 
 from optitrack_vrpn.core.link import LinkState
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.transport import ways_in
 from optitrack_vrpn.transport.backend import ClientConfig
 import pytest
 from transport_kit import (
@@ -36,6 +38,22 @@ def test_an_absent_server_is_said_to_be_absent_and_what_to_do(nobodys_port, way)
     entered = LinkState.REQUESTING if way == 'udp' else LinkState.CONNECTING
     assert sink.states[:3] == [LinkState.RESOLVING, entered, LinkState.LOST]
     assert sink.states[-1] is LinkState.STOPPED
+
+
+def test_a_port_that_is_connected_to_itself_is_an_absent_server(nobodys_port, monkeypatch):
+    class Unlucky(socket.socket):
+        """Of all ports it gets the very one that it is to connect to."""
+
+        def bind(self, address):
+            super().bind((address[0], nobodys_port))
+
+    monkeypatch.setattr(
+        ways_in, 'socket', SimpleNamespace(**{**vars(socket), 'socket': Unlucky}))
+    with client(nobodys_port, link=link(connection='tcp')) as (_, sink):
+        sink.wait_state(LinkState.LOST)
+    assert sink.reasons(LinkState.LOST)[0] == (
+        f'nothing listens on TCP port {nobodys_port} of 127.0.0.1: is Motive running, and is VRPN '
+        'switched on in its streaming settings?')
 
 
 def test_auto_tries_both_ways_for_an_absent_server(nobodys_port):

@@ -191,7 +191,9 @@ def connect_out(
                 if waiting.wait(deadline, (sock, select.POLLOUT)):
                     error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                     break
-        if error == errno.ECONNREFUSED:
+        # A port in the ephemeral range may be connected to itself: nobody listens there either.
+        if error == errno.ECONNREFUSED or (
+                not error and not _is_gone(sock) and sock.getsockname() == server):
             raise ServerAbsentError(
                 f'nothing listens on TCP port {server[1]} of {server[0]}: is Motive running, '
                 'and is VRPN switched on in its streaming settings?')
@@ -205,9 +207,6 @@ def connect_out(
             raise (NoAnswerError if late else TransportError)(
                 f'no TCP connection to {server[0]} port {server[1]} ({when}): look at the '
                 "address, the cable and the Motive PC's firewall (TCP in)")
-        if sock.getsockname() == sock.getpeername():
-            # A port in the ephemeral range, connected to itself: nobody listens there.
-            raise ServerAbsentError(f'nothing listens on TCP port {server[1]} of {server[0]}')
         prepare_stream(sock)
     except BaseException:
         sock.close()
