@@ -243,6 +243,22 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         assert log.count('cannot be published') == 1
 
 
+def test_a_new_body_whose_topics_take_long_holds_nobody_up(observer, motive, monkeypatch):
+    prepare, released = Publishers.prepare, threading.Event()
+
+    def slow(self, channel):
+        assert channel.names.motive != 'slow' or released.wait(30.0)
+        return prepare(self, channel)
+    monkeypatch.setattr(Publishers, 'prepare', slow)
+    with NodeHere(parameters(motive('wand', 'slow'), autostart=True)):
+        try:
+            observer.poses('/wand/pose').wait(100)
+            assert '/slow/pose' not in observer.topics()
+        finally:
+            released.set()
+        observer.poses('/slow/pose').wait(10)
+
+
 def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(observer, motive, capfd):
     with NodeHere(parameters(motive('wand'), autostart=True, qos__reliability='best_effort')):
         wait_until(lambda: '/wand/pose' in observer.topics())
