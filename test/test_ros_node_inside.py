@@ -225,8 +225,9 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(observer, motive, mo
         logged(capfd, 'made up')
 
 
+@pytest.mark.parametrize('names', [('tf', 'wand'), ('wand', 'tf')])
 def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
-        observer, motive, monkeypatch, capfd):
+        observer, motive, monkeypatch, capfd, names):
     """Its plain topic would be that of the transforms, which has another type."""
     create = Publishers._create
 
@@ -236,9 +237,10 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         return create(self, message_type, topic, kind)
     monkeypatch.setattr(Publishers, '_create', refusing)
     with NodeHere(parameters(
-            motive('tf', 'wand'), autostart=True, topics__pose='{body}')):
+            motive(*names), autostart=True, topics__pose='{body}')) as here:
         topic = observer.poses('/wand')
         topic.wait(100)
+        assert '/wand' in here.node._info_topics, 'controllers are told of it'
         log = logged(capfd, "body 'tf' cannot be published: another type")
         assert log.count('cannot be published') == 1
 

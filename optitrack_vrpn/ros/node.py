@@ -303,6 +303,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
     def _welcome(self) -> None:
         """Make the topics of new bodies, which takes milliseconds each, with the lock free."""
+        if not self._newcomers:
+            return
         while self._newcomers:
             with self._lock:
                 channel, publishers = self._newcomers.pop(0), self._output
@@ -320,9 +322,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 name = channel.names.motive
                 self._log('error', f'body {printable(name)!r} cannot be published: {error}',
                           ('refused', name))
-                continue
-            if not self._newcomers:
-                self._announce()
+        with self._lock:
+            self._announce()
 
     @surviving
     def _tick(self) -> None:
