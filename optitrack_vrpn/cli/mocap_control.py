@@ -96,7 +96,9 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
         return _nobody(controller, arguments)
     states = controller.states([*controller.systems, *silent], arguments.timeout)
     for name, system in sorted(controller.systems.items()):
-        print(f'{name}: {states.get(name, "state unknown")} ({", ".join(system.generations)})')
+        # In one order, whichever was heard of first.
+        spoken = ', '.join(g.name for g in GENERATIONS if g.name in system.generations)
+        print(f'{name}: {states.get(name, "state unknown")} ({spoken})')
         for topic in system.topics:
             print(f'  {topic}')
     for name in silent:
