@@ -120,7 +120,7 @@ class Tool:
     def spin(self, duration):
         self.spin_until(lambda: False, duration)
 
-    def spin_until(self, condition, timeout=20.0):
+    def spin_until(self, condition, timeout=30.0):
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
@@ -128,16 +128,28 @@ class Tool:
             self.executor.spin_once(timeout_sec=0.02)
         return True
 
-    def call(self, kind, name, request):
+    def _client(self, kind, name):
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
-        client = self._clients[name]
+        return self._clients[name]
+
+    def call(self, kind, name, request):
+        """Call a service; again where that does no harm, see ``rosgraph.Observer.call``."""
+        client, futures = self._client(kind, name), []
+
+        def answers():
+            return [future.result() for future in futures if future.done()]
         assert self.spin_until(client.service_is_ready), name
-        future = client.call_async(request)
-        assert self.spin_until(future.done), name
-        return future.result()
+        for _ in range(1 if kind is ChangeState else 4):
+            futures.append(client.call_async(request))
+            if self.spin_until(answers, 30.0 if kind is ChangeState else 8.0):
+                break
+        assert answers(), name
+        return answers()[0]
 
     def state(self, path):
+        # Made before the question is asked: who answers it can answer this one too from then on.
+        self._client(ChangeState, f'{path}/change_state')
         return self.call(GetState, f'{path}/get_state', GetState.Request()).current_state.label
 
     def change(self, path, transition):
@@ -170,7 +182,11 @@ class Controller(Tool):
             self.acks.append((message, self.node.get_clock().now().nanoseconds))
 
     def wait_for(self, systems):
-        """Wait until so many systems and this node hear what is sent."""
+        """
+        Wait until so many systems and this node hear what is sent.
+
+        That this node hears them is known of those that have told it their state.
+        """
         assert self.spin_until(
             lambda: self.publisher.get_subscription_count() >= systems + 1)
 
@@ -181,7 +197,7 @@ class Controller(Tool):
         setattr(message, self.targets, list(targets))
         self.publisher.publish(message)
 
-    def answers(self, count, timeout=5.0):
+    def answers(self, count, timeout=30.0):
         """Wait for so many acknowledgements; give (type, source, session) of each."""
         self.spin_until(lambda: len(self.acks) >= count, timeout)
         found = [(message.control_type, getattr(message, self.source), message.session_id)

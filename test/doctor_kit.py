@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run the doctor in this process and take its report apart."""
 
+import functools
 import json
 import time
 
+from conftest import at_last
 from optitrack_vrpn.cli import doctor
 import pytest
 from replay_server import pair_of_sockets
@@ -12,6 +14,16 @@ from replay_server import pair_of_sockets
 CHECKS = [
     'name', 'route', 'udp', 'connect-back', 'tcp', 'handshake', 'senders', 'data', 'rate',
     'bodies', 'axes', 'stamps', 'clock', 'qos', 'lifecycle', 'settings']
+#: For what does not answer: that time passes. Not too short for what does, on a busy machine.
+IN_VAIN_S = 0.8
+
+
+def despite_load(test):
+    """Let a test try again whose server a busy machine may have kept from sending."""
+    @functools.wraps(test)
+    def wrapper(**arguments):
+        at_last(lambda _: test(**arguments), 1, 2, 3)
+    return wrapper
 
 
 class Result:
@@ -42,13 +54,13 @@ class Result:
 @pytest.fixture
 def examine(capsys):
     """Run the doctor in this process, against the loopback interface unless told otherwise."""
-    def run(port, *arguments, server='127.0.0.1', timeout=0.4, seconds=0.3):
+    def run(port, *arguments, server='127.0.0.1', timeout=3.0, seconds=0.3):
         capsys.readouterr()
         began = time.monotonic()
         code = doctor.main([
             '--server', server, '--port', str(port), '--json', '--no-ros',
             '--timeout', str(timeout), '--seconds', str(seconds), *arguments])
-        assert time.monotonic() - began < 15.0
+        assert time.monotonic() - began < 40.0
         out, err = capsys.readouterr()
         result = Result(code, out, err)
         assert [check['check'] for check in result.report['checks']] == CHECKS

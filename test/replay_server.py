@@ -57,6 +57,7 @@ class ReplayServer:
     :ivar client_streams: what the client of each session said by TCP.
     :ivar ways: 'udp' or 'tcp' for each session, by which the client came.
     :ivar requests: requests heard.
+    :ivar late_ns: how long after its recorded time each action was over, in a busy machine.
     :ivar interrupted: sessions, counted from 0, that the client left before their end. A
         client that leaves before its cookie, as one that got a better offer does, costs none.
     """
@@ -73,6 +74,7 @@ class ReplayServer:
         self.client_streams: list[bytearray] = []
         self.ways: list[str] = []
         self.requests = 0
+        self.late_ns: list[int] = []
         self.interrupted: list[int] = []
         self._played = list(played)
         self._real_time = real_time
@@ -206,6 +208,8 @@ class ReplayServer:
             else:
                 self._send(tcp, heard, action.data)
             flow.sent(kind)
+            if self._real_time:
+                self.late_ns.append(time.monotonic_ns() - due_ns)
         self._listen(tcp, heard, lambda: flow.all_read(udp_port))
         if last:
             self.finished.set()
@@ -290,6 +294,16 @@ class Flow:
 
 def unread(kind: str, port: int, peer: int = 0) -> int:
     """Look up the bytes that wait to be read, on the receiver's side; 0 for no such socket."""
+    if kind == 'tcp':
+        # What is still on its way counts too: the sender's side of the same connection. It comes
+        # first, since what arrives between the two looks must be seen by one of them.
+        with open('/proc/net/tcp') as table:
+            next(table)
+            for line in table:
+                fields = line.split()
+                if int(fields[1][-4:], 16) == peer and int(fields[2][-4:], 16) == port:
+                    if int(fields[4][:8], 16):
+                        return int(fields[4][:8], 16)
     with open(f'/proc/net/{kind}') as table:
         next(table)
         for line in table:
@@ -297,14 +311,6 @@ def unread(kind: str, port: int, peer: int = 0) -> int:
             if int(fields[1][-4:], 16) == port and (not peer or int(fields[2][-4:], 16) == peer):
                 if int(fields[4][-8:], 16):
                     return int(fields[4][-8:], 16)
-    if kind == 'tcp':
-        # What is still on its way counts too: the sender's side of the same connection.
-        with open('/proc/net/tcp') as table:
-            next(table)
-            for line in table:
-                fields = line.split()
-                if int(fields[1][-4:], 16) == peer and int(fields[2][-4:], 16) == port:
-                    return int(fields[4][:8], 16)
     return 0
 
 

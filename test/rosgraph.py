@@ -131,15 +131,20 @@ class Observer:
         """
         Call a service and give its response.
 
-        A question is asked again: the answer is lost where the server has not found its reader
-        yet, which happens on a busy machine.
+        What may be asked twice is asked again: the answer is lost where the server has not found
+        its reader yet, which happens on a busy machine.
         """
         client = self.node.create_client(kind, service)
         try:
             assert client.wait_for_service(timeout_s), f'no service {service}'
+            if kind is ChangeState:
+                # Readers are found in the order in which they were made: who has answered the
+                # later one of this question knows the earlier one, and all older subscriptions.
+                self.call(GetState, service.replace('change_state', 'get_state'),
+                          GetState.Request(), timeout_s)
             done = threading.Event()
             futures = []
-            times = 4 if kind in (GetState, GetParameters) else 1
+            times = 1 if kind is ChangeState else 4
             for _ in range(times):
                 futures.append(client.call_async(request))
                 futures[-1].add_done_callback(lambda _: done.set())
@@ -205,10 +210,19 @@ class Topic:
         """How many publishers the subscription is connected to."""
         return self.subscription.get_publisher_count()
 
-    def wait(self, count, timeout_s=20.0):
+    def wait(self, count, timeout_s=30.0):
         """Wait for so many messages."""
         wait_until(lambda: len(self) >= count, timeout_s,
                    f'message {count} (of {len(self)}) on {self.subscription.topic_name}')
+
+
+def silence(topics, seconds=0.4):
+    """Let what is under way arrive, however long that takes, then expect nothing more."""
+    def silent():
+        before = [len(topic) for topic in topics]
+        time.sleep(seconds)
+        return [len(topic) for topic in topics] == before
+    wait_until(silent, 10.0, 'silence')
 
 
 class NodeProcess:
@@ -246,7 +260,7 @@ class NodeProcess:
         except AssertionError as error:
             raise AssertionError(f'{error}; it said:\n{self.log}') from None
 
-    def end(self, number=signal.SIGINT, timeout_s=10.0):
+    def end(self, number=signal.SIGINT, timeout_s=40.0):
         """Send a signal; gives (exit code, seconds until the process was gone)."""
         begin = time.monotonic()
         self.process.send_signal(number)

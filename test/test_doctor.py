@@ -9,7 +9,7 @@ import threading
 import time
 
 import doctor_kit
-from doctor_kit import CHECKS
+from doctor_kit import CHECKS, despite_load, IN_VAIN_S
 from optitrack_vrpn.sim.faults import Occlusion
 from optitrack_vrpn.sim.motion import Line
 from optitrack_vrpn.sim.scenario import Body, Clock, named_bodies, Noise, Scenario
@@ -31,6 +31,7 @@ def hold(server, sock):
 
 # -- healthy --------------------------------------------------------------------------------------
 
+@despite_load
 def test_nothing_is_wrong_with_a_healthy_server(examine):
     with MotiveSimServer(Scenario(bodies=named_bodies(3)), port=0) as server:
         result = examine(server.port)
@@ -50,6 +51,7 @@ def test_nothing_is_wrong_with_a_healthy_server(examine):
     assert result.code == (1 if result.level('clock') == 'WARN' else 0)
 
 
+@despite_load
 def test_the_other_way_in_serves_as_well(examine):
     with MotiveSimServer(Scenario(bodies=named_bodies(1)), port=0) as server:
         result = examine(server.port, '--connection', 'tcp', '--interface', 'lo')
@@ -57,6 +59,7 @@ def test_the_other_way_in_serves_as_well(examine):
     assert result.values('data')['way'] == 'tcp'
 
 
+@despite_load
 def test_stamps_of_either_base_are_told_apart(examine):
     for clock, base, seconds in (
             (Clock(base='epoch'), 'unix_epoch', time.time()),
@@ -78,7 +81,7 @@ def test_stamps_of_either_base_are_told_apart(examine):
 # -- ways in --------------------------------------------------------------------------------------
 
 def test_an_absent_server_is_told_by_both_ports(examine, nobodys_port):
-    result = examine(nobodys_port)
+    result = examine(nobodys_port, timeout=0.4)
     assert result.code == 2
     for check, kind in (('udp', 'UDP'), ('tcp', 'TCP')):
         assert result.level(check) == 'FAIL'
@@ -89,46 +92,50 @@ def test_an_absent_server_is_told_by_both_ports(examine, nobodys_port):
         'name', 'route', 'udp', 'tcp')} == {'SKIP'}
 
 
+@despite_load
 def test_a_server_that_answers_by_tcp_alone_is_reached_and_the_rest_a_warning(examine):
     with FakeServer(stream, udp=False) as server:
-        result = examine(server.port)
+        result = examine(server.port, timeout=IN_VAIN_S)
         assert result.levels('udp', 'connect-back', 'tcp') == ['WARN', 'SKIP', 'OK']
         assert result.level('data') == 'OK'
         assert result.values('data')['way'] == 'tcp'
-        result = examine(server.port, '--connection', 'udp')
+        result = examine(server.port, '--connection', 'udp', timeout=IN_VAIN_S)
     assert result.levels('udp', 'data') == ['FAIL', 'SKIP']
 
 
+@despite_load
 def test_without_a_connect_back_firewalls_are_named_and_the_other_way(examine):
     with FakeServer(stream, connect_back=False) as server:
-        result = examine(server.port)
+        result = examine(server.port, timeout=IN_VAIN_S)
         assert server.requests
         assert result.levels('udp', 'connect-back', 'tcp', 'data') == ['OK', 'WARN', 'OK', 'OK']
         assert '127.0.0.1 did not connect back to 127.0.0.1' in result.found('connect-back')
         assert 'firewall' in result.advice('connect-back')
         assert 'connection: tcp' in result.advice('connect-back')
-        result = examine(server.port, '--connection', 'udp')
+        result = examine(server.port, '--connection', 'udp', timeout=IN_VAIN_S)
     assert result.levels('connect-back', 'data') == ['FAIL', 'SKIP']
     assert result.code == 2
 
 
 def test_with_udp_alone_and_no_connect_back_there_is_no_way_in(examine):
     with FakeServer(stream, connect_back=False, accept=False) as server:
-        result = examine(server.port)
+        result = examine(server.port, timeout=0.4)
     assert result.levels('udp', 'connect-back', 'tcp') == ['OK', 'FAIL', 'FAIL']
     assert 'connection: tcp' not in result.advice('connect-back')
     assert result.level('handshake') == 'SKIP'
 
 
+@despite_load
 def test_a_server_without_tcp_listener_that_connects_back_is_enough(examine):
     with FakeServer(stream, accept=False) as server:
         result = examine(server.port)
     assert result.levels('udp', 'connect-back', 'tcp', 'data') == ['OK', 'OK', 'WARN', 'OK']
 
 
+@despite_load
 def test_a_connect_back_from_another_network_card_is_named(examine):
     with FakeServer(stream, back_from='127.0.0.2', accept=False) as server:
-        result = examine(server.port)
+        result = examine(server.port, timeout=IN_VAIN_S)
     assert result.level('connect-back') == 'FAIL'
     assert 'came from 127.0.0.2, not from 127.0.0.1' in result.found('connect-back')
     assert 'set server to 127.0.0.2' in result.advice('connect-back')
@@ -157,6 +164,7 @@ def test_a_resolver_that_hangs_is_not_waited_for(examine, monkeypatch):
     assert 'not resolved within 0.2 s' in result.found('name')
 
 
+@despite_load
 def test_several_addresses_and_a_loopback_name_are_remarked_upon(examine, monkeypatch):
     def answer(*addresses):
         monkeypatch.setattr(socket, 'getaddrinfo', lambda *_: [
@@ -205,6 +213,7 @@ def test_another_minor_version_is_noted(examine):
     assert 'compatible' in result.found('handshake')
 
 
+@despite_load
 def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
     class Quiet(http.server.SimpleHTTPRequestHandler):
         """A web server that logs nothing."""
@@ -216,7 +225,7 @@ def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
-            result = examine(server.server_address[1])
+            result = examine(server.server_address[1], timeout=IN_VAIN_S)
         finally:
             server.shutdown()
             thread.join()
@@ -225,9 +234,10 @@ def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
     assert 'another program has port' in result.advice('handshake')
 
 
+@despite_load
 def test_a_program_that_takes_the_connection_and_says_nothing(examine):
     with FakeServer(lambda server, sock: server.hold(sock)) as server:
-        result = examine(server.port, timeout=0.3)
+        result = examine(server.port, timeout=IN_VAIN_S)
     assert result.levels('connect-back', 'tcp', 'handshake') == ['OK', 'OK', 'FAIL']
     assert 'did not say a word of VRPN' in result.found('handshake')
 
@@ -247,7 +257,7 @@ def test_silence_after_the_handshake_is_found_out_within_its_time(examine):
     assert "'body'" in result.found('senders')
     assert 'neither poses nor an answer' in result.found('senders')
     assert 'no pose within 2 s' in result.found('data')
-    assert 2.0 <= result.values('data')['listened_s'] < 4.0
+    assert 2.0 <= result.values('data')['listened_s'] < 12.0
     assert 'edit mode' in result.advice('data')
 
 
@@ -258,6 +268,7 @@ def test_without_bodies_it_says_to_make_one(examine):
     assert 'make a rigid body' in result.advice('senders')
 
 
+@despite_load
 def test_datagrams_that_a_firewall_drops_are_told_from_silence(examine):
     def serve(server, sock):
         heard = say_hello(sock)
@@ -277,6 +288,7 @@ def test_datagrams_that_a_firewall_drops_are_told_from_silence(examine):
     assert 'let UDP in from 127.0.0.1' in result.advice('data')
 
 
+@despite_load
 def test_a_server_that_goes_in_the_middle_is_said_to(examine):
     def serve(server, sock):
         stream(server, sock, seconds=0.3)
@@ -286,6 +298,7 @@ def test_a_server_that_goes_in_the_middle_is_said_to(examine):
     assert 'the server closed the connection' in result.found('data')
 
 
+@despite_load
 def test_frozen_and_zeroed_bodies_are_told_by_name(examine):
     def lost(called, mode):
         return Body(name=called, faults=(Occlusion(start=0.0, mode=mode),))
@@ -302,6 +315,7 @@ def test_frozen_and_zeroed_bodies_are_told_by_name(examine):
     assert result.level('bodies') == 'FAIL'
 
 
+@despite_load
 def test_sixty_hertz_is_remarked_upon_unless_it_is_meant(examine):
     with MotiveSimServer(Scenario(bodies=named_bodies(1), rate=60.0), port=0) as server:
         result = examine(server.port)
@@ -314,6 +328,7 @@ def test_sixty_hertz_is_remarked_upon_unless_it_is_meant(examine):
     assert 'where the cameras run at 120 Hz' in result.found('rate')
 
 
+@despite_load
 def test_times_that_stand_still_are_found_out(examine):
     def serve(server, sock):
         say_hello(sock)
@@ -328,6 +343,7 @@ def test_times_that_stand_still_are_found_out(examine):
 
 
 @pytest.mark.parametrize(('reach', 'axis'), [((0.0, 2.0, 0.0), 'y'), ((0.0, 0.0, 2.0), 'z')])
+@despite_load
 def test_the_axis_along_which_a_body_was_lifted_is_up(examine, reach, axis):
     lifted = Line(centre=(1.0, 3.0, 1.0), reach=reach, period=8.0, phase=-0.25)
     bodies = (Body(name='wand', motion=lifted), Body(name='table'))

@@ -4,6 +4,7 @@
 
 import json
 
+from conftest import at_last
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.cli import doctor
 from optitrack_vrpn.core.doctor.facts import Facts
@@ -45,7 +46,7 @@ def look(view, server, name='', wait_s=5.0):
 
 def wait_for(view, server, so):
     """Look until something is so: what was discovered of an earlier node may linger."""
-    return wait_until(lambda: (facts := look(view, server)) and so(facts) and facts, 20.0)
+    return wait_until(lambda: (facts := look(view, server)) and so(facts) and facts, 60.0)
 
 
 def test_every_lifecycle_state_is_told_and_what_to_do(view, server):
@@ -57,7 +58,7 @@ def test_every_lifecycle_state_is_told_and_what_to_do(view, server):
             if transition:
                 assert observer.transition(transition)
             facts = wait_for(view, server, lambda facts, state=state: [
-                one.state for one in facts.graph.nodes] == [state])
+                one.settings and one.state for one in facts.graph.nodes] == [state])
             found = judge_lifecycle(facts)
             assert found.level is level
             assert f'/optitrack_vrpn is {state}' in found.found
@@ -92,7 +93,8 @@ def test_a_node_that_does_not_answer_is_a_failure(view, server):
     parameters = {'server': '127.0.0.1', 'port': server.port}
     with NodeHere(parameters, spin=False, node_name='optitrack_vrpn_stuck'):
         facts = wait_until(lambda: (
-            facts := look(view, server, 'optitrack_vrpn_stuck')) and facts.graph.nodes and facts)
+            facts := look(view, server, 'optitrack_vrpn_stuck')) and facts.graph.nodes and facts,
+            60.0)
         found = judge_lifecycle(facts)
     assert found.level is Level.FAIL
     assert '/optitrack_vrpn_stuck does not answer' in found.found
@@ -109,13 +111,18 @@ def test_the_whole_command_beside_an_active_node(server, capsys):
         assert observer.transition('configure') and observer.transition('activate')
         arguments = ['--server', 'localhost', '--port', str(server.port), '--json', '--seconds',
                      '0.3', '--node', '/optitrack_vrpn', '--ros-args', '--log-level', 'error']
-        code = doctor.main(arguments)
-        report = json.loads(capsys.readouterr().out)
-        checks = {check['check']: check for check in report['checks']}
-        assert code < 2, report
-        for name in ('data', 'qos', 'lifecycle', 'settings'):
-            assert checks[name]['level'] == 'OK', checks[name]
-        assert checks['lifecycle']['values'] == {'state of /optitrack_vrpn': 'active'}
+
+        def check(_):
+            capsys.readouterr()
+            code = doctor.main(arguments)
+            report = json.loads(capsys.readouterr().out)
+            checks = {check['check']: check for check in report['checks']}
+            assert code < 2, report
+            for name in ('data', 'qos', 'lifecycle', 'settings'):
+                assert checks[name]['level'] == 'OK', checks[name]
+            assert checks['lifecycle']['values'] == {'state of /optitrack_vrpn': 'active'}
+        # A busy machine may need longer than the doctor waits to show it the node.
+        at_last(check, 1, 2, 3)
         # The node itself goes on as before.
         topic = observer.poses('/wand/pose')
         topic.wait(5)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 BENCH = Path(__file__).resolve().parent.parent / 'bench'
 sys.path[:0] = [str(BENCH)]
 
+from conftest import at_last  # noqa: E402
 from fault_kit import Heard, RATE, scenario, Server, Session  # noqa: E402
 from optitrack_vrpn.core.frames import AxesConfig, frame_maps  # noqa: E402
 from optitrack_vrpn.sim.scenario import scenario_from_mapping  # noqa: E402
@@ -82,7 +83,12 @@ def test_another_bodys_pose_and_a_repeated_one_are_counted(session):
 
 @pytest.mark.network
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_one_case_runs_and_finds_nothing_wrong():
+    at_last(check_case, 1, 2)    # whether its own server was starved this case does not look
+
+
+def check_case(_):
     done = subprocess.run(
         [sys.executable, str(BENCH / 'faults.py'), '--only', 'clock_stepped'],
         capture_output=True, text=True, timeout=110, env=dict(os.environ))

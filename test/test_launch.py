@@ -58,11 +58,12 @@ sys.exit(service.run())
 
 #: A program that only writes down how it was called.
 STAND_IN = """#!{python}
-import json, os, sys, time
+import json, os, sys
 files = [sys.argv[i + 1] for i, word in enumerate(sys.argv) if word == '--params-file']
-with open({calls!r}, 'a') as calls:
-    calls.write(json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:],
-                            [open(name).read() for name in files]]) + '\\n')
+line = json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:],
+                   [open(name).read() for name in files]]) + '\\n'
+# At once: others write there too, and somebody reads meanwhile.
+os.write(os.open({calls!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT), line.encode())
 """
 
 REAL = """#!{python}
@@ -336,7 +337,7 @@ def test_demo_streams_every_body_and_ends_on_ctrl_c(tmp_path):
             assert observer.state() == 'active'
         # a terminal tells the whole group, and launch tells its programs once more
         os.killpg(process.pid, signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
     except AssertionError as error:
         os.killpg(process.pid, signal.SIGKILL)
         raise AssertionError(f'{error}; launch said:\n{process.communicate()[0]}') from None

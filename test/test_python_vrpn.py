@@ -59,8 +59,8 @@ class FakeModule(types.ModuleType):
                 if module.fault is not None:
                     fault, module.fault = module.fault, None
                     raise fault
-                waiting, self.waiting = self.waiting, []
-                for kind, report in waiting:
+                while self.waiting:
+                    kind, report = self.waiting.pop(0)
                     for wanted, userdata, callback in self.handlers:
                         if wanted == kind:
                             try:
@@ -95,7 +95,7 @@ def run(module):
         made.append(backend)
         backend.start()
         sink.wait_state(LinkState.CONNECTING)
-        end = time.monotonic() + 5.0
+        end = time.monotonic() + 20.0
         count = len(config.get('trackers', settings_['trackers']))
         while len(module.trackers) < count or len(module.trackers[-1].handlers) < 3:
             assert time.monotonic() < end
@@ -140,7 +140,7 @@ def test_reports_come_out_as_the_built_in_clients_do(module, run):
         AccelerationReport(
             'Rigid Body 1', 2, STAMP_NS, (7.0, 8.0, 9.0), (0.0, 0.0, 0.0, 1.0), 0.0)]
     (_, arrival_ns, host_minus_arrival_ns, called_ns) = sink.batches[0]
-    assert 0 <= called_ns - arrival_ns < 1_000_000_000
+    assert 0 <= called_ns - arrival_ns < 5_000_000_000
     assert host_minus_arrival_ns > 0
     assert sink.states == [LinkState.CONNECTING, LinkState.STREAMING]
     status = backend.status()
@@ -174,7 +174,7 @@ def test_a_fault_of_the_module_is_told_and_begun_anew(module, run):
     sink.wait_state(LinkState.LOST)
     assert 'the connection is broken' in sink.reasons(LinkState.LOST)[0]
     sink.wait_state(LinkState.CONNECTING, 2)
-    end = time.monotonic() + 5.0
+    end = time.monotonic() + 20.0
     while len(module.trackers) < 2 or not module.trackers[1].handlers:
         assert time.monotonic() < end
         time.sleep(0.001)

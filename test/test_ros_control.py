@@ -10,6 +10,7 @@ topics and may be configured by a START, bad fails to activate, gone is shut dow
 from pathlib import Path
 import time
 
+from conftest import at_last
 from control_graph import (
     ACK_START, ACK_STOP, CONTROL, Controller, INFO, LATCHED, old_messages, START, STOP, Systems,
     Tool)
@@ -54,6 +55,7 @@ def old_controller(systems):
         topics=('/mocap_control', '/mocap_environment'), source='mocap_source',
         targets='mocap_systems')
     found.wait_for(IN_ROOT)
+    assert found.state(CAM_1) and found.state(CAM_2)     # they have found it too
     yield found
     found.close()
 
@@ -96,7 +98,15 @@ def test_everyone_starts_on_an_empty_list_and_a_namespace_is_no_part_of_a_name(c
 
 @pytest.mark.parametrize('kind, answer', [(START, ACK_START), (STOP, ACK_STOP)])
 def test_mocap4r2cli_hears_the_answer_though_it_listens_late(systems, controller, kind, answer):
-    """It publishes as soon as it has a publisher, subscribes then, and waits for 0.5 s."""
+    """
+    It publishes as soon as it has a publisher, subscribes then, and waits for 0.5 s.
+
+    A busy machine may need longer than that, or than the 0.2 s in which systems wait for it.
+    """
+    at_last(lambda _: hear_late(controller, kind, answer), 1, 2, 3)
+
+
+def hear_late(controller, kind, answer):
     controller.bring(CAM_1, 'inactive' if kind == START else 'active')
     tool = Tool('mocap4r2cli')
     try:
@@ -111,10 +121,11 @@ def test_mocap4r2cli_hears_the_answer_though_it_listens_late(systems, controller
             control_type=kind, stamp=tool.node.get_clock().now().to_msg(),
             mocap4r2_source='mocap4r2cli', session_id='cli_session',
             mocap4r2_systems=['cam_1']))
+        time.sleep(0.1)     # an answer that did not wait would be gone by now
         tool.node.create_subscription(Control, CONTROL, heard.append, 10)
         while time.monotonic() - begin < 0.5:
             tool.executor.spin_once(timeout_sec=0.1)
-        assert (heard[0].control_type, heard[0].mocap4r2_source) == (answer, 'cam_1')
+        assert [(m.control_type, m.mocap4r2_source) for m in heard[:1]] == [(answer, 'cam_1')]
         assert tool.state('/cam_1') == ('active' if kind == START else 'inactive')
         # It shows each announcement as a system of its own, so there must be one alone.
         assert found.count('cam_1') == 1
@@ -152,7 +163,7 @@ def test_a_hundred_alternations_at_speed_lose_no_acknowledgement(controller):
         for kind, answer in ((START, ACK_START), (STOP, ACK_STOP)):
             controller.send(kind, ['cam_1', 'cam_2'], f'{number} {kind}')
             sent.append((answer, f'{number} {kind}'))
-    answers = controller.answers(400, 20)
+    answers = controller.answers(400, 60)
     for name in ('cam_1', 'cam_2'):
         assert [(kind, session) for kind, source, session in answers if source == name] == sent
     assert (controller.state(CAM_1), controller.state(CAM_2)) == ('inactive', 'inactive')
@@ -199,7 +210,7 @@ def test_the_example_is_told_of_sessions(systems, controller):
     controller.answers(1)
     controller.send(STOP, ['cam_2'])
     controller.answers(1)
-    assert controller.spin_until(lambda: 'recording ends' in systems.log('cam_2'), 5)
+    assert controller.spin_until(lambda: 'recording ends' in systems.log('cam_2'))
     assert "recording session 'take 7'" in systems.log('cam_2')
 
 
@@ -233,9 +244,9 @@ def test_a_failed_activation_is_not_acknowledged_and_its_reason_logged(
         parameters=[Parameter('how', value=how).to_parameter_msg()]))
     controller.bring('/bad', 'inactive')
     controller.send(START, ['bad'])
+    for said in (reason, f'the node is {after}'):
+        assert controller.spin_until(lambda said=said: said in systems.log('bad')), said
     assert controller.none()
-    assert reason in systems.log('bad')
-    assert f'the node is {after}' in systems.log('bad')
     assert controller.state('/bad') == after
     # It is none the worse for it; and an error in what a subclass makes of a START is its own.
     controller.call(SetParameters, '/bad/set_parameters', SetParameters.Request(
@@ -243,7 +254,7 @@ def test_a_failed_activation_is_not_acknowledged_and_its_reason_logged(
     controller.bring('/bad', 'inactive')
     controller.send(START, ['bad'])
     assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'bad')]
-    assert controller.spin_until(lambda: 'no disk to record to' in systems.log('bad'), 5)
+    assert controller.spin_until(lambda: 'no disk to record to' in systems.log('bad'))
     controller.bring('/bad', 'unconfigured')
 
 
@@ -262,8 +273,8 @@ def test_messages_that_mean_nothing_are_ignored(systems, controller):
     controller.send(-128, [])
     controller.send(ACK_START, ['cam_1'])
     controller.publisher.publish(b'\x00\x01\x00\x00\x02')      # no Control message at all
-    controller.spin(0.2)
-    controller.acks.clear()                                     # its own
+    assert controller.spin_until(lambda: controller.acks)       # its own
+    controller.acks.clear()
     controller.send(START, ['cam_1'])
     assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'cam_1')]
     assert 'unknown type 7' in systems.log('cam_1')

@@ -3,7 +3,6 @@
 """ControlledLifecycleNode from inside: counters, threads, parameters, missing packages."""
 
 import threading
-import time
 
 from control_graph import ACK_START, ACK_STOP, Controller, hide, START, STOP
 from mocap4r2_control_msgs.msg import Control
@@ -21,15 +20,16 @@ NEW_ONLY = ControlConfig(generations=('mocap4r2',))
 
 
 class SlowSystem(ControlledLifecycleNode):
-    """Activates as slowly as it is told to, and keeps what it is told."""
+    """Activates as soon as it may, and keeps what it is told."""
 
-    def __init__(self, name, activation_s=0.0, **kwargs):
-        self.activation_s = activation_s
+    def __init__(self, name, may=None, **kwargs):
+        self.may = may
         self.told = []
         super().__init__(name, **kwargs)
 
     def on_activate(self, state):
-        time.sleep(self.activation_s)
+        if self.may:
+            assert self.may.wait(60.0)
         return super().on_activate(state)
 
     def control_start(self, msg):
@@ -71,7 +71,7 @@ def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
         controller.send(kind, ['counted'], 's')
     controller.send(START, ['other'])
     assert len(controller.answers(4)) == 4
-    assert controller.spin_until(lambda: node.control_counters.acknowledgements_heard == 4, 5)
+    assert controller.spin_until(lambda: node.control_counters.acknowledgements_heard == 4)
     counted = {name: n for name, n in node.control_counters.as_dict().items() if n}
     assert counted == {
         'starts': 2, 'stops': 2, 'acknowledged': 4, 'for_others': 1, 'unknown': 2,
@@ -80,20 +80,24 @@ def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
     assert node.told == [('start', 's', Control), ('stop', 's', Control)]
     node.trigger_cleanup()
     controller.send(START, ['counted'])
+    assert controller.spin_until(lambda: node.control_counters.refused == 1)
     assert controller.none(0.2)
-    assert node.control_counters.refused == 1
 
 
 def test_a_command_waits_for_the_transition_that_another_thread_makes(controller, make):
-    node = make('busy', activation_s=0.4, control=NEW_ONLY)
+    may = threading.Event()
+    node = make('busy', may=may, control=NEW_ONLY)
     controller.wait_for(1)
     node.trigger_configure()
     thread = threading.Thread(target=node.trigger_activate)
     thread.start()
-    assert controller.spin_until(lambda: node.lifecycle_label == 'activating', 5)
+    assert controller.spin_until(lambda: node.lifecycle_label == 'activating')
     controller.send(START, ['busy'], 'a')
     controller.send(STOP, ['busy'], 'b')
     controller.send(START, ['busy'], 'c')
+    assert controller.spin_until(lambda: len(node._waiting) == 3)
+    assert controller.none(0.1)
+    may.set()
     assert controller.answers(3) == [
         (ACK_START, 'busy', 'a'), (ACK_STOP, 'busy', 'b'), (ACK_START, 'busy', 'c')]
     thread.join()
@@ -107,7 +111,7 @@ def test_topics_may_be_announced_from_any_thread(controller, make):
     controller.spin(0.2)
     assert not controller.infos     # it is not configured
     node.trigger_configure()
-    assert controller.spin_until(lambda: controller.infos, 5)
+    assert controller.spin_until(lambda: controller.infos)
     assert controller.infos[-1].topics == ['/early']
 
     def bodies_appear():
@@ -118,7 +122,7 @@ def test_topics_may_be_announced_from_any_thread(controller, make):
         thread.start()
     for thread in threads:
         thread.join()
-    assert controller.spin_until(lambda: len(controller.infos[-1].topics) == 100, 5)
+    assert controller.spin_until(lambda: len(controller.infos[-1].topics) == 100)
     controller.spin(0.2)
     assert len(controller.infos) < 10       # those that appear together are announced together
     node.set_info_topics(controller.infos[-1].topics)
@@ -126,7 +130,7 @@ def test_topics_may_be_announced_from_any_thread(controller, make):
     assert len(controller.infos[-1].topics) == 100
     count = len(controller.infos)
     node.set_info_topics(['/body_0/pose'])
-    assert controller.spin_until(lambda: len(controller.infos) == count + 1, 5)
+    assert controller.spin_until(lambda: len(controller.infos) == count + 1)
     assert controller.infos[-1].topics == ['/body_0/pose']
 
 
@@ -139,7 +143,7 @@ def test_a_node_that_says_nothing_announces_its_publishers(controller, make):
     node = make('plain', kind=Plain, control=NEW_ONLY)
     controller.wait_for(1)
     assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
-    assert controller.spin_until(lambda: controller.infos, 5)
+    assert controller.spin_until(lambda: controller.infos)
     assert controller.infos[-1].topics == ['/plain/words']
 
 

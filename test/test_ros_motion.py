@@ -40,6 +40,12 @@ def node_of(sim, **parameters):
     return NodeHere(values)
 
 
+def steady(topic):
+    """Tell whether the last quarter of a second came whole: its gaps are in the estimates."""
+    stamps = [stamp_ns(message) for message in topic.messages(-60)]
+    return len(stamps) == 60 and max(np.diff(stamps)) < 20e6
+
+
 def truth_at(sim, message):
     return sim.world.truth('wand', (stamp_ns(message) - sim.base_ns) * 1e-9)
 
@@ -50,8 +56,12 @@ def test_velocities_reach_subscribers_in_the_right_axes(motive, source, accuracy
     with node_of(motive, velocity_source=source, **switches), Observer() as observer:
         heard = {kind: observer.listen(message, f'/wand/{kind}', 1000)
                  for kind, message in TOPICS.items()}
-        wait_until(lambda: all(len(topic) > 240 for topic in heard.values()), 15.0, 'motion')
-        last = {kind: topic.messages()[-1] for kind, topic in heard.items()}
+        last = {}
+        for kind, topic in heard.items():
+            topic.wait(240)
+            # A busy machine may have kept the simulated Motive from sending a moment ago.
+            wait_until(lambda topic=topic: steady(topic), 30.0, f'steady {kind}')
+            last[kind] = topic.messages(-1)[0]
 
     twist, truth = last['twist'], truth_at(motive, last['twist'])
     assert twist.header.frame_id == 'optitrack'
@@ -82,16 +92,17 @@ def test_covariance_of_a_resting_body_is_learned():
             'noise': {'position_mm': 0.5, 'attitude_deg': 0.1}}), port=0) as sim:
         with node_of(sim, publish__pose_cov=True), Observer() as observer:
             topic = observer.listen(PoseWithCovarianceStamped, '/wand/pose_cov', 1000)
-            topic.wait(300, 15.0)
+            topic.wait(300)
+            wait_until(lambda: steady(topic), 30.0, 'steady covariance')
             deviations = np.sqrt(np.diag(
-                np.reshape(topic.messages()[-1].pose.covariance, (6, 6))))
+                np.reshape(topic.messages(-1)[0].pose.covariance, (6, 6))))
     np.testing.assert_allclose(deviations[:3], 0.5e-3, rtol=0.3)
     np.testing.assert_allclose(deviations[3:], np.radians(0.1), rtol=0.3)
 
 
 def test_nothing_is_computed_for_nobody(motive):
     with node_of(motive, publish__odom=True) as here, Observer() as observer:
-        wait_until(lambda: here.node._pipeline and here.node._pipeline.bodies, 10.0, 'a body')
+        wait_until(lambda: here.node._pipeline and here.node._pipeline.bodies, what='a body')
         channel = here.node._pipeline.bodies[0]
         wait_until(lambda: channel.user is not None, what='publishers')
         assert not channel.wants_motion
@@ -103,7 +114,8 @@ def test_nothing_is_computed_for_nobody(motive):
 
 
 def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
-    with node_of(motive, truth__stale_after_s=0.2), Observer() as observer:
+    # Not sooner, for a busy machine may keep the simulated Motive from sending for a while.
+    with node_of(motive, truth__stale_after_s=1.0), Observer() as observer:
         states = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
 
         def said(key):
@@ -111,13 +123,15 @@ def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
         wait_until(lambda: any(float(rate) > 0 for rate in said('rate_hz')), what='a rate')
         paused_s = time.time()
         motive.pause()
-        wait_until(lambda: 'STALE' in said('state'), what='STALE')
+        wait_until(lambda: said('state')[-1] == 'STALE' and float(said('since')[-1]) > paused_s,
+                   what='STALE')
         late = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
-        late.wait(1, 3.0)
+        late.wait(1)
         status = late.messages()[0]
         values = {v.key: v.value for v in status.values}
         assert values['state'] == 'STALE' and 'silent' in status.message
-        assert float(values['rate_hz']) == pytest.approx(240, rel=0.05)
+        # The last that was known; what a busy machine does not send is missing in it.
+        assert 100 < float(values['rate_hz']) < 252
         assert paused_s < float(values['since']) < time.time()
         motive.resume()
         wait_until(lambda: said('state')[-1] == 'TRACKED', what='TRACKED again')
@@ -128,8 +142,9 @@ def test_diagnostics_name_connection_clock_and_bodies(motive):
         topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
 
         def complete():
-            return [message for message in topic.messages() if len(message.status) == 4]
-        status = {s.name: s for s in wait_until(complete, 10.0, 'all four')[-1].status}
+            return [message for message in topic.messages() if len(message.status) == 4
+                    and message.status[0].level == DiagnosticStatus.OK]
+        status = {s.name: s for s in wait_until(complete, 30.0, 'all four')[-1].status}
         assert set(status) == {
             'optitrack_vrpn: connection', 'optitrack_vrpn: clock', 'optitrack_vrpn: frames',
             'optitrack_vrpn: body wand'}
@@ -143,12 +158,12 @@ def test_diagnostics_name_connection_clock_and_bodies(motive):
 
 def test_odometry_can_be_switched_on_while_the_node_is_active(motive):
     with node_of(motive) as here, Observer() as observer:
-        wait_until(lambda: '/wand/pose' in observer.topics(), 10.0, 'the topic')
+        wait_until(lambda: '/wand/pose' in observer.topics(), what='the topic')
         topic = observer.listen(Odometry, '/wand/odom', 100)
         assert observer.set(publish__odom=True) == ''
         topic.wait(10)
         assert observer.set(motion__position_noise=0.01, motion__learn_noise=False) == ''
-        wait_until(lambda: topic.messages()[-1].pose.covariance[0] == pytest.approx(1e-4),
+        wait_until(lambda: topic.messages(-1)[0].pose.covariance[0] == pytest.approx(1e-4),
                    what='the new noise')
         assert observer.set(publish__odom=False) == ''
         wait_until(lambda: not topic.matched, what='the end of the topic')

@@ -10,13 +10,16 @@ import time
 import numpy as np
 from optitrack_vrpn.sim.motion import arranged
 import pytest
-from rosgraph import NodeProcess, Observer, position, quat_xyzw, stamp_ns, wait_until
+from rosgraph import (
+    NodeProcess, Observer, position, quat_xyzw, silence, stamp_ns, wait_until)
 from scipy.spatial.transform import Rotation
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 NODE = '/optitrack_vrpn'
 STATES = ('unconfigured', 'inactive', 'active', 'finalized')
 SHUTDOWN = {state: f'{state}_shutdown' for state in STATES[:3]}
+#: Nobody waits for an end that takes longer; it has 5 s of patience with the middleware in it.
+QUICKLY_S = 20.0
 
 
 @pytest.fixture(scope='module')
@@ -46,14 +49,6 @@ def at(port, *arguments):
     """Start the node for a server on this machine."""
     return NodeProcess('-p', 'server:=127.0.0.1', '-p', f'port:={port}',
                        '-p', 'connect.retry_max_s:=0.2', *arguments)
-
-
-def silence(topics, seconds=0.4):
-    """Let what is under way arrive, then expect nothing more."""
-    time.sleep(0.1)
-    before = [len(topic) for topic in topics]
-    time.sleep(seconds)
-    assert [len(topic) for topic in topics] == before
 
 
 def check_truth(messages, motion, world):
@@ -105,7 +100,7 @@ def test_a_life_by_its_services_with_the_poses_where_the_bodies_are(observer):
 
         assert observer.transition('activate')
         for topic in everything:
-            topic.wait(100, 20.0)
+            topic.wait(100)
         check_threads(node.process.pid)
         for i, topic in enumerate(topics):
             check_truth(topic.messages(), arranged('figure_eight', i // 2, 2),
@@ -119,7 +114,7 @@ def test_a_life_by_its_services_with_the_poses_where_the_bodies_are(observer):
         count = len(topics[0])
         assert observer.transition('activate')
         # It has never stopped to listen: no new conversation, no body to be found again.
-        topics[0].wait(count + 10, 5.0)
+        topics[0].wait(count + 10)
         assert len([line for line in node.lines if 'connected:' in line]) == 1
         assert len([line for line in node.lines if 'new body' in line]) == len(names)
 
@@ -132,7 +127,7 @@ def test_a_life_by_its_services_with_the_poses_where_the_bodies_are(observer):
         assert observer.state() == 'finalized'
         wait_until(lambda: observer.topics() == [])
         code, seconds = node.end()
-        assert code == 0 and seconds < 5.0, node.log
+        assert code == 0 and seconds < QUICKLY_S, node.log
         assert 'Traceback' not in node.log
 
 
@@ -146,12 +141,15 @@ def check_threads(pid):
                                           .split()[0])
         return counts
 
+    def policies():
+        return [os.sched_getscheduler(thread) for thread, count in woken().items()
+                if count > before.get(thread, count)]
+
     before = woken()
     time.sleep(0.5)
-    after = woken()
-    policies = [os.sched_getscheduler(thread) for thread, count in after.items()
-                if count > before.get(thread, count)]
-    assert policies.count(os.SCHED_OTHER) == 1 and len(policies) >= 3, policies
+    # A busy machine may let some wait for longer than that.
+    found = wait_until(lambda: len(found := policies()) >= 3 and os.SCHED_OTHER in found and found)
+    assert found.count(os.SCHED_OTHER) == 1, found
 
 
 def check_frames(messages, wand):
@@ -180,7 +178,7 @@ def test_a_server_that_is_absent_late_killed_and_started_again(observer):
         for killed in range(2):
             with motive('--names', 'wand', '--rate', 100, port=port) as sim:
                 port_of(sim)
-                topic.wait(len(topic) + 100, 15.0)
+                topic.wait(len(topic) + 100)
                 sim.process.kill()
                 sim.process.wait()
             if not killed:    # the log does not repeat itself so soon
@@ -191,10 +189,10 @@ def test_a_server_that_is_absent_late_killed_and_started_again(observer):
         steps = [b - a for a, b in zip(stamps, stamps[1:])]
         assert min(steps) >= 0
         # Frames that piled up while a conversation began arrived at the same moment.
-        assert steps.count(0) < 40
+        assert steps.count(0) < len(steps) / 2
         assert abs(time.time() - stamps[-1] / 1e9) < 30.0
         code, seconds = node.end(signal.SIGTERM)
-        assert code == 0 and seconds < 5.0
+        assert code == 0 and seconds < QUICKLY_S
 
 
 def test_signals_end_the_process_cleanly_and_quickly_in_every_state(observer):
@@ -206,7 +204,7 @@ def test_signals_end_the_process_cleanly_and_quickly_in_every_state(observer):
         nodes = [at(port, '-r', f'__node:=node_{i}') for i in range(len(cases))]
         try:
             for node in nodes:
-                node.wait_for('unconfigured; ', 40.0)
+                node.wait_for('unconfigured; ', 60.0)
             for i, (state, _) in enumerate(cases):
                 name = f'/node_{i}'
                 if state in ('inactive', 'active', 'finalized'):
@@ -223,7 +221,7 @@ def test_signals_end_the_process_cleanly_and_quickly_in_every_state(observer):
                     node.process.send_signal(number)
                 code, seconds = node.end(number)
                 assert code == 0, f'{state}, {number!r}: {node.log}'
-                assert seconds < 5.0, f'{state}, {number!r}: {seconds} s'
+                assert seconds < QUICKLY_S, f'{state}, {number!r}: {seconds} s'
                 assert 'Traceback' not in node.log
         finally:
             for node in nodes:

@@ -14,7 +14,7 @@ from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.sim.scenario import named_bodies, Scenario
 from optitrack_vrpn.sim.server import MotiveSimServer
 import pytest
-from rosgraph import NodeHere, Observer, stamp_ns, wait_until
+from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
@@ -75,6 +75,17 @@ def held(node):
     }
 
 
+def released(node, before):
+    """
+    Tell whether no more is held than before.
+
+    The simulated Motive is in this process too, and closes its ends a moment later: it may have
+    been about to when that was counted.
+    """
+    after = held(node)
+    return after['files'] <= before['files'] and {**after, 'files': 0} == {**before, 'files': 0}
+
+
 MOVES = {
     'configure': {'unconfigured': 'inactive'}, 'activate': {'inactive': 'active'},
     'deactivate': {'active': 'inactive'}, 'cleanup': {'inactive': 'unconfigured'},
@@ -97,7 +108,7 @@ def test_a_hundred_transitions_in_any_order_leak_nothing(motive):
             assert trigger(move) == 'SUCCESS'
         before = held(node)
         assert not any('pose' in topic for topic in before['publishers'])
-        state, tried, most = 'unconfigured', set(), 0
+        state, tried, bodies_seen = 'unconfigured', set(), False
         for _ in range(100):
             possible = [move for move in MOVES if state in MOVES[move]]
             move = chance.choice(possible if chance.random() < 0.7 else list(MOVES))
@@ -107,19 +118,16 @@ def test_a_hundred_transitions_in_any_order_leak_nothing(motive):
             state = expected or state
             if chance.random() < 0.4:
                 time.sleep(chance.random() * 0.1)    # somewhere between request and first pose
-            most = max(most, len(list(node.publishers)))
-        assert len(tried) == 12 and most > len(before['publishers']) + 4
+            if not bodies_seen and state == 'active':
+                # Here once for sure: elsewhere the next move may come before the first pose.
+                wait_until(lambda: len(list(node.publishers)) > len(before['publishers']) + 4)
+                bodies_seen = True
+        assert len(tried) == 12 and bodies_seen
         if state == 'active':
             trigger('deactivate')
         if state != 'unconfigured':
             trigger('cleanup')
-
-        def nothing_leaked():
-            # The simulated Motive is here too, and closes its ends a moment later.
-            after = here.run(lambda: held(node))
-            return after['files'] <= before['files'] and (
-                {**after, 'files': 0} == {**before, 'files': 0})
-        wait_until(nothing_leaked, 5.0, f'release of {before}')
+        wait_until(lambda: here.run(lambda: released(node, before)), what=f'release of {before}')
     assert not [thread for thread in threading.enumerate() if thread.name == 'vrpn client']
 
 
@@ -175,7 +183,7 @@ def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, ca
             assert not observer.transition('activate')
         logged(capfd, 'ArithmeticError: made up')
         assert observer.state() == 'unconfigured'
-        wait_until(lambda: held(here.node) == before, what='release')
+        wait_until(lambda: released(here.node, before), what='release')
 
 
 def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, capfd):
@@ -184,7 +192,7 @@ def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, cap
         assert not observer.transition('configure')
         logged(capfd, "cannot configure: server is 'motive pc'")
         assert observer.state() == 'unconfigured'
-        assert held(here.node) == before
+        wait_until(lambda: released(here.node, before), what='release')
         assert observer.set(server='127.0.0.1') == ''
         assert observer.transition('configure')
 
@@ -240,7 +248,8 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
             motive(*names), autostart=True, topics__pose='{body}')) as here:
         topic = observer.poses('/wand')
         topic.wait(100)
-        assert '/wand' in here.node._info_topics, 'controllers are told of it'
+        # They are told after the first poses.
+        wait_until(lambda: '/wand' in (here.node._info_topics or ()), what='word to controllers')
         log = logged(capfd, "body 'tf' cannot be published: another type")
         assert log.count('cannot be published') == 1
 
@@ -279,13 +288,10 @@ def test_settings_of_publishing_take_effect_at_once(observer, motive):
         wait_until(lambda: observer.topics() == ['/ghost/pose', '/wand/pose'])
         assert observer.set(bodies__deny=['ghost']) == ''
         wait_until(lambda: observer.topics() == ['/wand/pose'])
-        count = len(tf)
-        tf.wait(count + 20)
-        assert {t.child_frame_id for t in tf.messages()[-1].transforms} == {'wand'}
+        # Not the very next: this process may have fallen behind.
+        wait_until(lambda: {
+            t.child_frame_id for m in tf.messages(-1) for t in m.transforms} == {'wand'})
         assert observer.set(bodies__deny=[''], publish__ned=True) == ''
         wait_until(lambda: len(observer.topics()) == 4)
         assert observer.set(publish__tf=False) == ''
-        time.sleep(0.1)
-        count = len(tf)
-        time.sleep(0.2)
-        assert len(tf) == count
+        silence([tf], 0.2)

@@ -71,11 +71,22 @@ def by_body(rows):
     return sorted_
 
 
+class Gate:
+    """Lets one session pass each time it is opened, however late that is seen."""
+
+    def __init__(self):
+        self._passes = threading.Semaphore(0)
+        self.set = self._passes.release
+
+    def is_set(self):
+        return self._passes.acquire(blocking=False)
+
+
 class Setup:
     """Server, node and observer; the server stops before each session's first pose."""
 
     def __init__(self, played, way, real_time, *arguments):
-        self.gate = threading.Event()
+        self.gate = Gate()
         self.server = ReplayServer(
             played, gate=self.gate, hold_before=2, real_time=real_time)
         self.way = way
@@ -100,15 +111,15 @@ class Setup:
 
     def play(self):
         """Play the next session to its end."""
-        wait_until(self.server.held.is_set, 10.0, 'the client')
+        wait_until(self.server.held.is_set, what='the client')
+        begun = len(self.server.ways)
         self.gate.set()
-        wait_until(lambda: not self.server.held.is_set())
-        self.gate.clear()
         self.to_come -= 1
         if self.to_come:
-            wait_until(self.server.held.is_set, 20.0, 'the next session')
+            wait_until(lambda: len(self.server.ways) > begun and self.server.held.is_set(), 40.0,
+                       'the next session')
         else:
-            self.server.wait(20.0)
+            self.server.wait(40.0)
 
     def subscribe(self, bodies, depth=20000):
         """Subscribe to all poses of some bodies."""
@@ -117,12 +128,8 @@ class Setup:
 
     def activate(self, topics):
         """Activate once every subscription is connected and has got nothing."""
-        wait_until(lambda: all(topic.matched == 1 for topic in topics), 10.0, 'all topics')
-        # Matched on both sides: the status of a subscriber tells its own side alone.
-        for topic in topics:
-            wait_until(lambda name=topic.subscription.topic_name: any(
-                info.node_name == 'optitrack_vrpn' for info in
-                self.observer.node.get_publishers_info_by_topic(name)))
+        # The publishers' side of it is sure once the node answers `transition`.
+        wait_until(lambda: all(topic.matched == 1 for topic in topics), what='all topics')
         assert not any(len(topic) for topic in topics), 'an inactive node has published'
         assert self.observer.transition('activate')
 
@@ -138,13 +145,14 @@ def test_every_pose_that_was_sent_is_published_in_order_with_every_digit(way):
         topics = setup.subscribe(bodies)
         for _ in played:
             setup.play()
-        assert set(setup.observer.topics()) == {
-            f'/{NAMES[body]}/{world}' for body in bodies for world in WORLDS}
+        expected = {f'/{NAMES[body]}/{world}' for body in bodies for world in WORLDS}
+        # Topics are made beside the stream, and found by others when they get to it.
+        wait_until(lambda: set(setup.observer.topics()) == expected, what=f'just {expected}')
         setup.activate(topics.values())
         for _ in played:
             setup.play()
         for (body, _), topic in topics.items():
-            topic.wait(len(bodies[body]), 20.0)
+            topic.wait(len(bodies[body]))
         assert setup.server.ways == [way] * 2 * len(played) and not setup.server.interrupted
         for (body, world), topic in topics.items():
             messages = topic.messages()
@@ -217,9 +225,10 @@ def check_occlusion(bodies, stamps):
     times = sorted(stamps)
     given = [min(stamps[time]) for time in times]
     assert given == sorted(given) and len(set(given)) == len(given)
-    # The rhythm is the sender's: the network and this machine shift a frame, but not the whole.
+    # The rhythm is the sender's: the network and this machine shift some frames, not the whole.
     offsets = np.array(given) - np.array(times)
-    assert np.ptp(offsets) < 0.25e9
+    assert np.median(np.abs(offsets - np.median(offsets))) < 0.05e9
+    assert np.ptp(offsets) < 2e9
     hidden = [row.sender_time_ns for row in bodies['1drone']]
     assert not [time for time in hidden if OCCLUDED_NS[0] <= time < OCCLUDED_NS[1]]
     assert max(hidden) > OCCLUDED_NS[1] and min(hidden) < OCCLUDED_NS[0]

@@ -20,7 +20,7 @@ def server(paced=False, limits=None, **scenario):
     return MotiveSimServer(scenario_from_mapping(scenario), port=0, paced=paced)
 
 
-def wait(condition, timeout=10.0):
+def wait(condition, timeout=20.0):
     end = time.monotonic() + timeout
     while not condition() and time.monotonic() < end:
         time.sleep(0.002)
@@ -44,7 +44,7 @@ class Witness:
         self.sim = sim
         self.client = RawClient(sim.port).hello(udp=True)
 
-    def still_served(self, timeout=5.0):
+    def still_served(self, timeout=20.0):
         count = len(self.client.datagrams)
         self.sim.send_frame()
         served = self.client.read_until(lambda: len(self.client.datagrams) > count, timeout)
@@ -56,7 +56,7 @@ class Witness:
 
 @pytest.fixture(scope='module')
 def target():
-    with server(limits={'client_timeout': 0.5, 'max_clients': 60}) as sim:
+    with server(limits={'client_timeout': 2.0, 'max_clients': 60}) as sim:
         witness = Witness(sim)
         yield sim, witness
         assert witness.still_served()
@@ -132,15 +132,19 @@ def test_a_damaged_recording_of_the_real_client_changes_nothing_for_others(targe
 
 # -- clients that take their time --------------------------------------------------------------
 
-@pytest.mark.parametrize('said', [b'', COOKIE[:7], COOKIE[:23]])
-def test_half_a_handshake_stops_nobody_and_is_not_waited_for_long(said):
-    with server(limits={'client_timeout': 0.3}) as sim:
+def test_half_a_handshake_stops_nobody_and_is_not_waited_for_long():
+    # Long enough for the witness's own handshake on a busy machine.
+    with server(limits={'client_timeout': 1.0}) as sim:
         witness = Witness(sim)
-        with RawClient(sim.port) as client:
+        beginnings = [b'', COOKIE[:7], COOKIE[:23]]
+        clients = [RawClient(sim.port) for _ in beginnings]
+        for client, said in zip(clients, beginnings):
             client.send(said)
-            assert witness.still_served()
-            assert client.read_until(lambda: client.closed)
-        assert sim.counters.dropped['handshake'] == 1
+        assert witness.still_served()
+        for client in clients:
+            assert client.read_until(lambda: client.closed)  # noqa: B023
+            client.close()
+        assert sim.counters.dropped['handshake'] == 3
         assert witness.still_served()
         witness.close()
 
@@ -159,7 +163,7 @@ def test_half_a_message_stops_nobody():
 
 @pytest.mark.parametrize('limits, wait_s', [
     ({'client_buffer': 50_000, 'client_timeout': 60.0}, 0),
-    ({'client_buffer': 100_000_000, 'client_timeout': 0.3}, 0.6)])
+    ({'client_buffer': 100_000_000, 'client_timeout': 1.0}, 0.6)])
 def test_a_client_that_stops_reading_is_dropped_and_stops_nobody(limits, wait_s):
     with server(bodies=200, limits=limits) as sim:
         witness = Witness(sim)
@@ -204,7 +208,7 @@ def test_it_connects_back_anywhere_where_that_is_asked_for():
             socket.create_server(('127.0.0.2', 0)) as other, \
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.sendto(f'127.0.0.2 {other.getsockname()[1]}\0'.encode(), ('127.0.0.1', sim.port))
-        other.settimeout(5)
+        other.settimeout(20)
         connection, _ = other.accept()
         connection.close()
 
@@ -214,7 +218,7 @@ def test_a_repeated_request_is_answered_once():
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _ in range(20):
             sock.sendto(b'127.0.0.1 %d\0' % listener.getsockname()[1], ('127.0.0.1', sim.port))
-        listener.settimeout(5)
+        listener.settimeout(20)
         connection, _ = listener.accept()
         listener.settimeout(0.3)
         with pytest.raises(TimeoutError):
@@ -322,6 +326,7 @@ def test_no_file_is_written_at_a_clients_wish(tmp_path):
 
 
 def test_the_log_stays_readable(caplog):
+    began = time.monotonic()
     with caplog.at_level('INFO'), server() as sim, \
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for k in range(500):
@@ -332,5 +337,6 @@ def test_the_log_stays_readable(caplog):
                 client.send(b'\x1b[2J\n')
                 assert client.read_until(lambda: client.closed)
     lines = [record.getMessage() for record in caplog.records]
-    assert 1 <= len(lines) < 60
+    # Some lines of each kind a second, and a busy machine takes seconds.
+    assert 1 <= len(lines) < 60 + 12 * (time.monotonic() - began)
     assert not any(c in line for line in lines for c in '\n\r\x1b\x07')

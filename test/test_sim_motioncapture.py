@@ -49,7 +49,7 @@ NAMES = ['Rigid Body 1', '1drone', 'drone/left', 'Umbrella-2']
 class Client:
     """Run the client and read what it prints, in the background."""
 
-    def __init__(self, hostname, frames, timeout=20.0):
+    def __init__(self, hostname, frames, timeout=60.0):
         self.process = subprocess.Popen(
             [sys.executable, '-c', CLIENT, hostname, str(frames), str(timeout)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -64,7 +64,7 @@ class Client:
             else:
                 self.other.append(line)
 
-    def finish(self, timeout=30.0):
+    def finish(self, timeout=90.0):
         self.process.wait(timeout)
         self.thread.join(5)
         self.process.stdout.close()
@@ -106,7 +106,7 @@ def test_the_real_client_finds_every_body_and_its_pose(way):
 def test_two_real_clients_and_one_that_never_reads():
     scenario = scenario_from_mapping({
         'bodies': NAMES, 'rate': 100.0,
-        'server': {'client_buffer': 20_000, 'client_timeout': 0.5}})
+        'server': {'client_buffer': 20_000, 'client_timeout': 2.0}})
     with MotiveSimServer(scenario, port=0, paced=False) as sim:
         stalled = subprocess.Popen(
             [sys.executable, '-c', 'import socket, sys, time\n'
@@ -126,24 +126,26 @@ def test_two_real_clients_and_one_that_never_reads():
 def test_the_real_client_follows_a_restart():
     scenario = scenario_from_mapping({'bodies': NAMES, 'rate': 100.0})
     with MotiveSimServer(scenario, port=0, paced=False) as sim:
-        client = Client(f'127.0.0.1:{sim.port}', 100_000, timeout=25.0)
+        client = Client(f'127.0.0.1:{sim.port}', 100_000)
         while not client.frames and client.process.poll() is None:
             sim.send_frame()
             threading.Event().wait(0.01)
         sim.restart(downtime=0.3)
-        before = len(client.frames)
         # It asks again every 2 s or so; the names have other numbers now.
-        wanted = before + 20
-        for _ in range(1500):
-            frame = sim.send_frame()
+        sent = {name: set() for name in NAMES}
+        before = len(client.frames)
+        for _ in range(3000):
+            for pose in sim.send_frame().reports:
+                sent[pose.sender].add(as_single(pose))
             threading.Event().wait(0.01)
-            if len(client.frames) >= wanted:
+            if sim.counters.accepted < 2:
+                before = len(client.frames)    # what it had heard may be read late
+            elif len(client.frames) >= before + 20:
                 break
         client.process.kill()
         client.finish()
         assert sim.counters.accepted == 2
-        assert len(client.frames) >= wanted
+        assert len(client.frames) >= before + 20
         last = client.frames[-1]
-        sent = {pose.sender: as_single(pose) for pose in frame.reports}
         for name in NAMES:
-            np.testing.assert_allclose(last[name], sent[name], atol=0.3)
+            assert tuple(np.float32(last[name]).tolist()) in sent[name], name

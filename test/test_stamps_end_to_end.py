@@ -9,13 +9,15 @@ stamps must lie on a straight line with the skew in its slope.
 
 import time
 
+from conftest import at_last
 import numpy as np
 from optitrack_vrpn.ros.stamp_listener import collect
 from optitrack_vrpn.sim.door import raw_clock_ns
 import pytest
 from rosgraph import NodeProcess
 
-pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.ros, pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(300)]
 RATE = 240.0
 SKEW = 50e-6
 
@@ -46,9 +48,15 @@ def off_the_line(times_ns):
 
 
 def test_tracked_stamps_lie_on_the_senders_grid_and_show_its_skew():
-    stamps, arrivals, host_rate = seen('tracking', 20.0)
-    assert (stamps <= arrivals).all()
-    assert (np.diff(stamps) > 0).all()
+    # A machine that stops the simulated Motive or the node for a while has a jitter of its own.
+    at_last(check_stamps, 20.0, 20.0, 40.0)
+
+
+def check_stamps(seconds):
+    stamps, arrivals, host_rate = seen('tracking', seconds)
+    # Promised on any machine: no second try.
+    if not ((stamps <= arrivals).all() and (np.diff(stamps) > 0).all()):
+        pytest.fail('a stamp is later than its arrival, or runs backwards')
     later = stamps > stamps[0] + 8 * 10**9
     skew, off = off_the_line(stamps[later])
     # a clock 50 ppm fast ticks too soon: its 1/240 s are shorter on ours

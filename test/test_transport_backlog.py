@@ -13,6 +13,7 @@ from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.link import LinkState
 from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 from transport_kit import client, FakeServer, link, pose, Recorder, say_hello, wait_until
 
@@ -31,10 +32,12 @@ class Clocked:
 
     :ivar sent_ns: when each frame had been sent, on the arrival clock; x is the frame in
         millimetres.
+    :ivar stamped_ns: what its own time says, which is earlier by whatever held the server up.
     """
 
     def __init__(self, by_udp=False):
         self.sent_ns = []
+        self.stamped_ns = []
         self.by_udp = by_udp
 
     def __call__(self, server, sock):
@@ -48,6 +51,7 @@ class Clocked:
                     if server.stopping.wait(max(0.0, (due_ns - HostClock.now_ns()) / 1e9)):
                         return
                 now_ns = HostClock.now_ns()
+                self.stamped_ns.append(now_ns)
                 self.sent_ns.append(now_ns)
                 data = pose(
                     time_us=SENDER_START_US + (now_ns - began_ns) // 1000, x=frame / 1000.0)
@@ -105,16 +109,20 @@ class Published:
     What one way of stamping lets out.
 
     :ivar out: (frame, when it went out) of each sample, on the arrival clock.
+    :ivar taken: (frame, when it was taken) of each pose.
     """
 
     def __init__(self, mode):
         self.pipeline = Pipeline(PipelineConfig(
             stamps=StampConfig(mode=mode), max_age_s=MAX_AGE_S))
         self.out = []
+        self.taken = []
         self.stamps = []
 
     def process(self, events, arrival_ns, host_minus_arrival_ns):
         now_ns = HostClock.now_ns()
+        self.taken += [(round(event.position[0] * 1000), now_ns)
+                       for event in events if isinstance(event, PoseReport)]
         for sample in self.pipeline.process(
                 events, arrival_ns, host_minus_arrival_ns, now_ns):
             # The length of the position, whatever axes it is in: y is 2 m and z is 3 m.
@@ -130,7 +138,11 @@ class Published:
         (channel,) = self.pipeline.bodies
         stale = sum(held_ns <= at_ns < released_ns - MAX_AGE_S * 1e9 for at_ns in server.sent_ns)
         assert stale > 50
-        assert channel.too_old == pytest.approx(stale, abs=0.3 / PERIOD_S)
+        # By each pose's own age when its turn came, however late that was.
+        limit_ns, slack_ns = MAX_AGE_S * 1e9, SLACK_S * 1e9
+        least = sum(now_ns - server.sent_ns[n] > limit_ns + slack_ns for n, now_ns in self.taken)
+        most = sum(now_ns - server.stamped_ns[n] > limit_ns - slack_ns for n, now_ns in self.taken)
+        assert stale * 0.8 <= least <= channel.too_old <= most
         frames = [frame for frame, _ in self.out]
         assert max(b - a for a, b in zip(frames, frames[1:])) >= stale * 0.8
 
@@ -161,17 +173,18 @@ class Publishing(Recorder):
 def test_no_pose_of_the_burst_after_a_black_hole_goes_out_as_fresh():
     clocked, sink = Clocked(), Publishing('tracking', 'min_offset')
     with FakeServer(clocked) as server, Proxy(server.port) as proxy:
-        with client(proxy.port, sink, link=link(connection='tcp', silent_after_s=1.0)):
+        with client(proxy.port, sink, link=link(connection='tcp', silent_after_s=2.0)):
             sink.wait(lambda: sink.all_have(1.2 / PERIOD_S))
             proxy.passing.clear()
             held_ns, held_frame = HostClock.now_ns(), len(clocked.sent_ns)
             time.sleep(HELD_UP_S)
+            sink.wait_state(LinkState.SILENT)
             released_ns, released_frame = HostClock.now_ns(), len(clocked.sent_ns)
             arrived = len(sink.poses)
             proxy.passing.set()
             sink.wait(lambda: sink.all_past(released_frame + 100))
-            # All of it came in one burst; nothing was lost on the way.
-            assert len(sink.poses) >= arrived + released_frame - held_frame
+    # All of it came in one burst; nothing was lost on the way.
+    assert len(sink.poses) >= arrived + released_frame - held_frame
     for published in sink.published:
         published.check(clocked, held_ns, released_ns)
     assert sink.states.count(LinkState.STREAMING) == 2
@@ -190,13 +203,15 @@ def test_no_pose_that_waited_while_the_process_stood_still_goes_out_as_fresh(way
     def stand_still():
         if sink.all_have(150) and not standing.is_set():
             standing.set()
-            go_on.wait(10.0)
+            go_on.wait(30.0)
     sink.before = stand_still
     with FakeServer(clocked) as server:
         with client(server.port, sink, link=link(connection=way)):
-            assert standing.wait(10.0)
-            held_ns = HostClock.now_ns()
-            time.sleep(1.2)
+            assert standing.wait(30.0)
+            held_ns, held_frame = HostClock.now_ns(), len(clocked.sent_ns)
+            time.sleep(0.6)
+            wait_until(lambda: len(clocked.sent_ns) > held_frame + 100)   # a busy server too
+            time.sleep(MAX_AGE_S + 0.1)
             released_ns, released_frame = HostClock.now_ns(), len(clocked.sent_ns)
             go_on.set()
             sink.wait(lambda: sink.all_past(released_frame + 50))
@@ -211,7 +226,9 @@ def test_without_the_present_arrivals_stand_for_it():
         wait_until(lambda: sink.all_have(20))
     again = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival'), max_age_s=MAX_AGE_S))
     out = [again.process(*batch[:3]) for batch in sink.batches]
-    assert sum(map(len, out)) == len(sink.published[0].out)
+    # What a busy machine was late with was too old then, and is not now.
+    assert sum(map(len, out)) >= len(sink.published[0].out)
+    assert again.bodies[0].too_old == 0
     old = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival'), max_age_s=MAX_AGE_S))
     for events, arrival_ns, host_minus_arrival_ns, _ in sink.batches:
         assert not old.process(

@@ -29,11 +29,12 @@ def nobodys_port():
 def test_an_absent_server_is_said_to_be_absent_and_what_to_do(nobodys_port, way):
     with client(nobodys_port, link=link(connection=way)) as (running, sink):
         sink.wait_state(LinkState.LOST, 2)
+        # An attempt is counted after it was told of.
+        wait_until(lambda: running.status().failures >= 2)
         status = running.status()
     reason = sink.reasons(LinkState.LOST)[0]
     assert f'nothing listens on {way.upper()} port {nobodys_port} of 127.0.0.1' in reason
     assert 'is Motive running' in reason
-    assert status.failures >= 2
     assert status.sessions == 0
     entered = LinkState.REQUESTING if way == 'udp' else LinkState.CONNECTING
     assert sink.states[:3] == [LinkState.RESOLVING, entered, LinkState.LOST]
@@ -64,12 +65,17 @@ def test_auto_tries_both_ways_for_an_absent_server(nobodys_port):
 
 def test_a_name_that_does_not_resolve_is_named():
     with client(3883, server='no-such-host.invalid') as (_, sink):
-        sink.wait_state(LinkState.LOST)
+        # Without a network the system's resolver waits for its servers, each of them twice.
+        sink.wait(lambda: LinkState.LOST in sink.states, 60.0)
     assert "'no-such-host.invalid' has no IPv4 address" in sink.reasons(LinkState.LOST)[0]
 
 
 def test_a_name_of_several_addresses_is_tried_through(monkeypatch):
-    def two(*_):
+    real = socket.getaddrinfo
+
+    def two(host, *rest):
+        if host != 'motive.lab':
+            return real(host, *rest)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, '', (ip, 0))
                 for ip in ('127.0.0.9', '127.0.0.1')]
     with FakeServer(stream) as server:
@@ -86,7 +92,8 @@ def test_auto_falls_back_to_tcp_where_nobody_connects_back_and_says_so():
     def twice(server, sock):
         stream(server, sock, seconds=0.1)
     with FakeServer(twice, connect_back=False) as server:
-        with client(server.port) as (running, sink):
+        # Long enough for a busy server's cookie, or the client would ask by UDP once more.
+        with client(server.port, link=link(attempt_s=1.0)) as (running, sink):
             sink.wait_state(LinkState.STREAMING, 3)
             assert running.status().way == 'tcp'
         assert server.requests
@@ -117,10 +124,10 @@ def test_auto_prefers_the_default_way_for_a_server_that_came_late(nobodys_port):
 
 def test_udp_alone_never_connects_out():
     with FakeServer(stream, connect_back=False) as server:
-        with client(server.port, link=link(connection='udp')) as (_, sink):
+        with client(server.port, link=link(connection='udp', attempt_s=0.25)) as (_, sink):
             sink.wait_state(LinkState.LOST, 2)
+            wait_until(lambda: len(server.requests) >= 4)
         assert not server.connections
-        assert len(server.requests) >= 4
     assert 'behind NAT or in a container set connection: tcp' in sink.reasons(LinkState.LOST)[0]
 
 
@@ -175,10 +182,10 @@ def test_other_programs_on_the_port_are_told_from_vrpn(answer):
 @BOTH
 def test_a_server_that_says_nothing_is_left(way):
     with FakeServer(mute) as server, client(
-            server.port, link=link(connection=way)) as (running, sink):
-        sink.wait_state(LinkState.LOST, 2)
+            server.port, link=link(connection=way, attempt_s=0.25)) as (running, sink):
+        sink.wait(lambda: sum('did not say a word of VRPN within 0.25 s' in reason
+                              for reason in sink.reasons(LinkState.LOST)) >= 2)
         assert running.status().sessions == 0
-    assert 'did not say a word of VRPN within 0.25 s' in sink.reasons(LinkState.LOST)[0]
 
 
 def test_a_cookie_that_never_ends_is_no_cookie():
@@ -187,9 +194,10 @@ def test_a_cookie_that_never_ends_is_no_cookie():
             sock.sendall(bytes([byte]))
             if server.stopping.wait(0.05):
                 return
-    with FakeServer(dribble) as server, client(server.port) as (_, sink):
-        sink.wait_state(LinkState.LOST)
-    assert 'did not say a word of VRPN' in sink.reasons(LinkState.LOST)[0]
+    with FakeServer(dribble) as server:
+        with client(server.port, link=link(attempt_s=0.25)) as (_, sink):
+            sink.wait_reason('did not say a word of VRPN')
+            assert LinkState.CONNECTED not in sink.states
 
 
 @pytest.mark.parametrize('after', ['nothing', 'hello', 'reset'])
@@ -204,7 +212,7 @@ def test_a_server_that_hangs_up_at_once_is_not_called_in_a_frenzy(after):
         with client(server.port, link=calm) as (running, sink):
             # 0.05 + 0.1 + 0.2 + 0.4 s of pauses at the least
             sink.wait_state(LinkState.LOST, 5)
-            assert running.status().failures >= 5
+            wait_until(lambda: running.status().failures >= 5)   # counted after it was told of
         calls = [at for at, _, _ in server.connections[:5]]
     assert calls[4] - calls[0] >= 0.74
     reason = sink.reasons(LinkState.LOST)[0]
@@ -232,8 +240,13 @@ def test_a_server_whose_conversations_are_brief_is_called_ever_more_rarely():
 @BOTH
 def test_silence_is_said_then_ends_in_a_new_conversation(way):
     def half_open(server, sock):
-        """Stream for a moment, then hold the connection and send nothing, as a black hole does."""
-        stream(server, sock, seconds=0.15)
+        """
+        Send poses, then hold the connection and send nothing, as a black hole does.
+
+        All at once: a stream on a busy machine has silences of its own.
+        """
+        say_hello(sock)
+        sock.sendall(b''.join(pose(time_us=1_000_000 + 10_000 * n) for n in range(15)))
         server.hold(sock)
     quick = link(connection=way, silent_after_s=0.2, reconnect_after_s=0.5)
     with FakeServer(half_open) as server, client(server.port, link=quick) as (running, sink):
@@ -249,9 +262,10 @@ def test_silence_is_said_then_ends_in_a_new_conversation(way):
     assert silent.severity == lost.severity == 'warn'
     assert 'no pose for 0.2 s' in silent.reason
     assert 'no pose for 0.5 s; connecting anew' in lost.reason
-    last_pose_ns = max(b[3] for b in sink.batches if b[3] < silent.now_ns)
-    assert 0.2e9 <= silent.now_ns - last_pose_ns < 0.45e9
-    assert 0.5e9 <= lost.now_ns - last_pose_ns < 1.0e9
+    # Counted from its arrival: the sink may be called any time later.
+    last_pose_ns = max(b[1] for b in sink.batches if b[3] < silent.now_ns)
+    assert 0.2e9 <= silent.now_ns - last_pose_ns < 2.0e9
+    assert 0.5e9 <= lost.now_ns - last_pose_ns < 5.0e9
 
 
 def test_a_server_without_a_single_pose_is_asked_again_more_and_more_patiently():
@@ -268,7 +282,7 @@ def test_poses_after_a_silence_are_streaming_again():
 
     def pausing(server, sock):
         stream(server, sock, seconds=0.1)
-        resume.wait(10.0)
+        resume.wait(30.0)
         sock.sendall(pose(time_us=9_000_000))
         server.hold(sock)
     with FakeServer(pausing) as server:

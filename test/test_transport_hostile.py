@@ -15,6 +15,7 @@ from optitrack_vrpn.core.link import LinkState
 from optitrack_vrpn.vrpn.messages import SenderDescribed
 import pytest
 import rawvrpn
+from replay_server import unread
 import sessions
 from transport_kit import (
     client, COOKIE, FakeServer, link, message, name, pose, POSE_TYPE_ID, PREAMBLE,
@@ -117,7 +118,8 @@ def test_a_name_that_changes_for_ever_is_asked_after_within_bounds():
     with FakeServer(evil) as server, client(server.port) as (_, sink):
         sink.wait_state(LinkState.STREAMING)
         assert sum(isinstance(e, SenderDescribed) for e in sink.events) >= 20_000
-        wait_until(lambda: len(heard) > 400 * 24)
+        wait_until(
+            lambda: len(rawvrpn.described(rawvrpn.parse(bytes(heard)), -1)) >= 402 - 1)
         time.sleep(0.1)
     said = rawvrpn.parse(bytes(heard))
     assert len(rawvrpn.described(said, -1)) == 402 - 1
@@ -136,18 +138,25 @@ def test_a_server_that_reads_nothing_costs_no_memory():
     with FakeServer(evil) as server, client(server.port) as (running, sink):
         sink.wait_state(LinkState.STREAMING)
         conversation = running._account[1]
-        assert len(conversation._out) < 500 * (128 + 6 * 24)
-        assert conversation.connection.data_to_send() == b''
+    # Looked at when it has stopped: in between it may be about to ask.
+    assert len(conversation._out) < 500 * (128 + 6 * 24)
+    assert conversation.connection.data_to_send() == b''
 
 
 def flood(make):
-    """Serve a stream of poses beside what a function sends to the client's UDP port."""
+    """
+    Serve a stream of poses beside what a function sends to the client's UDP port.
+
+    No more waits for a busy client than the smallest buffer holds: all of it is to be read.
+    """
     def serve(server, sock):
         heard = say_hello(sock)
         target = ('127.0.0.1', int.from_bytes(heard[36:40], 'big'))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.bind(('127.0.0.1', 0))
             for number, datagram in enumerate(make()):
+                while unread('udp', target[1]) > 100_000 and not server.stopping.wait(0.001):
+                    pass
                 udp.sendto(datagram, target)
                 if number % 20 == 0:
                     sock.sendall(pose(time_us=1_000_000 + number))
@@ -215,7 +224,7 @@ def test_a_flood_by_tcp_neither_fills_the_memory_nor_starves_another_client():
             assert running.status().state is LinkState.CONNECTED
     assert grown < 20 * MIB
     # 30 frames of 10 ms: the other client was served all the time, give or take.
-    assert took < 8.0
+    assert took < 20.0
 
 
 def test_silence_is_noticed_under_a_flood_that_holds_no_pose():
@@ -251,7 +260,7 @@ def test_damaged_recordings_never_end_the_client():
 
     quick = link(connection='tcp', retry_min_s=0.001, retry_max_s=0.002)
     with FakeServer(evil) as server, client(server.port, link=quick) as (running, sink):
-        wait_until(lambda: len(server.connections) > 40, 20.0)
+        wait_until(lambda: len(server.connections) > 40, 60.0)
         sink.wait(lambda: any(p.sender == 'body' for p in sink.poses))
         assert running.status().sessions > 40
     assert not [reason for reason in sink.reasons(LinkState.LOST) if 'bug' in reason]

@@ -14,6 +14,7 @@ from optitrack_vrpn.core.link import LinkState
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, make_backend
 from optitrack_vrpn.transport.client import VrpnClient
+from optitrack_vrpn.transport.hostclock import HostClock
 import pytest
 from transport_kit import (
     client, FakeServer, free_port, hold, link, mute, Recorder, stream, wait_until)
@@ -46,19 +47,24 @@ def test_timeout_ends_the_search_in_the_middle_of_an_attempt():
     with FakeServer(mute, connect_back=False) as server:
         with client(server.port, link=patient) as (_, sink):
             sink.wait_state(LinkState.STOPPED)
-    assert 0.5 <= time.monotonic() - began < 3.0
+    assert 0.5 <= time.monotonic() - began < 10.0
     assert 'connect.timeout_s' in sink.changes[-1].reason
 
 
 def test_time_between_making_and_starting_is_no_search(nobodys_port):
-    sink = Recorder()
+    class Later(HostClock):
+        ahead_ns = 0
+
+        def now_ns(self):
+            return HostClock.now_ns() + self.ahead_ns
+    sink, clock = Recorder(), Later()
     waiting = VrpnClient(ClientConfig(
-        server='127.0.0.1', port=nobodys_port, link=link(timeout_s=0.3)), sink)
-    time.sleep(0.35)
+        server='127.0.0.1', port=nobodys_port, link=link(timeout_s=60.0)), sink, clock)
+    clock.ahead_ns = 100_000_000_000
     waiting.start()
     try:
-        sink.wait_state(LinkState.LOST)
-        assert LinkState.STOPPED not in sink.states[:3]
+        sink.wait_state(LinkState.LOST, 2)
+        assert LinkState.STOPPED not in sink.states
     finally:
         waiting.stop()
 
@@ -150,7 +156,7 @@ def pausing_after_a_moment(server, sock):
 ])
 def test_stopping_in_any_state_ends_at_once(state, serve, settings):
     with FakeServer(serve, connect_back=serve is not None) as server:
-        with client(server.port, link=link(**settings)) as (running, sink):   # stops within 2 s
+        with client(server.port, link=link(**settings)) as (running, sink):   # stops within 10 s
             sink.wait_state(state)
         assert sink.states[-1] is LinkState.STOPPED
         count = len(sink.changes), len(sink.batches)
@@ -202,7 +208,7 @@ def open_files():
 def test_a_hundred_starts_and_stops_leak_nothing(nobodys_port):
     def cycle(number):
         with client(ports[number % 4], link=link(
-                connection='tcp' if number % 8 < 4 else 'udp', attempt_s=0.1)) as (_, sink):
+                connection='tcp' if number % 8 < 4 else 'udp')) as (_, sink):
             if number % 4 != 3:
                 sink.wait_state(wanted[number % 4])
             # else: stopped as soon as it was started
@@ -224,10 +230,13 @@ def test_a_hundred_starts_and_stops_leak_nothing(nobodys_port):
 
 def test_a_bug_in_the_sink_is_logged_and_ends_no_thread(caplog):
     class Faulty(Recorder):
+        failed = False
 
         def receive(self, events, arrival_ns, host_minus_arrival_ns):
             super().receive(events, arrival_ns, host_minus_arrival_ns)
-            if len(self.poses) == 3 and events[-1] == self.poses[-1]:
+            # Not at the third itself: a client that is late gets several poses at once.
+            if len(self.poses) >= 3 and not self.failed:
+                self.failed = True
                 raise ZeroDivisionError('a bug of the test')
 
         def link_changed(self, change):

@@ -10,9 +10,9 @@ from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, PongReport, PoseReport, SenderDescribed, TextReport, VelocityReport)
 import pytest
 import rawvrpn
-from replay_server import pair_of_sockets, ReplayServer
+from replay_server import ReplayServer
 import sessions
-from transport_kit import client, link, Recorder, wait_until
+from transport_kit import client, free_port, link, Recorder, wait_until
 
 KINDS = {PoseReport: 'pose', VelocityReport: 'vel', AccelerationReport: 'acc'}
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
@@ -57,13 +57,16 @@ def check_arrivals(sink):
 @BOTH
 @pytest.mark.parametrize('name', ['motive_like_5x240', 'udp_lob', 'tcp_only'])
 def test_every_report_arrives_in_order_with_every_bit(name, way):
+    expected = rows(name)
     with ReplayServer(sessions.sessions(name)) as server:
         with client(server.port, link=link(connection=way)) as (running, sink):
-            server.wait(20.0)
+            server.wait(60.0)
             assert server.ways == [way]
+            # What the kernel has on its way no table shows.
+            sink.wait(lambda: len(reports(sink)) >= len(expected))
     # Read is not yet handled; a client that has stopped has handled all that it read.
     counters = running.status().counters
-    assert reports(sink) == rows(name)
+    assert reports(sink) == expected
     assert len(reports(sink)) > 200
     check_arrivals(sink)
     for counter in ('malformed', 'unknown_sender', 'unknown_type', 'bad_time', 'udp_lost',
@@ -79,24 +82,31 @@ def test_at_recorded_times_arrivals_keep_the_recorded_rhythm(name, way):
     recorded = part(name, 1.0)
     with ReplayServer([recorded], real_time=True) as server:
         with client(server.port, link=link(connection=way)) as (_, sink):
-            server.wait(10.0)
+            server.wait(30.0)
     expected = rows(name)
     assert reports(sink) == expected[:len(reports(sink))]
     assert len(reports(sink)) > 80
     check_arrivals(sink)
-    arrived_ns = [b[1] for b in sink.batches for event in b[0] if type(event) in KINDS]
-    delays = [a - s.sent_wall * 1e9 for a, s in zip(arrived_ns, sessions.sent(name))]
-    # The smallest delay is the difference of the clocks; for most, scheduling adds little.
+    sent, delays, count = sessions.sent(name), [], 0
+    for events, arrival_ns, *_ in sink.batches:
+        if any(type(event) in KINDS for event in events):
+            # Of what a busy client reads at once by TCP the arrival is that of the last.
+            count += sum(type(event) in KINDS for event in events)
+            delays.append(arrival_ns - sent[count - 1].sent_wall * 1e9)
+    # The smallest delay is the difference of the clocks; for most, scheduling adds little beside
+    # what held the server itself up.
     late = sorted(delay - min(delays) for delay in delays)
-    assert late[len(late) // 2] < 20_000_000
+    assert late[len(late) // 2] < 20_000_000 + max(server.late_ns)
 
 
 def test_a_second_of_the_motive_like_stream_at_recorded_times():
     recorded = part('motive_like_5x240', 1.0)
+    datagrams = sum(action.kind == 'udp' for action in recorded.server_actions)
     with ReplayServer([recorded], real_time=True) as server:
         with client(server.port) as (running, sink):
-            server.wait(10.0)
+            server.wait(30.0)
             sink.wait_state(LinkState.STREAMING)
+            wait_until(lambda: running.status().counters['datagrams'] >= datagrams)
             status = running.status()
     found = reports(sink)
     assert found == rows('motive_like_5x240')[:len(found)]
@@ -104,7 +114,7 @@ def test_a_second_of_the_motive_like_stream_at_recorded_times():
     check_arrivals(sink)
     assert status.state is LinkState.STREAMING
     assert (status.way, status.sessions, status.failures, status.strangers) == ('udp', 1, 0, 0)
-    assert running.status().counters['datagrams'] == sum(a.kind == 'udp' for a in recorded.server_actions)
+    assert running.status().counters['datagrams'] == datagrams
 
 
 def asked_after(heard):
@@ -120,10 +130,10 @@ def test_texts_names_and_pongs_reach_the_sink():
     # The recorded pongs come third; they wait for the client to ask.
     with ReplayServer(sessions.sessions('udp_lob'), gate=gate, hold_before=2) as server:
         with client(server.port) as (_, sink):
-            assert server.held.wait(10.0)
-            wait_until(lambda: len(asked_after(server.client_streams[0])) == 3)
+            assert server.held.wait(30.0)
+            wait_until(lambda: len(set(asked_after(server.client_streams[0]))) == 3)
             gate.set()
-            server.wait(10.0)
+            server.wait(30.0)
         heard = bytes(server.client_streams[0])
     assert [(t.severity, t.level, t.text) for t in sink.events if isinstance(t, TextReport)][-1] \
         == (1, 7, 'frame 30')
@@ -131,8 +141,9 @@ def test_texts_names_and_pongs_reach_the_sink():
     trackers = described - {'VRPN Control'}
     assert trackers
     assert {e.sender for e in sink.events if isinstance(e, PongReport)} == trackers
-    # The client asked after each tracker by the numbers that it had described itself.
-    assert sorted(asked_after(heard)) == sorted(trackers)
+    # The client asked after each tracker by the numbers that it had described itself; again
+    # after a second, if the answer took so long.
+    assert set(asked_after(heard)) == trackers
 
 
 def poses_by_hand(session):
@@ -149,15 +160,12 @@ def poses_by_hand(session):
 @BOTH
 def test_a_late_server_that_restarts_is_followed(way):
     recorded = sessions.sessions('late_server_then_restart')
-    listener, udp = pair_of_sockets()
-    port = udp.getsockname()[1]
-    listener.close()
-    udp.close()
+    port = free_port()
     with client(port, link=link(connection=way)) as (running, sink):
         sink.wait_state(LinkState.LOST, 2)
         assert 'is Motive running' in sink.reasons(LinkState.LOST)[0]
         with ReplayServer(recorded, port=port) as server:
-            server.wait(20.0)
+            server.wait(60.0)
             assert server.ways == [way, way]
     status = running.status()
     found = [(p.sender, p.sender_time_ns // 1000, p.position, p.quat_xyzw) for p in sink.poses]
@@ -175,8 +183,8 @@ def test_two_recorded_clients_at_once_in_one_process():
     with ReplayServer([first], gate=gate) as one, ReplayServer([second], gate=gate) as other:
         with client(one.port) as (_, sink), \
                 client(other.port, link=link(connection='tcp')) as (_, other_sink):
-            assert one.held.wait(10.0)
-            assert other.held.wait(10.0)
+            assert one.held.wait(30.0)
+            assert other.held.wait(30.0)
             assert not sink.poses
             assert not other_sink.poses
             gate.set()
@@ -200,20 +208,27 @@ class SlowRecorder(Recorder):
         super().receive(events, arrival_ns, host_minus_arrival_ns)
         if self.poses and not self.busy.is_set():
             self.busy.set()
-            self.go_on.wait(10.0)
+            self.go_on.wait(30.0)
 
 
 @pytest.mark.skipif(not sys.platform.startswith('linux'), reason='kernel stamps are Linux')
 @BOTH
 def test_arrivals_are_the_kernels_however_busy_the_process_is(way):
     """What arrives while the sink is busy has arrived then, and not when it was read."""
-    with ReplayServer([part('udp_lob', 1.0)], real_time=True) as server:
+    # The server goes on meanwhile, every 0.1 s, until its action at 0.9 s waits for the gate, which
+    # opens when what waited was read: nothing fresh comes with it.
+    gate, played = threading.Event(), [part('udp_lob', 1.0)]
+    with ReplayServer(played, real_time=True, gate=gate, hold_before=12) as server:
         sink = SlowRecorder()
         with client(server.port, sink, link=link(connection=way)):
-            assert sink.busy.wait(10.0)
-            threading.Event().wait(0.45)   # the recorded server goes on meanwhile, every 0.1 s
+            assert sink.busy.wait(30.0)
+            assert server.held.wait(30.0)
+            threading.Event().wait(0.3)
             sink.go_on.set()
-            server.wait(10.0)
+            sink.wait(lambda: sum(
+                any(type(e) in KINDS for e in b[0]) for b in sink.batches) > 1)
+            gate.set()
+            server.wait(30.0)
     check_arrivals(sink)
     pose_batches = [b for b in sink.batches if any(type(e) in KINDS for e in b[0])]
     let_go_ns = min(b[3] for b in pose_batches[1:])
@@ -224,4 +239,4 @@ def test_arrivals_are_the_kernels_however_busy_the_process_is(way):
     else:
         # All that waited is one read, which arrived when its last byte did.
         assert len(waited) >= 1
-        assert max(waited) > 10_000_000
+        assert max(waited) > 250_000_000
