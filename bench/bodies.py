@@ -65,7 +65,14 @@ def rover(t: float) -> Pose:
         (0.0, 0.0, math.sin(0.25 * t), math.cos(0.25 * t)))
 
 
-TRUTH: dict[str, Callable[[float], Pose]] = {'drone': drone, 'wand': wand, 'rover': rover}
+def toy(t: float) -> Pose:
+    """Rock gently at the world's origin, as a body that was made there does."""
+    turn = from_rotation_vector((0.03 * math.sin(3.0 * t), 0.0, 0.02 * math.cos(2.0 * t)))
+    return Pose((0.01 * math.sin(3.0 * t), 0.01 * math.cos(2.0 * t), 0.01), turn)
+
+
+TRUTH: dict[str, Callable[[float], Pose]] = {
+    'drone': drone, 'wand': wand, 'rover': rover, 'toy': toy}
 
 
 class Frame(NamedTuple):
@@ -176,9 +183,21 @@ def label_taken(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> 
 
 
 def exchanged(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:
-    """Exchange drone and wand; the rover keeps its name."""
-    other = {'drone': 'wand', 'wand': 'drone', 'rover': 'rover'}[body]
+    """Exchange drone and wand; the others keep their names."""
+    other = {'drone': 'wand', 'wand': 'drone'}.get(body, body)
     return [frame._replace(pose=scene.poses[other])]
+
+
+def exchanged_with_outliers(
+    k: int, event: Event, body: str, frame: Frame, scene: Scene,
+) -> list[Frame]:
+    """Exchange drone and wand; every 40th frame is turned over, every 100th elsewhere."""
+    frames = exchanged(k, event, body, frame, scene)
+    if k % 40 == 39:
+        frames = turned((1, 0, 0), 180)(k, event, body, frames[0], scene)
+    if k % 100 == 99:
+        frames = moved(0.0, 0.0, 1.0)(k, event, body, frames[0], scene)
+    return frames
 
 
 def dropped(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:
@@ -223,6 +242,8 @@ CASES = (
     Case('frozen for 1 s', frozen, 1.0),
     Case('zeroed, zero attitude, 0.5 s', zeroed((0.0, 0.0, 0.0, 0.0)), 0.5),
     Case('zeroed, identity attitude, 0.5 s', zeroed((0.0, 0.0, 0.0, 1.0)), 0.5),
+    Case('zeroed at the origin, 0.5 s', zeroed((0.0, 0.0, 0.0, 1.0)), 0.5, hits=('toy',)),
+    Case('zeroed at the origin, one frame', zeroed((0.0, 0.0, 0.0, 1.0)), 0.0, hits=('toy',)),
     Case('label of another body, 0.5 s', label_taken, 0.5),
     Case('flip by 180 degrees, 0.5 s', turned((0, 0, 1), 180), 0.5),
     Case('flip by 120 degrees, 0.5 s', turned((1, 1, 1), 120), 0.5),
@@ -246,6 +267,12 @@ CASES = (
     Case('two bodies exchange names, 1.5 s', exchanged, 1.5, every_body=True),
     Case('two bodies exchange names, 4 s', exchanged, 4.0, every_body=True),
     Case('two bodies exchange names for good', exchanged, 1e6, every_body=True),
+    Case('two bodies exchange names out of sight, 0.3 s, for 1 s', lost_then(exchanged, 0.3 / 1.3),
+         1.3, every_body=True),
+    Case('two bodies exchange names out of sight for good', lost_then(exchanged, 3e-7), 1e6,
+         every_body=True),
+    Case('two bodies exchange names for good, with outliers', exchanged_with_outliers, 1e6,
+         every_body=True),
     Case('sender clock restarts or steps', restarted, 0.0, every_body=True),
 )
 
@@ -276,7 +303,7 @@ def plan(case: Case, rate: float) -> list[Event]:
 def stream(case: Case, rate: float, events: list[Event], noise: float,
            seed: int) -> Iterator[tuple[int, int, list[Frame], Event | None]]:
     """Make the frames of a case one by one, as they arrive."""
-    draw = random.Random(seed)
+    draws = {body: random.Random(f'{seed} {body}') for body in TRUTH}
     last = Scene(-1, 0, {})
     pending = list(events)
     event: Event | None = None
@@ -286,6 +313,7 @@ def stream(case: Case, rate: float, events: list[Event], noise: float,
         poses = {}
         for body, truth in TRUTH.items():
             p, q = truth(t)
+            draw = draws[body]
             poses[body] = Pose(
                 (p[0] + draw.gauss(0, noise), p[1] + draw.gauss(0, noise),
                  p[2] + draw.gauss(0, noise)),
@@ -319,6 +347,9 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
     withheld all the same.
     """
     bodies = {name: Body(name, config) for name in TRUTH}
+    for each in bodies.values():
+        each.rival = lambda *arguments: exchange.rival(
+            arguments[0], bodies.values(), *arguments[1:])
     events = plan(case, rate)
     outcome = Outcome(events=len(events))
     lag_ns = 2_000_000

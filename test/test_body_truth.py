@@ -5,8 +5,8 @@
 from dataclasses import fields, replace
 import math
 
+from body_kit import Feed, MS, STEP, times, tracked
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.states import Reason, State
 from optitrack_vrpn.core.body.truth import Body
@@ -14,48 +14,7 @@ from optitrack_vrpn.core.quaternion import angle_between
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 
-MS = 1_000_000
-STEP = 5 * MS
 NAN = math.nan
-
-
-class Feed:
-    """Feed a body at 200 Hz along a line at 1 m/s, turning at 1 rad/s."""
-
-    def __init__(self, config=None, name='body', start=0.0):
-        self.body = Body(name, config)
-        self.frame = 0
-        self.start = start
-        self.out = []
-
-    def pose(self, ahead=0):
-        t = (self.frame + ahead) * STEP * 1e-9
-        return (self.start + t, 0.5, 1.0), (0.0, 0.0, math.sin(t / 2), math.cos(t / 2))
-
-    def send(self, position=None, quat=None):
-        p, q = self.pose()
-        t = self.frame * STEP
-        self.frame += 1
-        return self.body.update(t, t + MS, position or p, quat or q)
-
-    def good(self, count):
-        return [self.send() is not None for _ in range(count)]
-
-    def skip(self, count, tick=True):
-        for _ in range(count):
-            self.frame += 1
-            if tick:
-                self.body.tick(self.frame * STEP)
-
-    def states(self):
-        return [change.after for change in self.body.take_events()]
-
-
-def tracked(config=None, **kwargs):
-    feed = Feed(config, **kwargs)
-    feed.good(40)
-    feed.states()
-    return feed
 
 
 def test_first_poses_are_withheld_until_m_agree():
@@ -139,6 +98,23 @@ def test_a_repeated_pose_never_goes_out_twice_and_ends_frozen():
     assert feed.good(4) == [False, False, True, True]
 
 
+def test_a_repeated_pose_whose_sign_is_turned_is_repeated_all_the_same():
+    feed = tracked()
+    p, q = feed.pose(-1)
+    assert not any(feed.send(p, tuple(sign * v for v in q)) for sign in 50 * (-1, 1))
+    assert feed.body.state is State.FROZEN
+
+
+@pytest.mark.parametrize('other', [((9.0, 0.5, 1.0), (0.0, 0.0, 0.0, 1.0)),
+                                   ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)),
+                                   ((NAN, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))])
+@pytest.mark.parametrize('m', [1, 3])
+def test_a_repeat_is_one_whatever_comes_in_between(other, m):
+    feed = tracked(BodyConfig(acquire_frames=m))
+    last = feed.pose(-1)
+    assert not any(feed.send(*pose) for pose in 100 * (last, other))
+
+
 def test_a_short_repeat_costs_no_good_pose():
     feed = tracked()
     feed.send(*feed.pose(-1))
@@ -152,10 +128,11 @@ def test_without_the_frozen_check_a_body_may_stand_still():
     assert feed.body.state is State.TRACKED
 
 
+@pytest.mark.parametrize('start', [0.0, -0.2])    # the body is 0.54 m from the origin, or at it
 @pytest.mark.parametrize('quat', [(0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0),
                                   (-0.0, 0.0, -0.0, -1.0)])
-def test_zeros_are_no_pose(quat):
-    feed = tracked()
+def test_zeros_are_no_pose(quat, start):
+    feed = tracked(start=start, origin=start != 0.0)
     assert feed.send((0.0, -0.0, 0.0), quat) is None
     assert feed.body.reason is Reason.ZEROED
     assert feed.states() == [State.ZEROED]
@@ -238,7 +215,7 @@ def test_a_flip_never_goes_out_while_it_lasts(degrees, axis):
     turn = tuple(math.sin(half) * v for v in axis) + (math.cos(half),)
     for _ in range(300):
         p, q = feed.pose()
-        assert feed.send(p, _times(q, turn)) is None
+        assert feed.send(p, times(q, turn)) is None
         assert feed.body.state is State.JUMPED
     assert feed.good(4) == [False, False, True, True]
     assert feed.body.resets == 0
@@ -308,7 +285,7 @@ def flipped_after(feed, silent):
     out = []
     for _ in range(20):
         p, q = feed.pose()
-        out.append(feed.send(p, _times(q, (1.0, 0.0, 0.0, 0.0))) is not None)
+        out.append(feed.send(p, times(q, (1.0, 0.0, 0.0, 0.0))) is not None)
     return out
 
 
@@ -331,7 +308,7 @@ def test_a_flip_that_was_accepted_makes_no_body_agile():
     feed = tracked(BodyConfig(jump_accept_s=0.05))
     for _ in range(40):
         p, q = feed.pose()
-        feed.send(p, _times(q, (1.0, 0.0, 0.0, 0.0)))
+        feed.send(p, times(q, (1.0, 0.0, 0.0, 0.0)))
     assert feed.body.state is State.TRACKED
     feed.body.reconfigure(BodyConfig())
     feed.skip(60)
@@ -343,7 +320,7 @@ def test_max_turn_is_the_limit_within_a_frame_too():
         feed = tracked(BodyConfig(max_angular_rate=1000.0))
         p, _ = feed.pose()
         _, q = feed.pose(-1)
-        turned = _times(q, (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2)))
+        turned = times(q, (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2)))
         assert (feed.send(p, turned) is not None) == believed
 
 
@@ -411,7 +388,7 @@ def test_each_check_can_be_switched_off():
     assert feed.send((50.0, 0.0, 0.0)) is not None
     feed = tracked(BodyConfig(max_angular_rate=0, max_turn=0))
     p, q = feed.pose()
-    assert feed.send(p, _times(q, (1.0, 0.0, 0.0, 0.0))) is not None
+    assert feed.send(p, times(q, (1.0, 0.0, 0.0, 0.0))) is not None
     feed = tracked(BodyConfig(norm_tolerance=0))
     p, q = feed.pose()
     assert math.hypot(*feed.send(p, tuple(2 * v for v in q))) == pytest.approx(1.0)
@@ -424,62 +401,6 @@ def test_raw_poses_can_be_had_for_publish_untracked():
     assert feed.send(moved) is None
     assert feed.body.untracked(moved, q) == pytest.approx(q)
     assert feed.body.untracked(moved, (0.0, 0.0, 0.0, 0.0)) is None
-
-
-def two_bodies():
-    return tracked(name='a'), tracked(name='b', start=2.0)
-
-
-def exchange_names(a, b, frames):
-    out = []
-    for _ in range(frames):
-        pa, pb = a.pose(), b.pose()
-        out.append(a.send(*pb))
-        out.append(b.send(*pa))
-        exchange.review((a.body, b.body))
-    return out
-
-
-def test_bodies_that_exchange_names_are_never_believed():
-    a, b = two_bodies()
-    assert not any(exchange_names(a, b, 2000))
-    assert a.body.held_by == 'b'
-    assert b.body.held_by == 'a'
-    assert "exchanged names with 'b'" in a.body.status(0).detail
-    assert a.good(4) == [False, False, True, True]
-
-
-def test_without_the_review_exchanged_names_would_be_believed():
-    a, b = two_bodies()
-    for _ in range(500):
-        pa, pb = a.pose(), b.pose()
-        a.send(*pb)
-        b.send(*pa)
-    assert a.body.state is State.TRACKED
-
-
-def test_a_body_carried_to_where_another_was_is_released_when_that_is_elsewhere():
-    a, b = two_bodies()
-    for i in range(1000):
-        p, q = b.pose()
-        place = a.send((p[0], p[1] + 0.001 * i, p[2]), q)
-        b.send()
-        exchange.review((a.body, b.body))
-        if i == 10:
-            assert a.body.held_by == 'b'
-    assert place is not None
-    assert a.body.resets == 1
-
-
-def test_a_flip_beside_another_body_is_no_exchange():
-    a, b = tracked(name='a'), tracked(name='b', start=0.04)
-    for _ in range(10):
-        p, q = a.pose()
-        a.send(p, _times(q, (1.0, 0.0, 0.0, 0.0)))
-        b.send()
-        exchange.review((a.body, b.body))
-    assert a.body.state is State.JUMPED
-    assert a.body.held_by == ''
 
 
 def test_status_tells_all():
@@ -541,16 +462,8 @@ def test_the_bound_is_what_speed_rate_and_margins_allow(direction, distance, ang
     dt = gap * MS * 7 // 100
     moved = (p[0] + distance * math.cos(direction), p[1] + distance * math.sin(direction), p[2])
     out = feed.body.update(
-        t + dt, t + dt, moved, _times(q, (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2))))
+        t + dt, t + dt, moved, times(q, (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2))))
     reach = 10.0 * dt * 1e-9 + 0.02
     turn = min(20.0 * dt * 1e-9 + 0.15, 1.4)
     if min(abs(distance - reach), abs(angle - turn)) > 1e-7:
         assert (out is not None) == (distance < reach and angle < turn)
-
-
-def _times(p, q):
-    """Multiply quaternions by the textbook."""
-    a, b, c, d = p
-    x, y, z, w = q
-    return (d * x + w * a + b * z - c * y, d * y + w * b + c * x - a * z,
-            d * z + w * c + a * y - b * x, d * w - a * x - b * y - c * z)

@@ -215,8 +215,8 @@ class SlowRecorder(Recorder):
 @BOTH
 def test_arrivals_are_the_kernels_however_busy_the_process_is(way):
     """What arrives while the sink is busy has arrived then, and not when it was read."""
-    # The server goes on meanwhile, every 0.1 s, until its action at 0.9 s waits for the gate, which
-    # opens when what waited was read: nothing fresh comes with it.
+    # The server goes on meanwhile, every 0.1 s, until its action at 0.9 s waits for the gate,
+    # which opens when what waited was read: nothing fresh comes with it.
     gate, played = threading.Event(), [part('udp_lob', 1.0)]
     with ReplayServer(played, real_time=True, gate=gate, hold_before=12) as server:
         sink = SlowRecorder()

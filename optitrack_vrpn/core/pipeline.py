@@ -404,9 +404,9 @@ class Pipeline:
             self._notice('info', f'body {shown!r} is ignored: {why_not}')
         else:
             names = self._names.assign(name, *self.config.titles.get(name, (None, None)))
-            channel = Channel(
-                names, Body(name, _thresholds(name, self.config)),
-                Estimator(_estimate(name, self.config)))
+            truth = Body(name, _thresholds(name, self.config))
+            truth.rival = self._rival
+            channel = Channel(names, truth, Estimator(_estimate(name, self.config)))
             self._discovered(channel)
             self._notice('info', (
                 f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '
@@ -433,6 +433,10 @@ class Pipeline:
                 # Times ahead of the last need no word: a body unseen for long is acquired anew.
                 for channel in self.bodies:
                     channel.truth.new_epoch()
+
+    def _rival(self, truth: Body, now: int, position: Vector, quat_xyzw: Quaternion) -> str:
+        return exchange.rival(
+            truth, [channel.truth for channel in self.bodies], now, position, quat_xyzw)
 
     def _follow_truth(self, truth: Body) -> None:
         changes = truth.take_events()

@@ -48,6 +48,8 @@ class Reason(str, Enum):
     """Further than max_speed allows since the last good pose."""
     TURNED_TOO_FAR = 'turned_too_far'
     """Further than max_angular_rate or max_turn allow since the last good pose."""
+    TAKEN = 'taken'
+    """Near enough, but after a gap, and rather where another body belongs."""
     JUMPED = 'jumped'
     """Consistent with the jump before it, which is not accepted yet."""
 

@@ -15,11 +15,16 @@ truth. What it takes depends on where the track began:
 
 - NEAR the last good pose, or FRESH, with no good pose left to compare with: m frames;
 - FAR from where the body can be: it is a jump, and stays one however long it lasts, until
-  ``jump_accept_s`` have passed or the body is back where it was.
+  ``jump_accept_s`` have passed or the body is back where it was for m frames. Outliers on the
+  way, silence and bad numbers change nothing about that.
+
+What only the other bodies can tell, that a name has gone over to one of them, is asked of
+``rival`` wherever a body was out of sight, if only for a frame.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 import math
 
@@ -34,6 +39,8 @@ EPOCH_STEP_NS = 1_000_000_000
 SAMPLE_NS = 40_000_000
 """How far apart (ns) poses are, about, from which the rate of turning is measured."""
 MAX_STRIDE = 64
+EXPECTED_NS = 500_000_000
+"""For this long (ns) a body out of sight is expected to go on as it was last seen to move."""
 LEVER = 0.1
 """Metres that one radian counts for when two explanations of a pose are compared."""
 NO_TURN_LIMIT = 4.9
@@ -57,15 +64,20 @@ class Body(Ledger):
     Feed every pose of the body to ``update`` and call ``tick`` some ten times a second.
 
     :ivar held_by: name of the body this one has exchanged places with, as far as can be seen
-        (set by ``exchange.review``); while it is set a jump is never accepted.
+        (set by ``rival`` and ``exchange.review``); while it is set a jump is never accepted.
+    :ivar doubtful: whether the jump was seen by no more than that: the place is near enough.
+    :ivar rival: names the body that a pose belongs to rather than to this one, or nobody; see
+        ``exchange.rival``.
     """
 
     __slots__ = (
-        'held_by', '_good_ns', '_position', '_quat', '_raw', '_agility', '_sample_ns',
-        '_sample_quat', '_sample_mask', '_last_receive', '_good_receive', '_last_ns',
-        '_seen_position', '_seen_raw', '_seen_since', '_reach_margin', '_reach_speed',
-        '_turn_margin', '_turn_rate', '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns',
-        '_track', '_count', '_began_ns', '_track_ns', '_track_position', '_track_quat')
+        'held_by', 'doubtful', 'rival', '_good_ns', '_position', '_quat', '_raw', '_agility',
+        '_velocity', '_sample_ns', '_sample_position', '_sample_quat', '_sample_mask',
+        '_last_receive', '_good_receive', '_last_ns', '_seen_position', '_seen_raw',
+        '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin', '_turn_rate',
+        '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns', '_track', '_count', '_began_ns',
+        '_track_ns', '_track_position', '_track_quat', '_back_count', '_back_ns',
+        '_back_position', '_back_quat')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         """
@@ -76,6 +88,8 @@ class Body(Ledger):
         """
         super().__init__(name, config if config is not None else BodyConfig())
         self.held_by = ''
+        self.doubtful = False
+        self.rival: Callable[[Body, int, Vector, Quat], str] = _no_rival
         # The last good pose: time, position, attitude as published and as sent.
         self._good_ns = -NEVER_NS
         self._position: Vector = (0.0, 0.0, 0.0)
@@ -87,6 +101,9 @@ class Body(Ledger):
         self._sample_ns = 0
         self._sample_quat: Quat | None = None
         self._sample_mask = 0
+        # How it has moved between those (m/ns).
+        self._sample_position: Vector = (0.0, 0.0, 0.0)
+        self._velocity: Vector = (0.0, 0.0, 0.0)
         self._last_receive = self._good_receive = -NEVER_NS
         # The last pose of any kind, and since when it has been the same.
         self._last_ns = -NEVER_NS
@@ -98,6 +115,10 @@ class Body(Ledger):
         self._began_ns = self._track_ns = 0
         self._track_position: Vector = self._position
         self._track_quat: Quat = self._quat
+        # Frames that do not go on with a jump: outliers, or the body is back.
+        self._back_count = self._back_ns = 0
+        self._back_position: Vector = self._position
+        self._back_quat: Quat = self._quat
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
@@ -140,12 +161,12 @@ class Body(Ledger):
         if receive_ns - self._last_receive < self._patience and 0 < dt < 1.5 * self._interval:
             x, y, z = position
             lx, ly, lz = self._position
-            x -= lx
-            y -= ly
-            z -= lz
-            moved = x * x + y * y + z * z
+            lx -= x
+            ly -= y
+            lz -= z
+            moved = lx * lx + ly * ly + lz * lz
             reach = self._reach_margin + self._reach_speed * dt
-            if 0.0 < moved <= reach * reach:
+            if 0.0 < moved <= reach * reach and (x or y or z):
                 a, b, c, d = quat_xyzw
                 la, lb, lc, ld = quat = self._quat
                 excess = a * a + b * b + c * c + d * d - 1.0
@@ -210,6 +231,7 @@ class Body(Ledger):
         self._last_ns = self._good_ns = -NEVER_NS
         self._seen_raw = None
         self._track = None
+        self.held_by, self.doubtful = '', False
         self._patience = -1
         if self.state is not State.NEW:
             self._change(State.NEW, self._last_receive, "the sender's clock restarted")
@@ -238,6 +260,23 @@ class Body(Ledger):
         if self._good_ns == -NEVER_NS:
             return None
         return self._good_ns, self._position, self._quat
+
+    @property
+    def last_seen_ns(self) -> int:
+        """Give the sender time (ns) of the last pose of any kind; far below zero before one."""
+        return self._good_ns if self._patience >= 0 else self._last_ns
+
+    def expected(self, sender_time_ns: int) -> Vector:
+        """
+        Tell where the body should be, if it goes on as it was last seen to move.
+
+        :param sender_time_ns: when (ns).
+        :returns: position (m), as sent.
+        """
+        dt = min(max(0, sender_time_ns - self._good_ns), EXPECTED_NS)
+        x, y, z = self._position
+        vx, vy, vz = self._velocity
+        return x + vx * dt, y + vy * dt, z + vz * dt
 
     @property
     def candidate(self) -> tuple[int, Vector, Quat] | None:
@@ -274,7 +313,7 @@ class Body(Ledger):
             else:
                 self._change(State.INVALID, receive_ns, _describe(position, raw))
             return self._withhold(reason)
-        if position == self._seen_position and raw == self._seen_raw:
+        if self._is_repeat(position, raw):
             if self._frozen_ns != NEVER_NS:
                 self._interrupt(now - before)
                 if now - self._seen_since >= self._frozen_ns:
@@ -304,9 +343,16 @@ class Body(Ledger):
             return Reason.NORM
         return None
 
+    def _is_repeat(self, position: Vector, raw: Quat) -> bool:
+        """Tell whether these are the bits of the last pose, or of the last good one."""
+        if position == self._seen_position and self._seen_raw is not None:
+            return raw == self._seen_raw or raw == _negated(self._seen_raw)
+        return (self.state is not State.TRACKED and self._good_ns > -NEVER_NS
+                and position == self._position and raw == self._raw)
+
     def _interrupt(self, dt: int) -> None:
         """Let a track begin anew; but a jump stays one, and only time seen counts for it."""
-        self._count = 0
+        self._count = self._back_count = 0
         self._began_ns += dt
         if self._track is not Origin.FAR:
             self._track = None
@@ -320,53 +366,101 @@ class Body(Ledger):
             return self._acquire(now, receive_ns, position, raw, quat)
         reason = self._too_far(position, quat, dt)
         if reason is None:
-            return self._accept(now, receive_ns, position, raw, quat)
+            if dt < 1.5 * self._interval or not self._is_taken(now, position, quat):
+                return self._accept(now, receive_ns, position, raw, quat)
+            reason = Reason.TAKEN
         self._jump(now, receive_ns, position, quat, reason)
         return self._withhold(reason)
 
     def _acquire(self, now: int, receive_ns: int, position: Vector, raw: Quat,
                  quat: Quat) -> Quat | None:
         """Judge a pose of a body that is not tracked."""
-        if self._follows_track(now, position, quat):
+        if self._track is Origin.FAR:
+            return self._endure(now, receive_ns, position, raw, quat)
+        if self._track is not None and self._too_far(
+                position, quat, now - self._track_ns, self._track_position,
+                self._track_quat) is None:
             self._count += 1
         else:
-            memory = max(self._memory_ns, 4 * self._interval)
-            if self._track is Origin.FAR and self._accept_ns != NEVER_NS:
-                # A wrong label that ends is a second jump; the first good pose is still wanted.
-                memory = max(memory, self._accept_ns)
             dt = now - self._good_ns
+            memory = max(self._memory_ns, 4 * self._interval)
             reason = self._too_far(position, quat, dt) if dt < memory else None
             if reason is not None:
                 self._jump(now, receive_ns, position, quat, reason)
                 return self._withhold(reason)
             self._begin(Origin.NEAR if dt < memory else Origin.FRESH, now)
         self._track_ns, self._track_position, self._track_quat = now, position, quat
-        if self._count >= self.config.acquire_frames:
-            if self._track is not Origin.FAR:
-                return self._accept(now, receive_ns, position, raw, quat)
-            if not self.held_by and now - self._began_ns >= self._accept_ns:
-                return self._accept(now, receive_ns, position, raw, quat)
-        if self._track is Origin.FAR:
-            self._change(State.JUMPED, receive_ns, 'still where it cannot be')
-            return self._withhold(Reason.JUMPED)
-        return self._withhold(Reason.ACQUIRING)
+        if self._count < self.config.acquire_frames:
+            return self._withhold(Reason.ACQUIRING)
+        if self._is_taken(now, position, quat):
+            self._jump(now, receive_ns, position, quat, Reason.TAKEN)
+            return self._withhold(Reason.TAKEN)
+        return self._accept(now, receive_ns, position, raw, quat)
 
-    def _follows_track(self, now: int, position: Vector, quat: Quat) -> bool:
-        """Tell whether a pose goes on with the track of a body that is not tracked."""
-        if self._track is None:
-            return False
+    def _endure(self, now: int, receive_ns: int, position: Vector, raw: Quat,
+                quat: Quat) -> Quat | None:
+        """Judge a pose of a body that has jumped, which may last, or be over."""
+        if not self._follows_jump(now, position, quat):
+            return self._leave_jump(now, receive_ns, position, raw, quat)
+        self._count += 1
+        self._back_count = 0
+        self._track_ns, self._track_position, self._track_quat = now, position, quat
+        if self._count >= self.config.acquire_frames and not self.held_by:
+            if self.doubtful and not self._is_taken(now, position, quat):
+                self._track = Origin.NEAR    # the doubt is gone: it has been here all the time
+                return self._accept(now, receive_ns, position, raw, quat)
+            if now - self._began_ns >= self._accept_ns:
+                return self._accept(now, receive_ns, position, raw, quat)
+        self._change(State.JUMPED, receive_ns, 'still where it cannot be')
+        return self._withhold(Reason.JUMPED)
+
+    def _follows_jump(self, now: int, position: Vector, quat: Quat) -> bool:
+        """Tell whether a pose goes on where the body has jumped to."""
         dt = now - self._track_ns
         if self._too_far(position, quat, dt, self._track_position, self._track_quat) is not None:
             return False
-        if self._track is not Origin.FAR or now - self._good_ns >= self._memory_ns:
-            return True
-        # A jump so short that the next pose might belong to either: the closer one has it. (What
-        # is possible since the last good pose grows with time until everything is possible: that
-        # alone must never end a jump.)
-        if self._too_far(position, quat, now - self._good_ns) is not None:
-            return True
-        return _apart(position, quat, self._track_position, self._track_quat) <= _apart(
-            position, quat, self._position, self._quat)
+        # A jump so short, or a silence so long, that the pose might belong to either: the closer
+        # one has it. (What is possible since the last good pose grows with time until everything
+        # is possible: that alone must never end a jump.)
+        away = apart(position, quat, self._track_position, self._track_quat)
+        if self._back_count and apart(position, quat, self._back_position, self._back_quat) < away:
+            return False
+        return (self._too_far(position, quat, now - self._good_ns) is not None
+                or away <= apart(position, quat, self._position, self._quat))
+
+    def _leave_jump(self, now: int, receive_ns: int, position: Vector, raw: Quat,
+                    quat: Quat) -> Quat | None:
+        """
+        Judge a pose that does not go on where the body has jumped to.
+
+        It takes m of them in a row to end a jump. Who has another's name is not back by turning
+        where that one is.
+        """
+        dt = now - self._back_ns
+        goes_on = self._back_count and self._too_far(
+            position, quat, dt, self._back_position, self._back_quat) is None
+        self._back_count = self._back_count + 1 if goes_on else 1
+        self._back_ns, self._back_position, self._back_quat = now, position, quat
+        reason = self._too_far(position, quat, now - self._good_ns)
+        if self._back_count >= self.config.acquire_frames:
+            held_by, doubtful = self.held_by, self.doubtful
+            reach = self._reach_margin + self._reach_speed * (now - self._track_ns)
+            left = not held_by or math.dist(position, self._track_position) > reach
+            if reason is None and left and not self._is_taken(now, position, quat):
+                self._track = Origin.NEAR
+                return self._accept(now, receive_ns, position, raw, quat)
+            self._jump(now, receive_ns, position, quat, reason or Reason.TAKEN)
+            self.held_by = held_by or self.held_by
+            self.doubtful = doubtful and self.doubtful
+        self._change(State.JUMPED, receive_ns, 'still where it cannot be')
+        return self._withhold(reason or Reason.ACQUIRING)
+
+    def _is_taken(self, now: int, position: Vector, quat: Quat) -> bool:
+        """Ask whether this is another body's place, and remember whose."""
+        name = self.rival(self, now, position, quat)
+        if name:
+            self.held_by = name
+        return bool(name)
 
     def _too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
                  attitude: Quat | None = None) -> Reason | None:
@@ -385,19 +479,22 @@ class Body(Ledger):
         self._track = origin
         self._count = 1
         self._began_ns = now
-        self.held_by = ''
+        self._back_count = 0
 
     def _jump(self, now: int, receive_ns: int, position: Vector, quat: Quat,
               reason: Reason) -> None:
-        """Start a track in a place where the body cannot be."""
+        """Start a track in a place where the body cannot be, or where another one is."""
         self._begin(Origin.FAR, now)
+        self.doubtful = reason is Reason.TAKEN
+        if not self.doubtful:
+            self.held_by = ''
         self._track_ns, self._track_position, self._track_quat = now, position, quat
-        apart = math.dist(position, self._position)
+        distance = math.dist(position, self._position)
         angle = math.degrees(angle_between(self._quat, quat))
         dt = (now - self._good_ns) * 1e-6
         self._change(
             State.JUMPED, receive_ns,
-            f'{apart:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}')
+            f'{distance:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}')
 
     def _accept(self, now: int, receive_ns: int, position: Vector, raw: Quat,
                 quat: Quat) -> Quat:
@@ -411,9 +508,10 @@ class Body(Ledger):
             detail = {Origin.NEAR: 'seen again', Origin.FRESH: 'seen', Origin.FAR: (
                 'the jump has lasted; its place is the new truth')}[self._track or Origin.FRESH]
             self._sample_quat = None
+            self._velocity = (0.0, 0.0, 0.0)
             self._change(State.TRACKED, receive_ns, detail)
             self._track = None
-            self.held_by = ''
+            self.held_by, self.doubtful = '', False
         self._good_ns, self._position, self._quat, self._raw = now, position, quat, raw
         self._patience = self._silence
         self.published += 1
@@ -441,7 +539,11 @@ class Body(Ledger):
             rate = angle_between(self._sample_quat, self._quat) / dt
             # A second after the last swing, a third of its rate is still expected.
             self._agility = max(rate, self._agility * math.exp(-1e-9 * dt))
+            x, y, z = self._position
+            lx, ly, lz = self._sample_position
+            self._velocity = (x - lx) / dt, (y - ly) / dt, (z - lz) / dt
         self._sample_ns, self._sample_quat = self._good_ns, self._quat
+        self._sample_position = self._position
         mask = 1
         while mask * self._interval < SAMPLE_NS and mask < MAX_STRIDE:
             mask *= 2
@@ -449,13 +551,29 @@ class Body(Ledger):
         self._measure_silence()
 
 
+def _no_rival(body: Body, now: int, position: Vector, quat: Quat) -> str:
+    """Stand in where a body is alone."""
+    return ''
+
+
+def _negated(q: Quat) -> Quat:
+    """Give the same attitude with the other sign."""
+    return -q[0], -q[1], -q[2], -q[3]
+
+
 def _excess(q: Quat) -> float:
     """Give the squared norm less 1."""
     return q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3] - 1.0
 
 
-def _apart(p: Vector, a: Quat, q: Vector, b: Quat) -> float:
-    """Give one figure (m) for how far two poses are apart."""
+def apart(p: Vector, a: Quat, q: Vector, b: Quat) -> float:
+    """
+    Give one figure (m) for how far two poses are apart.
+
+    :param p, a: position (m) and attitude of one.
+    :param q, b: those of the other.
+    :returns: the distance, and ``LEVER`` times the angle (rad) between them.
+    """
     return math.dist(p, q) + LEVER * angle_between(a, b)
 
 

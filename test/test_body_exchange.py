@@ -1,0 +1,220 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names that go over to other bodies, in sight and out of it, and bodies that only come close."""
+
+import math
+import random
+
+from body_kit import STEP, times, tracked
+from optitrack_vrpn.core.body import exchange
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.states import Reason, State
+from optitrack_vrpn.core.body.truth import Body
+import pytest
+
+
+def two_bodies():
+    return tracked(name='a'), tracked(name='b', start=2.0)
+
+
+def exchange_names(a, b, frames):
+    out = []
+    for _ in range(frames):
+        pa, pb = a.pose(), b.pose()
+        out.append(a.send(*pb))
+        out.append(b.send(*pa))
+        exchange.review((a.body, b.body))
+    return out
+
+
+def test_bodies_that_exchange_names_are_never_believed():
+    a, b = two_bodies()
+    assert not any(exchange_names(a, b, 2000))
+    assert a.body.held_by == 'b'
+    assert b.body.held_by == 'a'
+    assert "exchanged names with 'b'" in a.body.status(0).detail
+    assert a.good(4) == [False, False, True, True]
+
+
+def test_without_the_review_exchanged_names_would_be_believed():
+    a, b = two_bodies()
+    for _ in range(500):
+        pa, pb = a.pose(), b.pose()
+        a.send(*pb)
+        b.send(*pa)
+    assert a.body.state is State.TRACKED
+
+
+def test_a_body_carried_to_where_another_was_is_released_when_that_is_elsewhere():
+    a, b = two_bodies()
+    for i in range(1000):
+        p, q = b.pose()
+        place = a.send((p[0], p[1] + 0.001 * i, p[2]), q)
+        b.send()
+        exchange.review((a.body, b.body))
+        if i == 10:
+            assert a.body.held_by == 'b'
+    assert place is not None
+    assert a.body.resets == 1
+
+
+def test_a_flip_beside_another_body_is_no_exchange():
+    a, b = tracked(name='a'), tracked(name='b', start=0.04)
+    for _ in range(10):
+        p, q = a.pose()
+        a.send(p, times(q, (1.0, 0.0, 0.0, 0.0)))
+        b.send()
+        exchange.review((a.body, b.body))
+    assert a.body.state is State.JUMPED
+    assert a.body.held_by == ''
+
+
+@pytest.mark.parametrize('glitch', [(0.0, 1.0, 0.0), None])
+def test_one_outlier_ends_no_hold_however_long_it_has_lasted(glitch):
+    a, b = two_bodies()
+    assert not any(exchange_names(a, b, 800))
+    p, q = b.pose()
+    wrong = (tuple(v + w for v, w in zip(p, glitch)), q) if glitch else (
+        p, times(q, (1.0, 0.0, 0.0, 0.0)))
+    assert a.send(*wrong) is None
+    b.send(*a.pose(-1))
+    assert not any(exchange_names(a, b, 800))
+
+
+def test_turned_over_for_long_where_another_body_is_no_body_is_back():
+    a, b = two_bodies()
+    assert not any(exchange_names(a, b, 400))
+    for _ in range(800):
+        p, q = b.pose()
+        assert a.send(p, times(q, (1.0, 0.0, 0.0, 0.0))) is None
+        assert b.send(*a.pose(-1)) is None
+        exchange.review((a.body, b.body))
+
+
+def watched(*feeds):
+    """Let bodies know of each other, as the pipeline does."""
+    bodies = [feed.body for feed in feeds]
+    for body in bodies:
+        body.rival = lambda body, *pose: exchange.rival(body, bodies, *pose)
+
+
+@pytest.mark.parametrize('unseen', [1, 5, 20, 60, 100])    # frames of 5 ms
+@pytest.mark.parametrize('apart', [0.4, 1.0, 3.0])
+def test_names_that_are_exchanged_out_of_sight_are_never_believed(unseen, apart):
+    a, b = tracked(name='a'), tracked(name='b', start=apart)
+    watched(a, b)
+    a.skip(unseen)
+    b.skip(unseen)
+    assert not any(exchange_names(a, b, 1000))
+    assert a.body.held_by == 'b' and b.body.held_by == 'a'
+    assert a.body.status(0).withheld[Reason.JUMPED.value] > 900
+    # Where the labels are right again, that is no reset: nothing wrong was published.
+    assert a.good(4) == b.good(4) == [False, False, True, True]
+    assert a.body.resets == b.body.resets == 0
+
+
+def test_without_the_question_they_would_be_believed():
+    a, b = two_bodies()
+    a.skip(60)
+    b.skip(60)
+    assert sum(quat is not None for quat in exchange_names(a, b, 1000)) > 1900
+
+
+@pytest.mark.parametrize('frames', [1, 2])
+def test_names_that_are_exchanged_while_a_body_is_acquired_are_not_believed(frames):
+    a, b = two_bodies()
+    watched(a, b)
+    a.skip(40)
+    b.skip(40)
+    a.good(frames)
+    b.good(frames)
+    assert not any(exchange_names(a, b, 1000))
+
+
+def test_a_name_that_comes_back_on_a_hidden_body_is_a_jump_until_that_has_lasted():
+    a, b = two_bodies()
+    watched(a, b)
+    a.skip(60)
+    b.good(60)
+    out = []
+    for _ in range(600):
+        out.append(a.send(*b.pose()) is not None)
+        b.skip(1)
+        exchange.review((a.body, b.body))
+    # jump_accept_s is 2 s: 400 frames.
+    assert out.index(True) == 402
+    assert a.body.resets == 1
+
+
+def test_a_doubt_ends_when_the_other_body_is_seen_elsewhere():
+    """One of two that fly in a row comes back first, where the other one was last seen."""
+    a, b = tracked(name='a'), tracked(name='b', start=0.3)
+    watched(a, b)
+    a.skip(60)
+    b.skip(60)
+
+    def along(feed):
+        p, q = feed.pose()
+        return (p[0] + 0.3, p[1], p[2]), q      # both sped up out of sight
+    assert [a.send(*along(a)) for _ in range(5)] == [None] * 5
+    assert a.body.held_by == 'b'
+    exchange.review((a.body, b.body))
+    b.skip(5)
+    out = []
+    for _ in range(10):
+        b.send(*along(b))
+        out.append(a.send(*along(a)) is not None)
+        exchange.review((a.body, b.body))
+    assert out == [False] * 2 + [True] * 8 or out == [False] * 3 + [True] * 7
+    assert a.body.resets == 0
+
+
+def wander(draw, size):
+    """Make a path through a hall (m), at up to some 3 m/s, and a slow turn of the nose."""
+    middle = [draw.uniform(-size, size) / 4 for _ in range(3)]
+    waves = [[(draw.uniform(0.1, 0.3) * size, draw.uniform(0.2, 1.3), draw.uniform(0, 6.3))
+              for _ in range(3)] for _ in range(3)]
+    rate, phase = draw.uniform(0.1, 1.5), draw.uniform(0, 6.3)
+
+    def pose(t):
+        yaw = 0.75 * math.sin(rate * t + phase)
+        return tuple(
+            m + sum(a * math.sin(w * t + f) for a, w, f in three)
+            for m, three in zip(middle, waves)), (0.0, 0.0, math.sin(yaw), math.cos(yaw))
+    return pose
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_bodies_that_pass_each_other_out_of_sight_are_believed(seed):
+    """Eight bodies cross a hall; all, or two of them, are unseen for up to 0.9 s, often."""
+    draw = random.Random(seed)
+    paths = [wander(draw, 4.0) for _ in range(8)]
+    bodies = [Body(str(number)) for number in range(8)]
+    for body in bodies:
+        body.rival = lambda body, *pose: exchange.rival(body, bodies, *pose)
+    back = [0.0] * 8
+    absences = suspected = 0
+    for frame in range(40 * 100):
+        t = frame * 0.01
+        if draw.random() < 0.007:
+            absences += 1
+            for number in draw.choice([range(8), draw.sample(range(8), 2)]):
+                back[number] = t + draw.uniform(0.02, 0.9)
+        for number, body in enumerate(bodies):
+            if t >= back[number]:
+                body.update(2 * frame * STEP, 2 * frame * STEP, *paths[number](t))
+        exchange.review(bodies)
+        for body in bodies:
+            body.tick(2 * frame * STEP)
+            suspected += sum(e.after is State.JUMPED for e in body.take_events())
+    assert absences > 15
+    assert suspected <= 1
+
+
+def test_bodies_at_rest_in_a_row_are_not_suspected():
+    config = BodyConfig(frozen_after_s=0)
+    feeds = [tracked(config, name=str(n), start=0.2 * n) for n in range(5)]
+    watched(*feeds)
+    for feed in feeds:
+        feed.skip(100)
+    assert [feed.good(4) for feed in feeds] == 5 * [[False, False, True, True]]
