@@ -129,9 +129,9 @@ class RawClient:
 
     def hello(self, udp: bool = False) -> RawClient:
         """Shake hands, and ask for poses by UDP if so told; wait for the names."""
-        self.send(COOKIE)
-        if udp:
-            self.send(struct.pack('>IIIiiI10s6x', 34, 0, 0, self.udp_port, -3, 0, b'127.0.0.1\0'))
+        # In one piece, so that no frame can go out in between.
+        self.send(COOKIE + (struct.pack(
+            '>IIIiiI10s6x', 34, 0, 0, self.udp_port, -3, 0, b'127.0.0.1\0') if udp else b''))
         assert self.read_until(lambda: 'vrpn_Base pong_message' in described(
             self.messages, -2).values())
         return self

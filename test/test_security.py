@@ -56,7 +56,7 @@ def test_no_socket_of_the_client_is_open_to_every_network(interface, address):
     with FakeServer(stream, connect_back=False) as server:
         servers = {('tcp', '127.0.0.1', server.port), ('udp', '127.0.0.1', server.port)}
         # While it asks, while it listens for the connect-back, and by TCP.
-        with client(server.port, interface=interface) as (_, sink):
+        with client(server.port, interface=interface, link=link(attempt_s=0.25)) as (_, sink):
             sink.wait(lambda: seen.update(own_sockets()) or LinkState.STREAMING in sink.states)
             seen |= own_sockets()
     with FakeServer(stream) as server:
