@@ -3,6 +3,8 @@
 """What the pipeline makes of good poses, against closed-form motion: offsets, motion, low-pass."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 from optitrack_vrpn.core.body.config import BodyConfig
@@ -12,6 +14,7 @@ from optitrack_vrpn.core.body.motion import MotionConfig
 from optitrack_vrpn.core.body.transform import body_from_base, world_from_mocap
 from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim.scenario import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 import pytest
@@ -139,6 +142,24 @@ def test_one_body_is_smoothed_and_another_not():
     assert configs['wand'].lowpass == LowpassConfig(5.0)
     assert configs['wand'].motion == MotionConfig(acceleration_wander=3.0)
     assert configs['drone'] == EstimateConfig(learn_noise=False)
+
+
+def test_what_single_bodies_need_is_loaded_with_the_settings_and_not_at_their_first_pose():
+    program = (
+        'import sys\n'
+        'from optitrack_vrpn.core.pipeline import PipelineConfig\n'
+        'PipelineConfig()\n'
+        'assert "scipy.signal" not in sys.modules\n'
+        'PipelineConfig(estimates={"wand": {"lowpass.cutoff_hz": 10.0}})\n'
+        'assert "scipy.signal" in sys.modules\n')
+    subprocess.run([sys.executable, '-c', program], check=True, timeout=60)
+
+
+def test_wrong_settings_of_single_bodies_are_told_with_the_settings():
+    with pytest.raises(ConfigurationError, match='max_speed'):
+        PipelineConfig(overrides={'wand': {'max_speed': -1.0}})
+    with pytest.raises(ConfigurationError, match='cutoff_hz'):
+        PipelineConfig(estimates={'w*': {'lowpass.cutoff_hz': -1.0}})
 
 
 def test_untracked_poses_teach_the_estimate_nothing():

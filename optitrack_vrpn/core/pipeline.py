@@ -96,6 +96,17 @@ class PipelineConfig:
     max_age_s: float = 0.5
     max_bodies: int = 500
 
+    def __post_init__(self) -> None:
+        """
+        Check, and load, what single bodies need: now, and not at the first pose of theirs.
+
+        :raises ConfigurationError: a setting of a body is wrong.
+        """
+        for name, settings in self.overrides.items():
+            configure(name, self.body, settings)
+        for settings in self.estimates.values():
+            self.estimate.with_settings(settings)
+
 
 class Channel:
     """
