@@ -14,6 +14,7 @@ from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sim.scenario import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
+from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -139,6 +140,40 @@ def test_one_body_is_smoothed_and_another_not():
     assert configs['wand'].lowpass == LowpassConfig(5.0)
     assert configs['wand'].motion == MotionConfig(acceleration_wander=3.0)
     assert configs['drone'] == EstimateConfig(learn_noise=False)
+
+
+def circle(pipeline, seconds, step_ns, step_s):
+    """Move a body on a circle at 2 m/s; the host's clock steps. Gives times (s) and samples."""
+    draw = np.random.default_rng(1)
+    for number in range(int(seconds * RATE)):
+        t = number / RATE
+        for channel in pipeline.bodies:
+            channel.wants_motion = True
+        # No two readings of the clock are quite alike.
+        host_ns = 1_700_000_000 * 10**9 + draw.integers(200).item() + step_ns * (t >= step_s)
+        place = (2 * math.sin(t), 1.0 + draw.normal(0, 1e-4), 2 * math.cos(t))
+        for sample in pipeline.process(
+                [PoseReport('wand', 0, 10**9 + round(t * 1e9), place, (0.0, 0.0, 0.0, 1.0))],
+                round(t * 1e9) + draw.integers(300_000, 500_000).item(), host_ns):
+            yield t, sample
+
+
+@pytest.mark.parametrize('step_ms', [20, 200, -20, -200])
+def test_no_velocity_comes_of_a_step_of_the_hosts_clock(step_ms):
+    pipeline = Pipeline(PipelineConfig(estimate=EstimateConfig(estimate_motion=True)))
+    errors = [
+        (t, math.dist(sample.motion.velocity, (-2 * math.sin(t), 2 * math.cos(t), 0.0)))
+        for t, sample in circle(pipeline, 8.0, step_ms * 10**6, 5.0)
+        if t > 3 and sample.motion is not None]
+    assert max(error for _, error in errors) < 0.05
+    # A few frames later velocities are there again.
+    assert sum(t >= 5 for t, _ in errors) > 3 * RATE - 60 - max(0, -step_ms) * RATE / 1000
+
+
+def test_a_low_pass_starts_anew_where_the_stamps_step():
+    pipeline = Pipeline(PipelineConfig(estimate=EstimateConfig(lowpass=LowpassConfig(5.0))))
+    list(circle(pipeline, 2.0, 20_000_000, 1.0))
+    assert pipeline.bodies[0].estimator.lowpass.starts == 2
 
 
 def test_untracked_poses_teach_the_estimate_nothing():

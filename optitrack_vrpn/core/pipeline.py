@@ -427,8 +427,12 @@ class Pipeline:
 
     def _follow_clock(self, went_back: bool) -> None:
         for event in self.stamps.events():
-            severity = 'warn' if event.kind == 'epoch_ended' else 'info'
-            self._notice(severity, f'clock: {event.text}')
+            ended = event.kind == 'epoch_ended'
+            self._notice('warn' if ended else 'info', f'clock: {event.text}')
+            if ended:
+                # The interval across the step is none that a velocity may be made of.
+                for channel in self.bodies:
+                    channel.estimator.new_epoch()
             if went_back and event.reason == SENDER_RESTARTED:
                 # Times ahead of the last need no word: a body unseen for long is acquired anew.
                 for channel in self.bodies:

@@ -157,6 +157,12 @@ class Estimator:
             if part is not None:
                 part.reset()
 
+    def new_epoch(self) -> None:
+        """Begin anew what counts by stamps: these have stepped, while the body has not moved."""
+        for part in (self.lowpass, self.motion):
+            if part is not None:
+                part.reset()
+
     @property
     def lowpass_delay_s(self) -> float:
         """Group delay of the low-pass at low frequencies (s); 0 without one."""
