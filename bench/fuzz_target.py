@@ -180,7 +180,7 @@ class Run:
                 raise Broken(f'stamp {last}, then {stamp_ns}')
             self.last[channel] = stamp_ns
             if motion is not None and not all(
-                    math.isfinite(number) for part in motion for number in part):
+                    math.isfinite(number) for part in motion[1:] for number in part):
                 raise Broken(f'motion {motion}')
         for report in self.pipeline.server_motions:
             numbers = (*report.linear, *(report.angular or ()))

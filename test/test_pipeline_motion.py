@@ -125,6 +125,36 @@ def test_low_pass_smooths_and_stamps_never_run_backwards(compensate):
     assert shift > 50_000_000 if compensate else shift == 0
 
 
+@pytest.mark.parametrize('compensate', [False, True])
+def test_a_low_pass_changes_neither_the_motion_nor_its_stamp(compensate):
+    """Half a metre to and fro at 0.5 Hz: the low-pass of 5 Hz would be 0.1 s late."""
+    pipeline = Pipeline(PipelineConfig(
+        stamps=StampConfig(mode='sender'), estimate=EstimateConfig(
+            estimate_motion=True, lowpass=LowpassConfig(5.0, 5, compensate))))
+    draw = np.random.default_rng(1)
+    speed = math.pi
+    for number in range(8 * RATE):
+        t = number / RATE
+        sent_ns = 10**10 + round(t * 1e9)
+        for channel in pipeline.bodies:
+            channel.wants_motion = True
+        place = (0.5 * math.sin(speed * t), 1.0, draw.normal(0, 1e-5))
+        for sample in pipeline.process(
+                [PoseReport('wand', 0, sent_ns, place, (0.0, 0.0, 0.0, 1.0))], sent_ns, 0):
+            if t < 4:
+                continue
+            motion = sample.motion
+            assert motion.stamp_ns == sent_ns
+            assert motion.position[1] == place[0]
+            assert motion.velocity[1] == pytest.approx(
+                0.5 * speed * math.cos(speed * t), abs=0.02)
+            then = (sample.stamp_ns - 10**10) * 1e-9
+            late = t - then if compensate else 0.103
+            assert late == pytest.approx(0.103, abs=0.001)
+            assert sample.position[1] == pytest.approx(
+                0.5 * math.sin(speed * (t - late)), abs=0.005)
+
+
 def test_one_body_is_smoothed_and_another_not():
     two = {'bodies': [{'name': name, 'motion': {'type': 'still'}} for name in ('wand', 'drone')],
            'noise': {'position_mm': 1.0}}

@@ -91,12 +91,14 @@ def _publish_more(
             transforms.append(write(stamp, *ned))
     if 'pose_cov' in heard:
         output.send(
-            'pose_cov', stamp, position, quat, output.channel.estimator.pose_covariance())
+            'pose_cov', stamp, position, quat, output.channel.estimator.pose_covariance(quat))
     if motion is None:
         return
+    # Of the pose as measured: a low-pass changes the pose above, and perhaps its stamp.
+    stamp = stamp_bytes(motion.stamp_ns)
     if 'odom' in heard:
         output.send(
-            'odom', stamp, position, quat, output.channel.estimator.pose_covariance(),
+            'odom', stamp, motion.position, motion.quat_xyzw, motion.pose_covariance,
             motion.body_velocity, motion.body_angular_velocity, motion.body_twist_covariance)
     if 'twist' in heard:
         output.send('twist', stamp, motion.velocity, motion.angular_velocity)
@@ -120,5 +122,6 @@ def publish_server_motion(output: 'BodyOutput', moved: ServerMotion) -> None:
         body_from_world = conjugate(channel.last_quat)
         output.send(
             'odom', stamp, channel.last_position, channel.last_quat,
-            channel.estimator.pose_covariance(), rotate(body_from_world, moved.linear),
+            channel.estimator.pose_covariance(channel.last_quat),
+            rotate(body_from_world, moved.linear),
             rotate(body_from_world, angular), _UNKNOWN)
