@@ -183,7 +183,7 @@ class Run:
                     math.isfinite(number) for part in motion[1:] for number in part):
                 raise Broken(f'motion {motion}')
         for report in self.pipeline.server_motions:
-            numbers = (*report.linear, *(report.angular or ()))
+            numbers = (*report.position, *report.quat_xyzw, *report.linear, *report.angular)
             if not all(map(math.isfinite, numbers)):
                 raise Broken(f'server motion {report}')
 

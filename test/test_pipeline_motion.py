@@ -14,7 +14,7 @@ from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sim.scenario import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
-from optitrack_vrpn.vrpn.messages import PoseReport
+from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -88,6 +88,84 @@ def test_server_velocities_come_out_in_enu():
     accelerations = [m for m in moved if not m.is_velocity]
     np.testing.assert_allclose(
         [m.linear for m in accelerations], enu(truth.acceleration), atol=1e-9)
+
+
+def spinning(offset=(0.0, 0.0, 0.0), **estimate):
+    """Make a pipeline, and the reports of a body that spins in its place at 2 rad/s, by frame."""
+    pipeline = Pipeline(PipelineConfig(
+        stamps=StampConfig(mode='sender'), server_motion=True, body=BodyConfig(acquire_frames=1),
+        estimate=EstimateConfig(learn_noise=False, **estimate),
+        estimates={'wand': {'offset': body_from_base(offset)}}))
+    over = 0.01
+    turn = (0.0, math.sin(over), 0.0, math.cos(over))
+
+    def frame(number, dt=over, quat=turn):
+        sent_ns, angle = 10**10 + round(number * 1e9 / RATE), 2.0 * number / RATE
+        attitude = (0.0, math.sin(angle / 2), 0.0, math.cos(angle / 2))
+        return sent_ns, [
+            PoseReport('wand', 0, sent_ns, (1.0 + 1e-7 * number, 1.0, 0.0), attitude),
+            VelocityReport('wand', 0, sent_ns, (0.0, 0.0, 0.0), quat, dt),
+            AccelerationReport('wand', 0, sent_ns, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), dt)]
+    return pipeline, frame
+
+
+@pytest.mark.parametrize('lowpass', [LowpassConfig(), LowpassConfig(5.0, 5, True)])
+def test_server_motions_have_stamp_and_pose_of_their_own_frame(lowpass):
+    """Several frames in one piece, the last of them twice."""
+    pipeline, frame = spinning(lowpass=lowpass)
+    for number in range(50):
+        sent_ns, reports = frame(number)
+        pipeline.process(reports, sent_ns, 0)
+    frames = [frame(number) for number in (50, 51, 52, 52)]
+    pipeline.process([report for _, reports in frames for report in reports], frames[-1][0], 0)
+    moved = pipeline.server_motions
+    assert [(m.stamp_ns, m.is_velocity) for m in moved] == [
+        (sent_ns, kind) for sent_ns, _ in frames[:3] for kind in (True, False)]
+    for motion, (_, reports) in zip(moved[::2], frames):
+        assert motion.position[1] == reports[0].position[0]
+        yaw = Rotation.from_quat(motion.quat_xyzw).as_euler('zyx')[0]
+        sent = Rotation.from_quat(reports[0].quat_xyzw).as_euler('yxz')[0]
+        assert math.remainder(yaw - sent - math.pi / 2, 2 * math.pi) == pytest.approx(0, abs=1e-9)
+    # The very same frame once more, by itself.
+    pipeline.process(frames[-1][1], frames[-1][0], 0)
+    assert pipeline.server_motions == []
+
+
+def test_server_motions_of_a_base_have_the_arm_in_them():
+    pipeline, frame = spinning(offset=(0.5, 0.0, 0.0))
+    before = None
+    for number in range(100):
+        sent_ns, reports = frame(number)
+        (sample,) = pipeline.process(reports, sent_ns, 0)
+        velocity, acceleration = pipeline.server_motions
+        if before is not None:
+            moved = np.subtract(sample.position, before) * RATE
+            # Of the middle of the interval: half a frame's turning earlier.
+            half = Rotation.from_rotvec([0, 0, 1.0 / RATE]).apply(moved)
+            np.testing.assert_allclose(velocity.linear, half, atol=1e-4)
+        assert velocity.angular == pytest.approx((0.0, 0.0, 2.0))
+        arm = Rotation.from_quat(sample.quat_xyzw).apply([0.5, 0.0, 0.0])
+        np.testing.assert_allclose(acceleration.linear, -4.0 * arm, atol=1e-6)
+        before = sample.position
+    # Where the velocity is missing, the base's acceleration cannot be known.
+    sent_ns, (pose, _, acceleration) = frame(100)
+    pipeline.take_notices()
+    pipeline.process([pose, acceleration], sent_ns, 0)
+    assert pipeline.server_motions == []
+    (notice,) = pipeline.take_notices()
+    assert notice.severity == 'warn' and 'no velocity before it' in notice.text
+
+
+@pytest.mark.parametrize('unknown', [
+    {'dt': 0.0}, {'quat': (0.0, 0.0, 0.0, 0.0)}, {'quat': (math.nan, 0.0, 0.0, 1.0)}])
+def test_an_angular_rate_that_is_not_known_is_not_taken_for_zero(unknown):
+    pipeline, frame = spinning()
+    for number in range(3):
+        sent_ns, reports = frame(number, **unknown)
+        assert pipeline.process(reports, sent_ns, 0)
+        assert not any(m.is_velocity for m in pipeline.server_motions)
+    notices = [n.text for n in pipeline.take_notices() if 'without an angular rate' in n.text]
+    assert len(notices) == 1
 
 
 def test_offsets_of_body_and_world():
