@@ -284,6 +284,30 @@ def test_a_low_pass_starts_anew_where_the_stamps_step():
     assert pipeline.bodies[0].estimator.lowpass.starts == 2
 
 
+def test_stamps_rise_and_signs_go_on_through_untracked_poses():
+    """The body turns round while it is not believed, and a low-pass takes its delay off."""
+    pipeline = Pipeline(PipelineConfig(
+        stamps=StampConfig(mode='sender'), body=BodyConfig(publish_untracked=True),
+        estimate=EstimateConfig(lowpass=LowpassConfig(5.0, 5, True))))
+    draw = np.random.default_rng(1)
+    samples, states = [], set()
+    for number in range(6 * RATE):
+        sent_ns, t = 10**10 + round(number * 1e9 / RATE), number / RATE
+        away = 3.0 if 2.0 <= t < 2.6 or 4.0 <= t < 4.1 else 0.0
+        attitude = Rotation.from_euler('y', 8.0 * t).as_quat() * draw.choice((-1, 1))
+        samples += pipeline.process([PoseReport(
+            'wand', 0, sent_ns, (math.sin(t) + away, 1.0, 0.0), tuple(attitude.tolist()))],
+            sent_ns, 0)
+        states.add(pipeline.bodies[0].truth.state.value)
+    assert states == {'NEW', 'TRACKED', 'JUMPED'}
+    assert (np.diff([s.stamp_ns for s in samples]) > 0).all()
+    quats = np.array([s.quat_xyzw for s in samples])
+    assert ((quats[1:] * quats[:-1]).sum(axis=1) > 0.5).all()
+    assert any(abs(s.position[1]) > 2.0 for s in samples)
+    # All but what lies within one delay after each of the three times.
+    assert 6 * RATE - 3 * 0.11 * RATE < len(samples)
+
+
 def test_untracked_poses_teach_the_estimate_nothing():
     flip = {'bodies': [{'name': 'wand', 'motion': {'type': 'still'}, 'faults': [
         {'type': 'teleport', 'start': 1.0, 'end': 1.2, 'offset': [1.0, 0.0, 0.0]}]}],

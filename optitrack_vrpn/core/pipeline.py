@@ -298,7 +298,7 @@ class Pipeline:
                     continue
                 quat = truth.untracked(position, quat_xyzw)
                 if quat is not None:
-                    samples.append(self._untracked(channel, stamp_ns, position, quat))
+                    samples += self._untracked(channel, stamp_ns, position, quat)
                 continue
             position = position_to_enu(position)
             quat = quat_to_enu(quat)
@@ -433,10 +433,20 @@ class Pipeline:
 
     def _untracked(
         self, channel: Channel, stamp_ns: int, position: Vector, quat_xyzw: Quaternion,
-    ) -> Sample:
-        """Make a sample of a pose that is not believed; no estimate may learn from it."""
-        return Sample(channel, stamp_ns, *channel.estimator.place(
-            self._maps.position_to_enu(position), self._maps.quat_to_enu(quat_xyzw)), None)
+    ) -> list[Sample]:
+        """
+        Make a sample of a pose that is not believed; no estimate may learn from it.
+
+        Its stamp is its own, and must rise like all: good poses of a low-pass that takes its
+        delay off are behind it, and wait until they have caught up.
+        """
+        if channel.last_stamp_ns - _BACK_NS < stamp_ns <= channel.last_stamp_ns:
+            channel.not_rising += 1
+            return []
+        channel.last_stamp_ns = stamp_ns
+        channel.last_sender_ns = -1
+        return [Sample(channel, stamp_ns, *channel.estimator.place(
+            self._maps.position_to_enu(position), self._maps.quat_to_enu(quat_xyzw)), None)]
 
     def _follow_clock(self, went_back: bool) -> None:
         for event in self.stamps.events():
