@@ -94,7 +94,6 @@ class Run:
 
     def __init__(self, options):
         self.sender_mode = MODES[options & 3] == 'sender'
-        self.untracked = bool(options & UNTRACKED)
         self.estimate = bool(options & ESTIMATE)
         self.with_preamble = bool(options & PREAMBLE)
         self.pipeline = Pipeline(CONFIGS[options & 127], self._discovered)
@@ -176,14 +175,14 @@ class Run:
             if not self.sender_mode and not 0 <= host_ns - stamp_ns <= MAX_AGE_NS:
                 raise Broken(f'a stamp {host_ns - stamp_ns} ns before its arrival')
             last = self.last.get(channel)
-            if last is not None and last - _NS < stamp_ns <= last and not self.untracked:
+            if last is not None and last - _NS < stamp_ns <= last:
                 raise Broken(f'stamp {last}, then {stamp_ns}')
             self.last[channel] = stamp_ns
             if motion is not None and not all(
-                    math.isfinite(number) for part in motion for number in part):
+                    math.isfinite(number) for part in motion[1:] for number in part):
                 raise Broken(f'motion {motion}')
         for report in self.pipeline.server_motions:
-            numbers = (*report.linear, *(report.angular or ()))
+            numbers = (*report.position, *report.quat_xyzw, *report.linear, *report.angular)
             if not all(map(math.isfinite, numbers)):
                 raise Broken(f'server motion {report}')
 

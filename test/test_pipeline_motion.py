@@ -17,6 +17,7 @@ from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim.scenario import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
+from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -92,6 +93,84 @@ def test_server_velocities_come_out_in_enu():
         [m.linear for m in accelerations], enu(truth.acceleration), atol=1e-9)
 
 
+def spinning(offset=(0.0, 0.0, 0.0), **estimate):
+    """Make a pipeline, and the reports of a body that spins in its place at 2 rad/s, by frame."""
+    pipeline = Pipeline(PipelineConfig(
+        stamps=StampConfig(mode='sender'), server_motion=True, body=BodyConfig(acquire_frames=1),
+        estimate=EstimateConfig(learn_noise=False, **estimate),
+        estimates={'wand': {'offset': body_from_base(offset)}}))
+    over = 0.01
+    turn = (0.0, math.sin(over), 0.0, math.cos(over))
+
+    def frame(number, dt=over, quat=turn):
+        sent_ns, angle = 10**10 + round(number * 1e9 / RATE), 2.0 * number / RATE
+        attitude = (0.0, math.sin(angle / 2), 0.0, math.cos(angle / 2))
+        return sent_ns, [
+            PoseReport('wand', 0, sent_ns, (1.0 + 1e-7 * number, 1.0, 0.0), attitude),
+            VelocityReport('wand', 0, sent_ns, (0.0, 0.0, 0.0), quat, dt),
+            AccelerationReport('wand', 0, sent_ns, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), dt)]
+    return pipeline, frame
+
+
+@pytest.mark.parametrize('lowpass', [LowpassConfig(), LowpassConfig(5.0, 5, True)])
+def test_server_motions_have_stamp_and_pose_of_their_own_frame(lowpass):
+    """Several frames in one piece, the last of them twice."""
+    pipeline, frame = spinning(lowpass=lowpass)
+    for number in range(50):
+        sent_ns, reports = frame(number)
+        pipeline.process(reports, sent_ns, 0)
+    frames = [frame(number) for number in (50, 51, 52, 52)]
+    pipeline.process([report for _, reports in frames for report in reports], frames[-1][0], 0)
+    moved = pipeline.server_motions
+    assert [(m.stamp_ns, m.is_velocity) for m in moved] == [
+        (sent_ns, kind) for sent_ns, _ in frames[:3] for kind in (True, False)]
+    for motion, (_, reports) in zip(moved[::2], frames):
+        assert motion.position[1] == reports[0].position[0]
+        yaw = Rotation.from_quat(motion.quat_xyzw).as_euler('zyx')[0]
+        sent = Rotation.from_quat(reports[0].quat_xyzw).as_euler('yxz')[0]
+        assert math.remainder(yaw - sent - math.pi / 2, 2 * math.pi) == pytest.approx(0, abs=1e-9)
+    # The very same frame once more, by itself.
+    pipeline.process(frames[-1][1], frames[-1][0], 0)
+    assert pipeline.server_motions == []
+
+
+def test_server_motions_of_a_base_have_the_arm_in_them():
+    pipeline, frame = spinning(offset=(0.5, 0.0, 0.0))
+    before = None
+    for number in range(100):
+        sent_ns, reports = frame(number)
+        (sample,) = pipeline.process(reports, sent_ns, 0)
+        velocity, acceleration = pipeline.server_motions
+        if before is not None:
+            moved = np.subtract(sample.position, before) * RATE
+            # Of the middle of the interval: half a frame's turning earlier.
+            half = Rotation.from_rotvec([0, 0, 1.0 / RATE]).apply(moved)
+            np.testing.assert_allclose(velocity.linear, half, atol=1e-4)
+        assert velocity.angular == pytest.approx((0.0, 0.0, 2.0))
+        arm = Rotation.from_quat(sample.quat_xyzw).apply([0.5, 0.0, 0.0])
+        np.testing.assert_allclose(acceleration.linear, -4.0 * arm, atol=1e-6)
+        before = sample.position
+    # Where the velocity is missing, the base's acceleration cannot be known.
+    sent_ns, (pose, _, acceleration) = frame(100)
+    pipeline.take_notices()
+    pipeline.process([pose, acceleration], sent_ns, 0)
+    assert pipeline.server_motions == []
+    (notice,) = pipeline.take_notices()
+    assert notice.severity == 'warn' and 'no velocity before it' in notice.text
+
+
+@pytest.mark.parametrize('unknown', [
+    {'dt': 0.0}, {'quat': (0.0, 0.0, 0.0, 0.0)}, {'quat': (math.nan, 0.0, 0.0, 1.0)}])
+def test_an_angular_rate_that_is_not_known_is_not_taken_for_zero(unknown):
+    pipeline, frame = spinning()
+    for number in range(3):
+        sent_ns, reports = frame(number, **unknown)
+        assert pipeline.process(reports, sent_ns, 0)
+        assert not any(m.is_velocity for m in pipeline.server_motions)
+    notices = [n.text for n in pipeline.take_notices() if 'without an angular rate' in n.text]
+    assert len(notices) == 1
+
+
 def test_offsets_of_body_and_world():
     lever, yaw, origin = (0.1, -0.2, 0.05), 0.7, (1.0, 2.0, 0.5)
     config = PipelineConfig(
@@ -127,6 +206,36 @@ def test_low_pass_smooths_and_stamps_never_run_backwards(compensate):
     assert shift > 50_000_000 if compensate else shift == 0
 
 
+@pytest.mark.parametrize('compensate', [False, True])
+def test_a_low_pass_changes_neither_the_motion_nor_its_stamp(compensate):
+    """Half a metre to and fro at 0.5 Hz: the low-pass of 5 Hz would be 0.1 s late."""
+    pipeline = Pipeline(PipelineConfig(
+        stamps=StampConfig(mode='sender'), estimate=EstimateConfig(
+            estimate_motion=True, lowpass=LowpassConfig(5.0, 5, compensate))))
+    draw = np.random.default_rng(1)
+    speed = math.pi
+    for number in range(8 * RATE):
+        t = number / RATE
+        sent_ns = 10**10 + round(t * 1e9)
+        for channel in pipeline.bodies:
+            channel.wants_motion = True
+        place = (0.5 * math.sin(speed * t), 1.0, draw.normal(0, 1e-5))
+        for sample in pipeline.process(
+                [PoseReport('wand', 0, sent_ns, place, (0.0, 0.0, 0.0, 1.0))], sent_ns, 0):
+            if t < 4:
+                continue
+            motion = sample.motion
+            assert motion.stamp_ns == sent_ns
+            assert motion.position[1] == place[0]
+            assert motion.velocity[1] == pytest.approx(
+                0.5 * speed * math.cos(speed * t), abs=0.02)
+            then = (sample.stamp_ns - 10**10) * 1e-9
+            late = t - then if compensate else 0.103
+            assert late == pytest.approx(0.103, abs=0.001)
+            assert sample.position[1] == pytest.approx(
+                0.5 * math.sin(speed * (t - late)), abs=0.005)
+
+
 def test_one_body_is_smoothed_and_another_not():
     two = {'bodies': [{'name': name, 'motion': {'type': 'still'}} for name in ('wand', 'drone')],
            'noise': {'position_mm': 1.0}}
@@ -160,6 +269,64 @@ def test_wrong_settings_of_single_bodies_are_told_with_the_settings():
         PipelineConfig(overrides={'wand': {'max_speed': -1.0}})
     with pytest.raises(ConfigurationError, match='cutoff_hz'):
         PipelineConfig(estimates={'w*': {'lowpass.cutoff_hz': -1.0}})
+
+
+def circle(pipeline, seconds, step_ns, step_s):
+    """Move a body on a circle at 2 m/s; the host's clock steps. Gives times (s) and samples."""
+    draw = np.random.default_rng(1)
+    for number in range(int(seconds * RATE)):
+        t = number / RATE
+        for channel in pipeline.bodies:
+            channel.wants_motion = True
+        # No two readings of the clock are quite alike.
+        host_ns = 1_700_000_000 * 10**9 + draw.integers(200).item() + step_ns * (t >= step_s)
+        place = (2 * math.sin(t), 1.0 + draw.normal(0, 1e-4), 2 * math.cos(t))
+        for sample in pipeline.process(
+                [PoseReport('wand', 0, 10**9 + round(t * 1e9), place, (0.0, 0.0, 0.0, 1.0))],
+                round(t * 1e9) + draw.integers(300_000, 500_000).item(), host_ns):
+            yield t, sample
+
+
+@pytest.mark.parametrize('step_ms', [20, 200, -20, -200])
+def test_no_velocity_comes_of_a_step_of_the_hosts_clock(step_ms):
+    pipeline = Pipeline(PipelineConfig(estimate=EstimateConfig(estimate_motion=True)))
+    errors = [
+        (t, math.dist(sample.motion.velocity, (-2 * math.sin(t), 2 * math.cos(t), 0.0)))
+        for t, sample in circle(pipeline, 8.0, step_ms * 10**6, 5.0)
+        if t > 3 and sample.motion is not None]
+    assert max(error for _, error in errors) < 0.05
+    # A few frames later velocities are there again.
+    assert sum(t >= 5 for t, _ in errors) > 3 * RATE - 60 - max(0, -step_ms) * RATE / 1000
+
+
+def test_a_low_pass_starts_anew_where_the_stamps_step():
+    pipeline = Pipeline(PipelineConfig(estimate=EstimateConfig(lowpass=LowpassConfig(5.0))))
+    list(circle(pipeline, 2.0, 20_000_000, 1.0))
+    assert pipeline.bodies[0].estimator.lowpass.starts == 2
+
+
+def test_stamps_rise_and_signs_go_on_through_untracked_poses():
+    """The body turns round while it is not believed, and a low-pass takes its delay off."""
+    pipeline = Pipeline(PipelineConfig(
+        stamps=StampConfig(mode='sender'), body=BodyConfig(publish_untracked=True),
+        estimate=EstimateConfig(lowpass=LowpassConfig(5.0, 5, True))))
+    draw = np.random.default_rng(1)
+    samples, states = [], set()
+    for number in range(6 * RATE):
+        sent_ns, t = 10**10 + round(number * 1e9 / RATE), number / RATE
+        away = 3.0 if 2.0 <= t < 2.6 or 4.0 <= t < 4.1 else 0.0
+        attitude = Rotation.from_euler('y', 8.0 * t).as_quat() * draw.choice((-1, 1))
+        samples += pipeline.process([PoseReport(
+            'wand', 0, sent_ns, (math.sin(t) + away, 1.0, 0.0), tuple(attitude.tolist()))],
+            sent_ns, 0)
+        states.add(pipeline.bodies[0].truth.state.value)
+    assert states == {'NEW', 'TRACKED', 'JUMPED'}
+    assert (np.diff([s.stamp_ns for s in samples]) > 0).all()
+    quats = np.array([s.quat_xyzw for s in samples])
+    assert ((quats[1:] * quats[:-1]).sum(axis=1) > 0.5).all()
+    assert any(abs(s.position[1]) > 2.0 for s in samples)
+    # All but what lies within one delay after each of the three times.
+    assert 6 * RATE - 3 * 0.11 * RATE < len(samples)
 
 
 def test_untracked_poses_teach_the_estimate_nothing():

@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A process that is stopped between two poses of a batch goes on without the rest of it."""
 
+import math
 from types import SimpleNamespace
 
-from optitrack_vrpn.core.pipeline import Sample
-from optitrack_vrpn.ros.hot_path import publish_samples
+from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.core.pipeline import Sample, ServerMotion
+from optitrack_vrpn.ros.cdr import stamp_bytes
+from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion
+import pytest
 
 SECOND = 1_000_000_000
 STAMP = 1_700_000_000 * SECOND
@@ -74,3 +78,42 @@ def test_frames_of_a_backlog_are_judged_each_by_its_own_stamp():
 def test_a_stop_shorter_than_the_greatest_age_costs_nothing():
     assert publish(Stopped(2, 0.4), [STAMP] * 3)[2] == [0] * 3
     assert publish(Stopped(0, 9), [STAMP] * 3, allowance_ns=1 << 63)[2] == [0] * 3
+
+
+def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_at():
+    """A low-pass smooths the pose, and may take its delay off that stamp."""
+    sent = {}
+    output = Output('wand', [])
+    output.heard, output.tf, output.send_pose = ('pose_cov', 'odom', 'twist', 'accel'), False, None
+    output.send = lambda kind, stamp, *numbers: sent.update({kind: (stamp, numbers)})
+    estimator = Estimator(EstimateConfig(estimate_motion=True))
+    channel = SimpleNamespace(user=output, too_old=0, estimator=estimator)
+    output.channel = channel
+    smooth, measured, upright = (9.0, 9.0, 9.0), (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)
+    for number in range(100):
+        estimator.update(STAMP + 5_000_000 * number, measured, upright, 200.0, 0)
+    motion = estimator.motion_estimate()
+    earlier = motion.stamp_ns - 100_000_000
+    publish_samples(
+        [Sample(channel, earlier, smooth, upright, motion)], None, lambda: STAMP, SECOND)
+    assert sent['pose_cov'][0] == stamp_bytes(earlier) and sent['pose_cov'][1][0] == smooth
+    assert {sent[kind][0] for kind in ('odom', 'twist', 'accel')} == {stamp_bytes(motion.stamp_ns)}
+    assert sent['odom'][1][0] == measured
+
+
+def test_a_server_motion_goes_out_with_the_pose_that_it_came_with():
+    output, sent = Output('wand', []), {}
+    output.heard = ('odom',)
+    output.send = lambda kind, stamp, *numbers: sent.update({kind: (stamp, numbers)})
+    output.channel = SimpleNamespace(
+        estimator=Estimator(EstimateConfig()), last_position=(9.0, 9.0, 9.0),
+        last_quat=(0.0, 0.0, 0.0, 1.0))
+    half = math.sqrt(0.5)
+    place, turned = (1.0, 2.0, 3.0), (0.0, 0.0, half, half)
+    publish_server_motion(output, ServerMotion(
+        output.channel, STAMP, place, turned, True, (1.0, 0.0, 0.0), (0.0, 3.0, 0.0)))
+    stamp, (position, quat, _, linear, angular, covariance) = sent['odom']
+    assert (stamp, position, quat) == (stamp_bytes(STAMP), place, turned)
+    assert linear == pytest.approx((0.0, -1.0, 0.0))
+    assert angular == pytest.approx((3.0, 0.0, 0.0))
+    assert set(covariance) == {0.0}, 'unknown'

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Optional, Union
 from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator, MotionEstimate
+from optitrack_vrpn.core.body.lever import acceleration_at, velocity_at
 from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
 from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.states import State, StateChange
@@ -117,18 +118,22 @@ class Channel:
     :ivar estimator: what is made of those that are.
     :ivar user: what the shell hangs on it (its publishers).
     :ivar wants_motion: whether somebody listens to the motion estimate.
-    :ivar last_sender_ns: sender time of the latest pose that went out.
-    :ivar last_stamp_ns: its stamp, 0 before the first.
+    :ivar last_sender_ns: sender time of the latest pose if it went out, else -1.
+    :ivar last_stamp_ns: stamp of the latest that went out, 0 before the first.
     :ivar last_quat: its attitude.
     :ivar last_position: its position.
     :ivar too_old: poses that arrived too long after their stamp.
     :ivar not_rising: good poses whose stamp is not later than that of the one before.
+    :ivar moved_ns: stamps of the latest acceleration and the latest velocity of the server's.
+    :ivar moved_rate: angular rate of the latter (rad/s, about ENU's axes).
+    :ivar told: what people have been told of it once and for all.
     :ivar latency: of poses that went out, from stamp to publication (s), now and then one.
     """
 
     __slots__ = (
         'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns', 'last_stamp_ns',
-        'last_position', 'last_quat', 'not_rising', 'too_old', 'latency')
+        'last_position', 'last_quat', 'not_rising', 'too_old', 'moved_ns', 'moved_rate', 'told',
+        'latency')
 
     def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
         self.names = names
@@ -142,6 +147,9 @@ class Channel:
         self.last_quat: Quaternion = (0.0, 0.0, 0.0, 1.0)
         self.too_old = 0
         self.not_rising = 0
+        self.moved_ns = [0, 0]
+        self.moved_rate: Vector = (0.0, 0.0, 0.0)
+        self.told: set[str] = set()
         self.latency = Window(128)
 
 
@@ -165,20 +173,24 @@ class Sample(NamedTuple):
 
 class ServerMotion(NamedTuple):
     """
-    A velocity or acceleration that the server sent for a pose that went out.
+    A velocity or acceleration of the base, sent by the server for a pose that went out.
 
     :ivar channel: whose.
-    :ivar stamp_ns: the pose's stamp.
+    :ivar stamp_ns: the pose's stamp, which no low-pass has changed.
+    :ivar position: that pose's (m), before any low-pass.
+    :ivar quat_xyzw: its attitude.
     :ivar is_velocity: True for velocities (m/s, rad/s), False for accelerations.
     :ivar linear: in ENU.
-    :ivar angular: about ENU's axes, or None where the server does not know it.
+    :ivar angular: about ENU's axes.
     """
 
     channel: Channel
     stamp_ns: int
+    position: Vector
+    quat_xyzw: Quaternion
     is_velocity: bool
     linear: Vector
-    angular: Optional[Vector]
+    angular: Vector
 
 
 def body_name(sender: str, sensor: int) -> str:
@@ -297,7 +309,7 @@ class Pipeline:
                     continue
                 quat = truth.untracked(position, quat_xyzw)
                 if quat is not None:
-                    samples.append(self._untracked(channel, stamp_ns, position, quat))
+                    samples += self._untracked(channel, stamp_ns, position, quat)
                 continue
             position = position_to_enu(position)
             quat = quat_to_enu(quat)
@@ -312,6 +324,7 @@ class Pipeline:
                 # Frames that arrived as one before anything was known of their clock, a clock
                 # learnt anew, a low-pass that has just begun to take its delay off.
                 channel.not_rising += 1
+                channel.last_sender_ns = -1
                 continue
             channel.last_sender_ns = sender_time_ns
             channel.last_stamp_ns = stamp_ns
@@ -431,15 +444,29 @@ class Pipeline:
 
     def _untracked(
         self, channel: Channel, stamp_ns: int, position: Vector, quat_xyzw: Quaternion,
-    ) -> Sample:
-        """Make a sample of a pose that is not believed; no estimate may learn from it."""
-        return Sample(channel, stamp_ns, *channel.estimator.place(
-            self._maps.position_to_enu(position), self._maps.quat_to_enu(quat_xyzw)), None)
+    ) -> list[Sample]:
+        """
+        Make a sample of a pose that is not believed; no estimate may learn from it.
+
+        Its stamp is its own, and must rise like all: good poses of a low-pass that takes its
+        delay off are behind it, and wait until they have caught up.
+        """
+        if channel.last_stamp_ns - _BACK_NS < stamp_ns <= channel.last_stamp_ns:
+            channel.not_rising += 1
+            return []
+        channel.last_stamp_ns = stamp_ns
+        channel.last_sender_ns = -1
+        return [Sample(channel, stamp_ns, *channel.estimator.place(
+            self._maps.position_to_enu(position), self._maps.quat_to_enu(quat_xyzw)), None)]
 
     def _follow_clock(self, went_back: bool) -> None:
         for event in self.stamps.events():
-            severity = 'warn' if event.kind == 'epoch_ended' else 'info'
-            self._notice(severity, f'clock: {event.text}')
+            ended = event.kind == 'epoch_ended'
+            self._notice('warn' if ended else 'info', f'clock: {event.text}')
+            if ended:
+                # The interval across the step is none that a velocity may be made of.
+                for channel in self.bodies:
+                    channel.estimator.new_epoch()
             if went_back and event.reason == SENDER_RESTARTED:
                 # Times ahead of the last need no word: a body unseen for long is acquired anew.
                 for channel in self.bodies:
@@ -472,22 +499,56 @@ class Pipeline:
         Keep a motion that belongs to the pose before it; one without a good pose is no news.
 
         Server velocities come in the tracker's world, and so does the rotation over dt, which
-        turns the attitude from the left.
+        turns the attitude from the left. They are those of the rigid body; its base is on an arm.
         """
         channel = self.channels.get((event.sender, event.sensor))
         if (channel is None or channel.last_sender_ns != event.sender_time_ns
                 or channel.truth.state is not State.TRACKED):
             return
+        estimator = channel.estimator
+        placed = (channel.last_stamp_ns, channel.last_position, channel.last_quat)
+        if not estimator.idle:
+            placed = estimator.placed
+        stamp_ns, _, quat = placed
+        is_velocity = isinstance(event, VelocityReport)
         vector, quat_xyzw, dt = event[3:]
         turn = self.config.estimate.world_from_mocap.quat_xyzw
         linear = rotate(turn, self._maps.position_to_enu(vector))
         angular = angular_rate(quat_xyzw, dt)
-        if angular is not None:
-            angular = rotate(turn, self._maps.position_to_enu(angular))
-        if all(map(math.isfinite, linear)):
-            self.server_motions.append(ServerMotion(
-                channel, channel.last_stamp_ns, isinstance(event, VelocityReport), linear,
-                angular))
+        if stamp_ns == channel.moved_ns[is_velocity] or not all(map(math.isfinite, linear)):
+            return
+        if angular is None:
+            # Messages cannot say that half of them is unknown, and zero would be believed.
+            self._tell_once(channel, (
+                'a velocity without an angular rate (a rotation over no time): neither twist '
+                'nor odometry is published' if is_velocity else
+                'an acceleration without an angular one (a rotation over no time): none is '
+                'published'))
+            return
+        angular = rotate(turn, self._maps.position_to_enu(angular))
+        if any(estimator.lever):
+            arm = rotate(quat, estimator.lever)
+            if is_velocity:
+                linear = velocity_at(arm, linear, angular)
+            elif stamp_ns == channel.moved_ns[True]:
+                linear = acceleration_at(arm, linear, channel.moved_rate, angular)
+            else:
+                self._tell_once(channel, (
+                    'an acceleration, but no velocity before it: that of the base, which is '
+                    'away from the body, cannot be known and is not published'))
+                return
+        channel.moved_ns[is_velocity] = stamp_ns
+        if is_velocity:
+            channel.moved_rate = angular
+        self.server_motions.append(
+            ServerMotion(channel, *placed, is_velocity, linear, angular))
+
+    def _tell_once(self, channel: Channel, what: str) -> None:
+        """Say what the server sends of a body, unless that has been said."""
+        if what not in channel.told:
+            channel.told.add(what)
+            self._notice(
+                'warn', f'for body {printable(channel.names.motive)!r} the server sends {what}')
 
     def _notice(self, severity: str, text: str) -> None:
         if len(self.notices) < _MOST_NOTICES:

@@ -27,6 +27,7 @@ from optitrack_vrpn.ros.cdr import stamp_bytes
 if TYPE_CHECKING:
     from optitrack_vrpn.ros.body_output import BodyOutput
 
+#: Covariance that nobody knows, as sensor_msgs has it.
 _UNKNOWN = (0.0,) * 36
 
 
@@ -91,12 +92,14 @@ def _publish_more(
             transforms.append(write(stamp, *ned))
     if 'pose_cov' in heard:
         output.send(
-            'pose_cov', stamp, position, quat, output.channel.estimator.pose_covariance())
+            'pose_cov', stamp, position, quat, output.channel.estimator.pose_covariance(quat))
     if motion is None:
         return
+    # Of the pose as measured: a low-pass changes the pose above, and perhaps its stamp.
+    stamp = stamp_bytes(motion.stamp_ns)
     if 'odom' in heard:
         output.send(
-            'odom', stamp, position, quat, output.channel.estimator.pose_covariance(),
+            'odom', stamp, motion.position, motion.quat_xyzw, motion.pose_covariance,
             motion.body_velocity, motion.body_angular_velocity, motion.body_twist_covariance)
     if 'twist' in heard:
         output.send('twist', stamp, motion.velocity, motion.angular_velocity)
@@ -108,17 +111,16 @@ def publish_server_motion(output: 'BodyOutput', moved: ServerMotion) -> None:
     """Publish a velocity or acceleration that the server itself sent."""
     heard = output.heard
     stamp = stamp_bytes(moved.stamp_ns)
-    angular = moved.angular or (0.0, 0.0, 0.0)
     if not moved.is_velocity:
         if 'accel' in heard:
-            output.send('accel', stamp, moved.linear, angular)
+            output.send('accel', stamp, moved.linear, moved.angular)
         return
     if 'twist' in heard:
-        output.send('twist', stamp, moved.linear, angular)
+        output.send('twist', stamp, moved.linear, moved.angular)
     if 'odom' in heard:
-        channel = output.channel
-        body_from_world = conjugate(channel.last_quat)
+        quat = moved.quat_xyzw
+        body_from_world = conjugate(quat)
         output.send(
-            'odom', stamp, channel.last_position, channel.last_quat,
-            channel.estimator.pose_covariance(), rotate(body_from_world, moved.linear),
-            rotate(body_from_world, angular), _UNKNOWN)
+            'odom', stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
+            rotate(body_from_world, moved.linear), rotate(body_from_world, moved.angular),
+            _UNKNOWN)

@@ -3,9 +3,12 @@
 """
 What is made of a body's good poses: where its base is, smoothed, how it moves, how sure.
 
-One ``Estimator`` a body, in the world that is published (east north up, forward left up). A pose
-passes the fixed offsets, then the low-pass; the motion is estimated from the pose before the
-low-pass, whose delay would be in the velocities too.
+One ``Estimator`` a body, in the world that is published (east north up, forward left up). Noise
+and motion are those of the rigid body that is measured, and are carried over to the robot's base
+afterwards (``lever.py``): at the base the noise of attitude and position would be mixed up.
+
+The low-pass smooths the base's pose alone. The motion knows nothing of it, neither of its delay
+nor of the stamp that it may change: it has its own stamp and the pose measured at it.
 """
 
 from __future__ import annotations
@@ -14,34 +17,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from optitrack_vrpn.core.body import lever
 from optitrack_vrpn.core.body.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.core.body.motion import diagonal, Motion, MotionConfig
 from optitrack_vrpn.core.body.rest import RestConfig, RestDetector
 from optitrack_vrpn.core.body.transform import compose, Transform
-from optitrack_vrpn.core.quaternion import Quat, Vector
+from optitrack_vrpn.core.quaternion import (
+    conjugate, IDENTITY, multiply, Quat, rotate, Vector)
 
 
 class MotionEstimate(NamedTuple):
     """
-    How a body moves at one stamp.
+    Where the robot's base is at one stamp, and how it moves; nothing of it has been smoothed.
 
     Covariances are 36 numbers, row by row, in the order of REP 103 (x, y, z, then about x, y, z).
 
+    :ivar stamp_ns: when (ns), whatever a low-pass does to the stamp of its pose.
+    :ivar position, quat_xyzw: the pose as measured (m).
     :ivar velocity, acceleration: in the world (m/s, m/s^2).
     :ivar angular_velocity, angular_acceleration: in world axes (rad/s, rad/s^2).
-    :ivar body_velocity, body_angular_velocity: in the body's axes.
-    :ivar world_twist_covariance: of velocity and angular velocity in world axes.
-    :ivar body_twist_covariance: the same in the body's axes.
-    :ivar pose_covariance: of the estimated pose, rotations about fixed axes.
+    :ivar body_velocity, body_angular_velocity: in the base's axes.
+    :ivar body_twist_covariance: of these two.
+    :ivar pose_covariance: of the pose, rotations about fixed axes.
     """
 
+    stamp_ns: int
+    position: Vector
+    quat_xyzw: Quat
     velocity: Vector
     acceleration: Vector
     angular_velocity: Vector
     angular_acceleration: Vector
     body_velocity: Vector
     body_angular_velocity: Vector
-    world_twist_covariance: list[float]
     body_twist_covariance: list[float]
     pose_covariance: list[float]
 
@@ -94,19 +102,27 @@ class Estimator:
 
     :param config: what to make of them.
     :ivar idle: whether poses pass untouched and unwatched.
+    :ivar placed: stamp (ns), position (m) and attitude of the base at the last pose, before the
+        low-pass.
+    :ivar lever: the base's place from the origin of Motive's body, in the base's axes (m).
     """
 
-    __slots__ = ('config', 'idle', 'lowpass', 'motion', 'rest', '_offset', '_resets')
+    __slots__ = ('config', 'idle', 'lowpass', 'motion', 'rest', 'placed', 'lever', '_world',
+                 '_base', '_resets')
 
     def __init__(self, config: EstimateConfig) -> None:
         self.config = config
         self._resets = 0
-        self._offset = (config.world_from_mocap != Transform()
-                        or config.body_from_base != Transform())
+        world, base = config.world_from_mocap, config.body_from_base
+        self._world = world if world != Transform() else None
+        self._base = base if base != Transform() else None
+        self.lever = rotate(conjugate(base.quat_xyzw), base.position)
+        self.placed: tuple[int, Vector, Quat] = (0, (0.0, 0.0, 0.0), IDENTITY)
         self.lowpass = Lowpass(config.lowpass) if config.lowpass.cutoff_hz > 0.0 else None
         self.motion = Motion(config.motion) if config.estimate_motion else None
         self.rest = RestDetector(config.rest) if config.learn_noise else None
-        self.idle = not (self._offset or self.lowpass or self.motion or self.rest)
+        self.idle = not (
+            self._world or self._base or self.lowpass or self.motion or self.rest)
 
     def update(
         self, stamp_ns: int, position: Vector, quat_xyzw: Quat, rate_hz: float, resets: int,
@@ -125,14 +141,17 @@ class Estimator:
         if resets != self._resets:
             self._resets = resets
             self.reset()
-        if self._offset:
-            position, quat_xyzw = self.place(position, quat_xyzw)
+        if self._world is not None:
+            position, quat_xyzw = compose(self._world, Transform(position, quat_xyzw))
         if self.rest is not None and self.rest.update(position, quat_xyzw):
             noise = self.rest.noise()
             if noise is not None and self.motion is not None:
                 self.motion.set_noise(*noise)
         if self.motion is not None:
             self.motion.update(stamp_ns, position, quat_xyzw)
+        if self._base is not None:
+            position, quat_xyzw = compose(Transform(position, quat_xyzw), self._base)
+        self.placed = (stamp_ns, position, quat_xyzw)
         if self.lowpass is not None:
             return self.lowpass.update(stamp_ns, position, quat_xyzw, rate_hz)
         return stamp_ns, position, quat_xyzw
@@ -145,8 +164,6 @@ class Estimator:
         :param quat_xyzw: attitude of unit norm.
         :returns: position and attitude of the base in the user's world.
         """
-        if not self._offset:
-            return position, quat_xyzw
         return compose(
             compose(self.config.world_from_mocap, Transform(position, quat_xyzw)),
             self.config.body_from_base)
@@ -154,6 +171,12 @@ class Estimator:
     def reset(self) -> None:
         """Let nothing of what came before go on: the body jumped, or was unseen for long."""
         for part in (self.lowpass, self.motion, self.rest):
+            if part is not None:
+                part.reset()
+
+    def new_epoch(self) -> None:
+        """Begin anew what counts by stamps: these have stepped, while the body has not moved."""
+        for part in (self.lowpass, self.motion):
             if part is not None:
                 part.reset()
 
@@ -165,22 +188,41 @@ class Estimator:
     def motion_estimate(self) -> MotionEstimate | None:
         """Give the motion at the last pose, or None while it is not known."""
         motion = self.motion
-        if motion is None or not motion.valid:
+        stamp_ns, position, quat = self.placed
+        if motion is None or not motion.valid or motion.stamp_ns != stamp_ns:
             return None
+        velocity, acceleration = motion.velocity, motion.acceleration
+        rate, change = motion.angular_velocity, motion.angular_acceleration
+        if self._base is None:
+            return MotionEstimate(
+                stamp_ns, position, quat, velocity, acceleration, rate, change,
+                motion.body_velocity(), motion.body_angular_velocity(),
+                motion.body_twist_covariance(), self.pose_covariance(quat))
+        world_from_base = multiply(motion.quat, self._base.quat_xyzw)
+        base_from_world = conjugate(world_from_base)
+        arm = rotate(world_from_base, self.lever)
+        velocity = lever.velocity_at(arm, velocity, rate)
+        body_velocity = rotate(base_from_world, velocity)
+        body_rate = rotate(base_from_world, rate)
         return MotionEstimate(
-            motion.velocity, motion.acceleration, motion.angular_velocity,
-            motion.angular_acceleration, motion.body_velocity(), motion.body_angular_velocity(),
-            motion.world_twist_covariance(), motion.body_twist_covariance(),
-            motion.pose_covariance())
+            stamp_ns, position, quat, velocity,
+            lever.acceleration_at(arm, acceleration, rate, change), rate, change,
+            body_velocity, body_rate,
+            lever.twist_covariance_at(
+                self.lever, motion.linear, motion.angular, body_velocity, body_rate),
+            self.pose_covariance(quat))
 
-    def pose_covariance(self) -> list[float]:
+    def pose_covariance(self, quat_xyzw: Quat) -> list[float]:
         """
-        Give the covariance of a measured pose: learned at rest, else as configured.
+        Give the covariance of a measured pose of the base: learned at rest, else as configured.
 
+        :param quat_xyzw: the attitude of that pose.
         :returns: 36 numbers, row by row, in the order of REP 103.
         """
-        learned = self.rest.covariance() if self.rest is not None else None
-        if learned is not None:
-            return learned
-        noise = self.config.motion
-        return diagonal(noise.position_noise ** 2, noise.attitude_noise ** 2)
+        covariance = self.rest.covariance() if self.rest is not None else None
+        if covariance is None:
+            noise = self.config.motion
+            covariance = diagonal(noise.position_noise ** 2, noise.attitude_noise ** 2)
+        if self._base is None:
+            return covariance
+        return lever.pose_covariance_at(rotate(quat_xyzw, self.lever), covariance)

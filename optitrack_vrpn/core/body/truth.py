@@ -77,7 +77,7 @@ class Body(Ledger):
         '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin', '_turn_rate',
         '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns', '_track', '_count', '_began_ns',
         '_track_ns', '_track_position', '_track_quat', '_back_count', '_back_ns',
-        '_back_position', '_back_quat')
+        '_back_position', '_back_quat', '_shown')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         """
@@ -119,6 +119,8 @@ class Body(Ledger):
         self._back_count = self._back_ns = 0
         self._back_position: Vector = self._position
         self._back_quat: Quat = self._quat
+        # What ``untracked`` gave last, if no good pose has come since: its sign goes on.
+        self._shown: Quat | None = None
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
@@ -201,14 +203,15 @@ class Body(Ledger):
 
         :param position: the position given to ``update``.
         :param quat_xyzw: the attitude given to ``update``.
-        :returns: the attitude normalised, or None where the numbers are no pose, or the frame is
-            a duplicate or late.
+        :returns: the attitude normalised, its sign continuous, or None where the numbers are no
+            pose, or the frame is a duplicate or late.
         """
         norm = math.hypot(*quat_xyzw)
         if self.reason in (Reason.DUPLICATE, Reason.OUT_OF_ORDER) or not (
                 1e-3 < norm < 1e9 and math.isfinite(sum(position))):
             return None
-        return normalised(quat_xyzw)
+        self._shown = _continued(self._shown or self._quat, normalised(quat_xyzw))
+        return self._shown
 
     def tick(self, now_ns: int) -> None:
         """
@@ -499,9 +502,8 @@ class Body(Ledger):
     def _accept(self, now: int, receive_ns: int, position: Vector, raw: Quat,
                 quat: Quat) -> Quat:
         """Take a pose for good."""
-        a, b, c, d = self._quat
-        if a * quat[0] + b * quat[1] + c * quat[2] + d * quat[3] < 0.0:
-            quat = (-quat[0], -quat[1], -quat[2], -quat[3])
+        quat = _continued(self._shown or self._quat, quat)
+        self._shown = None
         if self.state is not State.TRACKED:
             if self._track is not Origin.NEAR and self.published:
                 self.resets += 1
@@ -564,6 +566,13 @@ def _negated(q: Quat) -> Quat:
 def _excess(q: Quat) -> float:
     """Give the squared norm less 1."""
     return q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3] - 1.0
+
+
+def _continued(before: Quat, quat: Quat) -> Quat:
+    """Give an attitude the sign that continues the one before."""
+    a, b, c, d = before
+    x, y, z, w = quat
+    return quat if a * x + b * y + c * z + d * w >= 0.0 else (-x, -y, -z, -w)
 
 
 def apart(p: Vector, a: Quat, q: Vector, b: Quat) -> float:
