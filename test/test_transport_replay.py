@@ -104,7 +104,8 @@ def test_a_second_of_the_motive_like_stream_at_recorded_times():
     check_arrivals(sink)
     assert status.state is LinkState.STREAMING
     assert (status.way, status.sessions, status.failures, status.strangers) == ('udp', 1, 0, 0)
-    assert running.status().counters['datagrams'] == sum(a.kind == 'udp' for a in recorded.server_actions)
+    assert running.status().counters['datagrams'] == sum(
+        action.kind == 'udp' for action in recorded.server_actions)
 
 
 def asked_after(heard):
