@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Odometry, twist, acceleration, covariance and status as a subscriber gets them."""
 
+import sys
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -135,6 +136,10 @@ def test_diagnostics_name_connection_clock_and_bodies(motive):
             'optitrack_vrpn: body wand'}
         connection = status['optitrack_vrpn: connection']
         assert connection.level == DiagnosticStatus.OK
+        keys = {v.key for v in connection.values}
+        assert {'most_datagrams_at_once', 'udp_lost', 'udp_reordered'} <= keys
+        if sys.platform.startswith('linux'):
+            assert {'unread_udp_bytes', 'unread_tcp_bytes', 'dropped_unread'} <= keys
         assert connection.hardware_id == f'127.0.0.1:{motive.port}'
         clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
         assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',

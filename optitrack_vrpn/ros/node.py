@@ -370,7 +370,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             'way': link.way, 'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
             'sessions': link.sessions, 'failed_attempts': link.failures,
-            'strangers_refused': link.strangers}, link.counters)]
+            'strangers_refused': link.strangers, **link.queue}, link.counters)]
         with self._lock:
             if self._pipeline is None:
                 return []
