@@ -297,7 +297,8 @@ TABLE: tuple[Parameter, ...] = (
         'published; 0 for any', unit='s', low=0, high=3600),
     Parameter(
         'expected_rate_hz', 0.0, 'the camera rate; a slower body is a warning on /diagnostics; '
-        '0 compares with the fastest body', unit='Hz', low=0, high=10000, dynamic=True),
+        '0 compares with the fastest body, and warns of 60 Hz, the rate of displays', unit='Hz',
+        low=0, high=10000, dynamic=True),
     Parameter(
         'bodies.allow', ('*',), 'names or patterns (*, ?, [abc]) of bodies that are wanted',
         dynamic=True),

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Odometry, twist, acceleration, covariance and status as a subscriber gets them."""
 
+import sys
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -150,10 +151,32 @@ def test_diagnostics_name_connection_clock_and_bodies(motive):
             'optitrack_vrpn: body wand'}
         connection = status['optitrack_vrpn: connection']
         assert connection.level == DiagnosticStatus.OK
+        keys = {v.key for v in connection.values}
+        assert {'most_datagrams_at_once', 'udp_lost', 'udp_reordered'} <= keys
+        if sys.platform.startswith('linux'):
+            assert {'unread_udp_bytes', 'unread_tcp_bytes', 'dropped_unread'} <= keys
         assert connection.hardware_id == f'127.0.0.1:{motive.port}'
         clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
         assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
                 'arrival_jitter_std_us'} <= set(clock)
+
+
+def test_the_rate_of_a_display_is_a_warning_until_it_is_said_to_be_meant():
+    with MotiveSimServer(scenario_from_mapping({'bodies': ['wand', 'hoop'], 'rate': 60}),
+                         port=0) as sim, node_of(sim), Observer() as observer:
+        topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
+
+        def bodies():
+            return [status for message in topic.messages()[-1:] for status in message.status
+                    if 'body' in status.name]
+
+        def all_are(level):
+            return len(bodies()) == 2 and all(body.level == level for body in bodies())
+        wait_until(lambda: all_are(DiagnosticStatus.WARN), 15.0, 'warnings')
+        assert all('the rate of a display' in body.message for body in bodies())
+        assert all('set expected_rate_hz: 60' in body.message for body in bodies())
+        assert observer.set(expected_rate_hz=60.0) == ''
+        wait_until(lambda: all_are(DiagnosticStatus.OK), 15.0, 'no more warnings')
 
 
 def test_odometry_can_be_switched_on_while_the_node_is_active(motive):

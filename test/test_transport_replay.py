@@ -70,7 +70,7 @@ def test_every_report_arrives_in_order_with_every_bit(name, way):
     assert len(reports(sink)) > 200
     check_arrivals(sink)
     for counter in ('malformed', 'unknown_sender', 'unknown_type', 'bad_time', 'udp_lost',
-                    'udp_reordered', 'names_refused'):
+                    'udp_reordered', 'udp_repeated', 'names_refused'):
         assert counters[counter] == 0, counter
     assert counters['poses'] == len(sink.poses)
     assert (counters['datagrams'] > 0) == (way == 'udp' and name != 'tcp_only')

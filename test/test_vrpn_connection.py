@@ -43,7 +43,7 @@ def test_reports_of_the_real_library_keep_every_bit(name):
         if row.kind != 'pose':
             assert report.dt == row.dt
     for counter in ('malformed', 'unknown_sender', 'unknown_type', 'bad_time', 'udp_lost',
-                    'udp_reordered'):
+                    'udp_reordered', 'udp_repeated'):
         assert getattr(connection.counters, counter) == 0, counter
     assert connection.counters.poses == sum(row.kind == 'pose' for row in expected)
 
@@ -260,17 +260,73 @@ def test_a_ping_reaches_the_server_by_name():
     assert messages.PingReport('wand', 5_000_000_000) in events
 
 
-def test_lost_and_reordered_datagrams_show_in_the_counters():
+def numbered(count):
+    """Make a client that knows a sender, and datagrams of one pose each for it."""
     client, server, _ = connected_pair()
     payload = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
     server.send('wand', constants.POSE_TYPE, payload, 0)
     client.receive_stream(server.data_to_send())
-    datagrams = [server.datagram_message('wand', constants.POSE_TYPE, payload, n * 1000)
-                 for n in range(10)]
-    for index in (0, 1, 4, 3, 5, 9):
+    return client, [server.datagram_message('wand', constants.POSE_TYPE, payload, n * 1000)
+                    for n in range(count)]
+
+
+@pytest.mark.parametrize(('order', 'lost', 'reordered', 'repeated'), [
+    ((0, 1, 4, 3, 5, 9), 4, 1, 0),          # 2, 6, 7 and 8 never came
+    ((0, 2, 1, 3, 5, 4), 0, 2, 0),
+    ((0, 2, 1, 1, 1, 3), 0, 1, 2),          # what comes twice is taken back once
+    ((0, 0, 1, 1, 2), 0, 0, 2),
+    ((0, 9, 5, 4, 6, 1, 8, 2, 3, 7), 0, 8, 0),
+    ((0, 9, 5, 5, 4, 9), 6, 2, 2),
+])
+def test_what_comes_late_is_not_lost(order, lost, reordered, repeated):
+    client, datagrams = numbered(10)
+    for index in order:
         client.receive_datagram(datagrams[index])
-    assert client.counters.udp_lost == 5
-    assert client.counters.udp_reordered == 1
+    counters = client.counters
+    assert (counters.udp_lost, counters.udp_reordered, counters.udp_repeated) == (
+        lost, reordered, repeated)
+    assert counters.poses == len(order) + 1
+
+
+def test_numbers_begin_anew_after_the_last():
+    client, datagrams = numbered(8)
+    numbers = [(2**32 - 3 + n) % 2**32 for n in range(8)]
+    datagrams = [datagram[:20] + number.to_bytes(4, 'big') + datagram[24:]
+                 for datagram, number in zip(datagrams, numbers)]
+    for index in (0, 1, 3, 6, 4, 2, 2, 7):
+        client.receive_datagram(datagrams[index])
+    counters = client.counters
+    assert (counters.udp_lost, counters.udp_reordered, counters.udp_repeated) == (1, 2, 1)
+
+
+def test_a_whole_datagram_of_messages_that_comes_late_is_taken_back():
+    client, datagrams = numbered(12)
+    for part in (slice(0, 2), slice(8, 12), slice(5, 8), slice(2, 4), slice(5, 8)):
+        client.receive_datagram(b''.join(datagrams[part]))
+    counters = client.counters
+    assert (counters.udp_lost, counters.udp_reordered, counters.udp_repeated) == (1, 2, 1)
+
+
+@given(st.lists(st.integers(0, 60), max_size=80))
+def test_whatever_the_order_what_never_came_is_what_is_lost(order):
+    client, datagrams = numbered(61)
+    for index in order:
+        client.receive_datagram(datagrams[index])
+    came = [index for index in order if index >= order[0]]
+    assert client.counters.udp_lost == (
+        max(came) - order[0] + 1 - len(set(came)) if came else 0)
+
+
+def test_holes_without_end_fill_no_memory():
+    client, datagrams = numbered(2000)
+    for datagram in datagrams[::2]:
+        client.receive_datagram(datagram)
+    assert len(client._holes) == 256
+    for datagram in datagrams[1::2]:
+        client.receive_datagram(datagram)
+    assert client.counters.udp_lost == 999 - 256
+    assert client.counters.udp_reordered == 256
+    assert not client._holes
 
 
 def test_datagrams_with_names_of_the_senders_own_are_not_believed():

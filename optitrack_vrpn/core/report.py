@@ -14,6 +14,7 @@ from optitrack_vrpn.core.body.states import BodyStatus, State
 from optitrack_vrpn.core.clock import ClockStatus
 from optitrack_vrpn.core.link import LinkState
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 from optitrack_vrpn.core.stats import Percentiles
 
 
@@ -121,13 +122,10 @@ def frames_entry(
     return Entry('frames', Level.OK, f'{values["latency_p50_us"]} us from stamp to topic', values)
 
 
-#: A body this much slower than it should be is worth a word.
-_TOO_SLOW = 0.9
-
-
 def body_entry(
     name: str, status: BodyStatus, too_old: int, host_minus_arrival_ns: int,
-    lowpass_delay_s: float = 0.0, nominal_hz: float = 0.0, latency: Optional[Percentiles] = None,
+    lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
+    latency: Optional[Percentiles] = None,
 ) -> Entry:
     """
     Report one body.
@@ -136,17 +134,23 @@ def body_entry(
     :param too_old: poses that arrived too long after their stamp.
     :param host_minus_arrival_ns: host clock less the clock of the status.
     :param lowpass_delay_s: group delay of the low-pass, 0 where there is none.
-    :param nominal_hz: the rate that is expected: the cameras', or the fastest body's; 0 where
-        neither is known.
+    :param expected_hz: the cameras' rate as the user gave it (Hz), 0 where not.
+    :param fastest_hz: the fastest body's rate (Hz), which is expected of all where the cameras'
+        is not given; 0 where not known.
     :param latency: from stamp to publication (s).
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
     message = f'{status.state.value}: {printable(status.detail, 200)}'
-    if level is Level.OK and 0 < status.rate_hz < _TOO_SLOW * nominal_hz:
+    nominal_hz = expected_hz or fastest_hz
+    like_a_display = display_rate(status.rate_hz, expected_hz)
+    if level is Level.OK and 0 < status.rate_hz < TOO_SLOW * nominal_hz:
         level = Level.WARN
         message = (
-            f'{status.rate_hz:.0f} Hz where {nominal_hz:.0f} Hz is expected: look at the camera '
-            "rate in Motive and at its streaming settings' frame divisor")
+            f'{status.rate_hz:.0f} Hz where {nominal_hz:.0f} Hz is expected: {WHERE_TO_LOOK}')
+    elif level is Level.OK and like_a_display:
+        level = Level.WARN
+        message = (f'{like_a_display}: {WHERE_TO_LOOK}; if 60 Hz is what you want, set '
+                   'expected_rate_hz: 60')
     values = {
         'motive_name': printable(status.name),
         'state': status.state.value,

@@ -370,7 +370,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             'way': link.way, 'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
             'sessions': link.sessions, 'failed_attempts': link.failures,
-            'strangers_refused': link.strangers}, link.counters)]
+            'strangers_refused': link.strangers, **link.queue}, link.counters)]
         with self._lock:
             if self._pipeline is None:
                 return []
@@ -393,20 +393,20 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             the last change of state.
         """
         entries: list[Entry] = []
-        nominal_hz: Optional[float] = None
+        fastest_hz: Optional[float] = None
         host_minus_arrival_ns = self._clock_reader.host_minus_arrival_ns()
         for channel in channels:
             with self._lock:
                 pipeline, settings, output = self._pipeline, self._settings, self._output
                 if pipeline is None or settings is None or output is None:
                     break
-                if nominal_hz is None:
-                    nominal_hz = settings.expected_rate_hz or max(
+                if fastest_hz is None:
+                    fastest_hz = max(
                         (body.truth.rate_hz for body in pipeline.bodies), default=0.0)
                 entry = body_entry(
                     channel.names.ros, channel.truth.status(now_ns), channel.too_old,
-                    host_minus_arrival_ns, channel.estimator.lowpass_delay_s, nominal_hz,
-                    channel.latency.percentiles())
+                    host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
+                    settings.expected_rate_hz, fastest_hz, channel.latency.percentiles())
                 if output.status_wanted(channel, heard_only):
                     output.publish_status(channel, self._diagnostics.status(entry))
             entries.append(entry)

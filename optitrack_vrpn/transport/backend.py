@@ -107,6 +107,10 @@ class LinkStatus:
     :ivar failures: failed attempts since the last conversation.
     :ivar strangers: connect-backs and datagrams from other addresses, all refused.
     :ivar counters: the protocol's counters, summed over all conversations.
+    :ivar queue: what waits to be read in the present conversation: ``unread_udp_bytes`` (memory
+        that the kernel keeps datagrams in), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams
+        that the kernel had no room for) and ``most_datagrams_at_once`` (read in one go, since the
+        last status). What the system does not tell is missing.
     """
 
     state: LinkState = LinkState.STOPPED
@@ -119,6 +123,7 @@ class LinkStatus:
     failures: int = 0
     strangers: int = 0
     counters: dict[str, int] = field(default_factory=dict)
+    queue: dict[str, int] = field(default_factory=dict)
 
 
 def tell(sink: Sink, change: Optional[LinkChange]) -> None:

@@ -104,7 +104,8 @@ class VrpnClient:
         return LinkStatus(
             link.state, link.reason, link.since_ns, link.way,
             f'{self._server_ip or self._config.server}:{self._config.port}', self._local,
-            link.sessions, link.failures, self._stranger_count, _sum(totals, conversation))
+            link.sessions, link.failures, self._stranger_count, _sum(totals, conversation),
+            conversation.queue() if conversation is not None else {})
 
     # -- the thread ----------------------------------------------------------------------------
 
@@ -293,7 +294,6 @@ def _sum(totals: dict[str, int], conversation: Optional[Conversation]) -> dict[s
     if conversation is not None:
         counters = dataclasses.asdict(conversation.connection.counters)
         counters['names_refused'] = conversation.connection.remote.refused
-        totals['most_waiting'] = max(totals.get('most_waiting', 0), conversation.most_waiting)
         for name, value in counters.items():
             result[name] = result.get(name, 0) + value
     return result

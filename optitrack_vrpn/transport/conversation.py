@@ -12,7 +12,8 @@ from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.transport.backend import ClientConfig, Sink
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.transport.sockets import (
-    ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns)
+    ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns, unread_datagrams,
+    unread_stream_bytes)
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, MAX_DATAGRAM_SIZE, POSE_MESSAGE
 from optitrack_vrpn.vrpn.messages import (
@@ -47,7 +48,8 @@ class Conversation:
     :param sink: gets the events.
     :param tell: called with changes of the connection.
     :param stranger: called with the address and kind of whoever else sends.
-    :ivar most_waiting: most datagrams read at one go; 64 means that more may have waited.
+    :ivar most_waiting: most datagrams read at one go since ``queue`` was last asked; 64 means
+        that more may have waited.
     """
 
     def __init__(
@@ -98,6 +100,22 @@ class Conversation:
     ) -> None:
         if self._udp is not None:
             self._udp.close()
+
+    def queue(self) -> dict[str, int]:
+        """
+        Tell what waits to be read; safe from any thread, and nothing that poses wait for.
+
+        :returns: figures by name, those left out that the system does not tell.
+        """
+        most, self.most_waiting = self.most_waiting, 0
+        figures = {'most_datagrams_at_once': most}
+        unread = unread_stream_bytes(self._tcp)
+        if unread is not None:
+            figures['unread_tcp_bytes'] = unread
+        datagrams = unread_datagrams(self._udp) if self._udp is not None else None
+        if datagrams is not None:
+            figures['unread_udp_bytes'], figures['dropped_unread'] = datagrams
+        return figures
 
     def register(self, poll: 'select.poll') -> None:
         """Register the sockets for reading, and send this side's cookie."""

@@ -3,10 +3,12 @@
 """Sockets set up as a VRPN client needs them, and a way to wake a thread that waits on them."""
 
 import errno
+import fcntl
 import select
 import socket
 import struct
 import sys
+import termios
 from typing import Optional
 
 from optitrack_vrpn.errors import TransportError
@@ -15,6 +17,10 @@ from optitrack_vrpn.errors import TransportError
 #: of its control message (asm-generic/socket.h), which Python's socket module does not name.
 SO_TIMESTAMPNS = getattr(socket, 'SO_TIMESTAMPNS', 35)
 _TIMESPEC = struct.Struct('@qq')
+#: Linux: what a socket's queues hold (asm-generic/socket.h, linux/sock_diag.h).
+_SO_MEMINFO = 55
+_MEMINFO = struct.Struct('@9I')
+_INT = struct.Struct('@i')
 _RECEIVE_BUFFER = 4 << 20
 #: A server that is gone without a word is noticed after some 20 s, in seconds and probes; the
 #: watchdog is mostly quicker, but may be switched off.
@@ -50,6 +56,35 @@ def datagram_socket(local: str, port: int = 0) -> socket.socket:
         sock.close()
         raise cannot_listen('UDP', local, port, error) from error
     return sock
+
+
+def unread_stream_bytes(sock: socket.socket) -> Optional[int]:
+    """Count the bytes that wait unread in a TCP socket; None where the system does not tell."""
+    try:
+        answer = fcntl.ioctl(sock, termios.FIONREAD, bytes(_INT.size))
+    except (OSError, ValueError):    # ValueError: it has just been closed
+        return None
+    return int(_INT.unpack(answer)[0])
+
+
+def unread_datagrams(sock: socket.socket) -> Optional[tuple[int, int]]:
+    """
+    Look at the queue of a UDP socket; FIONREAD would tell of the next datagram alone.
+
+    :returns: the memory (bytes) that the kernel keeps datagrams in which wait unread, several
+        times what is in them; and how many it has dropped for want of room. None where the
+        system does not tell.
+    """
+    if not sys.platform.startswith('linux'):
+        return None  # the number means something else there
+    try:
+        answer = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
+    except OSError:
+        return None
+    if len(answer) < _MEMINFO.size:
+        return None
+    figures = _MEMINFO.unpack(answer)
+    return figures[0], figures[8]
 
 
 def kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> Optional[int]:

@@ -28,6 +28,8 @@ from optitrack_vrpn.vrpn.names import LocalNames, RemoteNames
 _POSE_SIZE = POSE_MESSAGE.size
 _MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
 _SEQUENCE_MODULUS = 1 << 32
+#: Holes in the numbering that are remembered, for what comes late: a second's worth or more.
+_MOST_HOLES = 256
 _new = tuple.__new__
 
 
@@ -44,8 +46,10 @@ class Counters:
     :ivar other_type: messages of a described type that no tracker sends.
     :ivar bad_time: reports whose time stamp cannot be meant.
     :ivar datagrams: datagrams, good or bad.
-    :ivar udp_lost: messages missing in the numbering of the datagrams.
-    :ivar udp_reordered: datagrams older than one that came before.
+    :ivar udp_lost: messages missing in the numbering of the datagrams; those that come late, but
+        not too late to be remembered, are taken off again.
+    :ivar udp_reordered: datagrams that were missing for a while, since later ones overtook them.
+    :ivar udp_repeated: datagrams that had come before, or too late for it to be known.
     """
 
     messages: int = 0
@@ -58,6 +62,7 @@ class Counters:
     datagrams: int = 0
     udp_lost: int = 0
     udp_reordered: int = 0
+    udp_repeated: int = 0
 
 
 class Connection:
@@ -90,6 +95,8 @@ class Connection:
         self._described_senders = 0
         self._described_types = 0
         self._next_sequence: Optional[int] = None
+        #: Holes in the numbering of the datagrams, as (first number, how many), oldest first.
+        self._holes: list[tuple[int, int]] = []
         self._pose_type = -1 << 31
         self._time_ns = time_ns
 
@@ -166,7 +173,7 @@ class Connection:
         if self._hello is None or self._failure is not None:
             counters.unknown_sender += 1
             return events
-        position, sequence = self._read_poses(data, events)
+        position, first, last = self._read_poses(data, events)
         end = len(data)
         while position < end:
             if end - position < HEADER_SIZE:
@@ -178,36 +185,37 @@ class Connection:
                 counters.malformed += 1
                 break
             number = int.from_bytes(data[position + 20:position + 24], 'big')
-            if sequence < 0:
-                self._note_sequence(number)
-            sequence = number
+            if first < 0:
+                first = number
+            last = number
             if int.from_bytes(data[position + 16:position + 20], 'big', signed=True) < 0:
                 counters.malformed += 1  # names and ports come by TCP alone
             else:
                 self._read_message(data, position, size, events)
             position += whole
-        if sequence >= 0:
-            self._advance_sequence(sequence)
+        if first >= 0:
+            self._follow_numbers(first, last)
         return events
 
-    def _read_poses(self, data: Buffer, events: list[Event]) -> tuple[int, int]:
+    def _read_poses(self, data: Buffer, events: list[Event]) -> tuple[int, int, int]:
         """
         Read the poses that a datagram begins with: all of it, from Motive.
 
-        :returns: where they end, and the number of the last one, -1 where there is none.
+        :returns: where they end, and the numbers of the first and the last one, -1 where there
+            is none.
         """
         counters = self.counters
         pose_type = self._pose_type
         senders = self.remote.senders
         odd = len(data) % _POSE_SIZE
-        number = -1
+        first = number = -1
         count = strange = 0
         for (size, seconds, microseconds, sender_id, type_id, sequence, sensor,
              x, y, z, qx, qy, qz, qw) in POSE_MESSAGE.iter_unpack(data[:-odd] if odd else data):
             if type_id != pose_type or size != _POSE_SIZE:
                 break
             if not count:
-                self._note_sequence(sequence)
+                first = sequence
             number = sequence
             count += 1
             sender = senders.get(sender_id)
@@ -224,23 +232,43 @@ class Connection:
                     (x, y, z), (qx, qy, qz, qw))))
         counters.messages += count
         counters.poses += count - strange
-        return count * _POSE_SIZE, number
+        return count * _POSE_SIZE, first, number
 
-    def _note_sequence(self, first: int) -> None:
-        """Compare a datagram's first number with the one expected."""
-        if self._next_sequence is None:
+    def _follow_numbers(self, first: int, last: int) -> None:
+        """Compare the numbers of a datagram's first and last message with those expected."""
+        expected = self._next_sequence
+        following = (last + 1) % _SEQUENCE_MODULUS
+        if first == expected and following > first:
+            self._next_sequence = following
             return
-        ahead = (first - self._next_sequence) % _SEQUENCE_MODULUS
+        if expected is None:
+            self._next_sequence = following
+            return
+        ahead = (first - expected) % _SEQUENCE_MODULUS
         if ahead >= _SEQUENCE_MODULUS // 2:
-            self.counters.udp_reordered += 1
+            self._take_late(first, (following - first) % _SEQUENCE_MODULUS)
         elif ahead:
             self.counters.udp_lost += ahead
-
-    def _advance_sequence(self, last: int) -> None:
-        following = (last + 1) % _SEQUENCE_MODULUS
-        expected = self._next_sequence
-        if expected is None or (following - expected) % _SEQUENCE_MODULUS < _SEQUENCE_MODULUS // 2:
+            self._holes.append((expected, ahead))
+            del self._holes[:-_MOST_HOLES]
+        if (following - expected) % _SEQUENCE_MODULUS < _SEQUENCE_MODULUS // 2:
             self._next_sequence = following
+
+    def _take_late(self, first: int, size: int) -> None:
+        """Take messages that come late off those that are lost: once, if they come twice."""
+        holes = self._holes
+        for place in range(len(holes) - 1, -1, -1):
+            begin, length = holes[place]
+            before = (first - begin) % _SEQUENCE_MODULUS
+            if before < length:
+                found = min(size, length - before)
+                self.counters.udp_lost -= found
+                self.counters.udp_reordered += 1
+                rest = (begin, before), (
+                    (first + found) % _SEQUENCE_MODULUS, length - before - found)
+                holes[place:place + 1] = [hole for hole in rest if hole[1]]
+                return
+        self.counters.udp_repeated += 1
 
     def _read_message(
         self, buffer: Buffer, position: int, size: int, events: list[Event],
