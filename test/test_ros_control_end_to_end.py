@@ -67,6 +67,18 @@ def control(*arguments):
     return done.returncode, done.stdout + done.stderr
 
 
+def latched():
+    """Wait for what a late joiner is told; gives the topics, once and for all."""
+    late, infos = Tool('late'), []
+    try:
+        late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
+        assert late.spin_until(lambda: infos)
+        assert [info.mocap4r2_source for info in infos] == [NAME], 'one message with everything'
+        return set(infos[0].topics)
+    finally:
+        late.close()
+
+
 def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, port):
     patient = ('--timeout', '30', '--discovery', '30')
     with inactive_node(port) as node:
@@ -90,14 +102,7 @@ def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, por
             announced(controller, controller.infos, '/lab/wand/pose', '/lab/drone/pose')
             poses[1].wait(50)
 
-            late = Tool('late')
-            try:
-                infos = []
-                late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
-                announced(late, infos, '/tf', '/lab/wand/pose', '/lab/drone/pose')
-                assert len(infos) == 1, 'one message has all there is to know'
-            finally:
-                late.close()
+            assert latched() >= {'/tf', '/lab/wand/pose', '/lab/drone/pose'}
 
             controller.send(STOP)
             assert controller.answers(1) == [(ACK_STOP, NAME, 'take 1')]
@@ -117,3 +122,25 @@ def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, por
             silence(poses)
         code, _ = node.end()
         assert code == 0 and 'Traceback' not in node.log, node.log
+
+
+def test_topics_that_parameters_take_away_or_bring_are_announced_and_none_once_cleaned_up(
+        observer, controller, port):
+    with motive(port, 'wand', 'drone'), inactive_node(port):
+        infos = controller.infos
+        announced(controller, infos, '/lab/wand/pose', '/lab/drone/pose', '/lab/drone/pose_ned')
+        assert observer.set(NODE, bodies__deny=['drone']) == ''
+        announced(controller, infos, '/lab/wand/pose', absent=[
+            '/lab/drone/pose', '/lab/drone/pose_ned'])
+        assert observer.set(NODE, bodies__deny=[''], bodies__allow=['drone']) == ''
+        announced(controller, infos, '/lab/drone/pose', absent=['/lab/wand/pose'])
+        assert observer.set(NODE, publish__ned=False, publish__odom=True) == ''
+        announced(controller, infos, '/lab/drone/odom', absent=['/lab/drone/pose_ned'])
+        assert observer.transition('cleanup', NODE)
+        announced(controller, infos, absent=['/tf', '/lab/drone/pose'])
+        assert latched() == set()
+        assert observer.transition('configure', NODE)
+        announced(controller, infos, '/tf', '/lab/drone/pose')
+        assert observer.transition('inactive_shutdown', NODE)
+        announced(controller, infos, absent=['/tf', '/lab/drone/pose'])
+        assert latched() == set()

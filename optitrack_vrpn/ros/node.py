@@ -454,7 +454,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._output.retain(self._pipeline.bodies)
             if settings.publish != self._output.config:
                 self._output.reconfigure(settings.publish)
-                self._announce()
                 if self._active:
                     self._output.send_static()
+            self._announce()    # bodies may be gone, or topics gone or new
             self._settings = settings
