@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From events to samples without a socket: which body, on which clock, believed or not."""
 
+from dataclasses import replace
 import math
 import re
 
@@ -232,6 +233,46 @@ def test_more_bodies_than_allowed_are_ignored_and_told_of_once():
     assert set(names(out)) == {'body 0', 'body 1', 'body 2'}
     assert len(pipeline.channels) == 3 and pipeline.refused_bodies == 2 * 997
     assert sum('bodies.max' in n.text for n in pipeline.notices) == 1
+
+
+@pytest.mark.parametrize('selection', [Selection(allow=('wand*',)), Selection(deny=('[!w]*',))])
+def test_bodies_that_are_ignored_take_no_room_from_those_that_are_wanted(selection):
+    pipeline = Pipeline(PipelineConfig(body=FIRST, max_bodies=2, selection=selection))
+    ignored = ['a', 'b', 'c']
+    assert set(names(stream(pipeline, [*ignored, 'wand', 'wand 2', 'wand 3'], 2))) == {
+        'wand', 'wand 2'}
+    assert pipeline.refused_bodies == 2
+    said = [n.text for n in pipeline.take_notices()]
+    assert sum('bodies.max' in text for text in said) == 1
+    assert sum('is ignored' in text for text in said) == 3
+    # Those that are ignored are not among those that are too many.
+    stream(pipeline, ['d'], 2, begin=2)
+    assert pipeline.refused_bodies == 2
+
+
+def test_a_body_that_is_denied_while_it_runs_makes_room_for_another():
+    config = PipelineConfig(body=FIRST, max_bodies=2)
+    pipeline = Pipeline(config)
+    bodies = ['a', 'b', 'c', 'd']
+    assert set(names(stream(pipeline, bodies, 2))) == {'a', 'b'}
+    pipeline.reconfigure(replace(config, selection=Selection(deny=('a', 'c'))))
+    assert set(names(stream(pipeline, bodies, 2, begin=2))) == {'b', 'd'}
+    pipeline.reconfigure(config)
+    assert set(names(stream(pipeline, bodies, 2, begin=4))) == {'b', 'd'}
+    pipeline.reconfigure(replace(config, selection=Selection(allow=('a', 'c'))))
+    assert set(names(stream(pipeline, bodies, 2, begin=6))) == {'a', 'c'}
+
+
+def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
+    pipeline = Pipeline(PipelineConfig(
+        body=FIRST, max_bodies=2, selection=Selection(allow=('wand',))))
+    texts = []
+    for number in range(5000):
+        assert pipeline.process([pose(f'made up {number}', 0)], S, HOST) == []
+        texts += [n.text for n in pipeline.take_notices()]
+    assert len(pipeline.channels) == 1000 and len(texts) == 1001
+    assert set(names(stream(pipeline, ['made up 4999', 'wand'], 2))) == {'wand'}
+    assert pipeline.refused_bodies == 0
 
 
 def test_sensors_of_one_sender_are_bodies_of_their_own():

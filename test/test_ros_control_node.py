@@ -4,8 +4,9 @@
 
 import threading
 
-from control_graph import ACK_START, ACK_STOP, Controller, hide, START, STOP
-from mocap4r2_control_msgs.msg import Control
+from control_graph import (
+    ACK_START, ACK_STOP, Controller, hide, INFO, LATCHED, START, STOP, Tool)
+from mocap4r2_control_msgs.msg import Control, MocapInfo
 from optitrack_vrpn.core.control import ControlConfig, GENERATIONS
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.control import ControlledLifecycleNode
@@ -145,6 +146,67 @@ def test_a_node_that_says_nothing_announces_its_publishers(controller, make):
     assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
     assert controller.spin_until(lambda: controller.infos)
     assert controller.infos[-1].topics == ['/plain/words']
+
+
+class Breaking(ControlledLifecycleNode):
+    """Announces a topic, and breaks down in the transitions that it is told to."""
+
+    def __init__(self, name, breaks=(), **kwargs):
+        self.breaks = breaks
+        super().__init__(name, **kwargs)
+
+    def on_configure(self, state):
+        self.set_info_topics([f'/{self.get_name()}/pose'])
+        return super().on_configure(state)
+
+    def _break(self, name):
+        return getattr(TransitionCallbackReturn, self.breaks.get(name, 'SUCCESS'))
+
+    def on_activate(self, state):
+        return self._break('activate')
+
+    def on_cleanup(self, state):
+        return self._break('cleanup')
+
+    def on_shutdown(self, state):
+        return self._break('shutdown')
+
+    def on_error(self, state):
+        if self.breaks.get('error') == 'raise':
+            raise RuntimeError('made up')
+        return self._break('error')
+
+
+def latched(name):
+    """Wait for what a late joiner is told of a system's topics."""
+    late, infos = Tool('late'), []
+    try:
+        late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
+        assert late.spin_until(lambda: name in [info.mocap4r2_source for info in infos])
+        return [list(info.topics) for info in infos if info.mocap4r2_source == name]
+    finally:
+        late.close()
+
+
+@pytest.mark.parametrize('moves, breaks, after, topics', [
+    (['cleanup'], {}, 'unconfigured', []),
+    (['cleanup'], {'cleanup': 'FAILURE'}, 'inactive', ['/leaver/pose']),
+    (['cleanup'], {'cleanup': 'ERROR'}, 'unconfigured', []),
+    (['shutdown'], {}, 'finalized', []),
+    (['activate', 'shutdown'], {'shutdown': 'FAILURE'}, 'finalized', []),
+    (['activate'], {'activate': 'ERROR'}, 'unconfigured', []),
+    (['activate'], {'activate': 'ERROR', 'error': 'raise'}, 'finalized', []),
+    (['cleanup', 'configure'], {}, 'inactive', ['/leaver/pose']),
+])
+def test_late_joiners_are_told_of_no_topic_that_is_gone(
+        controller, make, moves, breaks, after, topics):
+    node = make('leaver', kind=Breaking, breaks=breaks, control=NEW_ONLY)
+    node.trigger_configure()
+    assert latched('leaver') == [['/leaver/pose']]
+    for move in moves:
+        getattr(node, f'trigger_{move}')()
+    assert node.lifecycle_label == after
+    assert latched('leaver') == [topics]
 
 
 # -- generations and parameters -------------------------------------------------------------------

@@ -228,6 +228,14 @@ def test_signals_end_the_process_cleanly_and_quickly_in_every_state(observer):
                 node.__exit__()
 
 
+def test_the_one_body_that_is_wanted_has_room_beside_those_that_are_not(observer):
+    with motive('--names', 'a', 'b', 'wand') as sim, at(
+            port_of(sim), '-p', 'autostart:=true', '-p', 'bodies.max:=2',
+            '-p', 'bodies.allow:=[wand]') as node:
+        observer.poses('/wand/pose').wait(10)
+        assert 'bodies.max' not in node.log
+
+
 def test_autostart_waits_in_inactive_where_it_is_told_to(observer):
     with at(free_port(), '-p', 'autostart:=true', '-p', 'activate:=false') as node:
         node.wait_for('requesting: ')

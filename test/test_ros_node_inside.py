@@ -270,6 +270,54 @@ def test_a_new_body_whose_topics_take_long_holds_nobody_up(observer, motive, mon
         observer.poses('/slow/pose').wait(10)
 
 
+def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
+        observer, motive, monkeypatch, capfd):
+    """It may be looking at their events, and another thread would pull them out from under it."""
+    prepare, create = Publishers.prepare, Publishers._create
+    denied, switched = threading.Event(), threading.Event()
+    switching = threading.Event()
+
+    def slow(self, channel):
+        output = prepare(self, channel)
+        if channel.names.motive == 'denied':
+            assert denied.wait(30.0)
+        elif channel.names.motive == 'switched':
+            switching.set()
+            assert switched.wait(30.0)
+        return output
+
+    def refusing(self, message_type, topic, kind):
+        if topic == 'half/pose_ned':
+            raise RuntimeError('another type')
+        return create(self, message_type, topic, kind)
+    monkeypatch.setattr(Publishers, 'prepare', slow)
+    monkeypatch.setattr(Publishers, '_create', refusing)
+    with NodeHere(parameters(motive('wand', 'half', 'denied', 'switched'))) as here:
+        destroy, found = here.node.destroy_publisher, []
+
+        def noting(publisher):
+            found.append((publisher.topic_name, threading.get_ident()))
+            return destroy(publisher)
+        here.node.destroy_publisher = noting
+        executor = here.run(threading.get_ident)
+        assert observer.transition('configure') and observer.transition('activate')
+        # Two that go before anybody has heard of them, then one that has lost a topic meanwhile.
+        wait_until(lambda: len(here.node._pipeline.bodies) == 4)
+        assert observer.set(bodies__deny=['denied']) == ''
+        denied.set()
+        assert switching.wait(30.0)
+        assert observer.set(publish__ned=False) == ''
+        switched.set()
+        expected = {'/half/pose', '/denied/pose', '/denied/pose_ned', '/wand/pose_ned',
+                    '/switched/pose_ned'}
+        wait_until(lambda: expected <= {topic for topic, _ in found})
+        assert {thread for _, thread in found} == {executor}
+        wait_until(lambda: observer.topics() == ['/switched/pose', '/wand/pose'])
+        assert observer.transition('deactivate') and observer.transition('cleanup')
+        wait_until(lambda: observer.topics() == [])
+        assert {thread for _, thread in found} == {executor}
+
+
 def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(observer, motive, capfd):
     with NodeHere(parameters(motive('wand'), autostart=True, qos__reliability='best_effort')):
         wait_until(lambda: '/wand/pose' in observer.topics())

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node's process ends, whatever the middleware does."""
+"""A node's process ends when it shall, and not before, whatever the middleware does."""
 
 from pathlib import Path
 import subprocess
@@ -19,6 +19,38 @@ def interrupted():
 raise SystemExit(run.run(interrupted, ['node']))
 """
 
+#: A waitable that is destroyed while the executor looks at it, so many times.
+STUMBLING = """
+import sys, threading, rclpy
+from optitrack_vrpn.ros import run
+from rclpy.exceptions import InvalidHandle
+from rclpy.node import Node
+from rclpy.waitable import NumberOfEntities, Waitable
+
+class Gone(Waitable):
+    left = int(sys.argv[1])
+    def __enter__(self): pass
+    def __exit__(self, *_): pass
+    def get_num_entities(self): return NumberOfEntities()
+    def is_ready(self, wait_set): return False
+    def add_to_wait_set(self, wait_set):
+        if self.left:
+            self.left -= 1
+            raise InvalidHandle('destruction was requested')
+
+def make():
+    node = Node('stumbling')
+    gone = Gone(node.default_callback_group)
+    node.add_waitable(gone)
+    def end():
+        if not gone.left:
+            print('went on')
+            rclpy.shutdown()
+    node.create_timer(0.01, end)
+    return node
+raise SystemExit(run.run(make, ['node']))
+"""
+
 
 def test_a_middleware_that_does_not_let_go_is_left_behind():
     begin = time.monotonic()
@@ -27,3 +59,21 @@ def test_a_middleware_that_does_not_let_go_is_left_behind():
     assert done.returncode == 0, done.stderr
     assert 'did not let go within 0.5 s' in done.stderr
     assert time.monotonic() - begin < 40
+
+
+def stumble(times):
+    """Run a node whose executor meets something destroyed so many times in a row."""
+    return subprocess.run(
+        [sys.executable, '-c', STUMBLING, str(times)], cwd=ROOT, capture_output=True, text=True,
+        timeout=100)
+
+
+def test_something_destroyed_under_the_executor_does_not_end_the_node():
+    done = stumble(3)
+    assert (done.returncode, done.stdout) == (0, 'went on\n'), done.stderr
+    assert done.stderr.count('the executor goes on after') == 1
+
+
+def test_an_executor_that_never_works_again_is_given_up():
+    done = stumble(10**9)
+    assert done.returncode != 0 and 'InvalidHandle' in done.stderr

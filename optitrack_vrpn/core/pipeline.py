@@ -36,6 +36,8 @@ from optitrack_vrpn.vrpn.messages import (
 _NS = 1_000_000_000
 _new = tuple.__new__
 _MOST_NOTICES = 256
+#: Names of ignored bodies that are kept; those beyond are looked up with every pose.
+_MOST_IGNORED = 1000
 _LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
 #: Stamps that fall by more than this follow a step of the host's clock.
 _BACK_NS = 1_000_000_000
@@ -77,8 +79,8 @@ class PipelineConfig:
     :ivar reserved_frames: frame ids that no body may take.
     :ivar max_age_s: a pose that arrives later than this after its stamp is too old to be
         published as fresh; 0 takes any.
-    :ivar max_bodies: bodies beyond this many are ignored, so that a broken server cannot fill
-        the memory.
+    :ivar max_bodies: wanted bodies beyond this many are ignored, so that a broken server cannot
+        fill the memory.
     """
 
     axes: AxesConfig = field(default_factory=AxesConfig)
@@ -234,6 +236,8 @@ class Pipeline:
         self.state_changes: list[StateChange] = []
         self.server_motions: list[ServerMotion] = []
         self.refused_bodies = 0
+        # Of the channels, those that are bodies; the others' names are known to be ignored.
+        self._wanted = 0
         self._maps = frame_maps(config.axes)
         self._discovered = discovered
         self._names = NameTable(config.templates, config.reserved_frames)
@@ -401,8 +405,12 @@ class Pipeline:
             self.config, body=config.body, overrides=config.overrides,
             selection=config.selection, estimate=config.estimate, estimates=config.estimates)
         for key, channel in list(self.channels.items()):
-            if channel is None or not config.selection.wanted(channel.names.motive):
+            if channel is None:
                 del self.channels[key]
+                continue
+            if not config.selection.wanted(channel.names.motive):
+                del self.channels[key]
+                self._wanted -= 1
                 continue
             channel.truth.reconfigure(thresholds[channel.names.motive])
             if estimates[channel.names.motive] != channel.estimator.config:
@@ -413,34 +421,45 @@ class Pipeline:
     def _discover(self, sender: str, sensor: int) -> Optional[Channel]:
         if sender == CONTROL_SENDER:
             return None
-        if len(self.channels) >= self.config.max_bodies:
+        name = body_name(sender, sensor)
+        why_not = self.config.selection.why_not(name)
+        if why_not:
+            self._ignore(sender, sensor, printable(name), why_not)
+            return None
+        if self._wanted >= self.config.max_bodies:
             self.refused_bodies += 1
             if self.refused_bodies == 1:
                 self._notice('error', (
                     f'the server sends more than {self.config.max_bodies} bodies '
                     '(bodies.max); the others are ignored'))
             return None
-        name = body_name(sender, sensor)
         shown = printable(name)
-        why_not = self.config.selection.why_not(name)
-        channel = None
-        if why_not:
-            self._notice('info', f'body {shown!r} is ignored: {why_not}')
-        else:
-            names = self._names.assign(name, *self.config.titles.get(name, (None, None)))
-            truth = Body(name, _thresholds(name, self.config))
-            truth.rival = self._rival
-            channel = Channel(names, truth, Estimator(_estimate(name, self.config)))
-            self._discovered(channel)
-            self._notice('info', (
-                f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '
-                f'frame {names.frames["body"]}'))
-            if names.clash is not None:
-                self._notice('warn', (
-                    f'body {shown!r} is called {names.ros!r}, since its plain ROS name belongs '
-                    f'to {printable(names.clash)!r}; rename one of the two'))
+        names = self._names.assign(name, *self.config.titles.get(name, (None, None)))
+        truth = Body(name, _thresholds(name, self.config))
+        truth.rival = self._rival
+        channel = Channel(names, truth, Estimator(_estimate(name, self.config)))
+        self._discovered(channel)
+        self._notice('info', (
+            f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '
+            f'frame {names.frames["body"]}'))
+        if names.clash is not None:
+            self._notice('warn', (
+                f'body {shown!r} is called {names.ros!r}, since its plain ROS name belongs '
+                f'to {printable(names.clash)!r}; rename one of the two'))
         self.channels[sender, sensor] = channel
+        self._wanted += 1
         return channel
+
+    def _ignore(self, sender: str, sensor: int, shown: str, why_not: str) -> None:
+        """Note that a body is not wanted, as long as there is room for more names."""
+        room = _MOST_IGNORED - (len(self.channels) - self._wanted)
+        if room <= 0:
+            return
+        self._notice('info', f'body {shown!r} is ignored: {why_not}')
+        if room == 1:
+            self._notice('warn', (
+                f'{_MOST_IGNORED} bodies are ignored; what becomes of more is not told'))
+        self.channels[sender, sensor] = None
 
     def _untracked(
         self, channel: Channel, stamp_ns: int, position: Vector, quat_xyzw: Quaternion,

@@ -99,8 +99,9 @@ class ControlledLifecycleNode(LifecycleNode):
         """
         Say which topics this system publishes; callable from any thread, never blocks.
 
-        Controllers are told when the node is configured, and shortly after every change from
-        then on. A node that never calls this announces the topics of all its publishers.
+        Controllers are told when the node is configured, shortly after every change from then on,
+        and when it is cleaned up or shut down, that there are none. A node that never calls this
+        announces the topics of all its publishers.
 
         :param topics: fully resolved names.
         """
@@ -178,28 +179,40 @@ class ControlledLifecycleNode(LifecycleNode):
     def _watched(
         self, name: str, callback: Callable[[LifecycleState], Any],
     ) -> Callable[[LifecycleState], TransitionCallbackReturn]:
-        """Wrap an ``on_...`` callback so that what goes wrong in it is logged."""
+        """Wrap an ``on_...`` callback: log what goes wrong in it, announce what comes of it."""
         @functools.wraps(callback)
         def watched(state: LifecycleState) -> TransitionCallbackReturn:
-            if name == 'configure' and self._control_error:
-                self._fault = self._control_error
-                self.get_logger().error(f'cannot configure: {self._control_error}')
-                return TransitionCallbackReturn.FAILURE
-            try:
-                result = callback(state)
-            except Exception as error:
-                self._fault = f'on_{name} raised {type(error).__name__}: {error}'
-                self.get_logger().error(f'on_{name} failed:\n{traceback.format_exc()}')
-                return TransitionCallbackReturn.ERROR
-            if not isinstance(result, TransitionCallbackReturn):
-                # rclpy would break down and hang in the transition for good.
-                self._fault = f'on_{name} returned {result!r}, not a TransitionCallbackReturn'
-                self.get_logger().error(self._fault)
-                return TransitionCallbackReturn.ERROR
-            if name == 'configure' and result is TransitionCallbackReturn.SUCCESS:
-                self._publish_info(self._topics())
+            result = self._outcome(name, callback, state)
+            if name == 'configure':
+                if result is TransitionCallbackReturn.SUCCESS:
+                    self._publish_info(self._topics())
+            elif name in ('cleanup', 'shutdown', 'error') and self._announced and (
+                    (name, result) != ('cleanup', TransitionCallbackReturn.FAILURE)):
+                # What is latched would tell late joiners of topics that are no more.
+                self._publish_info(())
             return result
         return watched
+
+    def _outcome(
+        self, name: str, callback: Callable[[LifecycleState], Any], state: LifecycleState,
+    ) -> TransitionCallbackReturn:
+        """Call an ``on_...`` callback; what it raises or returns wrongly is logged, an ERROR."""
+        if name == 'configure' and self._control_error:
+            self._fault = self._control_error
+            self.get_logger().error(f'cannot configure: {self._control_error}')
+            return TransitionCallbackReturn.FAILURE
+        try:
+            result = callback(state)
+        except Exception as error:
+            self._fault = f'on_{name} raised {type(error).__name__}: {error}'
+            self.get_logger().error(f'on_{name} failed:\n{traceback.format_exc()}')
+            return TransitionCallbackReturn.ERROR
+        if not isinstance(result, TransitionCallbackReturn):
+            # rclpy would break down and hang in the transition for good.
+            self._fault = f'on_{name} returned {result!r}, not a TransitionCallbackReturn'
+            self.get_logger().error(self._fault)
+            return TransitionCallbackReturn.ERROR
+        return result
 
     def _guard_change_state(self) -> None:
         """

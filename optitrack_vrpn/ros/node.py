@@ -6,7 +6,8 @@ The lifecycle node: wiring between parameters, the VRPN client, the pipeline and
 Three threads meet here. The executor's makes the transitions, answers for the parameters and makes
 the diagnostics; the client's brings the poses and publishes them itself, so that no pose waits for
 an executor; the ticker's makes the topics of new bodies and notices silence. ``_lock`` keeps
-pipeline and publishers to one of them at a time.
+pipeline and publishers to one of them at a time. Whoever is done with a publisher, the executor's
+thread destroys it (``disposal.py``).
 """
 
 import functools
@@ -27,6 +28,7 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.ros import parameter_server
 from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
+from optitrack_vrpn.ros.disposal import Disposal
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.settings import make_settings, Settings
 from optitrack_vrpn.ros.ticker import Ticker
@@ -98,6 +100,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._backend: Optional[Backend] = None
         self._ticker: Optional[Ticker] = None
         self._newcomers: list[Channel] = []
+        self._disposal = Disposal(self)
         self._diagnostics = Diagnostics(self, self._diagnose)
         self._work = Window()
         self._latencies = Window()
@@ -164,7 +167,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._backend = make_backend(settings.client, self)
         with self._lock:
             self._settings = settings
-            self._output = Publishers(self, settings.publish, self._qos_mismatch)
+            self._output = Publishers(
+                self, settings.publish, self._qos_mismatch, self._disposal.add)
             self._pipeline = Pipeline(settings.pipeline, self._discovered)
             self._configured = True
         self._diagnostics.open(f'{settings.client.server}:{settings.client.port}')
@@ -227,6 +231,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 self._output.close()
             self._output = self._pipeline = self._settings = None
             self._newcomers.clear()
+        self._disposal.work_off()
 
     def _autostart(self) -> None:
         self.destroy_timer(self._autostart_timer)
@@ -449,7 +454,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._output.retain(self._pipeline.bodies)
             if settings.publish != self._output.config:
                 self._output.reconfigure(settings.publish)
-                self._announce()
                 if self._active:
                     self._output.send_static()
+            self._announce()    # bodies may be gone, or topics gone or new
             self._settings = settings

@@ -38,16 +38,18 @@ class Publishers:
     :param config: what is published.
     :param on_mismatch: called with a topic when a subscriber's quality of service does not
         match.
+    :param destroy: takes publishers that are not needed any more, from any thread.
     :param as_bytes: publish bytes laid down beforehand; by default where this module knows how
         the middleware encodes.
     """
 
     def __init__(
         self, node: LifecycleNode, config: PublishConfig, on_mismatch: Callable[[str], None],
-        as_bytes: Optional[bool] = None,
+        destroy: Callable[[Any], None], as_bytes: Optional[bool] = None,
     ) -> None:
         self._node = node
         self._on_mismatch = on_mismatch
+        self._destroy = destroy
         self._channels: list[Channel] = []
         self._as_bytes = understood() if as_bytes is None else as_bytes
         self._tf = tf_publisher(node)
@@ -61,8 +63,7 @@ class Publishers:
 
         :raises Exception: whatever the middleware has against it; nothing is left behind then.
         """
-        output = BodyOutput(
-            channel, self._create, self._node.destroy_publisher, self._as_bytes)
+        output = BodyOutput(channel, self._create, self._destroy, self._as_bytes)
         try:
             output.equip(self.config)
         except Exception:
@@ -140,7 +141,7 @@ class Publishers:
         """Close every publisher."""
         self.retain([])
         for publisher in (self._tf, self._static.pub_tf):
-            self._node.destroy_publisher(publisher)
+            self._destroy(publisher)
 
     def topics(self) -> list[str]:
         """List the resolved names of all topics: transforms, then those of every body."""

@@ -12,7 +12,8 @@ from typing import Callable, Sequence
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.transport.scheduling import interrupt_nobody
 import rclpy
-from rclpy.executors import ExternalShutdownException
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.node import Node
 
 #: How long a thread may keep Python's lock from one that waits for it (s). With Python's 5 ms a
@@ -24,6 +25,8 @@ _LOOK_S = 1.0
 #: How long the middleware may take to let go (s). Fast DDS 2.14 was seen to spin for ever when
 #: its peers left at the same moment; a supervisor must not wait for that.
 _LEAVE_S = 5.0
+#: Looks in a row at something destroyed before the executor is given up: it would work no more.
+_MOST_STUMBLES = 100
 
 
 def leave_by_force(code: int) -> None:
@@ -32,6 +35,28 @@ def leave_by_force(code: int) -> None:
         f'the middleware did not let go within {_LEAVE_S:g} s; leaving without it\n')
     sys.stderr.flush()
     os._exit(code)
+
+
+def spin(executor: Executor, node: Node) -> None:
+    """
+    Spin until ROS ends.
+
+    rclpy's executors raise where another thread destroys something just as they look at it; the
+    next look no longer finds it.
+    """
+    stumbles = 0
+    # Not rclpy.spin(): rclpy wakes the executor for a signal just before it ends ROS, and an
+    # executor that has looked in between waits for ever.
+    while rclpy.ok():
+        try:
+            executor.spin_once(timeout_sec=_LOOK_S)
+            stumbles = 0
+        except InvalidHandle as error:
+            stumbles += 1
+            if stumbles >= _MOST_STUMBLES:
+                raise
+            if stumbles == 1 and rclpy.ok():
+                node.get_logger().warning(f'the executor goes on after: {error}')
 
 
 def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
@@ -60,10 +85,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         gc.freeze()
         executor = rclpy.get_global_executor()
         executor.add_node(node)
-        # Not rclpy.spin(): rclpy wakes the executor for a signal just before it ends ROS, and an
-        # executor that has looked in between waits for ever.
-        while rclpy.ok():
-            executor.spin_once(timeout_sec=_LOOK_S)
+        spin(executor, node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
