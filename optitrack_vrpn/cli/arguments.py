@@ -3,7 +3,10 @@
 """What the command lines of several tools have in common."""
 
 import argparse
+import math
 from typing import Sequence
+
+from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 
 
 def split_ros_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -24,6 +27,39 @@ def positive_number(text: str) -> float:
     if not 0 < value <= 3600:
         raise argparse.ArgumentTypeError(f'{text} is not between 0 and 3600')
     return value
+
+
+def duration(text: str) -> float:
+    """
+    Read a time (s) of any length.
+
+    :raises argparse.ArgumentTypeError: if it is none.
+    """
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f'{text} is no number of seconds above 0')
+    return value
+
+
+def server_address(text: str) -> tuple[str, int]:
+    """
+    Read HOST or HOST:PORT.
+
+    :raises argparse.ArgumentTypeError: if it is neither.
+    """
+    host, colon, port = text.partition(':')
+    if ':' in port:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} looks like an IPv6 address, and VRPN knows IPv4 alone: give a name, or an '
+            'address as in 192.168.1.20')
+    if not host or any(c.isspace() for c in host):
+        raise argparse.ArgumentTypeError(f'{text!r} is no HOST or HOST:PORT')
+    if not colon:
+        return host, DEFAULT_PORT
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise argparse.ArgumentTypeError(
+            f'{text!r}: {port!r} is no port; allowed is 1 to 65535')
+    return host, int(port)
 
 
 def without_ros_arguments(argv: Sequence[str]) -> list[str]:
