@@ -4,9 +4,12 @@
 
 import argparse
 import math
+import re
 from typing import Sequence
 
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+
+_NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 
 
 def split_ros_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -27,6 +30,20 @@ def positive_number(text: str) -> float:
     if not 0 < value <= 3600:
         raise argparse.ArgumentTypeError(f'{text} is not between 0 and 3600')
     return value
+
+
+def namespace(text: str) -> str:
+    """
+    Read a namespace of ROS; a slash in front or at the end makes no difference.
+
+    :raises argparse.ArgumentTypeError: if ROS would not take it.
+    """
+    name = text.strip('/')
+    if name and ('__' in name or not _NAMESPACE.fullmatch(name)):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no namespace: letters, digits and single underscores, in parts that '
+            'begin with no digit and are separated by /')
+    return f'/{name}' if name else ''
 
 
 def duration(text: str) -> float:
