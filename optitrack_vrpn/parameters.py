@@ -38,6 +38,7 @@ class Parameter:
     :ivar low: the least value allowed.
     :ivar high: the greatest value allowed.
     :ivar dynamic: True if it can be changed while the node is configured.
+    :ivar at_start: True if it is read when the node starts, and never again.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Parameter:
     low: Optional[float] = None
     high: Optional[float] = None
     dynamic: bool = False
+    at_start: bool = False
 
     @property
     def type_name(self) -> str:
@@ -86,7 +88,7 @@ class Parameter:
         checked = self._convert(value)
         if checked is None:
             raise ConfigurationError(
-                f'{self.name} is {value!r}; it must be a {self.type_name}'
+                f'{self.name} is {shown(value)}; it must be a {self.type_name}'
                 f'{f" ({self.allowed})" if self.allowed else ""}')
         if self.choices and checked not in self.choices:
             near = difflib.get_close_matches(str(checked), self.choices, 1)
@@ -124,6 +126,11 @@ class Parameter:
                 return float(value)
             return value if isinstance(value, float) else None
         return value if type(value) is type(default) else None
+
+
+def shown(value: Any) -> str:
+    """Write a value as its user did: rclpy has arrays of Python's for lists of numbers."""
+    return repr(value.tolist() if hasattr(value, 'tolist') else value)
 
 
 def _plain(limit: Optional[float]) -> str:
@@ -222,10 +229,11 @@ TABLE: tuple[Parameter, ...] = (
         'watchdog.reconnect_after_s', 10.0, 'time without a pose after which the connection is '
         'made anew, doubling up to 60 s while that does not help; 0 for never', unit='s', low=0,
         high=3600),
-    Parameter('autostart', False, 'configure by itself at start, for use without a manager'),
+    Parameter('autostart', False, 'configure by itself at start, for use without a manager',
+              at_start=True),
     Parameter(
         'activate', True, 'let autostart go on to active; false waits in inactive, as '
-        'mocap control wants it'),
+        'mocap control wants it', at_start=True),
     Parameter('up_axis', 'y', 'the up axis of what Motive sends', choices=UP_AXES),
     Parameter(
         'motive_x', 'north', "where Motive's x axis points on the map", choices=MOTIVE_X),
@@ -306,11 +314,13 @@ TABLE: tuple[Parameter, ...] = (
     Parameter('bodies.max', 500, 'most bodies followed', low=1, high=2000),
     Parameter(
         'control.generations', ('auto',), 'generations of mocap control that are followed: auto '
-        'for those whose messages are installed, or some of mocap4r2, mocap and seed, or none'),
+        'for those whose messages are installed, or some of mocap4r2, mocap and seed, or none',
+        at_start=True),
     Parameter(
         'control.absolute_topics', True, 'its topics in the root namespace, where rqt looks, '
-        'whatever the namespace of the node'),
-    Parameter('control.configure_on_start', False, 'let a START configure an unconfigured node'),
+        'whatever the namespace of the node', at_start=True),
+    Parameter('control.configure_on_start', False, 'let a START configure an unconfigured node',
+              at_start=True),
     *_truth_rows(),
 )
 
@@ -344,34 +354,61 @@ def body_settings(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
     :param values: parameter values by name; ``bodies.<name>.<setting>`` are looked at.
     :returns: checked settings by body name or pattern.
-    :raises ConfigurationError: if a setting is unknown or its value not allowed.
+    :raises ConfigurationError: naming every setting that is unknown or whose value is not
+        allowed, one a line.
+    """
+    found, wrong = sift_body_settings(values)
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+    return found
+
+
+def sift_body_settings(
+    values: Mapping[str, Any],
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """
+    Part the settings of single bodies into those that hold and what is wrong with the rest.
+
+    :returns: checked settings by body name or pattern, and a line for each that is wrong.
     """
     found: dict[str, dict[str, Any]] = {}
+    wrong: list[str] = []
     for name, value in values.items():
         if not is_body_setting(name):
             continue
         body, setting = split_body_setting(name)
-        if setting not in BODY_SETTINGS:
-            raise ConfigurationError(
-                f'{name}: there is no setting {setting!r} for a body; '
-                f'{_suggest(setting, BODY_SETTINGS)}')
-        if setting in found.setdefault(body, {}):
-            raise ConfigurationError(
-                f'{name} is given twice, with and without the word truth: give one of the two')
-        if setting in BODY_NAMES:
-            if not isinstance(value, str) or not value:
-                raise ConfigurationError(f'{name} is {value!r}; give a name for ROS')
-        elif setting == 'offset':
-            value = body_from_base(value, name)
-        else:
-            row = BY_NAME.get(setting) or BY_NAME[f'truth.{setting}']
-            try:
-                value = row.check(value)
-            except ConfigurationError as error:
+        settings = found.setdefault(body, {})
+        try:
+            if setting in settings:
                 raise ConfigurationError(
-                    str(error).replace(row.name, name, 1)) from None
-        found[body][setting] = value
-    return found
+                    f'{name} is given twice, with and without the word truth: give one of the two')
+            settings[setting] = _check_body_setting(name, setting, value)
+        except ConfigurationError as error:
+            wrong.append(str(error))
+    return found, wrong
+
+
+def _check_body_setting(name: str, setting: str, value: Any) -> Any:
+    """
+    Check one setting of one body.
+
+    :raises ConfigurationError: if it is unknown or its value not allowed.
+    """
+    if setting not in BODY_SETTINGS:
+        raise ConfigurationError(
+            f'{name}: there is no setting {setting!r} for a body; '
+            f'{_suggest(setting, BODY_SETTINGS)}')
+    if setting in BODY_NAMES:
+        if not isinstance(value, str) or not value:
+            raise ConfigurationError(f'{name} is {shown(value)}; give a name for ROS')
+        return value
+    if setting == 'offset':
+        return body_from_base(value, name)
+    row = BY_NAME.get(setting) or BY_NAME[f'truth.{setting}']
+    try:
+        return row.check(value)
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace(row.name, name, 1)) from None
 
 
 def split_body_setting(name: str) -> tuple[str, str]:
@@ -403,6 +440,19 @@ def check_all(values: Mapping[str, Any]) -> dict[str, Value]:
 
     :raises ConfigurationError: naming every value that is wrong, one a line.
     """
+    checked, wrong = sift(values)
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+    return checked
+
+
+def sift(values: Mapping[str, Any]) -> tuple[dict[str, Value], list[str]]:
+    """
+    Part a whole set of parameters into those that hold and what is wrong with the rest.
+
+    :returns: every parameter, at its default where it is not given or wrong; and a line for
+        each that is wrong.
+    """
     checked = defaults()
     wrong = []
     for name, value in values.items():
@@ -415,9 +465,7 @@ def check_all(values: Mapping[str, Any]) -> dict[str, Value]:
             checked[name] = row.check(value)
         except ConfigurationError as error:
             wrong.append(str(error))
-    if wrong:
-        raise ConfigurationError('\n'.join(wrong))
-    return checked
+    return checked, wrong
 
 
 def unknown(name: str) -> str:

@@ -88,6 +88,26 @@ def test_plot_writes_a_picture(tmp_path):
 
 
 @pytest.mark.ros
+@pytest.mark.parametrize('arguments, said', [
+    (['bad topic'], "'bad topic' is no topic: Invalid topic name"), ([''], "'' is no topic"),
+    (['/a/{b}'], "'/a/{b}' is no topic"), (['/x/1'], "'/x/1' is no topic"),
+    (['/x', '--ros-args', '-p'], "Couldn't parse trailing -p flag"),
+    (['/x', '--ros-args', '-r', '__ns:=/a b'], "Couldn't parse remap rule")])
+def test_what_ros_does_not_take_is_told_in_a_line_and_is_code_2(arguments, said, capsys):
+    pytest.importorskip('rclpy', reason='needs ROS 2')
+    assert analyze_stamps.main(arguments) == 2
+    line, = capsys.readouterr().err.splitlines()
+    assert line.startswith('analyze_stamps: ') and said in line
+
+
+@pytest.mark.parametrize('option', ['--seconds', '--wait'])
+def test_times_are_above_0(option, capsys):
+    with pytest.raises(SystemExit) as ended:
+        analyze_stamps.main(['/x', option, '-1'])
+    assert ended.value.code == 2 and 'above 0' in capsys.readouterr().err
+
+
+@pytest.mark.ros
 def test_a_live_topic_is_judged_and_an_empty_one_explained():
     pytest.importorskip('rclpy', reason='needs ROS 2')
     import rclpy

@@ -157,12 +157,21 @@ def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
 
 @pytest.mark.parametrize('arguments, said', [
     ([], 'required'), (['pause'], 'invalid choice'), (['start', '--timeout', '0'], 'between'),
-    (['status', '--generation', 'mocap5'], 'mocap5')])
+    (['status', '--generation', 'mocap5'], 'mocap5'),
+    (['start', 'moc', '--namespace', '/a b'], "'/a b' is no namespace"),
+    (['status', '--namespace', '1'], "'1' is no namespace"),
+    (['status', '--namespace', 'a__b'], "'a__b' is no namespace")])
 def test_a_wrong_command_is_explained(arguments, said, capsys):
     with pytest.raises(SystemExit) as ended:
         mocap_control.main(arguments)
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_namespace_may_be_written_with_slashes_or_without():
+    parse = mocap_control.make_parser().parse_args
+    for text, name in (('lab', '/lab'), ('/lab/east/', '/lab/east'), ('/', ''), ('', '')):
+        assert parse(['status', '--namespace', text]).namespace == name
 
 
 def test_without_messages_it_says_what_to_install(monkeypatch, capsys):

@@ -65,10 +65,23 @@ def test_the_original_packages_names_are_one_setting_away():
 
 
 @pytest.mark.parametrize('template', ['pose', '{body}/{other}', '{}/pose', '{body}//pose',
-                                      '{body}/1', '{body} pose', '{body}/', '1{body}'])
+                                      '{body}/1', '{body} pose', '{body}/', '1{body}',
+                                      '~{body}', '~', '/~/{body}', 'a/~/{body}', '~//{body}'])
 def test_bad_topic_templates_are_refused(template):
     with pytest.raises(ConfigurationError, match='template of pose'):
         NameTemplates({'pose': template}, {'body': '{body}'})
+
+
+@pytest.mark.parametrize('template', ['{body}', '/lab/{body}/pose', '~/{body}/pose'])
+def test_topics_may_be_relative_absolute_or_private(template):
+    made = NameTable(NameTemplates({'pose': template}, {})).assign('wand').topics['pose']
+    assert made == template.replace('{body}', 'wand')
+
+
+def test_every_wrong_template_is_told_at_once():
+    with pytest.raises(ConfigurationError) as caught:
+        NameTemplates({'pose': 'a', 'twist': 'b'}, {'body': 'c', 'body_ned': 'c'})
+    assert len(str(caught.value).splitlines()) == 5
 
 
 def test_templates_that_make_one_name_of_two_are_refused():

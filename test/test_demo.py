@@ -12,6 +12,7 @@ import sys
 import time
 
 from conftest import at_last
+from optitrack_vrpn.cli import demo as demo_tool
 from optitrack_vrpn.core.view import BodyRow, missing, table
 import pytest
 
@@ -33,17 +34,127 @@ def test_demo_shows_every_body_and_ends_well():
 
 def check_demo(seconds):
     done = demo('--seconds', seconds)
+    for cells in rows_of(done, ('Rigid_Body_1', 'body_1drone', 'wand')):
+        check_row(cells)
+    assert 'ros2 topic echo /wand/pose' in done.stdout
+    assert re.search(r'skew [-\d.]+ ppm', done.stdout)
+
+
+def rows_of(done, bodies):
+    """Give the cells of each body, all of which must have streamed."""
     assert done.returncode == 0, done.stdout + done.stderr
-    for body in ('Rigid_Body_1', 'body_1drone', 'wand'):
+    assert f'all {len(bodies)} bodies streamed' in done.stdout
+    for body in bodies:
         found = [line for line in done.stdout.splitlines() if line.startswith(body)]
         assert len(found) == 1, done.stdout
-        cells = re.split(r'  +', found[0])
-        assert int(cells[1]) > 100
-        assert 100 < float(cells[2]) < 245    # by stamps; a busy machine may lose some
-        assert math.hypot(float(cells[3]), float(cells[4])) < 3
-        assert cells[-1] == 'yes'
-    assert 'all 3 bodies streamed' in done.stdout
-    assert re.search(r'skew [-\d.]+ ppm', done.stdout)
+        yield re.split(r'  +', found[0])
+
+
+def check_row(cells):
+    """Compare a body's cells with what is simulated: level circles, a network that jitters."""
+    assert int(cells[1]) > 100
+    assert 100 < float(cells[2]) < 245    # by stamps; a busy machine may lose some
+    east, north = float(cells[3]), float(cells[4])
+    assert math.hypot(east, north) == pytest.approx(1.0, abs=0.01)
+    # Nose ahead, turning left: a quarter turn left of the way out.
+    heading = float(cells[6].removesuffix(' deg'))
+    ahead = math.degrees(math.atan2(-north, east))
+    assert abs((heading - ahead + 180.0) % 360.0 - 180.0) < 3.0
+    latency, stamp_jitter, arrival_jitter = (
+        float(cell.removesuffix(' us')) for cell in cells[7:10])
+    assert latency > 0.0
+    assert 0.0 <= stamp_jitter < arrival_jitter
+    assert cells[-1] == 'yes'
+
+
+@pytest.mark.parametrize('parameters, bodies, echo', [
+    ("topics: {pose: '{body}_enu', pose_ned: '{body}_ned'}", 'wand', '/wand_enu'),
+    ('qos: {preset: sensor_data}', 'wand', '/wand/pose'),
+    ("frames: {body: 'm/{body}'}", 'wand', '/wand/pose'),
+    ('bodies: {wand: {topic: stick, frame: base}}, publish: {enu: false}', 'stick',
+     '/wand/pose_ned'),
+    ("topics: {pose: '/lab/{body}/pose'}, publish: {tf: false}", 'wand', '/lab/wand/pose'),
+], ids=lambda value: value if '{' in value else '')
+def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(f'/**: {{ros__parameters: {{{parameters}}}}}\n')
+
+    def check(seconds):
+        done = demo('--seconds', seconds, '--params-file', str(path))
+        *_, last = rows_of(done, ('Rigid_Body_1', 'body_1drone', bodies))
+        assert last[-1] == ('no' if 'tf: false' in parameters else 'yes')
+        check_row([*last[:-1], 'yes'])
+        assert f'ros2 topic echo {echo})' in done.stdout
+    at_last(check, '4', '12', '24')
+
+
+@pytest.mark.parametrize('arguments, said', [
+    (['--server', 'host:abc'], "'abc' is no port; allowed is 1 to 65535"),
+    (['--server', 'host:'], "'' is no port"), (['--server', 'host:65536'], "'65536' is no port"),
+    (['--server', '::1'], 'IPv6'), (['--server', ''], 'is no HOST or HOST:PORT'),
+    (['--seconds', '-3'], '-3 is no number of seconds above 0'), (['--seconds', 'nan'], 'nan is'),
+    (['--bodies', '0'], "'0' is not allowed; allowed is 1 to 500"),
+    (['--bodies', 'x'], "'x' is not allowed"),
+    (['--params-file', 'no/such.yaml'], 'no/such.yaml: No such file'),
+])
+def test_a_wrong_command_line_is_told_before_anything_starts(arguments, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        demo_tool.main(arguments)
+    assert ended.value.code == 2
+    output, error = capsys.readouterr()
+    assert said in error and output == ''
+
+
+def test_a_server_may_have_a_port():
+    parse = demo_tool.make_parser().parse_args
+    assert parse(['--server', 'motive.lab']).server == ('motive.lab', 3883)
+    assert parse(['--server', '10.0.0.1:3900']).server == ('10.0.0.1', 3900)
+
+
+def test_demo_does_not_wait_for_a_node_that_has_ended(tmp_path):
+    """A file that ROS cannot read ends the node at once, and is the user's to put right."""
+    path = tmp_path / 'broken.yaml'
+    path.write_text('{')
+    done = demo('--params-file', str(path))
+    assert done.returncode == 2
+    assert 'the node ended by itself' in done.stderr and "Couldn't parse" in done.stderr
+    assert 'did not appear' not in done.stderr and 'Traceback' not in done.stderr
+
+
+def test_demo_says_so_where_parameters_switch_all_poses_off(tmp_path):
+    path = tmp_path / 'off.yaml'
+    path.write_text('/**: {ros__parameters: {publish: {enu: false, ned: false}}}\n')
+    done = demo('--params-file', str(path))
+    assert done.returncode == 2 and 'there are no poses to look at' in done.stderr
+
+
+@pytest.mark.parametrize('ned', [False, True])
+def test_a_row_is_what_a_subscriber_has_seen(ned, monkeypatch):
+    """Stamps of 100 Hz, arrivals 2 ms later and 0.5 ms more every other time; nose south-east."""
+    demo_view = pytest.importorskip('optitrack_vrpn.ros.demo_view')
+    from geometry_msgs.msg import PoseStamped
+    topic = demo_view.BodyTopic()
+    begin = 1_700_000_000 * 10**9
+    for i in range(101):
+        message = PoseStamped()
+        stamp = begin + i * 10_000_000
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
+        place = message.pose.position
+        place.x, place.y, place.z = (2.0, 1.0, -3.0) if ned else (1.0, 2.0, 3.0)
+        half = math.radians(135.0 if ned else -45.0) / 2
+        message.pose.orientation.z, message.pose.orientation.w = math.sin(half), math.cos(half)
+        arrival = stamp + 2_000_000 + i % 2 * 500_000
+        with monkeypatch.context() as patch:
+            patch.setattr(demo_view.time, 'time_ns', lambda arrival=arrival: arrival)
+            topic.take(message)
+    row = topic.row('wand', ned, 7)
+    assert (row.name, row.poses, row.transforms) == ('wand', 101, 7)
+    assert row.rate_hz == pytest.approx(100.0)
+    assert row.position == (1.0, 2.0, 3.0)
+    assert row.heading_deg == pytest.approx(135.0)
+    assert row.latency_s == pytest.approx(2e-3)
+    assert row.stamp_jitter_s == pytest.approx(0.0, abs=1e-9)
+    assert row.arrival_jitter_s == pytest.approx(5e-4)
 
 
 def test_demo_fails_where_nothing_streams():
@@ -94,5 +205,6 @@ def test_table_says_what_is_missing():
     assert missing([there], 1) == []
     assert missing([there, lost, unframed], 4) == [
         'cup did not stream', 'box has no transform on /tf', '3 of 4 bodies appeared']
+    assert missing([there, unframed], 2, transforms=False) == []
     lines = table([there, lost], {'mode': 'tracking', 'skew_ppm': '-40.0'})
     assert '+0.100' in lines[2] and '1000 us' in lines[2] and 'skew -40.0 ppm' in lines[-2]

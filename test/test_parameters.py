@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parameters: one table, what is made from it, what it accepts, and what a real node does."""
 
+from array import array
 import math
 from pathlib import Path
 import re
@@ -86,8 +87,14 @@ def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
 
 
 def test_the_table_has_a_row_a_parameter_and_stars_what_is_fixed():
-    rows = re.findall(r'^\| `([^`]+)`(\\\*)? \|', markdown_table(), re.MULTILINE)
-    assert [(name, not star) for name, star in rows] == [(r.name, r.dynamic) for r in TABLE]
+    rows = re.findall(r'^\| `([^`]+)`((?:\\\*)*) \|', markdown_table(), re.MULTILINE)
+    assert [(name, stars.count('*')) for name, stars in rows] == [
+        (r.name, 2 if r.at_start else 0 if r.dynamic else 1) for r in TABLE]
+    assert {r.name for r in TABLE if r.at_start} == {
+        'autostart', 'activate', *(r.name for r in TABLE if r.name.startswith('control.'))}
+    assert not any(r.at_start and r.dynamic for r in TABLE)
+    for stars in ('\\*', '\\*\\*'):
+        assert re.search(f'^{re.escape(stars)} [a-z]', markdown_table(), re.MULTILINE)
 
 
 def test_documents_leave_out_a_readme_that_is_not_there(tmp_path):
@@ -180,6 +187,18 @@ def test_every_wrong_value_is_told_at_once():
         assert any(name in line for line in lines)
 
 
+def test_a_value_is_shown_as_its_user_wrote_it():
+    """ROS has lists of numbers as arrays of Python's."""
+    rows = {row.name: row for row in TABLE}
+    for name, value, said in (('bodies.allow', array('q', [1, 2]), 'bodies.allow is [1, 2]; '),
+                              ('world_offset.origin', array('d', [1.0]), 'origin is [1.0]; ')):
+        with pytest.raises(ConfigurationError, match=re.escape(said)):
+            rows[name].check(value)
+    for value, said in ((array('q', [1, 2]), '[1, 2]'), (3, '3'), ('abc', "'abc'")):
+        with pytest.raises(ConfigurationError, match=re.escape(f'offset is {said}: give x')):
+            body_settings({'bodies.a.offset': value})
+
+
 # -- settings of single bodies --------------------------------------------------------------------
 
 NAMES = st.text(min_size=1).filter(lambda name: name not in ('allow', 'deny', 'max'))
@@ -221,6 +240,12 @@ def test_a_wrong_setting_of_a_body_is_named_in_full():
         body_settings({'bodies.a.b c.max_speed': -3.0})
     with pytest.raises(ConfigurationError, match=r'bodies\.a\.name'):
         body_settings({'bodies.a.name': ''})
+
+
+def test_every_wrong_setting_of_a_body_is_told_at_once():
+    with pytest.raises(ConfigurationError) as caught:
+        body_settings({'bodies.a.offset': [1, 2], 'bodies.b.max_sped': 1, 'bodies.c.name': ''})
+    assert len(str(caught.value).splitlines()) == 3
 
 
 # -- in a real node, whose ROS graph is that of this test run -------------------------------------
@@ -277,6 +302,17 @@ def test_a_file_is_read_with_whole_numbers_empty_lists_and_any_body(ros, tmp_pat
 
 
 @pytest.mark.ros
+def test_topics_may_be_in_the_private_namespace_of_the_node(ros):
+    given_ = {'server': '127.0.0.1', 'port': 9, 'topics.pose': '~/{body}/pose'}
+    with ros.NodeHere(given_, spin=False, namespace='/lab') as here:
+        assert here.node.trigger_configure().name == 'SUCCESS'
+        report = PoseReport('wand', 0, 0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+        here.node.receive([report], 0, 0)
+        wanted = {'/lab/optitrack_vrpn/wand/pose', '/lab/wand/pose_ned'}
+        ros.wait_until(lambda: wanted <= set(here.node._output.topics()))
+
+
+@pytest.mark.ros
 def test_the_shipped_file_changes_nothing(ros):
     arguments = ['--ros-args', '--params-file', str(CONFIG)]
     with ros.NodeHere(args=arguments, spin=False) as filled, ros.NodeHere(spin=False) as plain:
@@ -291,10 +327,18 @@ def test_all_wrong_values_of_a_file_are_told_at_start_and_again_by_configure(
     path = tmp_path / 'wrong.yaml'
     path.write_text(
         '/**:\n  ros__parameters: {port: 99999, up_axis: x, truth: {max_sped: 3.0, '
-        'max_speed: fast}, bodies: {drone 1: {max_sped: 1.0}}, autostart: 1}\n')
+        'max_speed: fast}, bodies: {drone 1: {max_sped: 1.0}, wand: {offset: [1, 2]}, '
+        'a: {name: x}, b: {name: x}}, autostart: 1, server: "10.0.0.1:3883", '
+        'topics: {pose: pose}, frames: {body: nose, world: "/w", world_ned: ""}, '
+        'use_sim_time: true}\n')
     wrong = ('port is 99999; allowed is 1 to 65535', "up_axis is 'x'; allowed are y, z",
              "no parameter 'truth.max_sped'; did you mean 'truth.max_speed'?",
-             "truth.max_speed is 'fast'; it must be a double", 'autostart is 1; it must be a bool')
+             "truth.max_speed is 'fast'; it must be a double", 'autostart is 1; it must be a bool',
+             "bodies.drone 1.max_sped: there is no setting 'max_sped'",
+             'bodies.wand.offset is [1, 2]: give', "'a' and 'b' are both given the topic name 'x'",
+             "server is '10.0.0.1:3883'; give '10.0.0.1' alone: the port is the parameter port",
+             "the topic template of pose is 'pose'", "the frame template of body is 'nose'",
+             "frames.world is '/w'", "frames.world_ned is ''", 'use_sim_time is true')
     with ros.NodeProcess('--params-file', path) as node:
         for text in wrong:
             node.wait_for(re.escape(text))
@@ -324,6 +368,12 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert observer.set(server='127.0.0.2', port=19) == ''
         assert 'Min: 1, Max: 65535, value: 0' in observer.set(port=0)    # by rclpy
         assert 'did you mean' in observer.set(truth__max_sped=3.0)
+        assert observer.set(bodies__allow=[1, 2]) == (
+            'bodies.allow is [1, 2]; it must be a string[]')
+        # What is read at start alone would be set to no purpose.
+        assert 'read when the node starts' in observer.set(autostart=True)
+        assert 'read when the node starts' in observer.set(activate=False)
+        assert observer.set(control__configure_on_start=True) != ''
         assert observer.get('port') == 19
         assert observer.transition('configure')
         assert node._settings.client.port == 19
@@ -369,6 +419,8 @@ def test_descriptors_tell_tools_type_range_and_whether_it_can_change(ros):
             assert row.description in described.description
             assert row.type_name in described.additional_constraints
             assert ('any time' in described.additional_constraints) is row.dynamic
+            start = ('read when the node starts', 'fixed once the node runs')    # the base class's
+            assert described.additional_constraints.endswith(start) is row.at_start
         assert here.node.describe_parameter('truth.max_speed').floating_point_range == [
             FloatingPointRange(from_value=0.0, to_value=1000.0)]
         assert here.node.describe_parameter('port').integer_range[0].to_value == 65535

@@ -9,9 +9,10 @@ import math
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import split_ros_args
+from optitrack_vrpn.cli.arguments import duration, split_ros_args
 from optitrack_vrpn.core.intervals import histogram, judge, Spread, StampReport
-from optitrack_vrpn.errors import BackendUnavailableError, OptitrackVrpnError, TransportError
+from optitrack_vrpn.errors import (
+    BackendUnavailableError, ConfigurationError, OptitrackVrpnError, TransportError)
 
 _BAR = 40
 _GAPS_SHOWN = 8
@@ -22,11 +23,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog='analyze_stamps',
         description='Judge the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
-        epilog='Arguments of ROS follow --ros-args.')
+        epilog='Arguments of ROS follow --ros-args. Exit code: 0, or 1 if nothing came or '
+        'something was missing, 2 if the command is wrong.')
     parser.add_argument('topic', help='as in /wand/pose')
-    parser.add_argument('--seconds', type=float, default=10.0, metavar='S',
+    parser.add_argument('--seconds', type=duration, default=10.0, metavar='S',
                         help='how long from the first message on (default %(default)s)')
-    parser.add_argument('--wait', type=float, default=10.0, metavar='S',
+    parser.add_argument('--wait', type=duration, default=10.0, metavar='S',
                         help='how long to wait for it (default %(default)s)')
     parser.add_argument('--plot', metavar='FILE.png', help='draw it too (needs matplotlib)')
     return parser
@@ -119,7 +121,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or 1 if nothing came or something was missing.
+    :returns: 0, or 1 if nothing came or something was missing, 2 if the command is wrong.
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
@@ -141,7 +143,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             print(f'drawn in {arguments.plot}')
     except OptitrackVrpnError as error:
         print(f'analyze_stamps: {error}', file=sys.stderr)
-        return 1
+        wrong = isinstance(error, ConfigurationError) and not isinstance(
+            error, BackendUnavailableError)
+        return 2 if wrong else 1
     return 0
 
 

@@ -16,11 +16,14 @@ import tempfile
 import time
 from typing import IO, Optional, Sequence
 
+from optitrack_vrpn.cli.arguments import duration, server_address
 from optitrack_vrpn.core.view import missing, table
-from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
-from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
+from optitrack_vrpn.sim.scenario import MAX_BODIES
 
 NODE = 'optitrack_vrpn_demo'
+#: Exit code for what only the user can put right, as of argparse and of the node.
+WRONG = 2
 _NAMES = ('Rigid Body 1', '1drone', 'wand')
 
 
@@ -29,14 +32,42 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog='demo', description='Watch rigid bodies stream from Motive through the node.')
     parser.add_argument(
-        '--server', metavar='HOST[:PORT]', help='a real Motive in place of the simulated one')
-    parser.add_argument('--seconds', type=float, default=10.0, help='how long (default 10)')
+        '--server', metavar='HOST[:PORT]', type=server_address,
+        help='a real Motive in place of the simulated one')
+    parser.add_argument('--seconds', type=duration, default=10.0, help='how long (default 10)')
     parser.add_argument(
-        '--bodies', type=int, metavar='N', help='so many simulated bodies, instead of three')
-    parser.add_argument('--rate', type=float, default=240.0, help='simulated frames per second')
+        '--bodies', type=body_count, metavar='N',
+        help='so many simulated bodies, instead of three')
     parser.add_argument(
-        '--params-file', metavar='FILE', help='parameters of the node, as for any ROS node')
+        '--rate', type=float, default=240.0, help='simulated frames per second')
+    parser.add_argument(
+        '--params-file', type=existing_file, metavar='FILE',
+        help='parameters of the node, as for any ROS node')
     return parser
+
+
+def body_count(text: str) -> int:
+    """
+    Read how many bodies to simulate.
+
+    :raises argparse.ArgumentTypeError: if it is none, or more than the simulator takes.
+    """
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_BODIES):
+        raise argparse.ArgumentTypeError(f'{text!r} is not allowed; allowed is 1 to {MAX_BODIES}')
+    return int(text)
+
+
+def existing_file(text: str) -> str:
+    """
+    Read the name of a file.
+
+    :raises argparse.ArgumentTypeError: if it cannot be read.
+    """
+    try:
+        with open(text, 'rb'):
+            return text
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f'{text}: {error.strerror}') from None
 
 
 class Child:
@@ -116,14 +147,13 @@ def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
     Start everything, show the table, and judge.
 
     :param children: gets every process that was started.
-    :returns: exit code: 0 if every body streamed.
+    :returns: exit code: 0 if every body streamed, 2 if parameters stand against it.
     """
     from optitrack_vrpn.ros.demo_view import DemoView
 
-    expected = 1
+    expected, known = 1, 'Rigid_Body_1' if arguments.bodies else 'wand'
     if arguments.server:
-        host, _, port_text = arguments.server.partition(':')
-        port = int(port_text or DEFAULT_PORT)
+        host, port = arguments.server
         print(f'demo: connecting to {host} port {port}')
     else:
         sim, host, port = start_sim(arguments)
@@ -138,28 +168,36 @@ def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
     node = Child('optitrack_vrpn_node', ros_arguments)
     children.append(node)
     view = DemoView(NODE)
+
+    def check() -> None:
+        """Look whether the node still runs."""
+        code = node.process.poll()
+        if code is not None:
+            kind = ConfigurationError if code == WRONG else TransportError
+            raise kind('the node ended by itself, see below')
+
     try:
-        view.bring_up(20.0)
-        print(f'demo: the node is active; for {arguments.seconds:g} s '
-              '(try: ros2 topic echo /wand/pose)\n')
+        view.bring_up(20.0, check)
+        # A real server's bodies are not known yet.
+        idea = 'list' if arguments.server else f'echo {view.topic(known)}'
+        print(f'demo: the node is active; for {arguments.seconds:g} s (try: ros2 topic {idea})\n')
         screen = Screen()
         end = time.monotonic() + arguments.seconds
         while time.monotonic() < end:
             time.sleep(0.25)
-            if node.process.poll() is not None:
-                raise TransportError(f'the node ended by itself:\n{node.text()}')
+            check()
             if screen.live:
                 screen.draw([*table(view.rows(), view.clock), '', view.connection])
         rows = view.rows()
         if not screen.live:
             print('\n'.join([*table(rows, view.clock), '', view.connection]))
-    except TransportError as error:
+    except (TransportError, ConfigurationError) as error:
         print(f'demo: {error}', file=sys.stderr)
         print(node.text(), file=sys.stderr)
-        return 1
+        return WRONG if isinstance(error, ConfigurationError) else 1
     finally:
         view.close()
-    lacking = missing(rows, expected)
+    lacking = missing(rows, expected, view.transforms_wanted)
     for line in lacking:
         print(f'demo: {line}', file=sys.stderr)
     if lacking:
@@ -173,7 +211,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the demo.
 
-    :returns: exit code: 0 if every body streamed, 1 if not, 130 on Ctrl-C.
+    :returns: exit code: 0 if every body streamed, 1 if not, 2 if the command line or the
+        parameter file is wrong, 130 on Ctrl-C.
     """
     arguments = make_parser().parse_args(argv)
     if not arguments.server:

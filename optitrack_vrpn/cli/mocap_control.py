@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import sys
 from typing import Optional, TYPE_CHECKING
 
-from optitrack_vrpn.cli.arguments import positive_number, without_ros_arguments
+from optitrack_vrpn.cli.arguments import namespace, positive_number, without_ros_arguments
 from optitrack_vrpn.core.control import AUTO, GENERATIONS, Kind
 from optitrack_vrpn.errors import ConfigurationError
 
@@ -41,7 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
         '--generation', choices=[AUTO, *(g.name for g in GENERATIONS)], default=AUTO,
         help='generation of the protocol (default: all that are installed)')
     common.add_argument(
-        '--namespace', default='', metavar='NS',
+        '--namespace', type=namespace, default='', metavar='NS',
         help='namespace of the control topics, for systems with relative ones (default: root)')
     verbs = parser.add_subparsers(dest='verb', required=True, metavar='status | start | stop')
     verbs.add_parser('status', parents=[common], help='list systems, states and topics')

@@ -74,15 +74,17 @@ def _wrapped(text: str, prefix: str, width: int = 99) -> list[str]:
 
 
 def markdown_table() -> str:
-    """Write the table of the README; what has no star can be changed at any time."""
+    """Write the table of the README, whose marks say when a parameter can not be changed."""
     lines = ['| parameter | type | default | allowed | what |', '|---|---|---|---|---|']
     for row in TABLE:
         allowed = row.allowed + (f' {row.unit}' if row.unit else '')
-        star = '' if row.dynamic else '\\*'
+        star = '\\*\\*' if row.at_start else '' if row.dynamic else '\\*'
         lines.append(
             f'| `{row.name}`{star} | {row.type_name} | `{_yaml_value(row.default)}` '
             f'| {allowed.strip()} | {row.description} |')
-    return '\n'.join([*lines, '', '\\* fixed while the node is configured']) + '\n'
+    return '\n'.join([
+        *lines, '', '\\* fixed while the node is configured',
+        '', '\\*\\* read when the node starts, and fixed from then on']) + '\n'
 
 
 def with_table(readme: str) -> str:

@@ -17,7 +17,7 @@ from optitrack_vrpn.errors import ConfigurationError
 #: Long enough for every VRPN name (99 bytes) and short enough for DDS (256) behind a namespace.
 MAX_ROS_NAME = 100
 
-_TOPIC = re.compile(r'/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
+_TOPIC = re.compile(r'(/|~/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 _FRAME = re.compile(r'[^/\s][^\s]*')
 _PLACEHOLDER = re.compile(r'{[^{}]*}')
 
@@ -103,14 +103,24 @@ class NameTemplates:
     frames: dict[str, str]
 
     def __post_init__(self) -> None:
-        for kind, template in self.topics.items():
-            check_template(template, f'the topic template of {kind}', True)
-        for kind, template in self.frames.items():
-            check_template(template, f'the frame template of {kind}', False)
-        for group in (self.topics, self.frames):
-            if len(set(group.values())) < len(group):
-                raise ConfigurationError(
-                    f'two templates are the same, so that two kinds would share a name: {group}')
+        """
+        Check them all.
+
+        :raises ConfigurationError: naming all that is wrong, one a line.
+        """
+        wrong = []
+        for what, templates in (('topic', self.topics), ('frame', self.frames)):
+            for kind, template in templates.items():
+                try:
+                    check_template(
+                        template, f'the {what} template of {kind}', what == 'topic')
+                except ConfigurationError as error:
+                    wrong.append(str(error))
+            if len(set(templates.values())) < len(templates):
+                wrong.append('two templates are the same, so that two kinds would share a name: '
+                             f'{templates}')
+        if wrong:
+            raise ConfigurationError('\n'.join(wrong))
 
 
 class BodyNames(NamedTuple):

@@ -78,16 +78,17 @@ def _micro(seconds: float) -> str:
     return f'{seconds * 1e6:.0f} us' if math.isfinite(seconds) else '-'
 
 
-def missing(rows: Sequence[BodyRow], expected: int) -> list[str]:
+def missing(rows: Sequence[BodyRow], expected: int, transforms: bool = True) -> list[str]:
     """
     Tell what did not stream.
 
     :param expected: so many bodies must be there.
+    :param transforms: whether each must have a transform.
     :returns: one line for each thing that is missing; none if all is well.
     """
     lines = [f'{row.name} did not stream' for row in rows if row.poses < 3]
     lines += [f'{row.name} has no transform on /tf'
-              for row in rows if row.poses >= 3 and not row.transforms]
+              for row in rows if transforms and row.poses >= 3 and not row.transforms]
     if len(rows) < expected:
         lines.append(f'{len(rows)} of {expected} bodies appeared')
     return lines

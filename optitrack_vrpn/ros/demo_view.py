@@ -6,7 +6,7 @@ from collections import deque
 import math
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
@@ -14,14 +14,31 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 import numpy as np
 from optitrack_vrpn.core.view import BodyRow
-from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.errors import ConfigurationError, TransportError
+from rcl_interfaces.srv import GetParameters
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.qos import QoSProfile
+from rclpy.expand_topic_name import expand_topic_name
+from rclpy.parameter import parameter_value_to_python
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
 from transforms3d.euler import quat2euler
 
 _KEPT = 2000
+#: Transforms that are remembered until a pose tells whose they are.
+_MOST_TRANSFORMS = 20_000
+#: Best effort matches every publisher, whatever its parameters say.
+_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+#: An answer is lost where the server has not found its reader yet: ask again after so long (s).
+_ASK_AGAIN_S = 2.0
+
+#: What a pose and its transform have in common: parent frame, stamp and position.
+_Key = tuple[str, int, float, float, float]
+
+
+def _key(header: Any, place: Any) -> _Key:
+    stamp = header.stamp
+    return (header.frame_id, stamp.sec * 1_000_000_000 + stamp.nanosec, place.x, place.y, place.z)
 
 
 class BodyTopic:
@@ -32,13 +49,15 @@ class BodyTopic:
         self.stamps: deque[float] = deque(maxlen=_KEPT)
         self.arrivals: deque[float] = deque(maxlen=_KEPT)
         self.pose: Optional[PoseStamped] = None
+        self.keys: deque[_Key] = deque(maxlen=_KEPT)
+        self.frame = ''
         self.origin = 0
 
     def take(self, message: PoseStamped) -> None:
         """Note one pose and when it came."""
         now = time.time_ns()
-        stamp = message.header.stamp
-        stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec
+        key = _key(message.header, message.pose.position)
+        stamp_ns = key[1]
         if not self.count:
             self.origin = stamp_ns
         self.count += 1
@@ -46,6 +65,35 @@ class BodyTopic:
         self.stamps.append((stamp_ns - self.origin) * 1e-9)
         self.arrivals.append((now - self.origin) * 1e-9)
         self.pose = message
+        if not self.frame:
+            self.keys.append(key)
+
+    def row(self, name: str, ned: bool, transforms: int) -> BodyRow:
+        """
+        Sum up what has been seen.
+
+        :param ned: whether the poses are in NED.
+        :param transforms: how many transforms of its frame there were.
+        """
+        message = self.pose
+        if message is None:
+            return BodyRow(name, 0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)
+        stamps, arrivals = np.array(self.stamps), np.array(self.arrivals)
+        size = min(len(stamps), len(arrivals))
+        stamps, arrivals = stamps[:size], arrivals[:size]
+        known = size > 2
+        p, q = message.pose.position, message.pose.orientation
+        yaw = math.degrees(quat2euler((q.w, q.x, q.y, q.z), 'sxyz')[2])
+        # A heading is the yaw of NED; that of ENU is from east and runs the other way.
+        place, heading = (((p.y, p.x, -p.z), yaw) if ned else ((p.x, p.y, p.z), 90.0 - yaw))
+        return BodyRow(
+            name, self.count,
+            float((size - 1) / (stamps[-1] - stamps[0])) if known else 0.0,
+            place, heading % 360.0,
+            float(np.median(arrivals - stamps)) if known else math.nan,
+            float(np.std(np.diff(stamps))) if known else math.nan,
+            float(np.std(np.diff(arrivals))) if known else math.nan,
+            transforms)
 
 
 class DemoView:
@@ -63,11 +111,19 @@ class DemoView:
         self._executor.add_node(self._node)
         self._target = target
         self._client = self._node.create_client(ChangeState, f'/{target}/change_state')
+        # Readers are found in the order in which they were made: who answers this one's
+        # questions knows that one, too.
+        self._asker = self._node.create_client(GetParameters, f'/{target}/get_parameters')
         self._node.create_subscription(
             DiagnosticArray, '/diagnostics', self._take_diagnostics, 10)
-        self._node.create_subscription(TFMessage, '/tf', self._take_tf, QoSProfile(depth=100))
+        self._node.create_subscription(TFMessage, '/tf', self._take_tf, _QOS)
         self._bodies: dict[str, BodyTopic] = {}
         self._transforms: dict[str, int] = {}
+        self._children: dict[_Key, str] = {}
+        self._template = ''
+        self._ned = False
+        #: Whether the node broadcasts transforms at all.
+        self.transforms_wanted = True
         self.clock: dict[str, str] = {}
         self.connection = ''
         self._thread = threading.Thread(target=self._spin, name='demo view', daemon=True)
@@ -79,25 +135,59 @@ class DemoView:
         except ExternalShutdownException:
             pass
 
-    def bring_up(self, timeout_s: float) -> None:
+    def bring_up(self, timeout_s: float, check: Callable[[], None]) -> None:
         """
         Configure and activate the node through its lifecycle services.
 
+        :param check: called often meanwhile; raises if the node has ended by itself.
         :raises TransportError: if it does not answer or a transition fails.
+        :raises ConfigurationError: if its parameters leave nothing to look at.
         """
         deadline = time.monotonic() + timeout_s
-        if not self._client.wait_for_service(timeout_sec=timeout_s):
-            raise TransportError(f'the node {self._target} did not appear in {timeout_s:g} s')
+        for client in (self._client, self._asker):
+            while not client.wait_for_service(timeout_sec=0.1):
+                check()
+                if time.monotonic() > deadline:
+                    raise TransportError(
+                        f'the node {self._target} did not appear in {timeout_s:g} s')
+        self._read_parameters(deadline, check)
         for label, number in (('configure', Transition.TRANSITION_CONFIGURE),
                               ('activate', Transition.TRANSITION_ACTIVATE)):
             request = ChangeState.Request(transition=Transition(id=number))
             future = self._client.call_async(request)
             while not future.done():
+                check()
                 if time.monotonic() > deadline:
                     raise TransportError(f'{label} did not end in {timeout_s:g} s')
                 time.sleep(0.01)
             if not future.result().success:
                 raise TransportError(f'{label} failed; the node says why')
+
+    def _read_parameters(self, deadline: float, check: Callable[[], None]) -> None:
+        """Ask the node what it calls its topics, and which of them there are."""
+        names = ['topics.pose', 'topics.pose_ned', 'publish.enu', 'publish.ned', 'publish.tf']
+        futures: list[Any] = []
+        while not any(future.done() for future in futures):
+            check()
+            if time.monotonic() > deadline:
+                raise TransportError(f'the node {self._target} does not tell its parameters')
+            futures.append(self._asker.call_async(GetParameters.Request(names=names)))
+            again = time.monotonic() + _ASK_AGAIN_S
+            while not futures[-1].done() and time.monotonic() < again:
+                time.sleep(0.01)
+        answer = next(future.result() for future in futures if future.done())
+        pose, pose_ned, enu, ned, transforms = map(parameter_value_to_python, answer.values)
+        if not (enu or ned):
+            raise ConfigurationError(
+                'publish.enu and publish.ned are both false: there are no poses to look at')
+        self._ned = not enu
+        self.transforms_wanted = bool(transforms)
+        self._template = str(pose if enu else pose_ned)
+
+    def topic(self, name: str) -> str:
+        """Give the topic of a body's poses."""
+        return str(expand_topic_name(
+            self._template.replace('{body}', name), self._target, '/'))
 
     def close(self) -> None:
         """Leave ROS."""
@@ -108,26 +198,21 @@ class DemoView:
 
     def rows(self) -> list[BodyRow]:
         """Sum up every body seen so far, in the order of names."""
-        return [self._row(name, self._bodies[name]) for name in sorted(self._bodies)]
+        return [
+            body.row(name, self._ned, self._transforms.get(self._frame(body), 0))
+            for name, body in sorted(self._bodies.items())]
 
-    def _row(self, name: str, topic: BodyTopic) -> BodyRow:
-        message = topic.pose
-        if message is None:
-            return BodyRow(name, 0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)
-        stamps, arrivals = np.array(topic.stamps), np.array(topic.arrivals)
-        size = min(len(stamps), len(arrivals))
-        stamps, arrivals = stamps[:size], arrivals[:size]
-        known = size > 2
-        p, q = message.pose.position, message.pose.orientation
-        yaw = quat2euler((q.w, q.x, q.y, q.z), 'sxyz')[2]
-        return BodyRow(
-            name, topic.count,
-            float((size - 1) / (stamps[-1] - stamps[0])) if known else 0.0,
-            (p.x, p.y, p.z), (90.0 - math.degrees(yaw)) % 360.0,
-            float(np.median(arrivals - stamps)) if known else math.nan,
-            float(np.std(np.diff(stamps))) if known else math.nan,
-            float(np.std(np.diff(arrivals))) if known else math.nan,
-            self._transforms.get(name, 0))
+    def _frame(self, topic: BodyTopic) -> str:
+        """
+        Find the frame of a body: that of the transform that says the same as a pose.
+
+        So its name does not matter, which users choose by template or body by body.
+        """
+        if not topic.frame:
+            children = self._children.copy()
+            topic.frame = next(
+                (children[key] for key in list(topic.keys) if key in children), '')
+        return topic.frame
 
     def _take_diagnostics(self, message: DiagnosticArray) -> None:
         prefix = f'{self._target}: '
@@ -139,7 +224,7 @@ class DemoView:
                 self.clock = {pair.key: pair.value for pair in status.values}
             elif what == 'connection':
                 self.connection = status.message
-            elif what.startswith('body '):
+            elif what.startswith('body ') and self._template:
                 self._subscribe(what[len('body '):])
 
     def _subscribe(self, name: str) -> None:
@@ -147,9 +232,12 @@ class DemoView:
             return
         topic = self._bodies[name] = BodyTopic()
         callback: Any = topic.take
-        self._node.create_subscription(PoseStamped, f'/{name}/pose', callback, 100)
+        self._node.create_subscription(PoseStamped, self.topic(name), callback, _QOS)
 
     def _take_tf(self, message: TFMessage) -> None:
         for transform in message.transforms:
             child = transform.child_frame_id
             self._transforms[child] = self._transforms.get(child, 0) + 1
+            self._children[_key(transform.header, transform.transform.translation)] = child
+        while len(self._children) > _MOST_TRANSFORMS:
+            del self._children[next(iter(self._children))]

@@ -142,6 +142,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         settings = None
         try:
             parameter_server.refuse_simulated_time(self)
+        except ConfigurationError as error:
+            wrong.append(str(error))
+        try:
             settings = make_settings(parameter_server.values(self))
         except ConfigurationError as error:
             wrong.append(str(error))

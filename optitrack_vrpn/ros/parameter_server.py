@@ -35,10 +35,11 @@ def descriptor(row: parameters.Parameter, value: Any = None) -> ParameterDescrip
     except ConfigurationError:
         in_range = False
     unit = f' [{row.unit}]' if row.unit else ''
+    when = ('read when the node starts' if row.at_start else 'can change at any time'
+            if row.dynamic else 'fixed while the node is configured')
     description = ParameterDescriptor(
         name=row.name, description=f'{row.description}{unit}', dynamic_typing=True,
-        additional_constraints=f'{row.type_name}; {row.allowed or "any"}; '
-        f'{"can change at any time" if row.dynamic else "fixed while the node is configured"}')
+        additional_constraints=f'{row.type_name}; {row.allowed or "any"}; {when}')
     if in_range and row.low is not None and row.high is not None:
         if isinstance(row.default, float):
             description.floating_point_range = [
@@ -112,6 +113,9 @@ def check_change(changed: Mapping[str, Any], configured: bool) -> None:
             if value is None:
                 raise ConfigurationError(f'{name} cannot be deleted, only set')
             row.check(value)
+            if row.at_start:
+                raise ConfigurationError(
+                    f'{name} is read when the node starts, and is fixed from then on')
             if configured and not row.dynamic:
                 raise ConfigurationError(
                     f'{name} is fixed while the node is configured: clean it up first '

@@ -82,24 +82,27 @@ def make_settings(values: Mapping[str, Any]) -> Settings:
     Check all parameters and build every part's configuration.
 
     :param values: parameter values by name, as given by the user.
-    :raises ConfigurationError: naming what is wrong and what is allowed.
+    :raises ConfigurationError: naming all that is wrong and what is allowed, one a line.
     """
-    checked: Mapping[str, Any] = parameters.check_all(values)
-    bodies = parameters.body_settings(values)
+    sifted, wrong = parameters.sift(values)
+    checked: Mapping[str, Any] = sifted
+    bodies, wrong_too = parameters.sift_body_settings(values)
+    wrong += wrong_too
+    # What is wrong stands at its default, so that the parts can be judged all the same.
+    for part in (_client, _check_worlds, _templates):
+        try:
+            part(checked)
+        except ConfigurationError as error:
+            wrong.append(str(error))
+    try:
+        titles = _titles(bodies)
+    except ConfigurationError as error:
+        wrong.append(str(error))
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
     publish = _publish(checked)
     return Settings(
-        client=ClientConfig(
-            server=checked['server'], port=checked['port'], backend=checked['backend'],
-            interface=checked['interface'], advertise=checked['advertise'],
-            trackers=checked['trackers'],
-            link=LinkConfig(
-                connection=checked['connection'],
-                retry_min_s=min(0.25, checked['connect.retry_max_s']),
-                retry_max_s=checked['connect.retry_max_s'],
-                max_attempts=checked['connect.max_attempts'],
-                timeout_s=checked['connect.timeout_s'],
-                silent_after_s=checked['watchdog.silent_after_s'],
-                reconnect_after_s=checked['watchdog.reconnect_after_s'])),
+        client=_client(checked),
         pipeline=PipelineConfig(
             axes=AxesConfig(checked['up_axis'], checked['motive_x']),
             stamps=StampConfig(
@@ -109,14 +112,33 @@ def make_settings(values: Mapping[str, Any]) -> Settings:
             selection=selection(checked),
             estimate=_estimate(checked, publish),
             estimates=_pick(bodies, ('offset', *parameters.BODY_ESTIMATES)),
-            titles=_titles(bodies),
+            titles=titles,
             server_motion=publish.server_motion,
-            templates=NameTemplates(
-                {kind: checked[f'topics.{kind}'] for kind in TOPICS},
-                {'body': checked['frames.body'], 'body_ned': checked['frames.body_ned']}),
+            templates=_templates(checked),
             reserved_frames=(publish.world, publish.world_ned),
             max_age_s=checked['stamps.max_age_s'], max_bodies=checked['bodies.max']),
         publish=publish, expected_rate_hz=checked['expected_rate_hz'])
+
+
+def _client(checked: Mapping[str, Any]) -> ClientConfig:
+    return ClientConfig(
+        server=checked['server'], port=checked['port'], backend=checked['backend'],
+        interface=checked['interface'], advertise=checked['advertise'],
+        trackers=checked['trackers'],
+        link=LinkConfig(
+            connection=checked['connection'],
+            retry_min_s=min(0.25, checked['connect.retry_max_s']),
+            retry_max_s=checked['connect.retry_max_s'],
+            max_attempts=checked['connect.max_attempts'],
+            timeout_s=checked['connect.timeout_s'],
+            silent_after_s=checked['watchdog.silent_after_s'],
+            reconnect_after_s=checked['watchdog.reconnect_after_s']))
+
+
+def _templates(checked: Mapping[str, Any]) -> NameTemplates:
+    return NameTemplates(
+        {kind: checked[f'topics.{kind}'] for kind in TOPICS},
+        {'body': checked['frames.body'], 'body_ned': checked['frames.body_ned']})
 
 
 def body_config(checked: Mapping[str, Any]) -> BodyConfig:
@@ -183,13 +205,21 @@ def _estimate(checked: Mapping[str, Any], publish: PublishConfig) -> EstimateCon
         estimate_motion=motion)
 
 
+def _check_worlds(checked: Mapping[str, Any]) -> None:
+    wrong = []
+    for name in ('frames.world', 'frames.world_ned'):
+        try:
+            check_frame(checked[name], name)
+        except ConfigurationError as error:
+            wrong.append(str(error))
+    if checked['frames.world'] == checked['frames.world_ned']:
+        wrong.append(f'frames.world and frames.world_ned are both {checked["frames.world"]!r}; '
+                     'they are different frames')
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+
+
 def _publish(checked: Mapping[str, Any]) -> PublishConfig:
-    world, world_ned = checked['frames.world'], checked['frames.world_ned']
-    check_frame(world, 'frames.world')
-    check_frame(world_ned, 'frames.world_ned')
-    if world == world_ned:
-        raise ConfigurationError(
-            f'frames.world and frames.world_ned are both {world!r}; they are different frames')
     sensor_data = checked['qos.preset'] == 'sensor_data'
     return PublishConfig(
         enu=checked['publish.enu'], ned=checked['publish.ned'], tf=checked['publish.tf'],
@@ -197,6 +227,6 @@ def _publish(checked: Mapping[str, Any]) -> PublishConfig:
         twist=checked['publish.twist'], accel=checked['publish.accel'],
         status=checked['publish.status'],
         server_motion=checked['velocity_source'] == 'server',
-        world=world, world_ned=world_ned,
+        world=checked['frames.world'], world_ned=checked['frames.world_ned'],
         reliable=checked['qos.reliability'] == 'reliable' and not sensor_data,
         depth=5 if sensor_data else checked['qos.depth'])

@@ -6,7 +6,9 @@ import time
 from typing import NamedTuple
 
 from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.errors import ConfigurationError
 import rclpy
+from rclpy.exceptions import NameValidationException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
@@ -22,6 +24,11 @@ class Collected(NamedTuple):
     publishers: int
 
 
+def _one_line(error: Exception) -> str:
+    """Take the reason of rclpy's messages, and not its drawing of the place."""
+    return str(error).split(':\n')[0].strip().replace('\n', ' ')
+
+
 def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> Collected:
     """
     Listen to a topic from its first message on; Ctrl-C ends it early.
@@ -29,14 +36,19 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
     :param seconds: how long, after the first message.
     :param wait_s: how long to wait for the first message.
     :param ros_args: ROS arguments, as from the command line.
+    :raises ConfigurationError: if ROS takes neither these nor the topic.
     """
     stamps: list[int] = []
     arrivals: list[int] = []
     frames: list[str] = ['']
     publishers = 0
     context = rclpy.Context()
-    rclpy.init(args=ros_args, context=context)
-    node = rclpy.create_node('analyze_stamps', context=context)
+    try:
+        rclpy.init(args=ros_args, context=context)
+        node = rclpy.create_node('analyze_stamps', context=context)
+    except (RuntimeError, NameValidationException) as error:    # RCLError
+        context.try_shutdown()
+        raise ConfigurationError(_one_line(error)) from None
 
     def take(message: PoseStamped) -> None:
         arrivals.append(time.time_ns())
@@ -45,8 +57,14 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
         frames[0] = message.header.frame_id
 
     # Best effort matches every publisher; the depth holds what comes while this is busy.
-    node.create_subscription(PoseStamped, topic, take, QoSProfile(
-        depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT))
+    qos = QoSProfile(
+        depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
+    try:
+        node.create_subscription(PoseStamped, topic, take, qos)
+    except (ValueError, NameValidationException) as error:
+        node.destroy_node()
+        context.try_shutdown()
+        raise ConfigurationError(f'{topic!r} is no topic: {_one_line(error)}') from None
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)
     try:

@@ -52,6 +52,14 @@ class ClientConfig:
             raise ConfigurationError(
                 f'server is {self.server!r}; give the host name or IPv4 address of the machine '
                 'that Motive runs on')
+        if ':' in self.server:
+            host, _, port = self.server.partition(':')
+            raise ConfigurationError(
+                f'server is {self.server!r}; ' + (
+                    f'give {host!r} alone: the port is the parameter port'
+                    if host and port.isdigit() else
+                    'give the host name or IPv4 address alone (VRPN knows no IPv6; the port is '
+                    'the parameter port, the way the parameter connection)'))
         if not 1 <= self.port <= 65535:
             raise ConfigurationError(f'port is {self.port}; 1 to 65535 are allowed')
         if self.backend not in BACKENDS:

@@ -80,8 +80,9 @@ def body_from_base(values: Sequence[float], where: str = 'offset') -> Transform:
     except (TypeError, ValueError):
         numbers = []
     if len(numbers) not in (3, 6, 7) or not all(map(math.isfinite, numbers)):
+        given = values.tolist() if hasattr(values, 'tolist') else values    # rclpy has arrays
         raise ConfigurationError(
-            f'{where} is {list(values)!r}: give x, y, z in metres, then nothing, or roll, pitch, '
+            f'{where} is {given!r}: give x, y, z in metres, then nothing, or roll, pitch, '
             'yaw in radians, or a quaternion x, y, z, w')
     x, y, z, *rest = numbers
     if not rest:
