@@ -30,6 +30,7 @@ from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.disposal import Disposal
 from optitrack_vrpn.ros.publishers import Publishers
+from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.ros.settings import make_settings, Settings
 from optitrack_vrpn.ros.ticker import Ticker
 from optitrack_vrpn.transport.backend import Backend, make_backend
@@ -417,11 +418,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             entries.append(entry)
         return entries
 
-    def _qos_mismatch(self, topic: str) -> None:
-        self._log(
-            'warn', f'a subscriber of {topic} asks for a quality of service that this node does '
-            'not offer, and gets nothing: let it ask for best effort, volatile, or set '
-            'qos.reliability: reliable here', ('qos', topic))
+    def _qos_mismatch(self, topic: str, policy: int) -> None:
+        preset = self.get_parameter('qos.preset').value
+        self._log('warn', what_helps(topic, policy, preset), ('qos', topic, policy))
 
     def _on_set_parameters(self, changed: list[Parameter]) -> SetParametersResult:
         try:
