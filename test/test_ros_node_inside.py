@@ -10,6 +10,7 @@ import threading
 import time
 
 from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros import node as node_module
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
@@ -187,6 +188,17 @@ def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, ca
         logged(capfd, 'ArithmeticError: made up')
         assert observer.state() == 'unconfigured'
         wait_until(lambda: released(here.node, before), what='release')
+
+
+@pytest.mark.parametrize('error, after', [
+    (ArithmeticError, 'unconfigured'), (OptitrackVrpnError, 'inactive')])
+def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, capfd, error, after):
+    def failing(*_):
+        raise error('made up')
+    monkeypatch.setattr(Publishers, 'send_static', failing)
+    with NodeHere(parameters(3883, autostart=True)):
+        logged(capfd, f'autostart ends here: activate failed; the node is {after}')
+        assert observer.state() == after
 
 
 def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, capfd):

@@ -240,8 +240,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         try:
             if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
                 self.get_logger().error('autostart ends here: configure failed')
-            elif self.get_parameter('activate').value is True:
-                self.trigger_activate()
+            elif self.get_parameter('activate').value is True and (
+                    self.trigger_activate() is not TransitionCallbackReturn.SUCCESS):
+                self.get_logger().error(
+                    f'autostart ends here: activate failed; the node is {self.lifecycle_label}')
         except Exception as error:
             # Somebody was quicker: the state that this began from has been left.
             self.get_logger().warning(f'autostart ends here: {error}')
