@@ -113,8 +113,11 @@ def test_start_measures_answers_clocks_and_poses_and_stop_ends_it(graph, at_once
 
     def check_start(attempt):
         code, output, error = ended(attempt)
-        assert code == 0, error
-        assert set(rows(output)) == {'suit', 'glove'}
+        # Nobody who listens may go missing unnoticed.
+        assert code == 1, error
+        assert set(rows(output)) == {'suit', 'glove', 'asleep'}
+        assert 'none (unconfigured)' in rows(output)['asleep']
+        assert 'no answer from asleep within' in error and 'configure asleep first' in error
         for name, topic in (('suit', '/suit/pose'), ('glove', '/lab/glove/pose')):
             found = re.search(r'ACK_START \(mocap(?:4r2)?\) +([0-9.]+) ms +\+([0-9.]+) ms '
                               r'+([0-9.]+) ms on (\S+)', rows(output)[name])
@@ -135,6 +138,13 @@ def test_start_measures_answers_clocks_and_poses_and_stop_ends_it(graph, at_once
         assert 'ACK_STOP' in output
     at_last(check_stop, *more(begin('stop', 'suit'), 'stop', 'suit'))
     assert (graph.state('/suit'), graph.state('/lab/glove')) == ('inactive', 'active')
+
+    def check_stop_all(attempt):
+        # Who is unconfigured has nothing to stop.
+        code, output, error = ended(attempt)
+        assert code == 0, error
+        assert set(rows(output)) == {'suit', 'glove'}
+    at_last(check_stop_all, *more(begin('stop'), 'stop'))
 
 
 def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):

@@ -6,7 +6,9 @@ import re
 import socket
 import subprocess
 import sys
+import time
 
+from conftest import at_last
 from control_graph import (
     ACK_START, ACK_STOP, Controller, INFO, LATCHED, MocapInfo, START, STOP, Tool)
 import pytest
@@ -60,11 +62,23 @@ def announced(tool, infos, *topics, absent=()):
 
 
 def control(*arguments):
-    """Run the command line's controller; gives exit code and output."""
-    done = subprocess.run(
-        [sys.executable, '-m', 'optitrack_vrpn', 'mocap_control', *arguments], cwd=ROOT,
-        capture_output=True, text=True, timeout=100)
-    return done.returncode, done.stdout + done.stderr
+    """Run the command line's controller in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'mocap_control', *map(str, arguments)], cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def controlled(pattern, *arguments):
+    """
+    Run it until it says something; an answer may be lost on a busy machine, see ``at_last``.
+
+    All commands may be given again: they are acknowledged again.
+    """
+    def check(patience):
+        output, _ = control(
+            *arguments, '--timeout', patience, '--discovery', 30).communicate(timeout=100)
+        assert re.search(pattern, output), output
+    at_last(check, 5, 15, 30)
 
 
 def latched():
@@ -80,7 +94,6 @@ def latched():
 
 
 def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, port):
-    patient = ('--timeout', '30', '--discovery', '30')
     with inactive_node(port) as node:
         poses = [observer.poses(f'/lab/{name}/pose') for name in ('wand', 'drone')]
         # It listens, and has said so without a single body.
@@ -110,14 +123,11 @@ def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, por
             silence(poses)
 
             counts = [len(topic) for topic in poses]
-            code, output = control('start', NAME, '--session', 'take 2', *patient)
-            assert code == 0, output
-            assert re.search(
-                rf'{NAME} +ACK_START .* [0-9.]+ ms on /lab/(wand|drone)/pose', output), output
+            controlled(rf'{NAME} +ACK_START .* [0-9.]+ ms on /lab/(wand|drone)/pose',
+                       'start', NAME, '--session', 'take 2')
             for topic, count in zip(poses, counts):
                 topic.wait(count + 50)
-            code, output = control('stop', NAME, *patient)
-            assert code == 0 and 'ACK_STOP' in output, output
+            controlled(rf'{NAME} +ACK_STOP', 'stop', NAME)
             assert controller.state(NODE) == 'inactive'
             silence(poses)
         code, _ = node.end()
@@ -144,3 +154,24 @@ def test_topics_that_parameters_take_away_or_bring_are_announced_and_none_once_c
         assert observer.transition('inactive_shutdown', NODE)
         announced(controller, infos, absent=['/tf', '/lab/drone/pose'])
         assert latched() == set()
+
+
+def test_start_waits_for_the_bodies_of_a_server_that_comes_late(controller, port):
+    with inactive_node(port) as node:
+        announced(controller, controller.infos, '/tf')
+        controlled(r'none within \d+ s \(no pose topic yet\)', 'start', NAME)
+
+        def check(attempt):
+            # Without a body, as before.
+            controller.bring(NODE, 'unconfigured')
+            controller.bring(NODE, 'inactive')
+            with control('start', NAME, '--session', f'take {attempt}', '--timeout', 60,
+                         '--discovery', 30) as tool:
+                node.wait_for(f'START from .*take {attempt}', 60.0)
+                time.sleep(2.0)
+                with motive(port, 'wand'):
+                    output, _ = tool.communicate(timeout=100)
+            assert tool.returncode == 0, output
+            found = re.search(r'ACK_START .* ([0-9.]+) ms on /lab/wand/pose', output)
+            assert found and float(found[1]) > 2000, output
+        at_last(check, 1, 2)

@@ -236,6 +236,23 @@ def test_the_one_body_that_is_wanted_has_room_beside_those_that_are_not(observer
         assert 'bodies.max' not in node.log
 
 
+def test_a_parameter_file_for_other_nodes_is_told_of(tmp_path):
+    def write(name, text):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+    section = '{ros__parameters: {port: 4000}}'
+    wrong = write('wrong.yaml', f'optitrack: {section}\nlab: {{optitrack_vrpn: {section}}}')
+    fine = write('fine.yaml', f'/here/optitrack_vrpn: {section}')
+    everybody = write('everybody.yaml', f'/**: {section}')
+    with at(free_port(), '-r', '__ns:=/here', '--params-file', wrong, '--params-file', fine,
+            '--params-file', everybody) as node:
+        node.wait_for(r'unconfigured; ')
+        node.wait_for(
+            r'WARN.*wrong\.yaml sets nothing here: it is for /optitrack, /lab/optitrack_vrpn, and '
+            r'this node is /here/optitrack_vrpn')
+        assert node.log.count('sets nothing here') == 1
+
+
 def test_autostart_waits_in_inactive_where_it_is_told_to(observer):
     with at(free_port(), '-p', 'autostart:=true', '-p', 'activate:=false') as node:
         node.wait_for('requesting: ')

@@ -9,11 +9,15 @@ import random
 import threading
 import time
 
+from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros import node as node_module
 from optitrack_vrpn.ros.publishers import Publishers
+from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.sim.scenario import named_bodies, Scenario
 from optitrack_vrpn.sim.server import MotiveSimServer
 import pytest
+from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -186,6 +190,17 @@ def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, ca
         wait_until(lambda: released(here.node, before), what='release')
 
 
+@pytest.mark.parametrize('error, after', [
+    (ArithmeticError, 'unconfigured'), (OptitrackVrpnError, 'inactive')])
+def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, capfd, error, after):
+    def failing(*_):
+        raise error('made up')
+    monkeypatch.setattr(Publishers, 'send_static', failing)
+    with NodeHere(parameters(3883, autostart=True)):
+        logged(capfd, f'autostart ends here: activate failed; the node is {after}')
+        assert observer.state() == after
+
+
 def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, capfd):
     with NodeHere(parameters(3883, server='motive pc')) as here:
         before = held(here.node)
@@ -318,14 +333,30 @@ def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
         assert {thread for _, thread in found} == {executor}
 
 
-def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(observer, motive, capfd):
-    with NodeHere(parameters(motive('wand'), autostart=True, qos__reliability='best_effort')):
-        wait_until(lambda: '/wand/pose' in observer.topics())
-        strict = observer.poses('/wand/pose')
-        easy = observer.poses('/wand/pose', reliable=False)
-        logged(capfd, 'a subscriber of wand/pose asks for a quality of service')
+@pytest.mark.parametrize('offered, latched, said', [
+    ({'qos__reliability': 'best_effort'}, False, [
+        'more RELIABILITY', 'ask for best effort; or give this node qos.reliability: reliable']),
+    ({'qos__preset': 'sensor_data'}, False, [
+        'more RELIABILITY', 'this node qos.preset: default and qos.reliability: reliable']),
+    ({}, True, ['more DURABILITY', 'ask for volatile\n']),
+])
+def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(
+        observer, motive, capfd, offered, latched, said):
+    with NodeHere(parameters(motive('wand'), autostart=True, **offered), namespace='/lab'):
+        wait_until(lambda: '/lab/wand/pose' in observer.topics())
+        strict = observer.listen(PoseStamped, '/lab/wand/pose', QoSProfile(
+            depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL if latched
+            else DurabilityPolicy.VOLATILE))
+        easy = observer.poses('/lab/wand/pose', reliable=False)
+        log = logged(capfd, said[-1])
+        assert 'a subscriber of /lab/wand/pose gets nothing' in log and said[0] in log
         easy.wait(50)
         assert len(strict) == 0
+
+
+def test_a_policy_that_is_not_known_ends_nothing():
+    assert 'of policy 0 than' in what_helps('/wand/pose', 0, 'default')
+    assert 'more DEADLINE than' in what_helps('/wand/pose', QoSPolicyKind.DEADLINE, 'default')
 
 
 def test_settings_of_publishing_take_effect_at_once(observer, motive):

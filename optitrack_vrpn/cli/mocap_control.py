@@ -109,7 +109,7 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
 def _command(controller: 'MocapController', arguments: argparse.Namespace) -> int:
     kind = Kind.START if arguments.verb == 'start' else Kind.STOP
     controller.discover(arguments.discovery, arguments.systems)
-    if not arguments.systems and not controller.systems:
+    if not arguments.systems and not controller.everyone(kind):
         return _nobody(controller, arguments)
     outcome = controller.command(
         kind, arguments.systems, arguments.session, arguments.timeout)
@@ -124,6 +124,10 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
     if outcome.missing:
         print(f'mocap_control: no answer from {", ".join(outcome.missing)} within '
               f'{arguments.timeout:g} s', file=sys.stderr)
+        asleep = [name for name in outcome.missing if states.get(name) == 'unconfigured']
+        if asleep:
+            print(f'mocap_control: configure {", ".join(asleep)} first, or let a START do that '
+                  '(its parameter control.configure_on_start)', file=sys.stderr)
         return SOMEBODY_MISSING
     return SUCCESS
 
@@ -139,8 +143,10 @@ def _row(
     if name in outcome.poses:
         after_ns, topic = outcome.poses[name]
         pose = f'{_ms(after_ns)} on {topic}'
-    elif outcome.kind is Kind.START and controller.has_poses(name):
+    elif outcome.kind is Kind.START:
         pose = f'none within {timeout_s:g} s'
+        if not controller.has_poses(name):
+            pose += ' (no pose topic yet)'
     deviation = _ms(answer.deviation_ns)
     return (name, f'{answer.kind.name} ({answer.generation})', _ms(answer.after_ns),
             deviation if deviation.startswith('-') else f'+{deviation}', pose)

@@ -4,6 +4,7 @@
 
 import contextlib
 import functools
+import itertools
 import os
 import time
 from typing import Any, Callable, Iterator, Optional, Sequence
@@ -23,6 +24,8 @@ _POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
 #: Topics of one system that are listened to for its first pose.
 _MOST_POSE_TOPICS = 50
 _STEP_S = 0.02
+#: How often new topics of poses are looked for.
+_LOOK_S = 0.2
 
 
 class _Line:
@@ -62,6 +65,7 @@ class MocapController:
         self._executor = executor
         self._round: Optional[Round] = None
         self._pose_subscriptions: dict[str, Any] = {}
+        self._looked = 0.0
         namespace = '/' + namespace.strip('/') if namespace.strip('/') else ''
         self._lines = [
             _Line(node, dialect, namespace, self._on_control, self._on_info)
@@ -103,21 +107,24 @@ class MocapController:
         :param systems: whom it is for; empty for all.
         :param timeout_s: time until acknowledgements and poses must have come.
         """
-        wanted = list(systems) or list(self.systems)
-        current = self._round = Round(kind, wanted)
-        if kind is Kind.START:
-            self._listen_for_poses()
+        current = self._round = Round(kind, list(systems) or self.everyone(kind))
+        self._look_for_poses()
         current.sent(time.monotonic_ns())
         stamp = self._node.get_clock().now().to_msg()
         for line in self._lines:
             line.publisher.publish(line.dialect.write(
                 kind, stamp, self._node.get_name(), session_id, systems))
-        deadline = time.monotonic() + timeout_s
-        self._spin_until(lambda: not current.missing, timeout_s)
-        if kind is Kind.START:
-            self._spin_until(
-                lambda: not self._pose_awaited(current), deadline - time.monotonic())
+        self._spin_until(lambda: self._is_over(current), timeout_s)
         return current
+
+    def everyone(self, kind: Kind) -> list[str]:
+        """
+        Name the systems that a command without names is for.
+
+        A START is meant for those too that have announced nothing yet, since nobody may go
+        missing unnoticed; they have nothing that a STOP could end.
+        """
+        return [*self.systems, *(self.silent() if kind is Kind.START else ())]
 
     def _spin_until(self, condition: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -156,8 +163,7 @@ class MocapController:
     def _on_info(self, dialect: Dialect, message: Any) -> None:
         name, topics = dialect.read_info(message)
         self.systems.setdefault(name, KnownSystem(name)).hear(dialect.generation.name, topics)
-        if self._round is not None and self._round.kind is Kind.START:
-            self._listen_for_poses()
+        self._look_for_poses()
 
     def _on_control(self, dialect: Dialect, message: Any) -> None:
         if self._round is not None:
@@ -165,15 +171,18 @@ class MocapController:
                              self._node.get_clock().now().nanoseconds)
 
     def _pose_topics(self, system: KnownSystem) -> list[str]:
-        found = [topic for topic in system.topics if any(
-            entry.topic_type == _POSE_TYPE
-            for entry in self._node.get_publishers_info_by_topic(topic))]
-        return found[:_MOST_POSE_TOPICS]
+        types = dict(self._node.get_topic_names_and_types())
+        found = (topic for topic in system.topics
+                 if _POSE_TYPE in types.get(topic, ()) and self._node.count_publishers(topic))
+        return list(itertools.islice(found, _MOST_POSE_TOPICS))
 
-    def _listen_for_poses(self) -> None:
-        assert self._round is not None
+    def _look_for_poses(self) -> None:
+        """Listen to what systems that are being started publish by now."""
+        self._looked = time.monotonic()
+        if self._round is None or self._round.kind is not Kind.START:
+            return
         for system in self.systems.values():
-            if system.name not in self._round.wanted:
+            if system.name not in self._round.wanted or system.name in self._round.poses:
                 continue
             for topic in self._pose_topics(system):
                 if topic not in self._pose_subscriptions:
@@ -186,11 +195,18 @@ class MocapController:
         if self._round is not None:
             self._round.see_pose(system, topic, time.monotonic_ns())
 
-    def _pose_awaited(self, current: Round) -> bool:
-        """Tell whether a system that acknowledged and has poses has yet to publish one."""
-        return any(
-            name in current.answers and name not in current.poses and self.has_poses(name)
-            for name in current.wanted)
+    def _is_over(self, current: Round) -> bool:
+        """
+        Tell whether everyone has acknowledged, and after a START published a pose.
+
+        A system may announce its poses long after its acknowledgement: its bodies appear when
+        its server does. One that has none at all is waited for in vain.
+        """
+        # The announcement of a topic may come before the topic itself is found.
+        if time.monotonic() - self._looked > _LOOK_S:
+            self._look_for_poses()
+        return not current.missing and (
+            current.kind is not Kind.START or current.poses.keys() >= set(current.wanted))
 
 
 @contextlib.contextmanager

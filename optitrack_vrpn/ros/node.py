@@ -30,6 +30,7 @@ from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.disposal import Disposal
 from optitrack_vrpn.ros.publishers import Publishers
+from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.ros.settings import make_settings, Settings
 from optitrack_vrpn.ros.ticker import Ticker
 from optitrack_vrpn.transport.backend import Backend, make_backend
@@ -242,8 +243,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         try:
             if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
                 self.get_logger().error('autostart ends here: configure failed')
-            elif self.get_parameter('activate').value is True:
-                self.trigger_activate()
+            elif self.get_parameter('activate').value is True and (
+                    self.trigger_activate() is not TransitionCallbackReturn.SUCCESS):
+                self.get_logger().error(
+                    f'autostart ends here: activate failed; the node is {self.lifecycle_label}')
         except Exception as error:
             # Somebody was quicker: the state that this began from has been left.
             self.get_logger().warning(f'autostart ends here: {error}')
@@ -420,11 +423,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             entries.append(entry)
         return entries
 
-    def _qos_mismatch(self, topic: str) -> None:
-        self._log(
-            'warn', f'a subscriber of {topic} asks for a quality of service that this node does '
-            'not offer, and gets nothing: let it ask for best effort, volatile, or set '
-            'qos.reliability: reliable here', ('qos', topic))
+    def _qos_mismatch(self, topic: str, policy: int) -> None:
+        preset = self.get_parameter('qos.preset').value
+        self._log('warn', what_helps(topic, policy, preset), ('qos', topic, policy))
 
     def _on_set_parameters(self, changed: list[Parameter]) -> SetParametersResult:
         try:

@@ -2,15 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parameter table as rclpy's parameters."""
 
-from typing import Any, Mapping
+import contextlib
+from pathlib import Path
+from typing import Any, Mapping, Sequence
 
 from optitrack_vrpn import parameters
+from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.params_files import files_given, is_for, nodes_of
 from optitrack_vrpn.errors import ConfigurationError
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
+import yaml
 
 #: Parameters that rclpy or diagnostic_updater may declare, which are none of this package's.
 _OF_OTHERS = ('use_sim_time', 'start_type_description_service')
+#: Names in a file that a warning lists.
+_MOST_NAMES = 5
 _PREFIXES_OF_OTHERS = ('qos_overrides.', 'diagnostic_updater.')
 
 
@@ -74,6 +81,26 @@ def declare(node: Node) -> list[str]:
         else:
             unknown.append(name)
     return unknown
+
+
+def warn_of_files_of_others(node: Node, argv: Sequence[str]) -> None:
+    """
+    Log parameter files that have nothing for this node: rcl passes over them in silence.
+
+    :param argv: the command line.
+    """
+    name = node.get_fully_qualified_name()
+    for file in files_given(argv):
+        # Whatever is wrong with a file, rcl has said so, or could read it.
+        with contextlib.suppress(OSError, ValueError, RecursionError, yaml.YAMLError):
+            found = nodes_of(yaml.safe_load(Path(file).read_text(encoding='utf-8')))
+            if not any(is_for(pattern, name) for pattern in found):
+                shown = ', '.join(printable(each) for each in found[:_MOST_NAMES])
+                if len(found) > _MOST_NAMES:
+                    shown += f' and {len(found) - _MOST_NAMES} more'
+                node.get_logger().warning(
+                    f'{file} sets nothing here: it is for {shown or "no node at all"}, and this '
+                    f'node is {name}; have one of {name} and /** in the file')
 
 
 def values(node: Node) -> dict[str, Any]:

@@ -36,15 +36,15 @@ class Publishers:
 
     :param node: creates the publishers.
     :param config: what is published.
-    :param on_mismatch: called with a topic when a subscriber's quality of service does not
-        match.
+    :param on_mismatch: called when a subscriber's quality of service does not match, with the
+        resolved topic and the kind of the policy.
     :param destroy: takes publishers that are not needed any more, from any thread.
     :param as_bytes: publish bytes laid down beforehand; by default where this module knows how
         the middleware encodes.
     """
 
     def __init__(
-        self, node: LifecycleNode, config: PublishConfig, on_mismatch: Callable[[str], None],
+        self, node: LifecycleNode, config: PublishConfig, on_mismatch: Callable[[str, int], None],
         destroy: Callable[[Any], None], as_bytes: Optional[bool] = None,
     ) -> None:
         self._node = node
@@ -158,10 +158,12 @@ class Publishers:
             depth=self.config.depth, reliability=ReliabilityPolicy.RELIABLE
             if self.config.reliable else ReliabilityPolicy.BEST_EFFORT)
         try:
-            return self._node.create_publisher(
+            publisher: Any = self._node.create_publisher(
                 message_type, topic, qos, event_callbacks=PublisherEventCallbacks(
-                    incompatible_qos=lambda event: self._on_mismatch(topic),
+                    incompatible_qos=lambda event: self._on_mismatch(
+                        publisher.topic_name, event.last_policy_kind),
                     use_default_callbacks=False))
+            return publisher
         except UnsupportedEventTypeError:    # a middleware that does not tell
             return self._node.create_publisher(
                 message_type, topic, qos, event_callbacks=_NO_EVENTS)

@@ -10,6 +10,7 @@ import threading
 from typing import Callable, Sequence
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.ros.parameter_server import warn_of_files_of_others
 from optitrack_vrpn.transport.scheduling import interrupt_nobody
 import rclpy
 from rclpy.exceptions import InvalidHandle
@@ -78,6 +79,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     node = None
     try:
         node = make_node()
+        warn_of_files_of_others(node, argv)
         sys.setswitchinterval(_SWITCH_S)
         # What is loaded by now stays: the collector, which stops every thread, would find
         # nothing there, and needs tens of milliseconds to look.

@@ -1,0 +1,58 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line of the node: help, and what is not for ROS."""
+
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+from optitrack_vrpn.cli.node import check
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*arguments):
+    """Run the node's tool; it must end by itself."""
+    return subprocess.run(
+        [sys.executable, '-m', 'optitrack_vrpn', 'optitrack_vrpn_node', *arguments],
+        capture_output=True, text=True, timeout=60, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+
+
+def test_help_is_given_and_no_node_started():
+    done = run('--help')
+    assert done.returncode == 0 and not done.stderr
+    assert '--ros-args -p server:=10.0.0.1' in ' '.join(done.stdout.split())
+
+
+def test_an_argument_that_the_node_would_not_notice_is_refused():
+    done = run('--server', '10.0.0.1')
+    assert done.returncode == 2
+    assert 'unrecognized arguments: --server 10.0.0.1' in done.stderr
+    assert 'optitrack_vrpn_node --ros-args -p server:=10.0.0.1' in done.stderr
+
+
+@pytest.mark.parametrize('given, better', [
+    (['--port=4000'], '--ros-args -p port:=4000'),
+    (['server:=motive'], '--ros-args -p server:=motive'),
+    (['-p', 'server:=motive', '-p', 'port:=1'], '--ros-args -p server:=motive -p port:=1'),
+    (['__ns:=/lab'], '--ros-args -r __ns:=/lab'),
+    (['--server', 'pc', '--ros-args', '-p', 'port:=1'], '--ros-args -p server:=pc'),
+    (['--ros-args', '-p', 'port:=1', '--', '--autostart'], '--ros-args -p autostart:=...'),
+    (['10.0.0.1'], '--ros-args -p server:=10.0.0.1'),
+])
+def test_what_to_write_instead_is_said(given, better, capsys):
+    with pytest.raises(SystemExit) as ended:
+        check(given)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.rstrip().endswith('optitrack_vrpn_node ' + better)
+
+
+@pytest.mark.parametrize('given', [
+    [], ['--ros-args'], ['--ros-args', '-p', 'server:=pc', '-r', '__ns:=/lab'],
+    ['--ros-args', '--log-level', 'info', '--'],
+    ['--ros-args', '-r', '__node:=a', '--params-file', 'x', '--ros-args', '-p', 'port:=1'],
+])
+def test_what_is_for_ros_is_left_to_it(given):
+    check(given)
