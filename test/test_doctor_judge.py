@@ -212,7 +212,7 @@ SICK = {
                 "'A' was no use in 45% of its poses: where, or turned as, it cannot be (JUMPED)",
                 'symmetric'),
     'not a number': ([(t, [pose('A', t, math.nan if t % 1.0 < 0.2 else None)])
-                      for t in frames()], 'not a pose (INVALID)', 'look at it in Motive'),
+                      for t in frames()], 'not a pose (INVALID)', 'look at the body in Motive'),
     'flickering': ([(t, [pose('A', t)] * (k % 5 != 0) + [pose('B', t)])
                     for k, t in enumerate(frames())], "'A' lacked 20% of the frames", 'cameras'),
     'late': ([(t, [pose('A', t)] * (t > 2.0) + [pose('B', t)]) for t in frames()],
@@ -315,6 +315,18 @@ def test_where_all_bodies_are_silent_at_once_it_is_none_of_theirs():
     found = stream.judge_data(facts)
     assert 'nothing came of any body for up to 0.31 s at a time, 4 times' in found.found
     assert 'Motive paused' in found.advice
+
+
+def test_where_nothing_comes_any_more_it_is_said_since_when():
+    found = stream.judge_data(heard(quiet_s=3.04))
+    assert found.level is Level.WARN
+    assert 'none in the last 3.0 s' in found.found
+    assert 'paused' in found.advice
+    slow = listened([(t, [pose('A', t)]) for t in frames(rate=2.0)], quiet_s=0.9)
+    assert stream.judge_data(slow).level is Level.OK
+    gone = body('A', State.STALE, 'silent for 0.60 s')._replace(age_s=3.04)
+    found = bodies.judge_bodies(heard(bodies=(gone,)))
+    assert "'A' is STALE (no good pose for the last 3.0 s)" in found.found
 
 
 def test_loss_for_want_of_room_is_no_cables_fault():

@@ -323,6 +323,7 @@ def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int
         stream.listened_s = (now_ns - greeted_ns) / _NS
         if watch.first_pose_ns is not None:
             stream.first_pose_s = max(0.0, (watch.first_pose_ns - greeted_ns) / _NS)
+            stream.quiet_s = (now_ns - watch.last_pose_ns) / _NS
     watch.tick(now_ns)
     stream.poses = watch.poses
     stream.senders, stream.answered = watch.senders, watch.answered

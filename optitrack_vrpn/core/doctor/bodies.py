@@ -34,7 +34,8 @@ _CAUSES = {
     State.JUMPED: (
         'its markers are mistaken for one another: is their arrangement symmetric, or like '
         "another body's, or do reflections come and go?"),
-    State.INVALID: 'no pose at all: look at it in Motive',
+    State.INVALID: (
+        'numbers that are no pose: look at the body in Motive, or at what relays its poses'),
     State.NEW: 'seen too briefly: listen longer (--seconds)',
 }
 _EXCHANGED = (
@@ -107,7 +108,7 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
     other = body.held_by or stream.exchanged.get(body.name, '')
     if body.state is not State.TRACKED:
         said.append(f'is {body.state.value}' + (
-            '' if body.held_by else f' ({printable(body.detail, _LONGEST_DETAIL)})'))
+            '' if body.held_by else f' ({printable(_detail(body), _LONGEST_DETAIL)})'))
         if not other or body.state is not State.JUMPED:
             states.append(body.state)
     if other:
@@ -143,6 +144,13 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
     causes = [f'{state.value}: {_CAUSES[state]}' for state in dict.fromkeys(states)
               if state in _CAUSES]
     return said, [*([_EXCHANGED] if other else []), *causes]
+
+
+def _detail(body: BodyStatus) -> str:
+    """Say how a body stands: that of STALE tells when it began and not how long it has been."""
+    if body.state is State.STALE and math.isfinite(body.age_s):
+        return f'no good pose for the last {body.age_s:.1f} s'
+    return body.detail
 
 
 def _times(count: int) -> str:

@@ -78,6 +78,7 @@ class Stream:
     :ivar attempt: the handshake.
     :ivar listened_s: time from the handshake to the end (s).
     :ivar first_pose_s: time from the handshake to the first pose (s), None without any.
+    :ivar quiet_s: time from the last pose to the end (s).
     :ivar poses: poses of any kind.
     :ivar senders: names that were described, the library's own left out.
     :ivar answered: those that answered a ping.
@@ -118,6 +119,7 @@ class Stream:
     texts: tuple[str, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
     ended: str = ''
+    quiet_s: float = 0.0
 
 
 @dataclass

@@ -15,6 +15,8 @@ MUCH = 0.01
 #: Fewer frames than this are no pattern.
 ENOUGH_FRAMES = 3
 NEARLY_ALL = 0.95
+#: Silence at the end that is worth a word (s): no hiccup of this machine's.
+QUIET_S = 0.5
 #: Poses that must have come before anything is held against the server.
 ENOUGH_POSES = 10
 BY_ARRIVAL = 'set stamps.mode: arrival, which does without the times of the server'

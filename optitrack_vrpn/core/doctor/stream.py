@@ -11,8 +11,8 @@ from optitrack_vrpn.core.doctor.facts import Attempt, Facts, Stream
 from optitrack_vrpn.core.doctor.finding import (
     counted, fail, Finding, listed, ok, skip, Value, warn)
 from optitrack_vrpn.core.doctor.shares import (
-    BY_ARRIVAL, ENOUGH_FRAMES, established, lost_share, MUCH, NEARLY_ALL, percent, sentences,
-    silence, unsent_share)
+    BY_ARRIVAL, ENOUGH_FRAMES, established, lost_share, MUCH, NEARLY_ALL, percent, QUIET_S,
+    sentences, silence, unsent_share)
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 
@@ -151,6 +151,10 @@ def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
             ('every frame comes' if share > NEARLY_ALL else
              f'{percent(share)} of the frames come') + ' twice, of which the node takes one',
             'the server sends them so: does a second program, a relay, send what Motive sends?'))
+    if stream.quiet_s > max(QUIET_S, 5.0 * stream.pace.interval_s):
+        result.append((
+            f'but none in the last {stream.quiet_s:.1f} s',
+            'is Motive paused, or every body out of view? Does the network hold?'))
     pace = stream.pace
     if len(stream.paces) > 1 and pace.silences:
         result.append((

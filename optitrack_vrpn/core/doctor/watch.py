@@ -35,6 +35,7 @@ class Watch:
     :ivar hello: the peer's, once it came.
     :ivar poses: poses so far.
     :ivar first_pose_ns: arrival of the first.
+    :ivar last_pose_ns: arrival of the last.
     :ivar newest_sender_ns: the newest sender time.
     :ivar ahead_s: that less the host's time of its arrival (s).
     """
@@ -43,6 +44,7 @@ class Watch:
         self.hello: Optional[PeerHello] = None
         self.poses = 0
         self.first_pose_ns: Optional[int] = None
+        self.last_pose_ns = 0
         self.newest_sender_ns = 0
         self.ahead_s = math.nan
         self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_PATIENCE_S)))
@@ -66,6 +68,7 @@ class Watch:
                 self.poses += 1
                 if self.first_pose_ns is None:
                     self.first_pose_ns = arrival_ns
+                self.last_pose_ns = arrival_ns
                 self._count(event)
                 self.newest_sender_ns = event.sender_time_ns
                 self.ahead_s = (
