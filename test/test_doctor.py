@@ -12,7 +12,8 @@ import doctor_kit
 from doctor_kit import CHECKS, despite_load, IN_VAIN_S
 from optitrack_vrpn.sim.faults import Occlusion
 from optitrack_vrpn.sim.motion import Line
-from optitrack_vrpn.sim.scenario import Body, Clock, named_bodies, Noise, Scenario
+from optitrack_vrpn.sim.scenario import (
+    Body, Clock, named_bodies, Noise, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server import MotiveSimServer
 from optitrack_vrpn.transport import probe
 import pytest
@@ -36,7 +37,9 @@ def test_nothing_is_wrong_with_a_healthy_server(examine):
     with MotiveSimServer(Scenario(bodies=named_bodies(3)), port=0) as server:
         result = examine(server.port)
     skipped = {'axes', 'qos', 'lifecycle', 'settings'}
-    for check in set(CHECKS) - BUSY:
+    # A machine so busy that the simulator itself leaves frames out cannot be told from a Motive's.
+    hiccup = {'data'} if 'nothing came of any body' in result.found('data') else set()
+    for check in set(CHECKS) - BUSY - hiccup:
         assert result.level(check) == ('SKIP' if check in skipped else 'OK'), result.checks[check]
     assert result.values('name')['address'] == '127.0.0.1'
     assert result.values('route') == {'local': '127.0.0.1', 'card': 'lo'}
@@ -48,7 +51,7 @@ def test_nothing_is_wrong_with_a_healthy_server(examine):
     assert 10 < data['poses'] < 3 * 120 * (data['listened_s'] + 0.2)
     assert result.values('rate')['rate_hz'] == pytest.approx(120.0, rel=0.02)
     assert result.values('stamps')['base'] == 'sender_start'
-    assert result.code == (1 if result.level('clock') == 'WARN' else 0)
+    assert result.code == (1 if hiccup or result.level('clock') == 'WARN' else 0)
 
 
 @despite_load
@@ -313,6 +316,50 @@ def test_frozen_and_zeroed_bodies_are_told_by_name(examine):
     with MotiveSimServer(Scenario(bodies=bodies[:1]), port=0) as server:
         result = examine(server.port, seconds=0.7)
     assert result.level('bodies') == 'FAIL'
+
+
+NOISE = {'position_mm': 0.05, 'attitude_deg': 0.02}
+
+
+@despite_load
+@pytest.mark.parametrize(('fault', 'said'), [
+    ({'type': 'occlusion', 'mode': 'silent', 'end': 0.7}, "'A' was silent for up to 0.41 s"),
+    ({'type': 'occlusion', 'mode': 'frozen', 'end': 1.0}, 'repeats of one pose'),
+    ({'type': 'flip', 'end': 0.8}, 'where, or turned as, it cannot be'),
+])
+def test_a_body_that_is_gone_for_a_part_of_every_second_is_found_out(examine, fault, said):
+    scenario = scenario_from_mapping({'noise': NOISE, 'bodies': [
+        {'name': 'A', 'faults': [{**fault, 'start': 0.3, 'every': 1.0}]}]})
+    with MotiveSimServer(scenario, port=0) as server:
+        result = examine(server.port, seconds=2.3)
+    assert result.level('bodies') == 'WARN'
+    assert said in result.found('bodies')
+    assert 'cameras' in result.advice('bodies') or 'symmetric' in result.advice('bodies')
+
+
+@despite_load
+def test_frames_that_are_dropped_or_doubled_are_found_out(examine):
+    for fault, check, said in (
+            ({'type': 'drop_frames', 'probability': 0.3}, 'rate', 'missing at the sender'),
+            ({'type': 'duplicate_frames', 'probability': 1.0}, 'data', 'every frame comes twice')):
+        scenario = scenario_from_mapping({'noise': NOISE, 'bodies': ['A'], 'faults': [fault]})
+        with MotiveSimServer(scenario, port=0) as server:
+            result = examine(server.port, seconds=1.5)
+        assert result.level(check) == 'WARN'
+        assert said in result.found(check)
+
+
+@despite_load
+def test_datagrams_that_are_overtaken_are_not_called_lost(examine):
+    scenario = scenario_from_mapping({
+        'noise': NOISE, 'bodies': ['A', 'B'], 'network': {'reorder': 0.2, 'reorder_ms': 20.0}})
+    with MotiveSimServer(scenario, port=0) as server:
+        result = examine(server.port, seconds=1.5)
+    assert 'overtaken by later ones' in result.found('data')
+    assert 'lost' not in result.found('data')
+    # The last that were overtaken may still be on their way.
+    assert result.values('data').get('udp_lost', 0) <= 2 * 4
+    assert result.level('rate') == 'OK'
 
 
 @despite_load

@@ -41,6 +41,8 @@ _MOST_STRANGERS = 8
 _LAST_WORD_S = 0.5
 #: While listening, how often to look whether it has been long enough.
 _LOOK_S = 0.05
+#: How often the node looks whether a body is silent.
+_TICK_NS = 100_000_000
 
 
 class Probe:
@@ -250,6 +252,7 @@ class Probe:
                 poll = select.poll()
                 conversation.register(poll)
                 lifting = False
+                tick_ns = now_ns
                 while not stream.ended:
                     wait_s = conversation.next_check_s()
                     if greeted_ns is not None:
@@ -257,6 +260,9 @@ class Probe:
                     ready = poll.poll(wait_s * 1e3)
                     stream.ended = conversation.handle(ready) or ''
                     now_ns = self._clock.now_ns()
+                    if now_ns >= tick_ns:
+                        tick_ns = now_ns + _TICK_NS
+                        watch.tick(now_ns)
                     if watch.hello is None:
                         continue
                     greeted_ns = greeted_ns or now_ns
@@ -274,6 +280,7 @@ class Probe:
                         break
                 stream.counters = dataclasses.asdict(conversation.connection.counters)
                 stream.counters['names_refused'] = conversation.connection.remote.refused
+                stream.counters.update(conversation.queue())
         except RemoteProtocolError as error:
             stream.ended = str(error)
             attempt.version_refused = isinstance(error, VersionRefusedError)
@@ -316,11 +323,14 @@ def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int
         stream.listened_s = (now_ns - greeted_ns) / _NS
         if watch.first_pose_ns is not None:
             stream.first_pose_s = max(0.0, (watch.first_pose_ns - greeted_ns) / _NS)
+            stream.quiet_s = (now_ns - watch.last_pose_ns) / _NS
     watch.tick(now_ns)
     stream.poses = watch.poses
     stream.senders, stream.answered = watch.senders, watch.answered
     stream.bodies, stream.more_bodies = watch.bodies(now_ns), watch.more_bodies
     stream.rates, stream.clock = watch.rates(), watch.clock()
+    stream.paces, stream.pace = watch.paces(), watch.pace()
+    stream.returns, stream.exchanged = watch.returns, watch.exchanged
     stream.newest_sender_ns, stream.ahead_s = watch.newest_sender_ns, watch.ahead_s
     stream.lifts, stream.texts = watch.lifts, watch.texts
 

@@ -82,6 +82,7 @@ class BodyStatus(NamedTuple):
     :ivar gaps: times that frames were missing between two that came.
     :ivar lost: frames missing in gaps shorter than ``memory_s``, estimated from the rate.
     :ivar detail: one sentence on the state.
+    :ivar held_by: the body that this one seems to have exchanged names with, '' for none.
     """
 
     name: str
@@ -95,3 +96,4 @@ class BodyStatus(NamedTuple):
     gaps: int
     lost: int
     detail: str
+    held_by: str = ''

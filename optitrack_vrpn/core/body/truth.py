@@ -248,14 +248,15 @@ class Body(Ledger):
         """
         good = self._last_receive if self._patience >= 0 else self._good_receive
         detail = self._detail
-        if self.held_by and self.state is State.JUMPED:
-            detail += f'; it seems to have exchanged names with {self.held_by!r}'
+        held_by = self.held_by if self.state is State.JUMPED else ''
+        if held_by:
+            detail += f'; it seems to have exchanged names with {held_by!r}'
         return BodyStatus(
             self.name, self.state, self._since, self.rate_hz,
             (now_ns - good) * 1e-9 if good > -NEVER_NS else math.nan,
             self.resets, self.published,
             {reason.value: count for reason, count in self._counts.items()},
-            self._gaps, self._lost, detail)
+            self._gaps, self._lost, detail, held_by)
 
     @property
     def last_good(self) -> tuple[int, Vector, Quat] | None:

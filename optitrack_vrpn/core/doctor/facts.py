@@ -15,6 +15,7 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.body.states import BodyStatus
 from optitrack_vrpn.core.clock import ClockStatus
+from optitrack_vrpn.core.doctor.tally import Pace
 from optitrack_vrpn.vrpn.messages import Vector
 
 
@@ -77,18 +78,23 @@ class Stream:
     :ivar attempt: the handshake.
     :ivar listened_s: time from the handshake to the end (s).
     :ivar first_pose_s: time from the handshake to the first pose (s), None without any.
+    :ivar quiet_s: time from the last pose to the end (s).
     :ivar poses: poses of any kind.
     :ivar senders: names that were described, the library's own left out.
     :ivar answered: those that answered a ping.
     :ivar bodies: those that sent poses, as the node judges them.
-    :ivar rates: median frame rate (Hz) of each body, by sender time.
+    :ivar rates: frame rate (Hz) of each body, by sender time, gaps left out.
+    :ivar paces: how regularly the frames of each body came.
+    :ivar pace: how regularly frames of any body came.
+    :ivar returns: how often a body was believed anew after it had been lost.
+    :ivar exchanged: bodies that were seen in another one's place, and that one.
     :ivar more_bodies: poses of bodies beyond the most that are followed.
     :ivar clock: what the node's estimator makes of the stamps.
     :ivar newest_sender_ns: the newest sender time (ns, its own zero).
     :ivar ahead_s: that less the host's time of its arrival (s).
     :ivar lifts: displacements of all bodies, where the user was asked to lift one.
     :ivar texts: what the server wants people to read.
-    :ivar counters: the protocol's counters.
+    :ivar counters: the protocol's counters, and what the kernel says of the sockets.
     :ivar ended: why the conversation ended before its time, or ''.
     """
 
@@ -101,6 +107,10 @@ class Stream:
     answered: tuple[str, ...] = ()
     bodies: tuple[BodyStatus, ...] = ()
     rates: dict[str, float] = field(default_factory=dict)
+    paces: dict[str, Pace] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
+    returns: dict[str, int] = field(default_factory=dict)
+    exchanged: dict[str, str] = field(default_factory=dict)
     more_bodies: int = 0
     clock: Optional[ClockStatus] = None
     newest_sender_ns: int = 0
@@ -109,6 +119,7 @@ class Stream:
     texts: tuple[str, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
     ended: str = ''
+    quiet_s: float = 0.0
 
 
 @dataclass

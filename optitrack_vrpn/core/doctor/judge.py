@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from optitrack_vrpn.core.doctor import graph, network, stream
+from optitrack_vrpn.core.doctor import bodies, graph, network, stream
 from optitrack_vrpn.core.doctor.facts import Facts
 from optitrack_vrpn.core.doctor.finding import Finding
 
@@ -19,7 +19,7 @@ STAGES: dict[str, tuple[Judge, ...]] = {
     'ways': (network.judge_udp, network.judge_connect_back, network.judge_tcp),
     'stream': (
         stream.judge_handshake, stream.judge_senders, stream.judge_data, stream.judge_rate,
-        stream.judge_bodies, stream.judge_axes, stream.judge_stamps, stream.judge_clock),
+        bodies.judge_bodies, stream.judge_axes, stream.judge_stamps, stream.judge_clock),
     'graph': (graph.judge_qos, graph.judge_lifecycle, graph.judge_settings),
 }
 

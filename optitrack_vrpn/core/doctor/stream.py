@@ -1,43 +1,29 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge what the server says once it is connected: handshake, bodies, rates, stamps."""
+"""Judge what the server says once it is connected: handshake, poses, rates, axes, stamps."""
 
 from __future__ import annotations
 
 from typing import Optional
 
-from optitrack_vrpn.core.body.states import BodyStatus, State
 from optitrack_vrpn.core.clock.types import UNIX_EPOCH
 from optitrack_vrpn.core.doctor.facts import Attempt, Facts, Stream
 from optitrack_vrpn.core.doctor.finding import (
     counted, fail, Finding, listed, ok, skip, Value, warn)
+from optitrack_vrpn.core.doctor.shares import (
+    BY_ARRIVAL, ENOUGH_FRAMES, established, lost_share, MUCH, NEARLY_ALL, percent, QUIET_S,
+    sentences, silence, unsent_share)
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 
 #: The server must send a pose this soon after the handshake (s).
 DATA_WITHIN_S = 2.0
-#: A body this much slower than the fastest, or than the cameras, is worth a word.
-_TOO_SLOW = 0.9
-_DISPLAY_HZ = (58.5, 61.5)
-_MUCH_LOSS = 0.01
 _MUCH_JITTER_S = 0.010
 #: Nobody lifts a body by less (m); noise and a nudge stay below.
 _LEAST_LIFT = 0.1
 #: The other axes may show this share of the largest displacement.
 _STRAIGHT = 0.5
 _UNHEARD = 'nothing was heard'
-#: Poses that must have come before unchanging sender times are held against the server.
-_ENOUGH_POSES = 10
-
-_CAUSES = {
-    State.FROZEN: (
-        'out of view, and Motive repeats its last pose (or a simulator without noise: then set '
-        'truth.frozen_after_s: 0.0)'),
-    State.ZEROED: 'out of view, and Motive fills in zeros',
-    State.STALE: 'out of view, or deleted in Motive',
-    State.JUMPED: 'look at its markers: do two bodies have the same arrangement?',
-    State.INVALID: 'no pose at all: look at it in Motive',
-    State.NEW: 'seen too briefly: listen longer (--seconds)',
-}
 
 
 def judge_handshake(facts: Facts) -> Finding:
@@ -69,7 +55,7 @@ def _handshake(facts: Facts) -> Optional[Attempt]:
 
 def judge_senders(facts: Facts) -> Finding:
     """Judge which rigid bodies the server names."""
-    stream = _established(facts)
+    stream = established(facts)
     if stream is None:
         return skip('senders', _UNHEARD)
     if not stream.senders:
@@ -90,7 +76,7 @@ def judge_senders(facts: Facts) -> Finding:
 
 def judge_data(facts: Facts) -> Finding:
     """Judge whether poses come, and soon."""
-    stream = _established(facts)
+    stream = established(facts)
     if stream is None:
         return skip('data', _UNHEARD)
     counters = stream.counters
@@ -101,29 +87,81 @@ def judge_data(facts: Facts) -> Finding:
     values['first_pose_s'] = round(stream.first_pose_s, 4)
     said = f'; {"; ".join(stream.texts)}' if stream.texts else ''
     found = (
-        f'{counted(stream.poses, "pose")} of {len(stream.bodies)} bodies by {stream.way.upper()} '
-        f'in {stream.listened_s:.1f} s, the first after {stream.first_pose_s * 1e3:.0f} ms{said}')
+        f'{counted(stream.poses, "pose")} of {_bodies(len(stream.bodies))} by '
+        f'{stream.way.upper()} in {stream.listened_s:.1f} s, the first after '
+        f'{stream.first_pose_s * 1e3:.0f} ms{said}')
     if stream.ended:
         return warn('data', f'{found}; then: {stream.ended}',
                     'does Motive stay up? Is another client in its way?', **values)
     faults = {name: counters.get(name, 0) for name in (
         'malformed', 'bad_time', 'unknown_type', 'names_refused')}
+    troubles = []
     if stream.more_bodies or any(faults.values()):
+        values.update(faults)
         told = [f'{count} {name}' for name, count in faults.items() if count]
         if stream.more_bodies:
             told.append(f'{stream.more_bodies} poses of bodies beyond bodies.max')
-        return warn('data', f'{found}; but also: {", ".join(told)}',
-                    'the node leaves these out; what server is that?', **values, **faults)
-    lost = counters.get('udp_lost', 0)
-    if lost:
-        share = lost / (lost + max(stream.poses, 1))
-        values['udp_lost'] = lost
-        if share > _MUCH_LOSS:
-            return warn(
-                'data', f'{found}; {share:.1%} were lost on the way',
-                'a cable in place of WLAN, a switch of its own; or connection: tcp, which loses '
-                'nothing but comes late', **values)
+        troubles.append((f'but also: {", ".join(told)}',
+                         'the node leaves these out; what server is that?'))
+    troubles += _troubles_on_the_way(stream)
+    values.update({
+        name: counters[name] for name in ('udp_lost', 'udp_reordered', 'udp_repeated')
+        if counters.get(name)})
+    if troubles:
+        return warn('data', '; '.join([found, *(one for one, _ in troubles)]),
+                    sentences(advice for _, advice in troubles), **values)
     return ok('data', found, **values)
+
+
+def _bodies(count: int) -> str:
+    return f'{count} {"body" if count == 1 else "bodies"}'
+
+
+def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
+    """Find what became of the frames between the server and this process, and what to do."""
+    counters, result = stream.counters, []
+    lost, unread = lost_share(stream), counters.get('dropped_unread', 0)
+    if lost > MUCH and unread:
+        result.append((
+            f'{percent(lost)} were lost, since this machine had no room for datagrams',
+            'something keeps this machine too busy to read: look at its load'))
+    elif lost > MUCH:
+        result.append((
+            f'{percent(lost)} were lost on the way',
+            'a cable in place of WLAN, a switch of its own; or connection: tcp, which loses '
+            'nothing but comes late'))
+    datagrams = max(counters.get('datagrams', 0), 1)
+    late = counters.get('udp_reordered', 0)
+    if late > MUCH * datagrams:
+        result.append((
+            f'{percent(late / datagrams)} of the datagrams were overtaken by later ones, and '
+            'the node leaves poses out that are older than the last',
+            'a cable in place of WLAN, no two network paths at once; or connection: tcp, which '
+            'keeps the order but comes late'))
+    twice = counters.get('udp_repeated', 0)
+    if twice > MUCH * datagrams:
+        result.append((
+            f'{percent(twice / datagrams)} of the datagrams came twice, of which the node takes '
+            'one', 'is there a loop, a repeater or a second path in the network?'))
+    frames = sum(pace.frames for pace in stream.paces.values())
+    doubled = sum(pace.doubled for pace in stream.paces.values()) - twice
+    if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
+        share = doubled / frames
+        result.append((
+            ('every frame comes' if share > NEARLY_ALL else
+             f'{percent(share)} of the frames come') + ' twice, of which the node takes one',
+            'the server sends them so: does a second program, a relay, send what Motive sends?'))
+    if stream.quiet_s > max(QUIET_S, 5.0 * stream.pace.interval_s):
+        result.append((
+            f'but none in the last {stream.quiet_s:.1f} s',
+            'is Motive paused, or every body out of view? Does the network hold?'))
+    pace = stream.pace
+    if len(stream.paces) > 1 and pace.silences:
+        result.append((
+            f'nothing came of any body for {silence(pace)}',
+            'is Motive paused at times, or its machine too busy?' if lost <= MUCH else
+            'see that the network holds'))
+    return result
 
 
 def _judge_silence(facts: Facts, stream: Stream, values: dict[str, Value]) -> Finding:
@@ -157,66 +195,42 @@ def _judge_silence(facts: Facts, stream: Stream, values: dict[str, Value]) -> Fi
 
 def judge_rate(facts: Facts) -> Finding:
     """Judge how fast bodies come."""
-    stream = _established(facts)
+    stream = established(facts)
     if stream is None or not stream.rates:
         return skip('rate', 'too few poses')
     rates = stream.rates
     fastest = max(rates.values())
     nominal = facts.expected_rate_hz or fastest
-    slow = {name: rate for name, rate in rates.items() if rate < _TOO_SLOW * nominal}
+    slow = {name: rate for name, rate in rates.items() if rate < TOO_SLOW * nominal}
     values: dict[str, Value] = {'rate_hz': round(fastest, 2), 'slow_bodies': len(slow)}
-    advice = 'look at the camera rate in Motive and at the frame divisor of its streaming settings'
-    if fastest < _TOO_SLOW * nominal:
+    if fastest < TOO_SLOW * nominal:
         return warn('rate', f'{fastest:.1f} Hz where the cameras run at {nominal:g} Hz',
-                    advice, **values)
+                    WHERE_TO_LOOK, **values)
     if slow:
         shown = ', '.join(f'{printable(name, 48)!r} {rate:.1f} Hz'
                           for name, rate in list(slow.items())[:4])
         return warn('rate', f'{fastest:.1f} Hz, but slower: {shown}',
                     'are these often out of view? Poses that get lost look alike', **values)
-    if _DISPLAY_HZ[0] <= fastest <= _DISPLAY_HZ[1] and not facts.expected_rate_hz:
+    unsent = unsent_share(stream)
+    if unsent:
+        values['missing_share'] = round(unsent, 4)
         return warn(
-            'rate', f'{fastest:.1f} Hz: the rate of a display, which some installations are stuck '
-            'at while their cameras run faster',
-            f'{advice}; if 60 Hz is what you want, say --expect-rate 60', **values)
+            'rate', f'{fastest:.1f} Hz, but {percent(unsent)} of the frames are missing at the '
+            'sender: they were not lost on the way',
+            "Motive does not keep up: look at its machine's load, and whether its cameras drop "
+            'frames', **values)
+    like_a_display = display_rate(fastest, facts.expected_rate_hz)
+    if like_a_display:
+        return warn(
+            'rate', like_a_display,
+            f'{WHERE_TO_LOOK}; if 60 Hz is what you want, say --expect-rate 60 here and set '
+            'expected_rate_hz: 60 for the node', **values)
     return ok('rate', f'{fastest:.1f} Hz', **values)
-
-
-def judge_bodies(facts: Facts) -> Finding:
-    """Judge whether bodies are seen, as the node would."""
-    stream = _established(facts)
-    if stream is None or not stream.bodies:
-        return skip('bodies', 'no body sent a pose')
-    clock = stream.clock
-    if clock is not None and clock.samples <= 1 and stream.poses >= _ENOUGH_POSES:
-        return fail(
-            'bodies', 'poses come, but their time stands still, so that the node takes them for '
-            'repeats', 'set stamps.mode: arrival, which does without the times of the server')
-    bad = [body for body in stream.bodies if body.state is not State.TRACKED]
-    good = len(stream.bodies) - len(bad)
-    values: dict[str, Value] = {'tracked': good, 'not_tracked': len(bad)}
-    for body in bad[:20]:
-        values[f'state of {printable(body.name, 48)}'] = body.state.value
-    if not bad:
-        return ok('bodies', f'{good} tracked', **values)
-    shown = '; '.join(_described(body) for body in bad[:4])
-    if len(bad) > 4:
-        shown += f'; and {len(bad) - 4} more'
-    states = list(dict.fromkeys(body.state for body in bad))
-    advice = ' '.join(f'{state.value}: {_CAUSES[state]}.' for state in states if state in _CAUSES)
-    if good:
-        return warn('bodies', f'{good} tracked, but {shown}', advice, **values)
-    return fail('bodies', f'none is tracked, so that the node publishes none: {shown}', advice,
-                **values)
-
-
-def _described(body: BodyStatus) -> str:
-    return f'{printable(body.name, 48)!r} is {body.state.value} ({printable(body.detail, 90)})'
 
 
 def judge_axes(facts: Facts) -> Finding:
     """Judge which axis is up, from a body that the user lifted and from nothing else."""
-    stream = _established(facts)
+    stream = established(facts)
     if stream is None or not stream.bodies:
         return skip('axes', 'no body sent a pose')
     if stream.lifts is None:
@@ -245,12 +259,26 @@ def judge_axes(facts: Facts) -> Finding:
 
 def judge_stamps(facts: Facts) -> Finding:
     """Judge what the sender's times count from."""
-    stream = _established(facts)
+    stream = established(facts)
     clock = stream.clock if stream else None
     if stream is None or clock is None or not clock.samples:
         return skip('stamps', 'no pose with a time')
     seconds = stream.newest_sender_ns / 1e9
     values: dict[str, Value] = {'base': clock.sender_base, 'sender_time_s': round(seconds, 6)}
+    poses = max(stream.poses, 1)
+    stuck = sum(pace.stuck for pace in stream.paces.values())
+    if stuck > MUCH * poses:
+        return warn(
+            'stamps', f'{percent(stuck / poses)} of the poses bear the time of the pose before, '
+            'though they differ, so that the node takes them for repeats', BY_ARRIVAL,
+            **values, stuck=stuck)
+    late = sum(pace.late for pace in stream.paces.values())
+    if late > MUCH * poses and not stream.counters.get('udp_reordered'):
+        return warn(
+            'stamps', f'{percent(late / poses)} of the poses are older than the one before, '
+            'though they came in order, so that the node leaves them out',
+            "do two programs send under this server's name? Is its clock set again and again?",
+            **values, late=late)
     if clock.sender_base == UNIX_EPOCH:
         values['ahead_s'] = round(stream.ahead_s, 6)
         return ok('stamps', 'sender times count from the Unix epoch, '
@@ -261,7 +289,7 @@ def judge_stamps(facts: Facts) -> Finding:
 
 def judge_clock(facts: Facts) -> Finding:
     """Judge offset and jitter as the node's estimator sees them."""
-    stream = _established(facts)
+    stream = established(facts)
     clock = stream.clock if stream else None
     if clock is None or not clock.samples:
         return skip('clock', 'no pose with a time')
@@ -292,9 +320,3 @@ def _ago(seconds: float) -> str:
 
 def _figure(value: float) -> Value:
     return round(value, 9) if value == value else None
-
-
-def _established(facts: Facts) -> Optional[Stream]:
-    """Give the conversation, if it got past the handshake."""
-    stream = facts.stream
-    return stream if stream is not None and stream.attempt.version is not None else None

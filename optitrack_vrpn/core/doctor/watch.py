@@ -9,12 +9,12 @@ import math
 from typing import Optional
 
 from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.states import BodyStatus
+from optitrack_vrpn.core.body.states import BodyStatus, State
 from optitrack_vrpn.core.clock import ClockStatus
 from optitrack_vrpn.core.doctor.facts import Lift
+from optitrack_vrpn.core.doctor.tally import Pace, Tally
 from optitrack_vrpn.core.link import LinkChange
 from optitrack_vrpn.core.pipeline import body_name, Channel, Pipeline, PipelineConfig
-from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
@@ -35,6 +35,7 @@ class Watch:
     :ivar hello: the peer's, once it came.
     :ivar poses: poses so far.
     :ivar first_pose_ns: arrival of the first.
+    :ivar last_pose_ns: arrival of the last.
     :ivar newest_sender_ns: the newest sender time.
     :ivar ahead_s: that less the host's time of its arrival (s).
     """
@@ -43,13 +44,17 @@ class Watch:
         self.hello: Optional[PeerHello] = None
         self.poses = 0
         self.first_pose_ns: Optional[int] = None
+        self.last_pose_ns = 0
         self.newest_sender_ns = 0
         self.ahead_s = math.nan
         self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_PATIENCE_S)))
         self._senders: dict[str, None] = {}
         self._answered: dict[str, None] = {}
         self._texts: list[str] = []
-        self._intervals: dict[tuple[str, int], tuple[int, Window]] = {}
+        self._all = Tally()
+        self._tallies: dict[tuple[str, int], Tally] = {}
+        self._tracked: dict[str, int] = {}
+        self._exchanged: dict[str, str] = {}
         self._lifting = False
         self._from: dict[str, Vector] = {}
         self._lifts: dict[str, Lift] = {}
@@ -63,7 +68,8 @@ class Watch:
                 self.poses += 1
                 if self.first_pose_ns is None:
                     self.first_pose_ns = arrival_ns
-                self._note_interval(event)
+                self.last_pose_ns = arrival_ns
+                self._count(event)
                 self.newest_sender_ns = event.sender_time_ns
                 self.ahead_s = (
                     event.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
@@ -80,15 +86,18 @@ class Watch:
         for notice in self._pipeline.take_notices():
             if notice.text.startswith('the server says') and len(self._texts) < _MOST_TEXTS:
                 self._texts.append(notice.text)
-        self._pipeline.take_state_changes()
+        self._note_changes()
 
     def link_changed(self, change: LinkChange) -> None:
         """Leave the connection's states to those who made it; see ``Sink``."""
 
     def tick(self, now_ns: int) -> None:
-        """Let silence be noticed."""
+        """Let silence be noticed, as the node does, and about as often."""
         self._pipeline.tick(now_ns)
-        self._pipeline.take_state_changes()
+        self._note_changes()
+        for channel in self._pipeline.bodies:
+            if channel.truth.held_by:
+                self._exchanged[channel.names.motive] = channel.truth.held_by
 
     def begin_lift(self) -> None:
         """Measure displacements from where the bodies are now."""
@@ -96,17 +105,22 @@ class Watch:
         for channel in self._pipeline.bodies:
             self._follow(channel)
 
-    def _note_interval(self, pose: PoseReport) -> None:
-        """Keep the time between a body's frames."""
-        key, time_ns = (pose.sender, pose.sensor), pose.sender_time_ns
-        if key not in self._intervals:
-            if len(self._intervals) < _MOST_BODIES:
-                self._intervals[key] = (time_ns, Window())
-            return
-        last_ns, window = self._intervals[key]
-        if time_ns > last_ns:
-            window.add((time_ns - last_ns) / 1e9)
-        self._intervals[key] = (time_ns, window)
+    def _count(self, pose: PoseReport) -> None:
+        """Count a pose of a body, and of all."""
+        key = pose.sender, pose.sensor
+        tally = self._tallies.get(key)
+        if tally is None:
+            if len(self._tallies) >= _MOST_BODIES:
+                return
+            tally = self._tallies[key] = Tally()
+        tally.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
+        self._all.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
+
+    def _note_changes(self) -> None:
+        """Count how often each body became TRACKED."""
+        for change in self._pipeline.take_state_changes():
+            if change.after is State.TRACKED:
+                self._tracked[change.body] = self._tracked.get(change.body, 0) + 1
 
     def _follow(self, channel: Channel) -> None:
         good = channel.truth.last_good
@@ -147,15 +161,32 @@ class Watch:
         """Poses of bodies beyond the most that are followed."""
         return self._pipeline.refused_bodies
 
+    def paces(self) -> dict[str, Pace]:
+        """Tell how regularly the frames of every body came."""
+        return {body_name(*key): tally.pace() for key, tally in self._tallies.items()}
+
+    def pace(self) -> Pace:
+        """Tell how regularly frames came of any body."""
+        return self._all.pace()
+
     def rates(self) -> dict[str, float]:
         """
-        Give the median frame rate (Hz) of every body that sent two frames, by sender time.
+        Give the frame rate (Hz) of every body that sent two frames, by sender time.
 
         Gaps do not show in it, as they do in the node's own estimate for some seconds.
         """
-        medians = {body_name(*key): window.percentiles().p50
-                   for key, (_, window) in self._intervals.items()}
-        return {name: 1.0 / median for name, median in medians.items() if median > 0.0}
+        return {name: 1.0 / pace.interval_s for name, pace in self.paces().items()
+                if pace.interval_s > 0.0}
+
+    @property
+    def returns(self) -> dict[str, int]:
+        """How often each body was believed anew after it had been lost."""
+        return {name: count - 1 for name, count in self._tracked.items() if count > 1}
+
+    @property
+    def exchanged(self) -> dict[str, str]:
+        """Bodies that were seen in another one's place, and that one, by name."""
+        return dict(self._exchanged)
 
     def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
         """Give the state of every body that sent a pose."""
