@@ -446,6 +446,7 @@ class Pipeline:
             channel.truth.reconfigure(thresholds[channel.names.motive])
             if estimates[channel.names.motive] != channel.estimator.config:
                 channel.estimator = Estimator(estimates[channel.names.motive])
+                channel.last_sender_ns = -1    # what it knows of the latest pose is gone
 
     # -- the rarer paths -----------------------------------------------------------------------
 
@@ -551,7 +552,7 @@ class Pipeline:
         turn = self.config.estimate.world_from_mocap.quat_xyzw
         linear = rotate(turn, self._maps.position_to_enu(vector))
         angular = angular_rate(quat_xyzw, dt)
-        if stamp_ns == channel.moved_ns[is_velocity] or not all(map(math.isfinite, linear)):
+        if stamp_ns == channel.moved_ns[is_velocity]:
             return
         if angular is None:
             # Messages cannot say that half of them is unknown, and zero would be believed.
@@ -573,6 +574,8 @@ class Pipeline:
                     'an acceleration, but no velocity before it: that of the base, which is '
                     'away from the body, cannot be known and is not published'))
                 return
+        if not all(map(math.isfinite, linear + angular)):
+            return
         channel.moved_ns[is_velocity] = stamp_ns
         if is_velocity:
             channel.moved_rate = angular
