@@ -301,8 +301,9 @@ TABLE: tuple[Parameter, ...] = (
         'stamps.max_gap_s', 30.0, 'time without a frame after which the next begins a new epoch',
         unit='s', low=1, high=3600),
     Parameter(
-        'stamps.max_age_s', 0.5, 'a pose that arrives later than this after its stamp is not '
-        'published; 0 for any', unit='s', low=0, high=3600),
+        'stamps.max_age_s', 0.5, 'a pose that waits longer than this is not published; what '
+        'stamps.latency_ms and lowpass.compensate_delay take off its stamp is no waiting; 0 for '
+        'any', unit='s', low=0, high=3600),
     Parameter(
         'expected_rate_hz', 0.0, 'the camera rate; a slower body is a warning on /diagnostics; '
         '0 compares with the fastest body, and warns of 60 Hz, the rate of displays', unit='Hz',

@@ -410,7 +410,7 @@ def test_status_tells_all():
     assert status.name == 'body'
     assert status.state is State.INVALID
     assert status.since_ns == (feed.frame - 1) * STEP + MS
-    assert status.published == 38
+    assert status.good == 38
     assert 'nan' in status.detail
     assert status.age_s == pytest.approx(2 * 0.005 - 0.001)
 
@@ -449,7 +449,7 @@ def test_whatever_comes_only_finite_unit_attitudes_in_order_go_out(frames):
             assert pose != last[1]
         last = sender, pose
     status = body.status(receive)
-    assert status.published + sum(status.withheld.values()) == len(frames)
+    assert status.good + sum(status.withheld.values()) == len(frames)
 
 
 @settings(max_examples=200)

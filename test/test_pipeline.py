@@ -14,6 +14,7 @@ from optitrack_vrpn.core.body.states import State
 from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.names import NameTemplates
 from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.report import body_entry, Level
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.messages import PoseReport, TextReport
 import pytest
@@ -105,6 +106,55 @@ def test_the_recorded_body_out_of_view_is_stale_then_believed_again_after_three_
 
 
 # -- in the order stamp, age, truth ---------------------------------------------------------------
+
+def test_the_latency_that_is_configured_makes_no_pose_too_old():
+    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(latency_ms=600.0), max_age_s=0.5))
+    samples = stream(pipeline, ['wand'], 300)
+    assert len(samples) == 298 == pipeline.bodies[0].published
+    assert samples[-1].stamp_ns == pytest.approx(HOST + 2.99 * S - 600 * MS, abs=MS)
+    # But waiting does.
+    reports = [pose('wand', 300)]
+    assert not pipeline.process(reports, 300 * S // 100, HOST, 300 * S // 100 + 510 * MS)
+    assert pipeline.bodies[0].too_old == 1
+
+
+def test_a_body_of_which_all_is_too_old_says_so():
+    pipeline = Pipeline(PipelineConfig(max_age_s=0.5))
+
+    def wait(begin, count, waited_ns):
+        for i in range(begin, begin + count):
+            arrival_ns = i * S // 100
+            pipeline.process([pose('wand', i)], arrival_ns, HOST, arrival_ns + waited_ns)
+            if i % 10 == 0:
+                pipeline.tick(arrival_ns + waited_ns)
+        return [n for n in pipeline.take_notices() if 'nothing is published' in n.text]
+
+    assert not wait(0, 300, 0)
+    channel = pipeline.bodies[0]
+    assert not wait(300, 90, S), 'a hiccup'
+    assert not wait(390, 100, 0)
+    (notice,) = wait(490, 300, S)
+    assert notice.severity == 'warn' and "'wand'" in notice.text and '0.5 s' in notice.text
+    assert channel.choked and channel.published == 298 + 98
+    entry = body_entry('wand', channel.truth.status(0), channel.too_old, 0, choked=True)
+    assert entry.level is Level.WARN and 'too old' in entry.message
+    assert not wait(790, 50, 0)
+    assert not channel.choked
+
+
+def test_published_counts_what_goes_out():
+    pipeline = Pipeline(PipelineConfig(body=BodyConfig(publish_untracked=True)))
+    out = stream(pipeline, ['wand'], 100)
+    # Thrice the same; one that has jumped; one of the next frame that has arrived with it.
+    out += pipeline.process([pose('wand', 100)] * 3, S, HOST)
+    out += pipeline.process(
+        [pose('wand', 101, x=50.0), pose('wand', 102, x=50.0)], 101 * S // 100, HOST)
+    (channel,) = pipeline.bodies
+    assert len(out) == 102 == channel.published
+    assert channel.truth.status(0).good == 99
+    channel.unsent += 2    # as the publishers do where it goes no further
+    assert channel.published == 100
+
 
 def test_a_pose_that_comes_too_late_is_no_news_and_no_witness():
     """A backlog after an outage: stamped by the clock learnt before, judged by its age."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the pipeline makes of good poses, against closed-form motion: offsets, motion, low-pass."""
 
+from dataclasses import replace
 import math
 import subprocess
 import sys
@@ -157,6 +158,30 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
     assert pipeline.server_motions == []
     (notice,) = pipeline.take_notices()
     assert notice.severity == 'warn' and 'no velocity before it' in notice.text
+
+
+@pytest.mark.parametrize('offset', [(0.0, 0.0, 0.0), (0.5, 0.0, 0.0)])
+@pytest.mark.parametrize('absurd', [math.nan, math.inf, 1e308])
+def test_a_server_motion_that_is_not_finite_is_left_out(offset, absurd):
+    pipeline, frame = spinning(offset)
+    sent_ns, (pose, velocity, acceleration) = frame(0)
+    pipeline.process([pose, velocity._replace(velocity=(absurd, 0.0, 0.0), dt=1e-300),
+                      acceleration._replace(acceleration=(absurd, 0.0, 0.0))], sent_ns, 0)
+    for moved in pipeline.server_motions:
+        assert all(map(math.isfinite, moved.linear + moved.angular))
+
+
+def test_a_motion_whose_pose_went_through_other_settings_is_left_out():
+    pipeline, frame = spinning()
+    sent_ns, reports = frame(0)
+    pipeline.process(reports, sent_ns, 0)
+    assert pipeline.server_motions
+    sent_ns, (pose, velocity, _) = frame(1)
+    assert pipeline.process([pose], sent_ns, 0)
+    pipeline.reconfigure(replace(
+        pipeline.config, estimates={'wand': {'offset': body_from_base((0.5, 0.0, 0.0))}}))
+    pipeline.process([velocity], sent_ns, 0)
+    assert pipeline.server_motions == []
 
 
 @pytest.mark.parametrize('unknown', [

@@ -6,6 +6,7 @@ import math
 from types import SimpleNamespace
 
 from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.core.body.lowpass import LowpassConfig
 from optitrack_vrpn.core.pipeline import Sample, ServerMotion
 from optitrack_vrpn.ros.cdr import stamp_bytes
 from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion
@@ -14,6 +15,7 @@ import pytest
 SECOND = 1_000_000_000
 STAMP = 1_700_000_000 * SECOND
 MAX_AGE = SECOND // 2
+OFF = LowpassConfig()
 
 
 class Stopped:
@@ -47,11 +49,19 @@ class Output:
         return self.name
 
 
-def publish(clock, stamps, allowance_ns=MAX_AGE):
+def channel_of(output, lowpass=OFF):
+    """Make a body's channel, its rate known."""
+    estimator = Estimator(EstimateConfig(learn_noise=False, lowpass=lowpass))
+    if estimator.lowpass is not None:
+        estimator.update(STAMP, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), 240.0, 0)
+    output.channel = SimpleNamespace(user=output, too_old=0, unsent=0, estimator=estimator)
+    return output.channel
+
+
+def publish(clock, stamps, allowance_ns=MAX_AGE, lowpass=OFF):
     """Publish a pose for each stamp, of a body each; gives poses, transforms and bodies."""
     poses, transforms = [], []
-    channels = [SimpleNamespace(user=Output(number, poses), too_old=0)
-                for number in range(len(stamps))]
+    channels = [channel_of(Output(number, poses), lowpass) for number in range(len(stamps))]
     publish_samples(
         [Sample(channel, stamp_ns, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
          for channel, stamp_ns in zip(channels, stamps)], transforms.append, clock, allowance_ns)
@@ -80,15 +90,39 @@ def test_a_stop_shorter_than_the_greatest_age_costs_nothing():
     assert publish(Stopped(0, 9), [STAMP] * 3, allowance_ns=1 << 63)[2] == [0] * 3
 
 
+def test_what_a_low_pass_takes_off_a_stamp_is_no_waiting():
+    """Its delay of 0.57 s is more than the greatest age."""
+    slow = LowpassConfig(0.9, 5, True)
+    older = STAMP - channel_of(Output('', []), slow).estimator.taken_off_ns
+    assert older < STAMP - MAX_AGE - 50_000_000
+    stamps = [older, older, older + 4_000_000]
+    assert publish(Stopped(99, 0), stamps, lowpass=slow) == ([0, 1, 2], [[0, 1], [2]], [0] * 3)
+    assert publish(Stopped(99, 0), stamps) == ([], [], [1] * 3)
+    # But waiting is: of poses, and of transforms that were written in time.
+    assert publish(Stopped(0, 0.6), stamps, lowpass=slow) == ([], [], [1] * 3)
+    assert publish(Stopped(4, 0.6), stamps[:2], lowpass=slow) == ([0, 1], [], [0] * 2)
+
+
+def test_what_does_not_leave_is_counted():
+    output = Output('wand', [])
+    channel = channel_of(output)
+    samples = [Sample(channel, STAMP - SECOND * late, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
+               for late in (1, 0, 1, 0, 0)]
+    publish_samples(samples, lambda _: None, Stopped(99, 0), MAX_AGE)
+    assert (channel.unsent, channel.too_old) == (2, 2)
+    channel.user = None    # its topics are not made yet
+    publish_samples(samples, lambda _: None, Stopped(99, 0), MAX_AGE)
+    assert (channel.unsent, channel.too_old) == (7, 2)
+
+
 def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_at():
     """A low-pass smooths the pose, and may take its delay off that stamp."""
     sent = {}
     output = Output('wand', [])
     output.heard, output.tf, output.send_pose = ('pose_cov', 'odom', 'twist', 'accel'), False, None
     output.send = lambda kind, stamp, *numbers: sent.update({kind: (stamp, numbers)})
-    estimator = Estimator(EstimateConfig(estimate_motion=True))
-    channel = SimpleNamespace(user=output, too_old=0, estimator=estimator)
-    output.channel = channel
+    channel = channel_of(output)
+    channel.estimator = estimator = Estimator(EstimateConfig(estimate_motion=True))
     smooth, measured, upright = (9.0, 9.0, 9.0), (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)
     for number in range(100):
         estimator.update(STAMP + 5_000_000 * number, measured, upright, 200.0, 0)

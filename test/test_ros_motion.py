@@ -6,7 +6,8 @@ import sys
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from geometry_msgs.msg import AccelStamped, PoseWithCovarianceStamped, TwistStamped
+from geometry_msgs.msg import (
+    AccelStamped, PoseStamped, PoseWithCovarianceStamped, TwistStamped)
 from nav_msgs.msg import Odometry
 import numpy as np
 from optitrack_vrpn.sim.scenario import scenario_from_mapping
@@ -15,6 +16,7 @@ import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph import NodeHere, Observer, quat_xyzw, stamp_ns, wait_until
 from scipy.spatial.transform import Rotation
+from tf2_msgs.msg import TFMessage
 
 ENU_FROM_MOTIVE = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])
 TOPICS = {'odom': Odometry, 'twist': TwistStamped, 'accel': AccelStamped,
@@ -136,6 +138,31 @@ def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
         assert paused_s < float(values['since']) < time.time()
         motive.resume()
         wait_until(lambda: said('state')[-1] == 'TRACKED', what='TRACKED again')
+
+
+def test_published_is_what_has_left_this_node(motive):
+    with node_of(motive, activate=False) as here, Observer() as observer:
+        states = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
+
+        def said(key):
+            messages = states.messages()
+            return int({v.key: v.value for v in messages[-1].values}[key]) if messages else 0
+        wait_until(lambda: said('good') > 200, what='good poses')
+        assert said('published') == 0
+        here.node.trigger_activate()
+        wait_until(lambda: said('published') > 200, what='poses that go out')
+        assert said('good') > said('published') + 200
+
+
+def test_a_low_pass_may_take_more_off_the_stamps_than_the_greatest_age(motive):
+    """A delay of 0.57 s, ages of 0.5 s at most."""
+    with node_of(motive, stamps__mode='tracking', lowpass__cutoff_hz=0.9,
+                 lowpass__compensate_delay=True), Observer() as observer:
+        poses = observer.listen(PoseStamped, '/wand/pose', 1000)
+        transforms = observer.listen(TFMessage, '/tf', 1000)
+        poses.wait(100)
+        transforms.wait(100)
+        assert time.time_ns() - stamp_ns(poses.messages()[-1]) > 500_000_000
 
 
 def test_diagnostics_name_connection_clock_and_bodies(motive):

@@ -43,6 +43,9 @@ _LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
 _BACK_NS = 1_000_000_000
 #: After this long without events nothing can be waiting unread.
 _CATCHING_UP_NS = 250_000_000
+#: Poses that are all too old for so long are no hiccup; after so long without them it is over.
+_CHOKING_NS = 1_000_000_000
+_NO_LONGER_NS = 5_000_000_000
 #: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
 _LATEST_STAMP_NS = (1 << 31) * _NS
 
@@ -78,7 +81,7 @@ class PipelineConfig:
     :ivar templates: how topics and frames are named.
     :ivar reserved_frames: frame ids that no body may take.
     :ivar max_age_s: a pose that arrives later than this after its stamp is too old to be
-        published as fresh; 0 takes any.
+        published as fresh; 0 takes any. What is taken off the stamps on purpose is not counted.
     :ivar max_bodies: wanted bodies beyond this many are ignored, so that a broken server cannot
         fill the memory.
     """
@@ -124,8 +127,12 @@ class Channel:
     :ivar last_stamp_ns: stamp of the latest that went out, 0 before the first.
     :ivar last_quat: its attitude.
     :ivar last_position: its position.
-    :ivar too_old: poses that arrived too long after their stamp.
-    :ivar not_rising: good poses whose stamp is not later than that of the one before.
+    :ivar too_old: poses that arrived, or were to go out, too long after their stamp.
+    :ivar not_rising: poses whose stamp is not later than that of the one before.
+    :ivar untracked: samples of poses that were not believed.
+    :ivar unsent: samples that did not leave this node: it was not active, the body had no topics
+        yet, or they were too old by then.
+    :ivar choked: whether nothing goes out since all that comes is too old.
     :ivar moved_ns: stamps of the latest acceleration and the latest velocity of the server's.
     :ivar moved_rate: angular rate of the latter (rad/s, about ENU's axes).
     :ivar told: what people have been told of it once and for all.
@@ -134,8 +141,9 @@ class Channel:
 
     __slots__ = (
         'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns', 'last_stamp_ns',
-        'last_position', 'last_quat', 'not_rising', 'too_old', 'moved_ns', 'moved_rate', 'told',
-        'latency')
+        'last_position', 'last_quat', 'not_rising', 'too_old', 'untracked', 'unsent', 'choked',
+        'moved_ns', 'moved_rate', 'told', 'latency', '_out', '_old', '_old_from_ns',
+        '_old_to_ns')
 
     def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
         self.names = names
@@ -149,10 +157,42 @@ class Channel:
         self.last_quat: Quaternion = (0.0, 0.0, 0.0, 1.0)
         self.too_old = 0
         self.not_rising = 0
+        self.untracked = 0
+        self.unsent = 0
+        self.choked = False
+        # Counts when last looked at; since when and until when they showed age alone.
+        self._out = self._old = 0
+        self._old_from_ns: Optional[int] = None
+        self._old_to_ns = 0
         self.moved_ns = [0, 0]
         self.moved_rate: Vector = (0.0, 0.0, 0.0)
         self.told: set[str] = set()
         self.latency = Window(128)
+
+    @property
+    def published(self) -> int:
+        """Count the poses that have left this node."""
+        return self.truth.published + self.untracked - self.not_rising - self.unsent
+
+    def chokes(self, now_ns: int) -> bool:
+        """
+        Look whether poses come, but are all too old to go out.
+
+        :returns: True when that has just lasted for a second; ``choked`` says so from then on.
+        """
+        out, old = self.published, self.too_old
+        if out != self._out or now_ns - self._old_to_ns >= _NO_LONGER_NS:
+            self._old_from_ns = None
+            self.choked = False
+        if old != self._old and out == self._out:
+            self._old_to_ns = now_ns
+            if self._old_from_ns is None:
+                self._old_from_ns = now_ns
+        self._out, self._old = out, old
+        if self.choked or self._old_from_ns is None:
+            return False
+        self.choked = self._old_to_ns - self._old_from_ns >= _CHOKING_NS
+        return self.choked
 
 
 class Sample(NamedTuple):
@@ -222,7 +262,8 @@ class Pipeline:
 
     :param config: the settings.
     :param discovered: called with each new channel, before its first sample.
-    :ivar max_age_ns: how old a pose may be when it is published (ns); beyond all ages for none.
+    :ivar max_age_ns: how far behind the present a stamp may be when its pose is published (ns),
+        what ``latency_ms`` takes off it included; beyond all ages where any may.
     """
 
     def __init__(
@@ -243,7 +284,8 @@ class Pipeline:
         self._names = NameTable(config.templates, config.reserved_frames)
         # What the sender's clock says cannot be compared with this host's.
         self.max_age_ns = 1 << 63 if config.stamps.mode == 'sender' else (
-            round(config.max_age_s * _NS) or 1 << 63)
+            round(config.max_age_s * _NS + config.stamps.latency_ms * 1e6)
+            if config.max_age_s else 1 << 63)
         self._arrival_mode = config.stamps.mode == 'arrival'
         self._frame_sender_ns = -1
         # When events were last taken, and how long after their arrival.
@@ -355,6 +397,14 @@ class Pipeline:
 
         :param now_ns: the present on the arrival clock.
         """
+        choking = [channel.names.motive for channel in self.bodies if channel.chokes(now_ns)]
+        if choking:
+            more = f' and {len(choking) - 3} more' if len(choking) > 3 else ''
+            self._notice('warn', (
+                f'nothing is published of {", ".join(map(repr, map(printable, choking[:3])))}'
+                f'{more}: every pose is more than {self.config.max_age_s:g} s old '
+                '(stamps.max_age_s) when it is to go out; look whether this computer or the '
+                'network is overloaded'))
         if now_ns - self._taken_ns < _CATCHING_UP_NS:
             now_ns -= self._behind_ns
         bodies = [channel.truth for channel in self.bodies]
@@ -415,6 +465,7 @@ class Pipeline:
             channel.truth.reconfigure(thresholds[channel.names.motive])
             if estimates[channel.names.motive] != channel.estimator.config:
                 channel.estimator = Estimator(estimates[channel.names.motive])
+                channel.last_sender_ns = -1    # what it knows of the latest pose is gone
 
     # -- the rarer paths -----------------------------------------------------------------------
 
@@ -470,6 +521,7 @@ class Pipeline:
         Its stamp is its own, and must rise like all: good poses of a low-pass that takes its
         delay off are behind it, and wait until they have caught up.
         """
+        channel.untracked += 1
         if channel.last_stamp_ns - _BACK_NS < stamp_ns <= channel.last_stamp_ns:
             channel.not_rising += 1
             return []
@@ -534,7 +586,7 @@ class Pipeline:
         turn = self.config.estimate.world_from_mocap.quat_xyzw
         linear = rotate(turn, self._maps.position_to_enu(vector))
         angular = angular_rate(quat_xyzw, dt)
-        if stamp_ns == channel.moved_ns[is_velocity] or not all(map(math.isfinite, linear)):
+        if stamp_ns == channel.moved_ns[is_velocity]:
             return
         if angular is None:
             # Messages cannot say that half of them is unknown, and zero would be believed.
@@ -556,6 +608,8 @@ class Pipeline:
                     'an acceleration, but no velocity before it: that of the base, which is '
                     'away from the body, cannot be known and is not published'))
                 return
+        if not all(map(math.isfinite, linear + angular)):
+            return
         channel.moved_ns[is_velocity] = stamp_ns
         if is_velocity:
             channel.moved_rate = angular

@@ -125,19 +125,23 @@ def frames_entry(
 def body_entry(
     name: str, status: BodyStatus, too_old: int, host_minus_arrival_ns: int,
     lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
-    latency: Optional[Percentiles] = None,
+    latency: Optional[Percentiles] = None, published: int = 0, not_rising: int = 0,
+    choked: bool = False,
 ) -> Entry:
     """
     Report one body.
 
     :param name: its name in ROS.
-    :param too_old: poses that arrived too long after their stamp.
+    :param too_old: poses that arrived, or were to go out, too long after their stamp.
     :param host_minus_arrival_ns: host clock less the clock of the status.
     :param lowpass_delay_s: group delay of the low-pass, 0 where there is none.
     :param expected_hz: the cameras' rate as the user gave it (Hz), 0 where not.
     :param fastest_hz: the fastest body's rate (Hz), which is expected of all where the cameras'
         is not given; 0 where not known.
     :param latency: from stamp to publication (s).
+    :param published: poses that have left this node.
+    :param not_rising: poses whose stamp was not later than that of the one before.
+    :param choked: whether poses come, but are all too old to go out.
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
     message = f'{status.state.value}: {printable(status.detail, 200)}'
@@ -151,6 +155,11 @@ def body_entry(
         level = Level.WARN
         message = (f'{like_a_display}: {WHERE_TO_LOOK}; if 60 Hz is what you want, set '
                    'expected_rate_hz: 60')
+    if choked:
+        level = Level.WARN
+        message = (
+            f'{status.state.value}, but nothing is published: every pose is too old when it is '
+            'to go out (stamps.max_age_s)')
     values = {
         'motive_name': printable(status.name),
         'state': status.state.value,
@@ -160,13 +169,15 @@ def body_entry(
         'rate_hz': number(status.rate_hz, 1),
         'nominal_rate_hz': number(nominal_hz or math.nan, 1),
         'age_s': number(status.age_s),
-        'published': str(status.published),
+        'good': str(status.good),
+        'published': str(published),
         'resets': str(status.resets),
         'gaps': str(status.gaps),
         'lost_frames': str(status.lost),
         'duplicates': str(status.withheld.get('duplicate', 0)),
         'out_of_order': str(status.withheld.get('out_of_order', 0)),
         'too_old': str(too_old),
+        'stamp_not_rising': str(not_rising),
     }
     if latency is not None:
         values['latency_p50_us'] = number(latency.p50 * 1e6, 1)

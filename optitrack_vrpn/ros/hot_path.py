@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.core.body.estimator import MotionEstimate
 from optitrack_vrpn.core.frames import enu_to_ned, Pose
-from optitrack_vrpn.core.pipeline import Sample, ServerMotion
+from optitrack_vrpn.core.pipeline import Channel, Sample, ServerMotion
 from optitrack_vrpn.core.quaternion import conjugate, Quat, rotate, Vector
 from optitrack_vrpn.ros.cdr import stamp_bytes
 
@@ -44,7 +44,8 @@ def publish_samples(
     :param send_tf: publishes the transforms of a frame.
     :param clock: reads the present (ns).
     :param allowance_ns: what that may be beyond a stamp until the pose is too old: the greatest
-        age, less what the stamps' clock is ahead of this one.
+        age, less what the stamps' clock is ahead of this one. What a low-pass takes off the
+        stamps of a body comes on top of it.
     """
     frame_ns = -1
     stamp = b''
@@ -53,13 +54,17 @@ def publish_samples(
     for channel, stamp_ns, position, quat, motion in samples:
         output = channel.user
         if output is None:
+            channel.unsent += 1
             continue
-        if clock() > stamp_ns + allowance_ns:
+        if clock() > stamp_ns + allowance_ns and _too_old(
+                (channel,), clock, stamp_ns + allowance_ns):
             channel.too_old += 1
+            channel.unsent += 1
             continue
         if stamp_ns != frame_ns or output in bodies:
             if transforms:
-                if clock() <= frame_ns + allowance_ns:
+                if clock() <= frame_ns + allowance_ns or not _too_old(
+                        [body.channel for body in bodies], clock, frame_ns + allowance_ns):
                     send_tf(transforms)
                 transforms = []
             bodies.clear()
@@ -73,8 +78,14 @@ def publish_samples(
             transforms.append(write(stamp, position, quat))
         if output.heard or output.tf_ned:
             _publish_more(output, stamp, position, quat, motion, transforms)
-    if transforms and clock() <= frame_ns + allowance_ns:
+    if transforms and (clock() <= frame_ns + allowance_ns or not _too_old(
+            [body.channel for body in bodies], clock, frame_ns + allowance_ns)):
         send_tf(transforms)
+
+
+def _too_old(channels: Sequence[Channel], clock: Callable[[], int], latest_ns: int) -> bool:
+    """Tell whether it is too late for poses even if a low-pass has made their stamp older."""
+    return clock() > latest_ns + min(channel.estimator.taken_off_ns for channel in channels)
 
 
 def _publish_more(

@@ -264,7 +264,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 now_ns = self._clock_reader.now_ns()
                 samples = self._pipeline.process(
                     events, arrival_ns, host_minus_arrival_ns, now_ns)
-                if self._active and (samples or self._pipeline.server_motions):
+                if not self._active:
+                    for sample in samples:
+                        sample.channel.unsent += 1
+                elif samples or self._pipeline.server_motions:
                     self._output.publish(
                         samples, self._pipeline.server_motions, self._clock_reader.now_ns,
                         self._pipeline.max_age_ns - host_minus_arrival_ns)
@@ -417,7 +420,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 entry = body_entry(
                     channel.names.ros, channel.truth.status(now_ns), channel.too_old,
                     host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
-                    settings.expected_rate_hz, fastest_hz, channel.latency.percentiles())
+                    settings.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
+                    channel.published, channel.not_rising, channel.choked)
                 if output.status_wanted(channel, heard_only):
                     output.publish_status(channel, self._diagnostics.status(entry))
             entries.append(entry)

@@ -77,7 +77,7 @@ class BodyStatus(NamedTuple):
     :ivar age_s: time (s) since the last good pose arrived; NaN when there was none.
     :ivar resets: discontinuities of what was published: jumps accepted, acquisitions after more
         than ``memory_s``, sender restarts. Modulo 256 it is an autopilot's reset counter.
-    :ivar published: good poses.
+    :ivar good: poses that were believed; what became of them then is not known here.
     :ivar withheld: poses kept back, by ``Reason`` value, reasons that never occurred left out.
     :ivar gaps: times that frames were missing between two that came.
     :ivar lost: frames missing in gaps shorter than ``memory_s``, estimated from the rate.
@@ -91,7 +91,7 @@ class BodyStatus(NamedTuple):
     rate_hz: float
     age_s: float
     resets: int
-    published: int
+    good: int
     withheld: dict[str, int]
     gaps: int
     lost: int
