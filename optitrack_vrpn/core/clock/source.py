@@ -56,6 +56,8 @@ class StampSource:
         self._latency = round(config.latency_ms * 1e6)
         self._host = HostOffset()
         self._reading = 0
+        # The reading that has nothing new to say; None while any has.
+        self._settled: int | None = 0
         self._shift = -self._latency
         self._epoch = 0
         self._restarts: dict[str, int] = {}
@@ -101,7 +103,7 @@ class StampSource:
             return None
         if self._sender_mode:
             return self._hand_through(sender_time_ns, host_arrival)
-        if host_minus_arrival_clock_ns != self._reading:
+        if host_minus_arrival_clock_ns != self._settled:
             self._read_host(arrival_ns, host_minus_arrival_clock_ns)
         if sender_time_ns <= self._newest:
             return self._stamp_old(sender_time_ns, arrival_ns, host_arrival)
@@ -175,8 +177,11 @@ class StampSource:
 
     def _read_host(self, arrival_ns: int, reading_ns: int) -> None:
         before = self._host.offset_ns
-        stepped = self._host.follow(arrival_ns, reading_ns)
+        # Readings that said nothing new were not followed.
+        seen = self._last + self._delays[-1] - self._reading if self._times else None
+        stepped = self._host.follow(arrival_ns, reading_ns, seen)
         self._reading = reading_ns
+        self._settled = reading_ns if self._host.settled else None
         self._shift = self._host.offset_ns - self._latency
         if stepped and self._times:
             self._end_epoch(
