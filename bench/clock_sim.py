@@ -82,7 +82,7 @@ class Frames(NamedTuple):
 
 RECOVERY_S = {
     'host_step': 3.0, 'sender_restart': 1.0, 'gap': 1.0, 'host_slew': 30.0, 'sender_step': 3.0,
-    'pause': 3.0, 'delay_jump': 120.0, 'rate': 0.0, 'noise': 0.0, 'skew': 60.0,
+    'pause': 12.0, 'delay_jump': 120.0, 'rate': 0.0, 'noise': 0.0, 'skew': 60.0,
 }
 START_S = 10.0
 

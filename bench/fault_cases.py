@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What goes wrong, one function a case; each gives the rows of the table that it stands for."""
 
+import json
 import re
 import signal
 import time
@@ -41,7 +42,7 @@ def row(session, name, judged_from_ns, begin_ns, end_ns, *, settle_s=1.5, recove
         'noticed_s': None if noticed is None else (noticed[0] - begin_ns) / 1e9,
         'word': '' if noticed is None else word(noticed[1]),
         'recovered_s': None if back_ns is None else (back_ns - end_ns) / 1e9,
-        **session.judge(judged_from_ns, time.time_ns())}
+        **session.judge(judged_from_ns, time.time_ns(), fault_ns=begin_ns)}
 
 
 def word(text):
@@ -179,6 +180,26 @@ def black_hole_tcp():
                        connection='tcp')
 
 
+def black_hole_long():
+    return _black_hole('black hole for 6 s, poses by TCP, stamps.max_gap_s: 2', 6.0,
+                       connection='tcp', **{'stamps.max_gap_s': 2.0})
+
+
+def held_up():
+    with Session(BODIES) as session:
+        server = session.server(scenario(BODIES))
+        proxy = session.hold(Proxy(server.port))
+        session.start_node(proxy.port)
+        steady = session.steady()
+        begin = time.time_ns()
+        proxy.hold(True)
+        time.sleep(3.0)
+        end = time.time_ns()
+        proxy.hold(False)
+        return [row(session, 'datagrams held up for 3 s (proxy), then a burst, some overtaken',
+                    steady, begin, end)]
+
+
 def half_open():
     with Session(BODIES) as session:
         server = session.server(scenario(BODIES))
@@ -218,9 +239,10 @@ def address_changed():
 
 
 def _impaired(name, seconds, **network):
-    session, _, _ = running(name, scenario(BODIES, network=network))
+    session, server, _ = running(name)
     with session:
         begin = time.time_ns()
+        server.ask(f'network {json.dumps(network)}')
         time.sleep(seconds)
         return [row(session, name, begin, begin, begin, recovers=False, settle_s=0.5)]
 
@@ -275,13 +297,15 @@ def deaf_client():
 # -- clocks -------------------------------------------------------------------------------------
 
 class SteppedClock(HostClock):
-    """The host's clocks, one of which is set by hand."""
+    """The host's clocks, one of which is set by hand and else runs with the other."""
 
-    step_ns = 0
+    def __init__(self):
+        self.step_ns = 0
+        self._distance_ns = super().host_minus_arrival_ns()
 
     def host_minus_arrival_ns(self):
         """Read the distance, on the clock as it is set."""
-        return super().host_minus_arrival_ns() + self.step_ns
+        return self._distance_ns + self.step_ns
 
 
 class Stamper:
@@ -323,9 +347,10 @@ def clock_stepped():
         rows = []
         try:
             wait_until(lambda: len(sink.out) > 60 * BODIES)
-            for name, step_s in (('1 h ahead', 3600), ('2 h back', -7200)):
+            for name, step_s in (('1 h ahead', 3600), ('2 h back', -7200), ('0.2 s back', -0.2),
+                                 ('50 ms ahead', 0.05)):
                 begin = time.time_ns()
-                clock.step_ns += step_s * 10**9
+                clock.step_ns += round(step_s * 1e9)
                 time.sleep(4.0)
                 for body, heard in sink.out:
                     session.heard[body].append(heard)
@@ -339,6 +364,16 @@ def clock_stepped():
         finally:
             following.stop()
         return rows
+
+
+def sender_stepped():
+    session, server, steady = running(
+        'sender stepped', scenario(BODIES, clock={'base': 'motive', 'start': 5000.0}))
+    with session:
+        begin = time.time_ns()
+        server.ask('step -0.3')
+        return [row(session, "the server's clock set back by 0.3 s", steady, begin, begin,
+                    lag_ns=50_000_000)]
 
 
 # -- bodies -------------------------------------------------------------------------------------
@@ -404,16 +439,18 @@ def _body_row(session, names, name, begin, end, at):
         'noticed_s': None if noticed is None else (noticed[0] - begin) / 1e9,
         'word': '' if noticed is None else noticed[2],
         'recovered_s': None if None in back else (max(back) - end) / 1e9,
-        **session.judge(begin - 5 * 10**8, end + 2 * 10**9, names)}
+        **session.judge(begin - 5 * 10**8, end + 2 * 10**9, names, begin)}
 
 
 CASES = {
     'bodies': bodies, 'absent': absent, 'late': late, 'killed': killed, 'restarted': restarted,
     'paused': paused, 'node_stopped': node_stopped, 'node_stopped_tcp': node_stopped_tcp,
     'black_hole_udp': black_hole_udp, 'black_hole_tcp': black_hole_tcp,
+    'black_hole_long': black_hole_long, 'held_up': held_up,
     'black_hole_namespace': black_hole_namespace, 'loss': loss, 'reordering': reordering,
     'duplicates': duplicates, 'jitter': jitter, 'half_open': half_open,
     'address_changed': address_changed, 'clock_stepped': clock_stepped,
+    'sender_stepped': sender_stepped,
     'version_refused': version_refused, 'five_clients': five_clients, 'deaf_client': deaf_client,
 }
 #: Those that need a network namespace.

@@ -258,10 +258,12 @@ class Session:
                 return int(match[2] + match[3]), match[4]
         return None
 
-    def judge(self, begin_ns, end_ns, names=None):
+    def judge(self, begin_ns, end_ns, names=None, fault_ns=0):
         """
         Compare what was published in a stretch of time with the truth.
 
+        :param fault_ns: when the fault began; the least age of what was published before is the
+            network's, and in every stamp, since no receiver can see it.
         :returns: counts, and the greatest age and error of a stamp.
         """
         tables = []
@@ -269,11 +271,15 @@ class Session:
             count = int((min(server.end_ns, time.time_ns()) - server.origin_ns) * RATE / 1e9) + 2
             tables.append({name: _table(server.world, name, count) for name in self.names})
         counts = dict.fromkeys(('poses', 'stale', 'wrong', 'repeated', 'backwards'), 0)
-        ages, errors = [], []
+        ages, errors, calm = [], [], []
         seen = set()
         for name in names or self.names:
             last_stamp = 0
             for heard in list(self.heard[name]):
+                if heard.at_ns < min(begin_ns, fault_ns):
+                    key = self._find(tables, name, heard)
+                    if key is not None:
+                        calm.append(self._age(heard, key))
                 if not begin_ns <= heard.at_ns <= end_ns:
                     continue
                 counts['poses'] += 1
@@ -285,19 +291,23 @@ class Session:
                     continue
                 counts['repeated'] += key in seen
                 seen.add(key)
-                true_ns = self.servers[key[0]].origin_ns + key[2] * 1e9 / RATE
-                ages.append((heard.at_ns - true_ns) / 1e9)
-                errors.append((heard.stamp_ns - true_ns) / 1e9)
+                ages.append(self._age(heard, key))
+                errors.append(ages[-1] - (heard.at_ns - heard.stamp_ns) / 1e9)
+                if heard.at_ns < fault_ns:
+                    calm.append(ages[-1])
         made = {(i, *frame) for i, server in enumerate(self.servers)
                 for frame in server.true_frames(begin_ns, end_ns - 500_000_000)
                 if names is None or frame[0] in names}
-        # The least delay of a network is in every stamp, since no receiver can see it.
-        least = min(ages, default=0.0)
+        least = min(calm, default=0.0)
         counts['stale'] = sum(age - least > MAX_AGE_S + WRITING_S for age in ages)
         return {**counts, 'skipped_frames': self.skipped(),
                 'made': len(made), 'lost': len(made - seen), 'least_ms': 1e3 * least,
                 'oldest_ms': 1e3 * max(ages, default=0.0),
                 'stamp_error_ms': 1e3 * max(errors, default=0.0, key=abs)}
+
+    def _age(self, heard, key):
+        """Give how long after its frame a pose was published (s)."""
+        return (heard.at_ns - self.servers[key[0]].origin_ns - key[2] * 1e9 / RATE) / 1e9
 
     @staticmethod
     def _find(tables, name, heard):

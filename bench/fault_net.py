@@ -67,7 +67,8 @@ class Proxy:
         self.port = self._udp.getsockname()[1]
         self._pairs = []
         self._dead = []
-        self._hole = self._stopping = False
+        self._hole = self._holding = self._stopping = False
+        self._held = []
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -87,6 +88,20 @@ class Proxy:
         """Swallow datagrams, and let TCP wait as it does while packets are lost; or end that."""
         with self._lock:
             self._hole = open_
+
+    def hold(self, on):
+        """Hold datagrams up; or let them go in one burst, every 30th ahead of the one before."""
+        with self._lock:
+            self._holding = on
+            if on:
+                return
+            held, self._held = self._held, []
+            for at in range(29, len(held), 30):
+                held[at - 1], held[at] = held[at], held[at - 1]
+            for at, (pair, data) in enumerate(held):
+                pair.relay.sendto(data, ('127.0.0.1', pair.client_port))
+                # A tenth of the time in which they were sent: more does not fit into a socket.
+                time.sleep(0.001 if at % 10 else 0.002)
 
     def half_open(self):
         """Let the server lose every client, and no client hear of it."""
@@ -148,7 +163,9 @@ class Proxy:
     def _pass_on(self, pair, sock):
         data = sock.recv(65536)
         if sock is pair.relay:
-            if pair.client_port:
+            if pair.client_port and self._holding:
+                self._held.append((pair, data))
+            elif pair.client_port:
                 sock.sendto(data, ('127.0.0.1', pair.client_port))
         elif not data:
             self._drop(pair)

@@ -6,7 +6,8 @@ A simulated Motive in a process of its own, to be killed, stopped and told what 
     python fault_server.py SCENARIO_JSON HOST PORT
 
 Prints one JSON object a line: first where it is and when its frame 0 was due, then an answer to
-every command (``pause``, ``resume``, ``restart SECONDS``, ``count``). Ends with its input.
+every command (``pause``, ``resume``, ``restart SECONDS``, ``step SECONDS`` of its clock,
+``network JSON``, ``count``). Ends with its input.
 """
 
 import json
@@ -15,7 +16,7 @@ import sys
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
-from optitrack_vrpn.sim.scenario import scenario_from_mapping  # noqa: E402
+from optitrack_vrpn.sim.scenario import Network, scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.server import MotiveSimServer  # noqa: E402
 from optitrack_vrpn.transport.hostclock import HostClock  # noqa: E402
 
@@ -37,6 +38,12 @@ def main(scenario, host, port):
             command, *arguments = line.split()
             if command == 'restart':
                 sim.restart(float(arguments[0]))
+            elif command == 'step':
+                stream.base_ns += round(float(arguments[0]) * 1e9)
+            elif command == 'network':
+                network = Network(**json.loads(' '.join(arguments)))
+                for peer in list(sim._clients._peers):
+                    peer._link._network, peer._link.ideal = network, False
             elif command in ('pause', 'resume'):
                 getattr(sim, command)()
             say(skipped=sim.counters.skipped_frames, clients=sim.clients)

@@ -92,7 +92,7 @@ def test_load_from_the_start_is_left_behind_when_it_ends():
     ('host_step', 50.0, 3.0, 60), ('host_step', -50.0, 1.0, 60),
     ('sender_restart', -1.0, 1.0, 60), ('sender_restart', 900.0, 1.0, 60),
     ('sender_step', 20.0, 1.0, 60), ('sender_step', -20.0, 3.0, 60),
-    ('gap', 60.0, 1.0, 60), ('gap', 20.0, 1.0, 60), ('pause', 5.0, 3.0, 60),
+    ('gap', 60.0, 1.0, 60), ('gap', 20.0, 1.0, 60), ('pause', 5.0, 11.0, 60),
     ('host_slew', 25.0, 30.0, 60), ('host_slew', -25.0, 30.0, 60),
     ('delay_jump', 2.0, 100.0, 60), ('skew', 2.0, 0.0, 60),
 ])

@@ -24,7 +24,7 @@ from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.states import State, StateChange
 from optitrack_vrpn.core.body.truth import Body
 from optitrack_vrpn.core.clock import StampConfig, StampSource
-from optitrack_vrpn.core.clock.types import RECONNECTED, SENDER_RESTARTED
+from optitrack_vrpn.core.clock.types import HOST_STEPPED, RECONNECTED
 from optitrack_vrpn.core.frames import AxesConfig, frame_maps
 from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
 from optitrack_vrpn.core.quaternion import rotate
@@ -39,8 +39,6 @@ _MOST_NOTICES = 256
 #: Names of ignored bodies that are kept; those beyond are looked up with every pose.
 _MOST_IGNORED = 1000
 _LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
-#: Stamps that fall by more than this follow a step of the host's clock.
-_BACK_NS = 1_000_000_000
 #: After this long without events nothing can be waiting unread.
 _CATCHING_UP_NS = 250_000_000
 #: Poses that are all too old for so long are no hiccup; after so long without them it is over.
@@ -124,7 +122,8 @@ class Channel:
     :ivar user: what the shell hangs on it (its publishers).
     :ivar wants_motion: whether somebody listens to the motion estimate.
     :ivar last_sender_ns: sender time of the latest pose if it went out, else -1.
-    :ivar last_stamp_ns: stamp of the latest that went out, 0 before the first.
+    :ivar last_stamp_ns: stamp of the latest that went out, 0 before the first and where the clock
+        of the stamps has stepped since.
     :ivar last_quat: its attitude.
     :ivar last_position: its position.
     :ivar too_old: poses that arrived, or were to go out, too long after their stamp.
@@ -287,7 +286,7 @@ class Pipeline:
             round(config.max_age_s * _NS + config.stamps.latency_ms * 1e6)
             if config.max_age_s else 1 << 63)
         self._arrival_mode = config.stamps.mode == 'arrival'
-        self._frame_sender_ns = -1
+        self._sender_mode = config.stamps.mode == 'sender'
         # When events were last taken, and how long after their arrival.
         self._taken_ns = -_CATCHING_UP_NS
         self._behind_ns = 0
@@ -317,7 +316,10 @@ class Pipeline:
         position_to_enu, quat_to_enu = self._maps
         arrival_mode = self._arrival_mode
         channels = self.channels
-        stamp_of = self.stamps.stamp
+        stamps = self.stamps
+        stamp_of = stamps.stamp
+        if arrival_mode and len(events) > 1:
+            events = self._newest_poses(events)
         if now_ns is None:
             now_ns = arrival_ns
         self._taken_ns = now_ns
@@ -335,9 +337,8 @@ class Pipeline:
             if channel is None:
                 continue
             stamp_ns = stamp_of(sender_time_ns, arrival_ns, host_minus_arrival_ns)
-            if sender_time_ns != self._frame_sender_ns:
-                self._follow_clock(sender_time_ns < self._frame_sender_ns)
-                self._frame_sender_ns = sender_time_ns
+            if stamps.news:
+                self._follow_clock()
             if stamp_ns is None:
                 channel.too_old += 1
                 continue
@@ -366,7 +367,7 @@ class Pipeline:
                     stamp_ns, position, quat, truth.rate_hz, truth.resets)
                 if channel.wants_motion:
                     motion = estimator.motion_estimate()
-            if channel.last_stamp_ns - _BACK_NS < stamp_ns <= channel.last_stamp_ns:
+            if stamp_ns <= channel.last_stamp_ns:
                 # Frames that arrived as one before anything was known of their clock, a clock
                 # learnt anew, a low-pass that has just begun to take its delay off.
                 channel.not_rising += 1
@@ -522,7 +523,7 @@ class Pipeline:
         delay off are behind it, and wait until they have caught up.
         """
         channel.untracked += 1
-        if channel.last_stamp_ns - _BACK_NS < stamp_ns <= channel.last_stamp_ns:
+        if stamp_ns <= channel.last_stamp_ns:
             channel.not_rising += 1
             return []
         channel.last_stamp_ns = stamp_ns
@@ -530,7 +531,7 @@ class Pipeline:
         return [Sample(channel, stamp_ns, *channel.estimator.place(
             self._maps.position_to_enu(position), self._maps.quat_to_enu(quat_xyzw)), None)]
 
-    def _follow_clock(self, went_back: bool) -> None:
+    def _follow_clock(self) -> None:
         for event in self.stamps.events():
             ended = event.kind == 'epoch_ended'
             self._notice('warn' if ended else 'info', f'clock: {event.text}')
@@ -538,10 +539,37 @@ class Pipeline:
                 # The interval across the step is none that a velocity may be made of.
                 for channel in self.bodies:
                     channel.estimator.new_epoch()
-            if went_back and event.reason == SENDER_RESTARTED:
-                # Times ahead of the last need no word: a body unseen for long is acquired anew.
+            stepped = event.reason == HOST_STEPPED
+            if stepped if self._arrival_mode else event.fell:
+                # What bodies are judged by fell. Times ahead of the last need no word: a body
+                # unseen for long is acquired anew.
                 for channel in self.bodies:
                     channel.truth.new_epoch()
+            if stepped or (event.fell and self._sender_mode):
+                # Stamps before and after a step of their own clock have no order.
+                for channel in self.bodies:
+                    channel.last_stamp_ns = 0
+
+    def _newest_poses(self, events: Sequence[Event]) -> list[Event]:
+        """
+        Leave out all but the newest pose of each body.
+
+        What arrives as one has one stamp where arrivals give it, and one pose can have it.
+        """
+        kept: list[Event] = []
+        seen = set()
+        for event in reversed(events):
+            if event.__class__ is PoseReport:
+                key = event.sender, event.sensor
+                if key in seen:
+                    channel = self.channels.get(key)
+                    if channel is not None:
+                        channel.not_rising += 1
+                    continue
+                seen.add(key)
+            kept.append(event)
+        kept.reverse()
+        return kept
 
     def _rival(self, truth: Body, now: int, position: Vector, quat_xyzw: Quaternion) -> str:
         return exchange.rival(

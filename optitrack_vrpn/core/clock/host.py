@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 _QUIET_NS = 1_000
+_SETTLED_NS = 8
 _DOUBTFUL_NS = 20_000
 _STEP_NS = 5_000_000
 
@@ -16,6 +17,8 @@ class HostOffset:
     A reading is two clock reads in a row: some 100 ns of noise, and a whole time slice when the
     process is interrupted between them. chrony slews by up to 8.3 % (``maxslewrate``), ntpd by
     0.05 %, so a change of 10 % of the time passed is no step.
+
+    :ivar settled: whether the same reading once more would change nothing.
     """
 
     def __init__(self) -> None:
@@ -23,16 +26,27 @@ class HostOffset:
         self._at = 0
         self._known = False
         self._pending: int | None = None
+        self.settled = False
 
-    def follow(self, arrival_ns: int, reading_ns: int) -> bool:
+    def follow(self, arrival_ns: int, reading_ns: int, seen_ns: int | None = None) -> bool:
         """
         Take a reading.
 
+        :param arrival_ns: when it was made (ns).
+        :param reading_ns: host time minus arrival clock (ns).
+        :param seen_ns: until when the reading of before came again without being taken here (ns).
         :returns: whether the host's clock stepped; ``offset_ns`` is on its new time already.
         """
-        change = reading_ns - self.offset_ns
-        passed = arrival_ns - self._at
+        stepped = self._take(
+            arrival_ns, reading_ns, self._at if seen_ns is None else max(seen_ns, self._at))
         self._at = arrival_ns
+        self.settled = self._pending is None and (
+            -_SETTLED_NS < reading_ns - self.offset_ns < _SETTLED_NS)
+        return stepped
+
+    def _take(self, arrival_ns: int, reading_ns: int, seen_ns: int) -> bool:
+        change = reading_ns - self.offset_ns
+        passed = arrival_ns - seen_ns
         if not self._known:
             self._known = True
             self.offset_ns = reading_ns

@@ -8,6 +8,8 @@ import math
 from typing import Protocol
 
 _JUMP_NS = 1_000_000_000
+_STANDS_NS = 250_000_000
+"""A sender time that is still the newest after this long stands still."""
 
 
 class Rule(Protocol):
@@ -30,8 +32,8 @@ class Rule(Protocol):
     def read(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return a frame's place without learning."""
 
-    def repeat(self, sender_time_ns: int, arrival_ns: int) -> None:
-        """Take note of a further message with the newest sender time."""
+    def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
+        """Take note of a further message with the newest sender time; False if it is doubtful."""
 
     def start(self, keep_rate: bool) -> None:
         """Forget the offset, and the rate too unless ``keep_rate``."""
@@ -52,25 +54,33 @@ class ArrivalRule:
     restarted = ''
     learnt = False
     samples = 0
+    odd = 0
+    """How far the sender's times are from rising; the caller adds to it."""
+    _placed = 0
 
     def place(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return the arrival."""
         self.samples += 1
+        self._placed = arrival_ns
+        if self.odd:
+            self.odd -= 1
         return arrival_ns
 
     def read(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return the arrival."""
         return arrival_ns
 
-    def repeat(self, sender_time_ns: int, arrival_ns: int) -> None:
-        """Learn nothing."""
+    def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
+        """Learn nothing, but see whether time stands still."""
+        return arrival_ns - self._placed < _STANDS_NS
 
     def start(self, keep_rate: bool) -> None:
         """Count anew."""
         self.samples = 0
 
     def doubt(self) -> None:
-        """Have nothing to doubt."""
+        """Believe that a new sender's times rise."""
+        self.odd = 0
 
     def skew(self) -> float:
         """Return NaN: not known."""
@@ -94,6 +104,10 @@ class SenderRule(ArrivalRule):
     def read(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return the sender's time."""
         return sender_time_ns
+
+    def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
+        """Learn nothing."""
+        return True
 
 
 class MinOffsetRule(ArrivalRule):
@@ -144,10 +158,11 @@ class MinOffsetRule(ArrivalRule):
             return arrival_ns
         return sender_time_ns + self._offset
 
-    def repeat(self, sender_time_ns: int, arrival_ns: int) -> None:
+    def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
         """Count a message of another body: it arrived later, so it lowers nothing."""
         if self._left:
             self._count(arrival_ns - sender_time_ns)
+        return True
 
     def skew(self) -> float:
         """Return 0: the rule believes that the clocks run alike."""

@@ -8,7 +8,8 @@ Promises, for every mode but ``sender``, whatever is fed in:
 - no stamp is later than its arrival on the host's clock;
 - within an epoch stamps rise with the sender's time: none goes backwards;
 - equal sender times get equal stamps, for the last ``HISTORY`` distinct sender times at least;
-  what is too old to be placed among them is refused;
+  what is too old to be placed among them is refused; but not in mode ``arrival`` once the
+  sender's times have shown to be worthless: then frames that arrive together share a stamp;
 - a repeated or overtaken frame teaches nothing and gets what it would have got.
 
 With a constant host offset they hold to the nanosecond. Where readings of the host's clock
@@ -21,12 +22,13 @@ from __future__ import annotations
 from bisect import bisect_left
 import math
 
+from optitrack_vrpn.core.clock.fall import Run
 from optitrack_vrpn.core.clock.host import HostOffset
 from optitrack_vrpn.core.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
 from optitrack_vrpn.core.clock.tracking import TrackingRule
 from optitrack_vrpn.core.clock.types import (
     ClockEvent, ClockStatus, GAP, HOST_STEPPED, RECONNECTED, SENDER_RESTARTED, SENDER_START,
-    StampConfig, UNIX_EPOCH, UNKNOWN_BASE,
+    StampConfig, UNIX_EPOCH, UNKNOWN_BASE, WORTHLESS,
 )
 
 HISTORY = 512
@@ -35,8 +37,9 @@ LIMIT_NS = 1 << 62
 """Times from 0 to this are stamped; u32 seconds of the wire (until 2106) lie below."""
 READING_NOISE_NS = 10_000
 REORDERING_NS = 1_000_000_000
-"""A frame that is this much older than the newest, or this late, was not overtaken."""
-_RUN_NS = 200_000_000
+"""A frame that is this much older than the newest was not overtaken."""
+_ODD_RESTART = 5
+_ODD_ENOUGH = 20
 _UNIX_NS = 1_000_000_000_000_000_000
 _NEVER = -(1 << 70)
 _MAX_EVENTS = 64
@@ -47,24 +50,29 @@ class StampSource:
     Stamp the frames of one connection, all bodies alike.
 
     :param config: the settings.
+    :ivar news: what happened since the last call of ``events``.
     """
 
     def __init__(self, config: StampConfig) -> None:
         self._config = config
-        self._rule = _make_rule(config)
-        self._sender_mode = config.mode == 'sender'
+        self._arrivals = ArrivalRule() if config.mode == 'arrival' else None
+        self._rule = self._arrivals or _make_rule(config)
+        # Whether the sender's times place no frame: they are the stamps, or are worthless.
+        self._unplaced = config.mode == 'sender'
         self._latency = round(config.latency_ms * 1e6)
         self._host = HostOffset()
         self._reading = 0
+        # The reading that has nothing new to say; None while any has.
+        self._settled: int | None = 0
         self._shift = -self._latency
         self._epoch = 0
         self._restarts: dict[str, int] = {}
-        self._events: list[ClockEvent] = []
+        self.news: list[ClockEvent] = []
         self._refused = 0
         self._base = UNKNOWN_BASE
         self._told_learnt: bool | None = None
         self._learnt_to = -1
-        self._last_arrival = 0
+        self._together = -1
         self._forget_frames()
 
     def _forget_frames(self) -> None:
@@ -74,9 +82,7 @@ class StampSource:
         self._stamps: list[int] = []
         self._delays: list[int] = []
         self._trimmed = False
-        self._run_newest = -1
-        self._run_from = 0
-        self._run_top = 0
+        self._run: Run | None = None
 
     def stamp(
         self, sender_time_ns: int, arrival_ns: int, host_minus_arrival_clock_ns: int = 0,
@@ -91,25 +97,32 @@ class StampSource:
         """
         host_arrival = arrival_ns + host_minus_arrival_clock_ns
         if (sender_time_ns == self._newest and self._last <= host_arrival < LIMIT_NS
-                and 0 <= arrival_ns < LIMIT_NS):
+                and 0 <= arrival_ns < LIMIT_NS
+                and self._rule.repeat(sender_time_ns, arrival_ns)):
             # Another body of the same frame, or a repeat.
-            self._rule.repeat(sender_time_ns, arrival_ns)
             return self._last
         if not (0 <= sender_time_ns < LIMIT_NS and 0 <= arrival_ns < LIMIT_NS
                 and 0 <= host_arrival < LIMIT_NS):
             self._refused += 1
             return None
-        if self._sender_mode:
-            return self._hand_through(sender_time_ns, host_arrival)
-        if host_minus_arrival_clock_ns != self._reading:
+        if self._unplaced:
+            if self._arrivals is None:
+                return self._hand_through(sender_time_ns, arrival_ns, host_arrival)
+            return self._stamp_arrival(sender_time_ns, arrival_ns, host_minus_arrival_clock_ns)
+        if host_minus_arrival_clock_ns != self._settled:
             self._read_host(arrival_ns, host_minus_arrival_clock_ns)
         if sender_time_ns <= self._newest:
             return self._stamp_old(sender_time_ns, arrival_ns, host_arrival)
+        if self._run is not None and self._went_past(sender_time_ns, arrival_ns):
+            return self._fell(self._run.fell_ns, sender_time_ns, arrival_ns)
         if sender_time_ns > self._learnt_to:
             placed = self._rule.place(sender_time_ns, arrival_ns)
             self._learnt_to = sender_time_ns
             if self._rule.restarted or self._rule.learnt is not self._told_learnt:
                 self._take_news(sender_time_ns, host_arrival)
+        elif self._learnt_to - sender_time_ns > REORDERING_NS:
+            # Its time fell together with a step of the host's clock, which forgot the frames.
+            return self._fell(self._learnt_to - sender_time_ns, sender_time_ns, arrival_ns)
         else:
             placed = self._rule.read(sender_time_ns, arrival_ns)
         stamp = placed + self._shift
@@ -127,12 +140,13 @@ class StampSource:
             self._trim()
         return stamp
 
-    def _hand_through(self, sender_time_ns: int, host_arrival: int) -> int:
+    def _hand_through(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> int:
         """Return the sender's time, and count its restarts."""
-        back = self._newest - sender_time_ns
-        if back > REORDERING_NS:
-            self._rule.start(False)
-            self._end_epoch(SENDER_RESTARTED, f'sender time went back by {back / 1e9:.3f} s')
+        if sender_time_ns < self._newest:
+            if self._went_back(sender_time_ns, arrival_ns, host_arrival):
+                self._end_fallen(self._fallen(sender_time_ns))
+        elif self._run is not None and self._went_past(sender_time_ns, arrival_ns):
+            self._end_fallen(self._run.fell_ns)
         if sender_time_ns > self._newest:
             self._newest = self._last = self._rule.place(sender_time_ns, host_arrival)
             self._times.append(sender_time_ns)
@@ -143,9 +157,27 @@ class StampSource:
                 self._trim()
         return sender_time_ns
 
+    def _stamp_arrival(self, sender_time_ns: int, arrival_ns: int, reading_ns: int) -> int:
+        """Stamp a frame whose sender's time is worthless: by its arrival, and nothing else."""
+        if arrival_ns == self._together and reading_ns == self._reading and self._times:
+            return self._last
+        if reading_ns != self._settled:
+            self._read_host(arrival_ns, reading_ns)
+        self._together = arrival_ns
+        host_arrival = arrival_ns + reading_ns
+        if self._last - host_arrival > READING_NOISE_NS:
+            self._end_epoch(HOST_STEPPED, 'a frame arrived before the stamp of the one before it')
+        self._last = max(min(arrival_ns + self._shift, host_arrival), self._last)
+        self._times.append(sender_time_ns)
+        self._stamps.append(self._last)
+        self._delays.append(host_arrival - self._last)
+        if len(self._times) >= 2 * HISTORY:
+            self._trim()
+        return self._last
+
     def events(self) -> list[ClockEvent]:
         """Return what happened since the last call."""
-        events, self._events = self._events, []
+        events, self.news = self.news, []
         return events
 
     def status(self) -> ClockStatus:
@@ -153,7 +185,7 @@ class StampSource:
         std, p99 = _spread(self._delays)
         return ClockStatus(
             mode=self._config.mode, epoch=self._epoch, learnt=self._rule.learnt,
-            offset_ns=self._last - self._newest if self._times else 0,
+            offset_ns=self._last - self._times[-1] if self._times else 0,
             skew_ppm=self._rule.skew() * 1e6, uncertainty_s=self._rule.uncertainty_s(),
             restarts=dict(self._restarts), samples=self._rule.samples, sender_base=self._base,
             jitter_std_s=std, jitter_p99_s=p99, refused=self._refused,
@@ -168,6 +200,9 @@ class StampSource:
         """
         if reason == RECONNECTED:
             self._rule.doubt()
+            if self._arrivals is not None and self._unplaced:
+                self._unplaced = False
+                self._end_epoch(reason, "the new conversation's sender times may be of use")
             return
         self._rule.start(False)
         self._learnt_to = -1
@@ -175,8 +210,11 @@ class StampSource:
 
     def _read_host(self, arrival_ns: int, reading_ns: int) -> None:
         before = self._host.offset_ns
-        stepped = self._host.follow(arrival_ns, reading_ns)
+        # Readings that said nothing new were not followed.
+        seen = self._last + self._delays[-1] - self._reading if self._times else None
+        stepped = self._host.follow(arrival_ns, reading_ns, seen)
         self._reading = reading_ns
+        self._settled = reading_ns if self._host.settled else None
         self._shift = self._host.offset_ns - self._latency
         if stepped and self._times:
             self._end_epoch(
@@ -210,12 +248,11 @@ class StampSource:
                     'the stamp of an older one')
                 return self.stamp(sender_time_ns, arrival_ns, self._reading)
             host_arrival = floor
-        if self._went_back(known, sender_time_ns, arrival_ns, placed):
-            back = (self._newest - sender_time_ns) / 1e9
-            self._rule.start(True)
-            self._learnt_to = -1
-            self._end_epoch(SENDER_RESTARTED, f'sender time went back by {back:.3f} s')
-            return self.stamp(sender_time_ns, arrival_ns, self._reading)
+        if self._went_back(sender_time_ns, arrival_ns, host_arrival):
+            return self._fell(self._fallen(sender_time_ns), sender_time_ns, arrival_ns)
+        if (self._arrivals is not None and (sender_time_ns == self._newest or not known)
+                and self._run is not None and not self._run.steady and self._is_worthless(1)):
+            return self._stamp_arrival(sender_time_ns, arrival_ns, self._reading)
         if known:
             return stamps[at]
         if at == 0 and self._trimmed:
@@ -229,23 +266,64 @@ class StampSource:
             self._trim()
         return stamp
 
-    def _went_back(
-        self, known: bool, sender_time_ns: int, arrival_ns: int, placed: int,
-    ) -> bool:
+    def _went_back(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> bool:
         """Tell whether an old sender time means that the sender began anew."""
-        if self._newest - sender_time_ns > REORDERING_NS:
+        # Nothing is proved by an old frame, however late, while the newest is as late: both were
+        # held up. Only the pace tells then.
+        if (self._newest - sender_time_ns > REORDERING_NS
+                and (self._unplaced or self._delays[-1] < REORDERING_NS)):
             return True
-        if arrival_ns - placed > REORDERING_NS and not known:
-            return True
-        # Repeated and overtaken frames come among newer ones; a sender whose clock went back by
-        # less than a second goes on below the newest at its own pace.
-        if self._run_newest != self._newest:
-            self._run_newest, self._run_from = self._newest, arrival_ns
-            self._run_top = sender_time_ns
-        elif sender_time_ns > self._run_top:
-            self._run_top = sender_time_ns
-            return arrival_ns - self._run_from > _RUN_NS
-        return False
+        fell = None
+        if self._run is not None:
+            fell = self._run.older(self._newest, sender_time_ns, arrival_ns)
+        if fell is None:
+            waited = host_arrival - self._last - self._delays[-1]
+            self._run = Run(self._newest, sender_time_ns, arrival_ns, waited)
+        return fell is True
+
+    def _went_past(self, sender_time_ns: int, arrival_ns: int) -> bool:
+        """Tell whether frames that went on from below the newest have gone on past it."""
+        if self._run is None:
+            return False
+        fell = self._run.newer(sender_time_ns, arrival_ns)
+        if fell is None:
+            self._run = None
+        return fell is True
+
+    def _fallen(self, sender_time_ns: int) -> int:
+        """Return how far the sender's time fell."""
+        begun = 0 if self._run is None else self._run.fell_ns
+        return max(self._newest - sender_time_ns, begun)
+
+    def _fell(self, by_ns: int, sender_time_ns: int, arrival_ns: int) -> int | None:
+        """Begin anew with a frame of a sender whose time fell."""
+        self._end_fallen(by_ns)
+        if self._arrivals is not None and self._is_worthless(_ODD_RESTART):
+            return self._stamp_arrival(sender_time_ns, arrival_ns, self._reading)
+        return self.stamp(sender_time_ns, arrival_ns, self._reading)
+
+    def _end_fallen(self, by_ns: int) -> None:
+        self._rule.start(True)
+        self._learnt_to = -1
+        self._end_epoch(
+            SENDER_RESTARTED, f'sender time went back by {by_ns / 1e9:.3f} s', fell=True)
+
+    def _is_worthless(self, oddity: int) -> bool:
+        """
+        Count frames that no working clock sends, in mode ``arrival``; tell when they are too many.
+
+        Every newer frame takes one off: neither a network that overtakes nor a restart comes
+        near.
+        """
+        if self._arrivals is None:
+            return False
+        self._arrivals.odd += oddity
+        if self._arrivals.odd < _ODD_ENOUGH:
+            return False
+        self._unplaced = True
+        self._end_epoch(
+            WORTHLESS, "the sender's times do not rise; from here on arrivals alone give stamps")
+        return True
 
     def _trim(self) -> None:
         del self._times[:HISTORY], self._stamps[:HISTORY], self._delays[:HISTORY]
@@ -290,16 +368,16 @@ class StampSource:
             self._base = base
             self._tell('base_recognised', base, text)
 
-    def _end_epoch(self, reason: str, detail: str) -> None:
+    def _end_epoch(self, reason: str, detail: str, fell: bool = False) -> None:
         self._epoch += 1
         self._restarts[reason] = self._restarts.get(reason, 0) + 1
-        self._tell('epoch_ended', reason, f'stamp epoch {self._epoch} begins: {detail}')
+        self._tell('epoch_ended', reason, f'stamp epoch {self._epoch} begins: {detail}', fell)
         self._told_learnt = None if reason != HOST_STEPPED else self._told_learnt
         self._forget_frames()
 
-    def _tell(self, kind: str, reason: str, text: str) -> None:
-        if len(self._events) < _MAX_EVENTS:
-            self._events.append(ClockEvent(kind, reason, self._epoch, text))
+    def _tell(self, kind: str, reason: str, text: str, fell: bool = False) -> None:
+        if len(self.news) < _MAX_EVENTS:
+            self.news.append(ClockEvent(kind, reason, self._epoch, text, fell))
 
 
 _RESTART_TEXTS = {
@@ -314,7 +392,7 @@ def _make_rule(config: StampConfig) -> Rule:
         return TrackingRule(config.max_gap_s)
     if config.mode == 'min_offset':
         return MinOffsetRule(config.offset_samples)
-    return SenderRule() if config.mode == 'sender' else ArrivalRule()
+    return SenderRule()
 
 
 def _spread(delays: list[int]) -> tuple[float, float]:

@@ -28,6 +28,10 @@ _LATE_FOR_NS = 1_500_000_000
 _LATE_COUNT = 20
 _PATIENCE_NS = 30_000_000_000
 """How long late frames that scatter more than usual are taken for load instead."""
+_FAR_NS = 250e6
+"""Beyond this, late frames may be old ones that were held up: they teach the line nothing."""
+_FAR_FOR_NS = 10_000_000_000
+"""How long they must come as late as that, scattered as usual, until a clock is believed."""
 _BACKLOG_NS = 1e9
 _FITS_NS = 10e6
 _BLOCK_NS = 1_000_000_000
@@ -39,8 +43,8 @@ class TrackingRule:
     """
     Track offset and rate of a sender's clock for as long as it runs.
 
-    :param max_gap_s: seconds without a frame after which the epoch ends; the line goes on if
-        the next frame fits to it.
+    :param max_gap_s: seconds without a frame, on both clocks, after which the epoch ends; the
+        line goes on if the next frame fits to it.
     """
 
     def __init__(self, max_gap_s: float = 30.0) -> None:
@@ -66,6 +70,7 @@ class TrackingRule:
         self._late_from = 0
         self._late_sum = self._late_least = 0.0
         self._late_reason = ''
+        self._late_far = self._late_sure = False
         self._open_block(0, _FIRST_BLOCK_NS)
 
     def _open_block(self, t: int, length_ns: int) -> None:
@@ -87,8 +92,9 @@ class TrackingRule:
         """Begin anew with the next frame unless it fits."""
         self._doubtful = True
 
-    def repeat(self, sender_time_ns: int, arrival_ns: int) -> None:
+    def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
         """Learn nothing: the first arrival of a frame is the tightest."""
+        return True
 
     def skew(self) -> float:
         """Return the arrival clock's rate against the sender's, less one."""
@@ -114,12 +120,17 @@ class TrackingRule:
         line = self._height + self._slope * t
         lag = residual - line
         if lag < 0.0 or self._doubtful or arrival_ns - self._last_arrival > self._max_gap:
+            doubtful = self._doubtful
             reason = self._restart_reason(t, arrival_ns, lag)
             if reason:
                 return self._restart(reason, sender_time_ns, arrival_ns)
             if lag < 0.0:
                 self._height = residual - self._slope * t
                 line = residual
+            elif lag > _LATE_NS:
+                self._late = 0
+                self._is_step(t, arrival_ns, lag)
+                self._late_sure = doubtful
         elif lag > _LATE_NS:
             if self._is_step(t, arrival_ns, lag):
                 return self._restart(self._late_reason, sender_time_ns, arrival_ns)
@@ -144,7 +155,8 @@ class TrackingRule:
         doubtful, self._doubtful = self._doubtful, False
         if doubtful and not fits:
             return SENDER_RESTARTED
-        if arrival_ns - self._last_arrival > self._max_gap:
+        if arrival_ns - self._last_arrival > self._max_gap and lag < _FAR_NS:
+            # Where the sender's time shows no gap, frames were held up, and come now.
             return GAP
         if lag >= -_BELOW_NS:
             return ''
@@ -158,20 +170,38 @@ class TrackingRule:
         Tell a step of a clock from load, for a frame later than ever.
 
         Both lift every frame. A step leaves the delays as they scattered before; load, mostly,
-        spreads them.
+        spreads them. What is late by much might also be old, as long as nothing says that this
+        is another conversation: that takes longer, and without the usual scatter for ever.
         """
+        far = lag > _FAR_NS
         if not self._late:
-            self._late_from = arrival_ns
-            self._late_sum, self._late_least = 0.0, lag
             self._late_reason = self._stepped(t, arrival_ns)
+            self._open_late(arrival_ns, lag, far)
+        elif far is not self._late_far or (
+                far and arrival_ns - self._last_arrival > _BACKLOG_NS + 4.0 * self._period):
+            # Held up once more: whatever was seen before says nothing of this.
+            self._open_late(arrival_ns, lag, far)
         self._late += 1
         self._late_sum += lag
         self._late_least = min(self._late_least, lag)
         lasted = arrival_ns - self._late_from
-        if self._late < _LATE_COUNT or lasted <= _LATE_FOR_NS:
+        doubtful = far and not self._late_sure
+        if self._late < _LATE_COUNT or lasted <= (_FAR_FOR_NS if doubtful else _LATE_FOR_NS):
             return False
-        spread = self._late_sum / self._late - self._late_least
-        return lasted > _PATIENCE_NS or spread < 2.5 * self._usual + 50e3
+        if self._late_sum / self._late - self._late_least < 2.5 * self._usual + 50e3:
+            return True
+        if doubtful:
+            self._open_late(arrival_ns, lag, far)
+            self._late = 1
+            self._late_sum = lag
+            return False
+        return lasted > _PATIENCE_NS
+
+    def _open_late(self, arrival_ns: int, lag: float, far: bool) -> None:
+        self._late = 0
+        self._late_from = arrival_ns
+        self._late_sum, self._late_least = 0.0, lag
+        self._late_far, self._late_sure = far, False
 
     def _stepped(self, t: int, arrival_ns: int) -> str:
         """Return whose clock stepped: the one whose interval is the odder."""
@@ -204,7 +234,7 @@ class TrackingRule:
 
     def _close_block(self, t: int) -> None:
         length = _BLOCK_NS if t >= _FIRST_BLOCKS_NS else _FIRST_BLOCK_NS
-        if self._least < _BACKLOG_NS:
+        if self._least < _FAR_NS:
             self._floor.add(float(self._least_t), float(self._least_r))
             usual = self._lags / self._block_frames
             self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)

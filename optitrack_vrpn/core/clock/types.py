@@ -17,6 +17,7 @@ SENDER_RESTARTED = 'sender_restarted'
 HOST_STEPPED = 'host_stepped'
 GAP = 'gap'
 RECONNECTED = 'reconnected'
+WORTHLESS = 'sender_times_worthless'
 
 # What a sender's times count from.
 UNKNOWN_BASE = 'unknown'
@@ -40,7 +41,7 @@ class StampConfig:
     """Milliseconds from exposure to the earliest possible arrival; taken off every stamp but
     those of ``sender``."""
     max_gap_s: float = 30.0
-    """Seconds without a frame after which ``tracking`` ends the epoch."""
+    """Seconds without a frame, on both clocks, after which ``tracking`` ends the epoch."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -71,6 +72,8 @@ class ClockEvent(NamedTuple):
     """The epoch that begins or goes on with this event, counted from 0."""
     text: str
     """One sentence with values and units."""
+    fell: bool = False
+    """Whether the sender's time fell: frames of before lie in its future."""
 
 
 class ClockStatus(NamedTuple):

@@ -114,7 +114,7 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
     if other:
         said.append(('seems' if body.held_by else 'seemed for a while') +
                     f' to have exchanged names with {printable(other, _LONGEST_NAME)!r}')
-    poses = body.published + sum(
+    poses = body.good + sum(
         count for reason, count in body.withheld.items() if reason not in _NO_FAULT_OF_ITS)
     no_use = {state: sum(body.withheld.get(reason, 0) for reason in reasons)
               for state, (_, reasons) in _NO_USE.items()}
