@@ -556,19 +556,19 @@ class Pipeline:
 
         What arrives as one has one stamp where arrivals give it, and one pose can have it.
         """
+        newest = {(event.sender, event.sensor): event for event in events
+                  if isinstance(event, PoseReport)}
         kept: list[Event] = []
-        seen = set()
-        for event in reversed(events):
-            if event.__class__ is PoseReport:
+        for event in events:
+            if isinstance(event, PoseReport):
                 key = event.sender, event.sensor
-                if key in seen:
-                    channel = self.channels.get(key)
+                if event is not newest[key]:
+                    channel = self.channels[key] if key in self.channels else (
+                        self._discover(*key))
                     if channel is not None:
                         channel.not_rising += 1
                     continue
-                seen.add(key)
             kept.append(event)
-        kept.reverse()
         return kept
 
     def _rival(self, truth: Body, now: int, position: Vector, quat_xyzw: Quaternion) -> str:

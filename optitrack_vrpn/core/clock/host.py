@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-_QUIET_NS = 1_000
+QUIET_NS = 1_000
+"""Readings differ by this much from noise alone."""
 _SETTLED_NS = 8
 _DOUBTFUL_NS = 20_000
 _STEP_NS = 5_000_000
@@ -28,41 +29,39 @@ class HostOffset:
         self._pending: int | None = None
         self.settled = False
 
-    def follow(self, arrival_ns: int, reading_ns: int, seen_ns: int | None = None) -> bool:
+    def seen(self, arrival_ns: int) -> None:
+        """Take note of when the last reading came again without being taken here (ns)."""
+        self._at = max(self._at, arrival_ns)
+
+    def follow(self, arrival_ns: int, reading_ns: int) -> bool:
         """
         Take a reading.
 
         :param arrival_ns: when it was made (ns).
         :param reading_ns: host time minus arrival clock (ns).
-        :param seen_ns: until when the reading of before came again without being taken here (ns).
         :returns: whether the host's clock stepped; ``offset_ns`` is on its new time already.
         """
-        stepped = self._take(
-            arrival_ns, reading_ns, self._at if seen_ns is None else max(seen_ns, self._at))
-        self._at = arrival_ns
-        self.settled = self._pending is None and (
-            -_SETTLED_NS < reading_ns - self.offset_ns < _SETTLED_NS)
-        return stepped
-
-    def _take(self, arrival_ns: int, reading_ns: int, seen_ns: int) -> bool:
         change = reading_ns - self.offset_ns
-        passed = arrival_ns - seen_ns
+        passed = arrival_ns - self._at
+        self._at = arrival_ns
         if not self._known:
-            self._known = True
+            self._known = self.settled = True
             self.offset_ns = reading_ns
             return False
-        if -_QUIET_NS <= change <= _QUIET_NS:
+        if -QUIET_NS <= change <= QUIET_NS:
             # An eighth of the way: under 1 us of lag, and most of the noise gone.
             self.offset_ns += change >> 3
             self._pending = None
+            self.settled = -_SETTLED_NS < change < _SETTLED_NS
             return False
+        self.settled = False
         slewed = passed // 10 if passed > 0 else 0
         if abs(change) > _STEP_NS + slewed:
             self.offset_ns = reading_ns
             self._pending = None
             return True
         if abs(change) <= _DOUBTFUL_NS + passed // 1000:
-            self.offset_ns = reading_ns - (_QUIET_NS if change > 0 else -_QUIET_NS)
+            self.offset_ns = reading_ns - (QUIET_NS if change > 0 else -QUIET_NS)
             self._pending = None
         elif self._pending is not None:
             # The second reading out of the ordinary: of the two the one nearer to the old value.

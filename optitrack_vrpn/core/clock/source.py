@@ -23,7 +23,7 @@ from bisect import bisect_left
 import math
 
 from optitrack_vrpn.core.clock.fall import Run
-from optitrack_vrpn.core.clock.host import HostOffset
+from optitrack_vrpn.core.clock.host import HostOffset, QUIET_NS
 from optitrack_vrpn.core.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
 from optitrack_vrpn.core.clock.tracking import TrackingRule
 from optitrack_vrpn.core.clock.types import (
@@ -209,13 +209,15 @@ class StampSource:
         self._end_epoch(reason, 'as told from outside')
 
     def _read_host(self, arrival_ns: int, reading_ns: int) -> None:
-        before = self._host.offset_ns
-        # Readings that said nothing new were not followed.
-        seen = self._last + self._delays[-1] - self._reading if self._times else None
-        stepped = self._host.follow(arrival_ns, reading_ns, seen)
+        host = self._host
+        before = host.offset_ns
+        if not -QUIET_NS <= reading_ns - before <= QUIET_NS and self._times:
+            # Readings that said nothing new were not followed.
+            host.seen(self._last + self._delays[-1] - self._reading)
+        stepped = host.follow(arrival_ns, reading_ns)
         self._reading = reading_ns
-        self._settled = reading_ns if self._host.settled else None
-        self._shift = self._host.offset_ns - self._latency
+        self._settled = reading_ns if host.settled else None
+        self._shift = host.offset_ns - self._latency
         if stepped and self._times:
             self._end_epoch(
                 HOST_STEPPED, f'the host clock stepped by {(reading_ns - before) / 1e6:+.3f} ms')
