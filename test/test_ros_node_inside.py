@@ -9,6 +9,7 @@ import random
 import threading
 import time
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros import node as node_module
@@ -374,3 +375,34 @@ def test_settings_of_publishing_take_effect_at_once(observer, motive):
         wait_until(lambda: len(observer.topics()) == 4)
         assert observer.set(publish__tf=False) == ''
         silence([tf], 0.2)
+
+
+def test_what_is_latched_ends_with_what_it_tells_of(observer, motive, monkeypatch):
+    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    publish, sent = Publishers.publish_status, []
+
+    def noting(self, channel, status):
+        sent.append((channel.names.motive, status))
+        publish(self, channel, status)
+    monkeypatch.setattr(Publishers, 'publish_status', noting)
+    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True, publish__status=True)):
+        states = observer.listen(DiagnosticStatus, '/ghost/status', latched)
+        states.wait(1)
+        assert observer.set(bodies__deny=['ghost']) == ''
+        # Its last word; its topic goes right after, and may overtake that on a busy machine.
+        last = [status for name, status in sent if name == 'ghost'][-1]
+        assert (last.level, last.message) == (DiagnosticStatus.STALE, 'not followed any more')
+        wait_until(lambda: not observer.node.count_publishers('/ghost/status'))
+        late = observer.listen(DiagnosticStatus, '/ghost/status', latched)
+        silence([late])
+        assert len(late) == 0
+
+        def worlds():
+            static = observer.transforms(static=True)
+            static.wait(1)
+            return [t.child_frame_id for t in static.messages()[-1].transforms]
+        assert worlds() == ['optitrack_ned']
+        assert observer.set(publish__ned=False) == ''
+        assert worlds() == []
+        assert observer.set(publish__ned=True) == ''
+        assert worlds() == ['optitrack_ned']

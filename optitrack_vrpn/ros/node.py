@@ -22,7 +22,7 @@ from optitrack_vrpn.core.link_log import LinkLog
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.pipeline import Channel, Pipeline, Sample
 from optitrack_vrpn.core.report import (
-    body_entry, clock_entry, Entry, frames_entry, link_entry)
+    body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.ros import parameter_server
@@ -427,6 +427,14 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             entries.append(entry)
         return entries
 
+    def _take_leave(self, channels: Sequence[Channel]) -> None:
+        """Let whoever watches the state of bodies know that no more will come."""
+        assert self._output is not None
+        for channel in channels:
+            if self._output.status_wanted(channel, heard_only=True):
+                self._output.publish_status(channel, self._diagnostics.status(Entry(
+                    channel.names.ros, Level.STALE, 'not followed any more', {})))
+
     def _qos_mismatch(self, topic: str, policy: int) -> None:
         preset = self.get_parameter('qos.preset').value
         self._log('warn', what_helps(topic, policy, preset), ('qos', topic, policy))
@@ -458,8 +466,11 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         with self._lock:
             if self._pipeline is None or self._output is None:
                 return
+            before = self._pipeline.bodies
             self._pipeline.reconfigure(settings.pipeline)
-            self._output.retain(self._pipeline.bodies)
+            after = self._pipeline.bodies
+            self._take_leave([channel for channel in before if channel not in after])
+            self._output.retain(after)
             if settings.publish != self._output.config:
                 self._output.reconfigure(settings.publish)
                 if self._active:

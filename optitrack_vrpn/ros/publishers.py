@@ -55,6 +55,7 @@ class Publishers:
         self._tf = tf_publisher(node)
         self._publish_tf = sender(self._tf, self._as_bytes)
         self._static = StaticTransformBroadcaster(node)
+        self._static_sent = False
         self.config = config
 
     def prepare(self, channel: Channel) -> BodyOutput:
@@ -83,6 +84,10 @@ class Publishers:
         self.config = config
         for channel in self._channels:
             channel.user.equip(config)
+        if self._static_sent and not (config.tf and config.ned):
+            # Replaces what is latched: late joiners shall not find a world that is no more.
+            self._static.pub_tf.publish(TFMessage())
+            self._static_sent = False
 
     def retain(self, channels: Sequence[Channel]) -> None:
         """Close the publishers of all bodies but these."""
@@ -107,6 +112,7 @@ class Publishers:
         message.child_frame_id = self.config.world_ned
         fill_transform(message, message.header.stamp, (0.0, 0.0, 0.0), QUAT_ENU_NED)
         self._static.sendTransform([message])
+        self._static_sent = True
 
     def publish(
         self, samples: Sequence[Sample], server_motions: Sequence[ServerMotion],
