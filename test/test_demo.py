@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from conftest import at_last
+from conftest import at_last, children_of
 from optitrack_vrpn.cli import demo as demo_tool
 from optitrack_vrpn.core.view import BodyRow, missing, table
 import pytest
@@ -167,19 +167,6 @@ def check_failing_demo(seconds):
     assert done.returncode == 1
     assert '0 of 1 bodies appeared' in done.stderr
     assert 'nothing listens on UDP port 9' in done.stderr
-
-
-def children_of(parent):
-    """List the processes that a process has started."""
-    found = []
-    for stat in Path('/proc').glob('[0-9]*/stat'):
-        try:
-            fields = stat.read_text().rpartition(')')[2].split()
-        except OSError:    # gone meanwhile
-            continue
-        if int(fields[1]) == parent:
-            found.append(int(stat.parent.name))
-    return found
 
 
 def test_demo_ends_cleanly_on_interrupt():
