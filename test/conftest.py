@@ -82,6 +82,19 @@ def at_last(check, *attempts):
     return check(attempts[-1])
 
 
+def children_of(parent):
+    """List the processes that a process has started."""
+    found = []
+    for stat in Path('/proc').glob('[0-9]*/stat'):
+        try:
+            fields = stat.read_text().rpartition(')')[2].split()
+        except OSError:    # gone meanwhile
+            continue
+        if int(fields[1]) == parent:
+            found.append(int(stat.parent.name))
+    return found
+
+
 def pytest_configure(config):
     domain, config.domain_claim = claim_domain()
     config.ros_log = tempfile.mkdtemp(prefix='optitrack_vrpn_log_')

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from conftest import at_last
+from conftest import at_last, children_of
 from optitrack_vrpn.cli import demo as demo_tool
 from optitrack_vrpn.core.view import BodyRow, missing, table
 import pytest
@@ -63,7 +63,10 @@ def check_row(cells):
     latency, stamp_jitter, arrival_jitter = (
         float(cell.removesuffix(' us')) for cell in cells[7:10])
     assert latency > 0.0
-    assert 0.0 <= stamp_jitter < arrival_jitter
+    assert stamp_jitter >= 0.0 and arrival_jitter > 0.0
+    # A busy machine loses frames, which are gaps in both; elsewhere the network's jitter counts.
+    if float(cells[2]) > 239.8:
+        assert stamp_jitter < arrival_jitter
     assert cells[-1] == 'yes'
 
 
@@ -167,19 +170,6 @@ def check_failing_demo(seconds):
     assert done.returncode == 1
     assert '0 of 1 bodies appeared' in done.stderr
     assert 'nothing listens on UDP port 9' in done.stderr
-
-
-def children_of(parent):
-    """List the processes that a process has started."""
-    found = []
-    for stat in Path('/proc').glob('[0-9]*/stat'):
-        try:
-            fields = stat.read_text().rpartition(')')[2].split()
-        except OSError:    # gone meanwhile
-            continue
-        if int(fields[1]) == parent:
-            found.append(int(stat.parent.name))
-    return found
 
 
 def test_demo_ends_cleanly_on_interrupt():

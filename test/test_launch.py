@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 
+from conftest import children_of
 import pytest
 import yaml
 
@@ -314,6 +315,29 @@ def test_respawn_starts_the_node_again(prefix):
             time.sleep(0.05)
         first, second, *_ = prefix.calls()
         assert first == second
+    finally:
+        kill_group(process)
+
+
+@with_launch
+@pytest.mark.ros
+@pytest.mark.slow
+def test_a_node_that_is_killed_is_there_again_and_active(tmp_path):
+    from rosgraph import Observer, wait_until
+    real = Prefix(tmp_path, REAL)
+    process = real.start(NODE, 'respawn:=true', 'server:=127.0.0.1', f'port:={free_port()}')
+    try:
+        with Observer() as observer:
+            first, = wait_until(lambda: children_of(process.pid), 60.0, 'the node')
+            wait_until(lambda: observer.state() == 'active', 60.0, 'autostart')
+            os.kill(first, signal.SIGKILL)
+            # launch waits a while before it starts the next one
+            second, = wait_until(
+                lambda: [pid for pid in children_of(process.pid) if pid != first], 60.0,
+                'the next node')
+            assert Path(f'/proc/{second}').exists()
+            wait_until(lambda: observer.state() == 'active', 60.0, 'autostart of the next node')
+            assert children_of(process.pid) == [second]
     finally:
         kill_group(process)
 

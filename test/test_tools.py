@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 from pathlib import Path
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -94,6 +95,31 @@ def test_every_import_without_a_fallback_is_a_dependency_of_package_xml():
                for path in ROOT.joinpath(folder).rglob('*.py') for name in needed_modules(path)
                if name not in present and keys.get(name, name) not in declared}
     assert not missing
+
+
+@in_the_repository
+def test_package_xml_has_what_reads_the_launch_files():
+    """Launch takes YAML and XML by packages of their own, which nothing imports."""
+    package = ElementTree.parse(ROOT / 'package.xml').getroot()
+    run_time = {element.text for element in package.findall('exec_depend')}
+    in_tests = run_time | {element.text for element in package.findall('test_depend')}
+    readers = {'py': 'launch', 'yaml': 'launch_yaml', 'xml': 'launch_xml'}
+    endings = {path.suffix[1:] for path in ROOT.joinpath('launch').glob('*.launch.*')}
+    assert {'py', 'yaml'} <= endings
+    assert {readers[ending] for ending in endings} | {'ros2launch'} <= run_time
+    text = ROOT.joinpath('test', 'test_launch.py').read_text()
+    written = set(re.findall(r'[a-z]\.launch\.([a-z]+)', text))
+    assert 'xml' in written
+    assert {readers[ending] for ending in written} <= in_tests
+
+
+@in_the_repository
+def test_what_rosdep_was_tried_with_is_what_package_xml_lists():
+    """No test can ask rosdep, which needs its lists from the network: the record is renewed."""
+    package = ElementTree.parse(ROOT / 'package.xml').getroot()
+    keys = {element.text for element in package if element.tag.endswith('depend')}
+    record = (ROOT / 'docs' / 'compatibility.md').read_text()
+    assert f'all {len(keys)} keys of `package.xml` resolve' in record
 
 
 def test_python_m_lists_the_tools():

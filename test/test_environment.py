@@ -1,0 +1,262 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The environment that the make targets use: what it says is missing, and what it does twice.
+
+Everything works on a copy of `tools/` and `underlay/`, so that this checkout's own environment is
+left alone. Nothing is downloaded: where packages are needed, empty ones of their names stand in.
+"""
+
+import importlib
+import os
+from pathlib import Path
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import types
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+pytestmark = [
+    pytest.mark.skipif(not (ROOT / 'tools').is_dir(), reason='runs in a checkout alone'),
+    pytest.mark.skipif(sys.platform != 'linux', reason='the environment is for Linux'),
+]
+on_x86 = pytest.mark.skipif(platform.machine() != 'x86_64', reason='PyPI has ROS 2 for x86_64')
+#: What would let this run's own ROS 2, or the make that runs it, into the copy.
+FOREIGN = ('AMENT_PREFIX_PATH', 'PYTHONPATH', 'PYTHON', 'ROS_DISTRO', 'OPTITRACK_VRPN_ROS',
+           'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'ARGS')
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """Copy what makes the environment."""
+    folder = tmp_path / 'checkout'
+    for name in ('tools', 'underlay'):
+        shutil.copytree(ROOT / name, folder / name,
+                        ignore=shutil.ignore_patterns('__pycache__'))
+    shutil.copy(ROOT / 'Makefile', folder)
+    return folder
+
+
+def run(checkout, *command, **variables):
+    """Run a command in the copy, with these variables."""
+    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    environment.update(PYTHONDONTWRITEBYTECODE='1', **variables)
+    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True,
+                          timeout=110)
+
+
+def env(checkout, *arguments, **variables):
+    return run(checkout, sys.executable, 'tools/env.py', *arguments, **variables)
+
+
+def program(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'#!/bin/sh\n{text}\n')
+    path.chmod(0o755)
+
+
+# -- what is missing ---------------------------------------------------------------------------
+
+@on_x86
+@pytest.mark.parametrize('missing', [('cmake',), ('make',), ('g++',), ('cmake', 'make', 'g++')],
+                         ids=' '.join)
+def test_every_missing_tool_is_named_with_how_to_get_it(checkout, tmp_path, missing):
+    for tool in ('cmake', 'make', 'g++'):
+        if tool not in missing:
+            program(tmp_path / 'bin' / tool, 'echo cmake version 3.22.1')
+    done = env(checkout, 'make', PATH=str(tmp_path / 'bin'))
+    assert done.returncode == 2 and 'Traceback' not in done.stderr
+    assert f'missing: {", ".join(missing)}' in done.stderr
+    assert f'sudo apt install {" ".join(missing)}' in done.stderr
+    assert not list(checkout.glob('.venv*')), 'something was made all the same'
+
+
+@on_x86
+def test_a_cmake_that_is_too_old_is_told(checkout, tmp_path):
+    for tool in ('cmake', 'make', 'g++'):
+        program(tmp_path / 'bin' / tool, 'echo cmake version 3.16.3')
+    done = env(checkout, 'run', '-c', 'print(1)', PATH=str(tmp_path / 'bin'))
+    assert (done.returncode, done.stdout) == (2, '')
+    assert 'CMake 3.22 or newer is needed and this is 3.16.3' in done.stderr
+
+
+def test_a_ros_that_pypi_does_not_have_is_told(checkout):
+    done = env(checkout, 'make', ROS_DISTRO='humble')
+    assert done.returncode == 2
+    assert 'ROS_DISTRO is humble, of which PyPI has no ROS 2 (it has jazzy' in done.stderr
+
+
+def test_a_sourced_ros_without_rclpy_is_told(parts):
+    """Were it passed over, the user would wonder which ROS 2 runs."""
+    said = parts.fail(parts.from_sourced.ros_python)
+    assert 'AMENT_PREFIX_PATH=/opt/ros/none' in said and 'has no rclpy' in said
+    assert 'sudo apt install ros-jazzy-rclpy' in said and 'OPTITRACK_VRPN_ROS=pypi' in said
+
+
+def test_an_unknown_command_shows_the_help(checkout):
+    done = env(checkout, 'makee')
+    assert done.returncode == 2 and 'env.py make' in done.stdout
+
+
+@pytest.fixture
+def parts(checkout, tmp_path, monkeypatch):
+    """Load the modules of the copy, for what cannot be shown from outside."""
+    names = ('environment', 'from_pypi', 'from_sourced')
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(checkout / 'tools'))
+    monkeypatch.setattr(sys, 'dont_write_bytecode', True)
+    loaded = types.SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    assert loaded.environment.ROOT == str(checkout)
+
+    def fail(action):
+        with pytest.raises(loaded.environment.EnvironmentFailure) as caught:
+            action()
+        return str(caught.value)
+    loaded.fail = fail
+    # A Python that finds nothing.
+    program(tmp_path / 'bin' / 'python', 'case "$*" in *ensurepip*) exit 1;; esac; echo "{}"')
+    loaded.bare_python = str(tmp_path / 'bin' / 'python')
+    monkeypatch.setattr(loaded.environment, 'base_python', lambda: loaded.bare_python)
+    there = os.path.exists
+    monkeypatch.setattr(
+        os.path, 'exists', lambda path: path != '/usr/bin/python3' and there(path))
+    monkeypatch.setenv('AMENT_PREFIX_PATH', '/opt/ros/none')
+    monkeypatch.setenv('ROS_DISTRO', 'jazzy')
+    yield loaded
+    for name in names:
+        del sys.modules[name]
+
+
+def machine(parts, **facts):
+    """Make an environment to be, of a machine that has everything but for these facts."""
+    given = {'version': '3.12.3', 'base': sys.executable, 'include': '/nowhere', **facts}
+    return lambda: parts.from_pypi.need_machine(types.SimpleNamespace(**given))
+
+
+def test_machine_and_python_that_pypi_has_nothing_for_are_told(parts, monkeypatch):
+    monkeypatch.setattr(platform, 'machine', lambda: 'x86_64')
+    assert 'Python 3.10 to 3.14 is needed' in parts.fail(machine(parts, version='3.9.2'))
+    assert 'make PYTHON=' in parts.fail(machine(parts, version='3.15.0'))
+    assert 'sudo apt install python3-venv' in parts.fail(machine(parts, base=parts.bare_python))
+    monkeypatch.setattr(platform, 'machine', lambda: 'aarch64')
+    assert 'Linux on x86_64 only' in parts.fail(machine(parts))
+
+
+def test_readme_names_what_the_environment_demands(parts, monkeypatch):
+    """A newcomer installs the one line of the README and is asked for nothing more."""
+    monkeypatch.setattr(platform, 'machine', lambda: 'x86_64')
+    monkeypatch.setattr(parts.environment, 'need_venv', lambda python: None)
+    monkeypatch.setenv('PATH', '/nowhere')
+    said = parts.fail(machine(parts))
+    assert '/nowhere/Python.h' in said
+    demanded = said.split('sudo apt install ')[1].split()
+    assert demanded == ['cmake', 'make', 'g++', 'python3.12-dev']
+    readme = (ROOT / 'README.md').read_text()
+    line = re.search(r'^sudo apt install (.*)$', readme, re.MULTILINE)[1].split()
+    # What Debian and Ubuntu have as others' dependencies or under another name.
+    line += ['make', 'g++'] if 'build-essential' in line else []
+    line += ['python3.12-dev'] if 'python3-dev' in line else []
+    assert {*demanded, 'python3-venv'} <= set(line)
+    before = readme.partition('sudo apt install')[0]
+    assert 'x86_64' in before and 'Python 3.10' in before and 'CMake 3.22' in before
+
+
+# -- a second time -----------------------------------------------------------------------------
+
+def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkeypatch, checkout):
+    """Stages are only noted here: pip and CMake would need the network and minutes."""
+    ran = []
+
+    def note(self, stage, command, hint='', **options):
+        ran.append(stage)
+        if stage == 'venv':
+            os.makedirs(os.path.dirname(self.python))
+            os.makedirs(self.site)
+            Path(self.python).touch()
+        if '-B' in command:
+            os.makedirs(command[command.index('-B') + 1])
+
+    monkeypatch.setattr(parts.environment.Environment, 'run', note)
+    monkeypatch.setattr(parts.environment, 'base_python', lambda: os.path.realpath(sys.executable))
+    monkeypatch.setattr(parts.environment, 'need_venv', lambda python: None)
+    monkeypatch.setattr(parts.from_pypi, 'need_machine', lambda env: None)
+
+    def made():
+        ran.clear()
+        parts.from_pypi.make('jazzy')
+        return set(ran)
+    interfaces = set(parts.from_pypi.INTERFACES)
+    assert made() == {'venv', 'python', 'ros', 'check', *interfaces}
+    assert made() == set()
+    definition = next((checkout / 'underlay' / 'tf2_msgs').rglob('*.msg'))
+    definition.write_text(definition.read_text() + '# more\n')
+    assert made() == {'tf2_msgs', 'check'}
+    assert made() == set()
+    requirements = checkout / 'tools' / 'requirements-python.txt'
+    requirements.write_text(requirements.read_text() + '# more\n')
+    assert made() == {'python', 'check'}
+    assert made() == set()
+
+
+def test_a_run_that_failed_goes_on_where_it_stopped(parts, monkeypatch, checkout):
+    env_ = parts.environment.Environment('.venv', sys.executable)
+    assert 'exit code 3' in parts.fail(lambda: env_.run(
+        'stage', [sys.executable, '-c', 'print("the reason"); raise SystemExit(3)'], 'A hint.'))
+    said = parts.fail(lambda: env_.run('stage', [sys.executable, '-c', 'raise SystemExit("why")']))
+    assert 'why' in said and 'log/stage.log' in said
+    assert not env_.done('stage', 'key')
+    env_.mark('stage', 'key')
+    assert env_.done('stage', 'key') and not env_.done('stage', 'another key')
+
+
+# -- a ROS 2 that is sourced -------------------------------------------------------------------
+
+@pytest.fixture
+def sourced(checkout, tmp_path, parts):
+    """Make a stand-in for a ROS 2 installation that has all that is needed."""
+    site = tmp_path / 'ros' / 'site'
+    names = {'rclpy', *parts.from_sourced.RUNTIME, *parts.from_sourced.DEVELOPMENT,
+             *parts.from_sourced.OPTIONAL}
+    for folder in (*(site / name for name in names), checkout / 'optitrack_vrpn'):
+        folder.mkdir(parents=True)
+        (folder / '__init__.py').touch()
+        (folder / '__main__.py').write_text(
+            f'import rclpy, sys\nprint({folder.name!r}, *sys.argv[1:], rclpy.__file__)\n')
+    return {'AMENT_PREFIX_PATH': str(tmp_path / 'ros'), 'PYTHONPATH': str(site),
+            'ROS_DISTRO': 'jazzy'}
+
+
+def snapshot(folder):
+    return {path: path.lstat().st_mtime_ns for path in folder.rglob('*')
+            if '__pycache__' not in path.parts}
+
+
+@pytest.mark.skipif(not shutil.which('make'), reason='needs make')
+def test_where_ros_is_sourced_both_targets_use_it_and_make_nothing_twice(checkout, sourced):
+    begun = f'PYTHON={sys.executable}'
+    rclpy = Path(sourced['PYTHONPATH'], 'rclpy', '__init__.py')
+    done = run(checkout, 'make', begun, 'demo', 'ARGS=--seconds 1', **sourced)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f'optitrack_vrpn demo --seconds 1 {rclpy}']
+    assert not list(checkout.glob('.venv*')), 'nothing was lacking'
+    done = run(checkout, 'make', begun, 'test', 'ARGS=-k frames', **sourced)
+    assert done.returncode == 0, done.stderr
+    assert f'pytest -k frames {rclpy}' in done.stdout.splitlines()
+    assert '.venv-sourced is ready: ROS 2 jazzy as sourced' in done.stderr
+    before = snapshot(checkout)
+    again = run(checkout, 'make', begun, 'test', **sourced)
+    assert again.returncode == 0 and again.stderr == ''
+    assert snapshot(checkout) == before
+    where = env(checkout, 'where', **sourced)
+    assert where.stdout == f'{checkout}/.venv-sourced/bin/python\n'
+
+
+def test_a_sourced_ros_can_be_done_without(checkout, sourced, tmp_path):
+    done = env(checkout, 'where', PATH=str(tmp_path), OPTITRACK_VRPN_ROS='pypi',
+               **{**sourced, 'ROS_DISTRO': 'iron'})
+    assert done.returncode == 2 and 'of which PyPI has no ROS 2' in done.stderr
