@@ -218,3 +218,22 @@ def test_bodies_at_rest_in_a_row_are_not_suspected():
     for feed in feeds:
         feed.skip(100)
     assert [feed.good(4) for feed in feeds] == 5 * [[False, False, True, True]]
+
+
+@pytest.mark.parametrize('apart', [0.0, 0.05, 0.2])
+def test_bodies_fixed_to_each_other_are_not_suspected(apart):
+    """Both turn off while they are unseen: each comes to where the other one may have been."""
+    feeds = [tracked(name='a'), tracked(name='b', start=apart)]
+    watched(*feeds)
+    withheld = 0
+    for back in range(20):
+        for feed in feeds:
+            feed.skip(15 + back)
+        aside = 0.3 * math.sin(2.4 * back)
+        for _ in range(20):
+            poses = [feed.pose() for feed in feeds]
+            for feed, (p, q) in zip(feeds, poses):
+                withheld += feed.send((p[0] + aside, p[1] + 0.3 * back, p[2]), q) is None
+            exchange.review([feed.body for feed in feeds])
+    assert [feed.body.resets for feed in feeds] == [0, 0]
+    assert withheld < 20 * 2 * 5

@@ -52,16 +52,18 @@ def rival(
         if other is body or good is None or now - good[0] >= body.config.memory_s * 1e9:
             continue
         from_other = apart(position, quat_xyzw, other.expected(now), good[2])
-        if 2 * from_other < away and not _is_elsewhere(other, now, position):
+        if 2 * from_other < away and not _is_itself(other, now, position, body.seen_since(now)):
             return other.name
     return ''
 
 
-def _is_elsewhere(other: Body, now: int, place: Vector) -> bool:
-    """Tell whether a body is seen at this time, as good as believed, and not in a place."""
+def _is_itself(other: Body, now: int, place: Vector, since: int) -> bool:
+    """Tell whether a body is seen as itself by now: elsewhere, or beside the one in question."""
     good = other.last_good
     if good is None:
         return False
+    if other.state is State.TRACKED and good[0] >= since:
+        return True    # both at once: they are fixed to each other, or one twice
     if other.state is State.TRACKED and other.rate_hz * (now - good[0]) < 1.5e9:
         return math.dist(place, good[1]) > 2 * CLEARANCE
     # It is back as well, and may come into its own just after this one.

@@ -270,6 +270,14 @@ class Body(Ledger):
         """Give the sender time (ns) of the last pose of any kind; far below zero before one."""
         return self._good_ns if self._patience >= 0 else self._last_ns
 
+    def seen_since(self, now: int) -> int:
+        """
+        Give the sender time (ns) since which the body has been seen where it is.
+
+        :param now: sender time (ns) of the pose at hand, for a body that has no track yet.
+        """
+        return now if self._track is None else self._began_ns
+
     def expected(self, sender_time_ns: int) -> Vector:
         """
         Tell where the body should be, if it goes on as it was last seen to move.

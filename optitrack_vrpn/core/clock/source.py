@@ -38,8 +38,8 @@ LIMIT_NS = 1 << 62
 READING_NOISE_NS = 10_000
 REORDERING_NS = 1_000_000_000
 """A frame that is this much older than the newest was not overtaken."""
-_ODD_RESTART = 5
-_ODD_ENOUGH = 20
+_ODD_RESTART = 25
+_ODD_ENOUGH = 500
 _UNIX_NS = 1_000_000_000_000_000_000
 _NEVER = -(1 << 70)
 _MAX_EVENTS = 64
