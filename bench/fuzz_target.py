@@ -99,6 +99,7 @@ class Run:
         self.pipeline = Pipeline(CONFIGS[options & 127], self._discovered)
         self.topics = set()
         self.last = {}
+        self.fell = False
         self.now_ns = ARRIVAL_NS
         self.published = 0
         self.connect()
@@ -160,7 +161,9 @@ class Run:
             if not notice.text.isprintable():
                 raise Broken(f'not fit for a log: {notice.text!r}')
             if self.sender_mode and 'stamp epoch' in notice.text:
-                self.last.clear()    # the sender's clock stepped, and its times are the stamps
+                # The sender's clock stepped, and its times are the stamps: in this very batch too.
+                self.last.clear()
+                self.fell = True
         self.pipeline.take_state_changes()
 
     def judge(self, samples):
@@ -177,12 +180,13 @@ class Run:
             if not self.sender_mode and not 0 <= host_ns - stamp_ns <= MAX_AGE_NS:
                 raise Broken(f'a stamp {host_ns - stamp_ns} ns before its arrival')
             last = self.last.get(channel)
-            if last is not None and stamp_ns <= last:
+            if last is not None and stamp_ns <= last and not self.fell:
                 raise Broken(f'stamp {last}, then {stamp_ns}')
             self.last[channel] = stamp_ns
             if motion is not None and not all(
                     math.isfinite(number) for part in motion[1:] for number in part):
                 raise Broken(f'motion {motion}')
+        self.fell = False
         for report in self.pipeline.server_motions:
             numbers = (*report.position, *report.quat_xyzw, *report.linear, *report.angular)
             if not all(map(math.isfinite, numbers)):

@@ -46,7 +46,7 @@ def test_no_bad_pose_goes_out_and_few_good_ones_are_withheld(case):
                          ids=lambda case: case.name)
 def test_the_faults_are_faults(case, monkeypatch):
     """With every check off the same poses do go out: the table counts what it should."""
-    monkeypatch.setattr(bench.exchange, 'rival', lambda *_: '')
+    monkeypatch.setattr(bench.exchange, 'rival', lambda *_: None)
     outcome = bench.run(case, 100.0, PASSIVE)
     assert outcome.bad_sent > 0
     assert outcome.bad_out >= 0.9 * outcome.bad_sent or 'zero attitude' in case.name

@@ -22,7 +22,7 @@ from optitrack_vrpn.core.body.lever import acceleration_at, velocity_at
 from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
 from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.states import State, StateChange
-from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.core.body.truth import Body, Rival
 from optitrack_vrpn.core.clock import StampConfig, StampSource
 from optitrack_vrpn.core.clock.types import HOST_STEPPED, RECONNECTED
 from optitrack_vrpn.core.frames import AxesConfig, frame_maps
@@ -571,7 +571,9 @@ class Pipeline:
             kept.append(event)
         return kept
 
-    def _rival(self, truth: Body, now: int, position: Vector, quat_xyzw: Quaternion) -> str:
+    def _rival(
+        self, truth: Body, now: int, position: Vector, quat_xyzw: Quaternion,
+    ) -> Optional[Rival]:
         return exchange.rival(
             truth, [channel.truth for channel in self.bodies], now, position, quat_xyzw)
 

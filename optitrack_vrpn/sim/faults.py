@@ -144,7 +144,7 @@ class Teleport(_Stretch):
 @checked
 @dataclass(frozen=True)
 class NotFinite(_Stretch):
-    """Numbers that are none go over the wire."""
+    """NaN or infinity goes over the wire."""
 
     field: str = setting('position', choices=('position', 'attitude', 'both'), doc='where')
     value: str = setting('nan', choices=('nan', 'inf'), doc='what')

@@ -8,8 +8,8 @@ leads to where another body was just seen, it is no new place but the other body
 labels were swapped would otherwise both be believed in the end. Such a jump is held.
 
 Labels change sides above all while the cameras see little, so the same is asked of a body that
-comes back after a gap, however near it is: ``rival`` does, and what it suspects is a jump as well,
-until the other body is seen to be elsewhere.
+comes back after a gap, however near it is: ``rival`` does. When both are back, each must be in the
+other's place; while only one is, its place is a jump as well, until the other one shows up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Collection
 import math
 
 from optitrack_vrpn.core.body.states import State
-from optitrack_vrpn.core.body.truth import apart, Body
+from optitrack_vrpn.core.body.truth import apart, Body, Rival
 from optitrack_vrpn.core.quaternion import Quat, Vector
 
 CLEARANCE = 0.05
@@ -27,51 +27,58 @@ CLEARANCE = 0.05
 
 def rival(
     body: Body, bodies: Collection[Body], now: int, position: Vector, quat_xyzw: Quat,
-) -> str:
+) -> Rival | None:
     """
     Name the body that a pose belongs to rather than to the one it is sent for.
 
     A body goes on as it was last seen to move, more or less. A pose that is twice as close to
-    where another one should be is that one's, unless that one is seen somewhere else.
+    where another one should be may be that one's, unless that one is seen, and not likewise in
+    the place of this one.
 
     :param body: whose pose it is said to be.
     :param bodies: all bodies of one sender clock.
     :param now: sender time (ns) of the pose.
     :param position: position (m), as sent.
     :param quat_xyzw: attitude of unit norm.
-    :returns: the other body's name, or nothing.
+    :returns: the other body, and whether it is seen in this one's place; None for nobody.
     """
-    own = body.last_good
-    if own is None or now - own[0] >= body.config.memory_s * 1e9:
-        return ''
-    away = apart(position, quat_xyzw, body.expected(now), own[2])
-    if away <= 2 * CLEARANCE:
-        return ''
+    memory = round(body.config.memory_s * 1e9)
+    away = _from_expected(body, now, position, quat_xyzw, memory)
+    if away is None or away <= 2 * CLEARANCE:
+        return None
     for other in bodies:
-        good = other.last_good
-        if other is body or good is None or now - good[0] >= body.config.memory_s * 1e9:
+        if other is body:
             continue
-        from_other = apart(position, quat_xyzw, other.expected(now), good[2])
-        if 2 * from_other < away and not _is_itself(other, now, position, body.seen_since(now)):
-            return other.name
-    return ''
+        from_other = _from_expected(other, now, position, quat_xyzw, memory)
+        if from_other is not None and 2 * from_other < away:
+            seen = _in_place_of(body, other, now)
+            if seen is not False:
+                return Rival(other.name, bool(seen))
+    return None
 
 
-def _is_itself(other: Body, now: int, place: Vector, since: int) -> bool:
-    """Tell whether a body is seen as itself by now: elsewhere, or beside the one in question."""
+def _from_expected(
+    body: Body, now: int, position: Vector, quat_xyzw: Quat, memory: int | None = None,
+) -> float | None:
+    """Tell how far (m) a pose is from where a body should be; None if nobody knows (any more)."""
+    good, place = body.last_good, body.expected(now)
+    if good is None or place is None or (memory is not None and now - good[0] >= memory):
+        return None
+    return apart(position, quat_xyzw, place, good[2])
+
+
+def _in_place_of(body: Body, other: Body, now: int) -> bool | None:
+    """Tell whether the other body is seen where this one should be; None if it is not seen."""
     good = other.last_good
-    if good is None:
-        return False
-    if other.state is State.TRACKED and good[0] >= since:
-        return True    # both at once: they are fixed to each other, or one twice
-    if other.state is State.TRACKED and other.rate_hz * (now - good[0]) < 1.5e9:
-        return math.dist(place, good[1]) > 2 * CLEARANCE
-    # It is back as well, and may come into its own just after this one.
-    seen = other.candidate
-    return (seen is not None and other.rate_hz * (now - seen[0]) < 1.5e9
-            and math.dist(place, seen[1]) > 2 * CLEARANCE
-            and apart(seen[1], seen[2], other.expected(seen[0]), good[2]) < apart(
-                place, seen[2], other.expected(seen[0]), good[2]))
+    if good is None or other.rate_hz * (now - other.last_seen_ns) > 1.5e9:
+        return None
+    if other.state is State.TRACKED:
+        # Believed since this one is back: both are seen at once, and each is itself.
+        return False if good[0] >= body.seen_since(now) else None
+    if other.candidate is None:
+        return None
+    ours, theirs = _from_expected(body, *other.candidate), _from_expected(other, *other.candidate)
+    return None if ours is None or theirs is None else 2 * ours < theirs
 
 
 def review(bodies: Collection[Body]) -> None:
@@ -88,6 +95,18 @@ def review(bodies: Collection[Body]) -> None:
             _review(body, bodies)
 
 
+def _settle(body: Body, other: Body, now: int) -> None:
+    """Come to an end with a doubt, once the other body is seen or has not been for long."""
+    seen = _in_place_of(body, other, now)
+    if seen:
+        body.doubtful = False
+    elif seen is False:
+        body.held_by = ''
+    elif now - other.last_seen_ns > body.config.memory_s * 1e9:
+        # Nobody comes to confirm it: the jump is one like any other.
+        body.held_by, body.doubtful = '', False
+
+
 def _review(body: Body, bodies: Collection[Body]) -> None:
     """Decide on one body that has jumped."""
     candidate = body.candidate
@@ -101,12 +120,11 @@ def _review(body: Body, bodies: Collection[Body]) -> None:
             continue
         distance = math.dist(place, good[1])
         if body.held_by == other.name:
-            # Where both are tracked at once and apart, the place is the body's own. And a doubt
-            # ends where nobody comes to confirm it: then the jump is one like any other.
+            # Where both are tracked at once and apart, the place is the body's own.
             if other.state is State.TRACKED and distance > 2 * CLEARANCE:
                 body.held_by = ''
-            elif body.doubtful and now - other.last_seen_ns > body.config.memory_s * 1e9:
-                body.held_by, body.doubtful = '', False
+            elif body.doubtful:
+                _settle(body, other, now)
         elif not body.held_by:
             dt = abs(now - good[0]) * 1e-9
             reach = CLEARANCE + body.config.max_speed * dt

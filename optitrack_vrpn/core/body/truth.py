@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 import math
+from typing import NamedTuple
 
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.ledger import Ledger, NEVER_NS
@@ -57,6 +58,18 @@ class Origin(Enum):
     FAR = 'far'
 
 
+class Rival(NamedTuple):
+    """
+    Name the body that a pose belongs to rather than to the one it is sent for.
+
+    :ivar name: the other body.
+    :ivar seen: whether that one is seen in this one's place.
+    """
+
+    name: str
+    seen: bool
+
+
 class Body(Ledger):
     """
     Follow the truth of one rigid body.
@@ -65,7 +78,7 @@ class Body(Ledger):
 
     :ivar held_by: name of the body this one has exchanged places with, as far as can be seen
         (set by ``rival`` and ``exchange.review``); while it is set a jump is never accepted.
-    :ivar doubtful: whether the jump was seen by no more than that: the place is near enough.
+    :ivar doubtful: whether the jump shows by no more than that, and the other one is not seen.
     :ivar rival: names the body that a pose belongs to rather than to this one, or nobody; see
         ``exchange.rival``.
     """
@@ -89,7 +102,7 @@ class Body(Ledger):
         super().__init__(name, config if config is not None else BodyConfig())
         self.held_by = ''
         self.doubtful = False
-        self.rival: Callable[[Body, int, Vector, Quat], str] = _no_rival
+        self.rival: Callable[[Body, int, Vector, Quat], Rival | None] = _no_rival
         # The last good pose: time, position, attitude as published and as sent.
         self._good_ns = -NEVER_NS
         self._position: Vector = (0.0, 0.0, 0.0)
@@ -101,9 +114,9 @@ class Body(Ledger):
         self._sample_ns = 0
         self._sample_quat: Quat | None = None
         self._sample_mask = 0
-        # How it has moved between those (m/ns).
+        # How it has moved between those (m/ns), once that is known.
         self._sample_position: Vector = (0.0, 0.0, 0.0)
-        self._velocity: Vector = (0.0, 0.0, 0.0)
+        self._velocity: Vector | None = None
         self._last_receive = self._good_receive = -NEVER_NS
         # The last pose of any kind, and since when it has been the same.
         self._last_ns = -NEVER_NS
@@ -278,13 +291,15 @@ class Body(Ledger):
         """
         return now if self._track is None else self._began_ns
 
-    def expected(self, sender_time_ns: int) -> Vector:
+    def expected(self, sender_time_ns: int) -> Vector | None:
         """
         Tell where the body should be, if it goes on as it was last seen to move.
 
         :param sender_time_ns: when (ns).
-        :returns: position (m), as sent.
+        :returns: position (m), as sent; None while it has not been seen to move or rest.
         """
+        if self._velocity is None:
+            return None
         dt = min(max(0, sender_time_ns - self._good_ns), EXPECTED_NS)
         x, y, z = self._position
         vx, vy, vz = self._velocity
@@ -378,9 +393,11 @@ class Body(Ledger):
             return self._acquire(now, receive_ns, position, raw, quat)
         reason = self._too_far(position, quat, dt)
         if reason is None:
-            if dt < 1.5 * self._interval or not self._is_taken(now, position, quat):
+            if dt < 1.5 * self._interval or self.rival(self, now, position, quat) is None:
                 return self._accept(now, receive_ns, position, raw, quat)
-            reason = Reason.TAKEN
+            # Where the others are shows when they have been seen as well.
+            self._change(State.STALE, receive_ns, f'not seen for {dt * 1e-9:.2f} s')
+            return self._acquire(now, receive_ns, position, raw, quat)
         self._jump(now, receive_ns, position, quat, reason)
         return self._withhold(reason)
 
@@ -418,7 +435,7 @@ class Body(Ledger):
         self._back_count = 0
         self._track_ns, self._track_position, self._track_quat = now, position, quat
         if self._count >= self.config.acquire_frames and not self.held_by:
-            if self.doubtful and not self._is_taken(now, position, quat):
+            if self.doubtful:
                 self._track = Origin.NEAR    # the doubt is gone: it has been here all the time
                 return self._accept(now, receive_ns, position, raw, quat)
             if now - self._began_ns >= self._accept_ns:
@@ -469,10 +486,11 @@ class Body(Ledger):
 
     def _is_taken(self, now: int, position: Vector, quat: Quat) -> bool:
         """Ask whether this is another body's place, and remember whose."""
-        name = self.rival(self, now, position, quat)
-        if name:
-            self.held_by = name
-        return bool(name)
+        rival = self.rival(self, now, position, quat)
+        if rival is None:
+            return False
+        self.held_by, self.doubtful = rival.name, not rival.seen
+        return True
 
     def _too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
                  attitude: Quat | None = None) -> Reason | None:
@@ -497,9 +515,8 @@ class Body(Ledger):
               reason: Reason) -> None:
         """Start a track in a place where the body cannot be, or where another one is."""
         self._begin(Origin.FAR, now)
-        self.doubtful = reason is Reason.TAKEN
-        if not self.doubtful:
-            self.held_by = ''
+        if reason is not Reason.TAKEN:
+            self.held_by, self.doubtful = '', False
         self._track_ns, self._track_position, self._track_quat = now, position, quat
         distance = math.dist(position, self._position)
         angle = math.degrees(angle_between(self._quat, quat))
@@ -519,7 +536,8 @@ class Body(Ledger):
             detail = {Origin.NEAR: 'seen again', Origin.FRESH: 'seen', Origin.FAR: (
                 'the jump has lasted; its place is the new truth')}[self._track or Origin.FRESH]
             self._sample_quat = None
-            self._velocity = (0.0, 0.0, 0.0)
+            if self._track is not Origin.NEAR:
+                self._velocity = None
             self._change(State.TRACKED, receive_ns, detail)
             self._track = None
             self.held_by, self.doubtful = '', False
@@ -556,15 +574,15 @@ class Body(Ledger):
         self._sample_ns, self._sample_quat = self._good_ns, self._quat
         self._sample_position = self._position
         mask = 1
-        while mask * self._interval < SAMPLE_NS and mask < MAX_STRIDE:
+        while 0.0 < mask * self._interval < SAMPLE_NS and mask < MAX_STRIDE:
             mask *= 2
         self._sample_mask = mask - 1
         self._measure_silence()
 
 
-def _no_rival(body: Body, now: int, position: Vector, quat: Quat) -> str:
+def _no_rival(body: Body, now: int, position: Vector, quat: Quat) -> Rival | None:
     """Stand in where a body is alone."""
-    return ''
+    return None
 
 
 def _negated(q: Quat) -> Quat:
