@@ -202,6 +202,14 @@ def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, capf
         assert observer.state() == after
 
 
+def test_settings_that_match_no_body_are_named(motive, capfd):
+    given = {'bodies.rigid body 1.name': 'cf1', 'bodies.deny': ['Wnad*', 'wand']}
+    with NodeHere({**parameters(motive('Rigid Body 1', 'wand'), autostart=True), **given}):
+        said = logged(capfd, "'Wnad*' in bodies.deny matches no body seen so far; did you mean")
+        assert ("settings for 'rigid body 1' match no body seen so far; "
+                "did you mean 'Rigid Body 1'?") in said
+
+
 def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, capfd):
     with NodeHere(parameters(3883, server='motive pc')) as here:
         before = held(here.node)

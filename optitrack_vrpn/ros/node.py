@@ -16,6 +16,7 @@ import traceback
 from typing import Any, Callable, Optional, Sequence
 
 from optitrack_vrpn import parameters
+from optitrack_vrpn.core.body.selection import unmatched
 from optitrack_vrpn.core.body.states import State as BodyState
 from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.core.link_log import LinkLog
@@ -350,6 +351,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._pipeline.tick(now_ns)
             notices = self._pipeline.take_notices()
             changes = self._pipeline.take_state_changes()
+            to_match = self._pipeline.to_match(now_ns)
             if self._output is not None:
                 self._output.listen()
             changed = {change.body for change in changes}
@@ -358,6 +360,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._publish_status(channels, now_ns)
         for notice in notices:
             self._log(notice.severity, notice.text, notice.text)
+        for line in unmatched(*to_match) if to_match else ():
+            self._log('warn', line, line)
         for change in changes:
             severity = 'info' if change.after in (BodyState.TRACKED, BodyState.NEW) else 'warn'
             self._log(
