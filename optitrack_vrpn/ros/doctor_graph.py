@@ -11,15 +11,16 @@ from types import TracebackType
 from typing import Any, Optional
 
 from lifecycle_msgs.srv import GetState
+from optitrack_vrpn import parameters
 from optitrack_vrpn.core.doctor.facts import Graph, Mismatch, RunningNode
-from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.srv import GetParameters, ListParameters
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import qos_check_compatible, QoSCompatibility
 
 _OURS = 'optitrack_vrpn'
-_SETTINGS = ('server', 'port', 'up_axis')
+_SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
 _NOT_POSES = ('/rosout', '/parameter_events')
 #: Once a node is found, others and their subscriptions may still be on their way (s).
 _LEAST_S = 1.0
@@ -107,6 +108,13 @@ class GraphView:
             node.settings = {
                 key: parameter_value_to_python(value)
                 for key, value in zip(_SETTINGS, answer.values) if value.type}
+            names = self._call(
+                ListParameters, f'{full}/list_parameters',
+                ListParameters.Request(prefixes=['bodies']))
+            if names is not None:
+                node.bodies = tuple(dict.fromkeys(
+                    parameters.split_body_setting(each)[0] for each in names.result.names
+                    if parameters.is_body_setting(each)))
         self._look_at_topics(node, name, namespace)
         return node
 
