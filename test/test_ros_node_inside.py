@@ -13,6 +13,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros import node as node_module
+from optitrack_vrpn.ros.namesakes import Namesakes
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.sim.scenario import named_bodies, Scenario
@@ -200,6 +201,38 @@ def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, capf
     with NodeHere(parameters(3883, autostart=True)):
         logged(capfd, f'autostart ends here: activate failed; the node is {after}')
         assert observer.state() == after
+
+
+def test_a_second_node_of_the_same_name_is_told_of(motive, capfd):
+    port = motive('wand')
+    with NodeHere(parameters(port)), Observer('counter') as onlooker:
+        twins = ('optitrack_vrpn', '/')
+        wait_until(lambda: twins in onlooker.node.get_node_names_and_namespaces())
+        with NodeHere(parameters(port, autostart=True)):
+            said = logged(capfd, 'called /optitrack_vrpn too')
+            assert 'another node is called' in said and '__node:=NAME' in said
+
+
+def test_a_node_that_is_alone_says_nothing_of_others():
+    class Alone:
+        names = [('a', '/'), ('a', '/lab'), ('b', '/')]
+
+        def get_name(self):
+            return 'a'
+
+        def get_namespace(self):
+            return '/'
+
+        def get_fully_qualified_name(self):
+            return '/a'
+
+        def get_node_names_and_namespaces(self):
+            return self.names
+    namesakes = Namesakes(Alone(), 5)
+    assert [namesakes.look(5 + k * 10**8) for k in range(50)] == [''] * 50
+    Alone.names = [*Alone.names, ('a', '/'), ('a', '/')]
+    assert '2 other nodes are called /a too' in namesakes.look(10**10)
+    assert namesakes.look(10**11) == ''
 
 
 def test_settings_that_match_no_body_are_named(motive, capfd):

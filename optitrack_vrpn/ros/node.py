@@ -30,6 +30,7 @@ from optitrack_vrpn.ros import parameter_server
 from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.disposal import Disposal
+from optitrack_vrpn.ros.namesakes import Namesakes
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.ros.settings import make_settings, Settings
@@ -101,6 +102,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._output: Optional[Publishers] = None
         self._backend: Optional[Backend] = None
         self._ticker: Optional[Ticker] = None
+        self._namesakes: Optional[Namesakes] = None
         self._newcomers: list[Channel] = []
         self._disposal = Disposal(self)
         self._diagnostics = Diagnostics(self, self._diagnose)
@@ -178,6 +180,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._configured = True
         self._diagnostics.open(f'{settings.client.server}:{settings.client.port}')
         self._announce()
+        self._namesakes = Namesakes(self, self._clock_reader.now_ns())
         self._ticker = Ticker(_TICK_S, self._tick)
         self._backend.start()
 
@@ -362,6 +365,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._log(notice.severity, notice.text, notice.text)
         for line in unmatched(*to_match) if to_match else ():
             self._log('warn', line, line)
+        namesakes = self._namesakes.look(now_ns) if self._namesakes is not None else ''
+        if namesakes:
+            self._log('warn', namesakes, 'namesakes')
         for change in changes:
             severity = 'info' if change.after in (BodyState.TRACKED, BodyState.NEW) else 'warn'
             self._log(
