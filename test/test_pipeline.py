@@ -335,6 +335,19 @@ def test_what_the_settings_name_is_looked_for_once_when_bodies_have_had_time_to_
         assert (pipeline.to_match(206 * S) is not None) is news
 
 
+def test_a_pattern_names_a_body_unless_its_own_name_does():
+    pipeline = Pipeline(PipelineConfig(titles={
+        'wand': ('stick', None), 'w*': ('other', 'otherframe'), 'drone?1': ('d1', None)}))
+    stream(pipeline, ['drone.1', 'wand', 'drone 1', 'bird'], 3)
+    assert [(names.ros, names.frames['body']) for names in names_of_all(pipeline)] == [
+        ('d1', 'd1'), ('stick', 'otherframe'), ('d1_2', 'd1_2'), ('bird', 'bird')]
+    assert any("'drone 1' is called 'd1_2'" in notice.text for notice in pipeline.notices)
+
+
+def names_of_all(pipeline):
+    return [channel.names for channel in pipeline.bodies]
+
+
 def test_where_not_all_names_are_known_nobody_says_that_one_is_missing():
     pipeline = Pipeline(PipelineConfig(max_bodies=1, overrides={'A': {'max_speed': 3.0}}))
     stream(pipeline, ['a', 'b'], 3)

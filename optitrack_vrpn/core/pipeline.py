@@ -74,8 +74,8 @@ class PipelineConfig:
     :ivar estimate: what is made of good poses.
     :ivar estimates: settings of ``estimate`` by body name or pattern, as
         ``EstimateConfig.with_settings`` takes them.
-    :ivar titles: names in ROS by body name, as (topics, frames), in place of those derived
-        from Motive's.
+    :ivar titles: names in ROS by body name or pattern, as (topics, frames), in place of those
+        derived from Motive's.
     :ivar server_motion: pass on velocities and accelerations that the server itself sends.
     :ivar selection: which bodies are wanted, and renames.
     :ivar templates: how topics and frames are named.
@@ -255,6 +255,14 @@ def _thresholds(name: str, config: PipelineConfig) -> BodyConfig:
 def _estimate(name: str, config: PipelineConfig) -> EstimateConfig:
     """Make what becomes of one body's good poses, in the same way."""
     return config.estimate.with_settings(settings_for(name, config.estimates))
+
+
+def _titles(name: str, config: PipelineConfig) -> tuple[Optional[str], Optional[str]]:
+    """Find what one body is to be called in topics and frames, in the same way."""
+    found = settings_for(name, {
+        pattern: {kind: title for kind, title in zip(('topic', 'frame'), titles) if title}
+        for pattern, titles in config.titles.items()})
+    return found.get('topic'), found.get('frame')
 
 
 class Pipeline:
@@ -518,7 +526,7 @@ class Pipeline:
                     '(bodies.max); the others are ignored'))
             return None
         shown = printable(name)
-        names = self._names.assign(name, *self.config.titles.get(name, (None, None)))
+        names = self._names.assign(name, *_titles(name, self.config))
         truth = Body(name, _thresholds(name, self.config))
         truth.rival = self._rival
         channel = Channel(names, truth, Estimator(_estimate(name, self.config)))

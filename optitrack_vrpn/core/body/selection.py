@@ -126,7 +126,7 @@ def _meant(pattern: str, seen: Collection[str]) -> str:
         plain[name] for name in difflib.get_close_matches(pattern.lower(), plain, 1)]
     hint = f'; did you mean {printable(near[0])!r}?' if near else ''
     if near and near[0] == last != pattern:
-        hint += ' (in a parameter file a name with a dot spoils those after it, see README.md)'
+        hint += ' (see README.md on dots in names)'
     return hint
 
 
