@@ -11,6 +11,7 @@ import time
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
+from lifecycle_msgs.srv import ChangeState
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros import node as node_module
 from optitrack_vrpn.ros.namesakes import Namesakes
@@ -201,6 +202,17 @@ def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, capf
     with NodeHere(parameters(3883, autostart=True)):
         logged(capfd, f'autostart ends here: activate failed; the node is {after}')
         assert observer.state() == after
+
+
+def test_a_transition_out_of_turn_is_refused_in_plain_words(observer, capfd):
+    with NodeHere(parameters(3883)):
+        assert not observer.transition('activate')
+        logged(capfd, 'activate refused: the node is unconfigured; configure it first')
+        by_label = ChangeState.Request()
+        by_label.transition.label = 'deactivate'
+        assert not observer.call(
+            ChangeState, '/optitrack_vrpn/change_state', by_label).success
+        assert observer.transition('configure')
 
 
 def test_a_second_node_of_the_same_name_is_told_of(motive, capfd):

@@ -110,6 +110,44 @@ class ControlConfig:
                     f'control.{name} is {getattr(self, name)!r}; it must be true or false')
 
 
+#: What to do first, by the transition that was asked for and the state that it does not fit.
+_FIRST = {
+    ('configure', 'inactive'): 'clean it up first to configure it anew',
+    ('configure', 'active'): 'deactivate it and clean it up first to configure it anew',
+    ('activate', 'unconfigured'): 'configure it first',
+    ('activate', 'active'): 'there is nothing to do',
+    ('deactivate', 'unconfigured'): 'it publishes nothing',
+    ('deactivate', 'inactive'): 'it publishes nothing',
+    ('cleanup', 'unconfigured'): 'there is nothing to clean up',
+    ('cleanup', 'active'): 'deactivate it first',
+}
+
+
+def fits(transition: str, state: str) -> bool:
+    """Tell whether a lifecycle state has a transition, whatever comes of it."""
+    return (transition, state) in (
+        ('configure', 'unconfigured'), ('activate', 'inactive'), ('deactivate', 'active'),
+        ('cleanup', 'inactive'))
+
+
+def refusal(transition: str, state: str) -> str:
+    """
+    Say why a transition is refused that does not fit the lifecycle state.
+
+    :param transition: as in ``activate``.
+    :param state: as in ``unconfigured``.
+    """
+    if state == 'finalized':
+        first = 'start the process again'
+    elif state.endswith('ing'):
+        first = 'wait until that has ended'
+    elif transition == 'shutdown':
+        first = 'that shutdown is for another state'
+    else:
+        first = _FIRST.get((transition, state), 'there is no such transition')
+    return f'{transition} refused: the node is {state}; {first}'
+
+
 def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
     """
     Find the generations that a user named.
