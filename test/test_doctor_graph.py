@@ -15,7 +15,7 @@ from optitrack_vrpn.sim.scenario import named_bodies, Scenario
 from optitrack_vrpn.sim.server import MotiveSimServer
 import pytest
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rosgraph import NodeHere, Observer, wait_until
+from rosgraph import lose_first_requests, NodeHere, Observer, wait_until
 
 pytestmark = pytest.mark.ros
 
@@ -109,6 +109,14 @@ def test_a_node_that_does_not_answer_is_a_failure(view, server):
         found = judge_lifecycle(facts)
     assert found.level is Level.FAIL
     assert '/optitrack_vrpn_stuck does not answer' in found.found
+
+
+def test_an_answer_that_gets_lost_is_asked_for_again(view, server, monkeypatch):
+    with here(server):
+        lost = lose_first_requests(monkeypatch)
+        node = wait_for(view, server, lambda facts: any(
+            one.state and one.settings for one in facts.graph.nodes)).graph.nodes[0]
+    assert node.state == 'unconfigured' and len(lost) >= 2
 
 
 def test_two_nodes_of_one_name_are_counted(view, server):

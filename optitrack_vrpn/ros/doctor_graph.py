@@ -25,6 +25,9 @@ _NOT_POSES = ('/rosout', '/parameter_events')
 #: Once a node is found, others and their subscriptions may still be on their way (s).
 _LEAST_S = 1.0
 _ANSWER_S = 2.0
+#: How long an answer may take until the question is put again (s): it is lost where the node has
+#: not found its reader yet.
+_ASK_AGAIN_S = 0.4
 _SLICE_S = 0.1
 _MOST_NODES = 20
 _MOST_MISMATCHES = 100
@@ -119,7 +122,11 @@ class GraphView:
         return node
 
     def _call(self, kind: Any, service: str, request: Any) -> Any:
-        """Call a service; None if it does not answer."""
+        """
+        Call a service, again and again until it answers; None if it does not.
+
+        :param request: one that does no harm when it is asked twice.
+        """
         try:
             client = self._node.create_client(kind, service)
         except Exception:    # a name that somebody else's node has, and rclpy refuses
@@ -130,14 +137,19 @@ class GraphView:
                 if time.monotonic() >= end:
                     return None
                 time.sleep(0.02)
-            future = client.call_async(request)
-            while not future.done():
-                left_s = end - time.monotonic()
-                if left_s <= 0:
-                    return None
+            futures: list[Any] = []
+            again = 0.0
+            while (now := time.monotonic()) < end:
+                if now >= again:
+                    futures.append(client.call_async(request))
+                    again = now + _ASK_AGAIN_S
                 # In slices, so that Ctrl-C is heard.
-                self._executor.spin_until_future_complete(future, min(left_s, _SLICE_S))
-            return future.result()
+                self._executor.spin_until_future_complete(
+                    futures[-1], min(end - now, _SLICE_S))
+                done = [future for future in futures if future.done()]
+                if done:
+                    return done[0].result()
+            return None
         finally:
             self._node.destroy_client(client)
 
