@@ -141,6 +141,15 @@ def test_a_transition_that_does_not_fit_says_what_to_do_first(transition, state,
     assert said in c.refusal(transition, state)
 
 
+def test_no_generation_can_be_chosen_by_a_word_of_its_own():
+    assert c.ControlConfig(('none',)).generations == ()
+    assert c.choose_generations(('none',)) == ()
+    with pytest.raises(ConfigurationError, match="give 'none' alone"):
+        c.ControlConfig(('none', 'mocap'))
+    with pytest.raises(ConfigurationError, match="allowed are .*, seed, none"):
+        c.ControlConfig(('nobody',))
+
+
 def test_generations_are_chosen_by_name():
     assert c.choose_generations(['auto']) == c.GENERATIONS
     assert c.choose_generations([]) == ()

@@ -84,6 +84,7 @@ GENERATIONS: tuple[Generation, ...] = (
 )
 
 AUTO = 'auto'
+NONE = 'none'
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class ControlConfig:
     How a system follows mocap control.
 
     :ivar generations: ``('auto',)`` for every generation whose messages are installed, or names
-        out of ``GENERATIONS``; empty for none.
+        out of ``GENERATIONS``; empty, or ``('none',)``, for none.
     :ivar absolute_topics: control topics in the root namespace, where rqt and the command line
         look, whatever the namespace of the node.
     :ivar configure_on_start: a START configures a system that is unconfigured.
@@ -104,6 +105,8 @@ class ControlConfig:
 
     def __post_init__(self) -> None:
         choose_generations(self.generations)
+        if NONE in self.generations:
+            object.__setattr__(self, 'generations', ())
         for name in ('absolute_topics', 'configure_on_start'):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigurationError(
@@ -154,14 +157,19 @@ def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
 
     :param names: as in ``ControlConfig.generations``.
     :returns: those generations, newest first.
-    :raises ConfigurationError: if there is none of that name.
+    :raises ConfigurationError: if there is none of that name, or 'none' is not alone.
     """
+    if NONE in names and len(names) > 1:
+        raise ConfigurationError(
+            f"control.generations holds {NONE!r} beside others: give {NONE!r} alone, or leave "
+            'it out')
     known = {generation.name: generation for generation in GENERATIONS}
     for name in names:
-        if name != AUTO and name not in known:
-            near = difflib.get_close_matches(str(name), [AUTO, *known], 1)
+        if name not in (AUTO, NONE) and name not in known:
+            near = difflib.get_close_matches(str(name), [AUTO, *known, NONE], 1)
             raise ConfigurationError(
-                f'control.generations holds {name!r}; allowed are {AUTO}, {", ".join(known)}'
+                f'control.generations holds {name!r}; allowed are {AUTO}, {", ".join(known)}, '
+                f'{NONE}'
                 f'{f" (did you mean {near[0]!r}?)" if near else ""}')
     return tuple(g for g in GENERATIONS if AUTO in names or g.name in names)
 

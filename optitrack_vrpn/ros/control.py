@@ -163,7 +163,7 @@ class ControlledLifecycleNode(LifecycleNode):
         if config.generations and not self._endpoints and not problems:
             self.get_logger().warning(
                 f'mocap control is off, all else works: {how_to_install()}; or set '
-                "control.generations: [''] to do without")
+                "control.generations: ['none'] to do without")
 
     def _declared_config(self) -> ControlConfig:
         """
