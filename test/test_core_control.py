@@ -146,7 +146,7 @@ def test_no_generation_can_be_chosen_by_a_word_of_its_own():
     assert c.choose_generations(('none',)) == ()
     with pytest.raises(ConfigurationError, match="give 'none' alone"):
         c.ControlConfig(('none', 'mocap'))
-    with pytest.raises(ConfigurationError, match="allowed are .*, seed, none"):
+    with pytest.raises(ConfigurationError, match='allowed are .*, seed, none'):
         c.ControlConfig(('nobody',))
 
 

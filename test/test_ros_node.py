@@ -289,7 +289,8 @@ def test_autostart_waits_in_inactive_where_it_is_told_to(observer):
 def test_autostart_with_a_wrong_parameter_says_so_and_stays_unconfigured(observer):
     with at(0, '-p', 'autostart:=true') as node:
         node.wait_for(r'cannot configure: port is 0; allowed is 1 to 65535')
-        node.wait_for('autostart ends here')
+        node.wait_for('autostart ends here: configure failed; put right what is said above')
+        assert node.log.count('port is 0') == 1
         assert observer.state() == 'unconfigured'
         assert observer.set(port=free_port()) == ''
         assert observer.transition('configure')

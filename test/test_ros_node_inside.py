@@ -12,6 +12,7 @@ import time
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import ChangeState
+from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros import node as node_module
 from optitrack_vrpn.ros.namesakes import Namesakes
@@ -213,6 +214,14 @@ def test_a_transition_out_of_turn_is_refused_in_plain_words(observer, capfd):
         assert not observer.call(
             ChangeState, '/optitrack_vrpn/change_state', by_label).success
         assert observer.transition('configure')
+
+
+def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(observer, capfd):
+    with NodeHere(parameters(3883)) as here:
+        assert observer.transition('configure')
+        assert observer.transition('cleanup')
+        here.node.link_changed(LinkChange(LinkState.STOPPED, 'stopped', 'info', 1))
+        assert 'stopped: stopped' not in logged(capfd, 'stopped')
 
 
 def test_a_second_node_of_the_same_name_is_told_of(motive, capfd):

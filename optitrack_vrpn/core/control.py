@@ -161,7 +161,7 @@ def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
     """
     if NONE in names and len(names) > 1:
         raise ConfigurationError(
-            f"control.generations holds {NONE!r} beside others: give {NONE!r} alone, or leave "
+            f'control.generations holds {NONE!r} beside others: give {NONE!r} alone, or leave '
             'it out')
     known = {generation.name: generation for generation in GENERATIONS}
     for name in names:

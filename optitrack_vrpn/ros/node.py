@@ -129,6 +129,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         if strange:
             self.get_logger().warning(
                 f'ignored, since no parameter of this node resembles them: {", ".join(strange)}')
+        if self.get_parameter('autostart').value is True:
+            return    # configure comes at once, and says the same
         try:
             self._check_parameters()
         except ConfigurationError as error:
@@ -246,7 +248,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._autostart_timer = None
         try:
             if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
-                self.get_logger().error('autostart ends here: configure failed')
+                self.get_logger().error(
+                    'autostart ends here: configure failed; put right what is said above and '
+                    'start the node again, or set it and configure with ros2 param set and ros2 '
+                    'lifecycle set')
             elif self.get_parameter('activate').value is True and (
                     self.trigger_activate() is not TransitionCallbackReturn.SUCCESS):
                 self.get_logger().error(
@@ -303,8 +308,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 if self._pipeline is not None:
                     self._pipeline.reconnected()
         if self._link_log.allow(change):
-            self._log(change.severity, f'{change.state.value}: {change.reason}',
-                      ('link', change.now_ns))
+            state = change.state.value
+            self._log(change.severity, state if change.reason == state else
+                      f'{state}: {change.reason}', ('link', change.now_ns))
 
     def _discovered(self, channel: Channel) -> None:
         """Leave a new body to the ticker's thread, so that the others' poses need not wait."""
