@@ -59,6 +59,14 @@ class Parameter:
         return {bool: 'bool', int: 'int', float: 'double', str: 'string'}[type(self.default)]
 
     @property
+    def _wanted(self) -> str:
+        """Name the type in a sentence."""
+        if isinstance(self.default, tuple):
+            return f'a list of {len(self.default)} decimals' if self._is_numbers else (
+                "a list of strings, as ['wand']")
+        return f'{"an" if self.type_name == "int" else "a"} {self.type_name}'
+
+    @property
     def _is_numbers(self) -> bool:
         return (isinstance(self.default, tuple) and bool(self.default)
                 and isinstance(self.default[0], float))
@@ -88,7 +96,7 @@ class Parameter:
         checked = self._convert(value)
         if checked is None:
             raise ConfigurationError(
-                f'{self.name} is {shown(value)}; it must be a {self.type_name}'
+                f'{self.name} is {shown(value)}; it must be {self._wanted}'
                 f'{f" ({self.allowed})" if self.allowed else ""}')
         if self.choices and checked not in self.choices:
             near = difflib.get_close_matches(str(checked), self.choices, 1)
@@ -396,9 +404,11 @@ def _check_body_setting(name: str, setting: str, value: Any) -> Any:
     :raises ConfigurationError: if it is unknown or its value not allowed.
     """
     if setting not in BODY_SETTINGS:
+        near = difflib.get_close_matches(setting, BODY_SETTINGS, 1, 0.7)
+        allowed = ', '.join((*BODY_NAMES, 'offset', *(f'{one}.*' for one in _BODY_SECTIONS)))
         raise ConfigurationError(
             f'{name}: there is no setting {setting!r} for a body; '
-            f'{_suggest(setting, BODY_SETTINGS)}')
+            f'{f"did you mean {near[0]!r}?" if near else f"allowed are {allowed}"}')
     if setting in BODY_NAMES:
         if not isinstance(value, str) or not value:
             raise ConfigurationError(f'{name} is {shown(value)}; give a name for ROS')

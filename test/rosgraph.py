@@ -17,9 +17,11 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import GetParameters, SetParameters
 import rclpy
+import rclpy.client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
+import rclpy.task
 from tf2_msgs.msg import TFMessage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +36,20 @@ TRANSITIONS = {
     'inactive_shutdown': Transition.TRANSITION_INACTIVE_SHUTDOWN,
     'active_shutdown': Transition.TRANSITION_ACTIVE_SHUTDOWN,
 }
+
+
+def lose_first_requests(monkeypatch):
+    """Let the first request of each client in this process get lost; gives how many were."""
+    lost = []
+    call_async = rclpy.client.Client.call_async
+
+    def lossy(client, request):
+        if not any(client is one for one in lost):
+            lost.append(client)
+            return rclpy.task.Future()
+        return call_async(client, request)
+    monkeypatch.setattr(rclpy.client.Client, 'call_async', lossy)
+    return lost
 
 
 def wait_until(condition, timeout_s=20.0, what='it'):

@@ -8,7 +8,8 @@ from hypothesis import given, strategies as st
 import numpy as np
 from optitrack_vrpn.core import quaternion
 from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
+from optitrack_vrpn.core.body.selection import (
+    configure, Selection, settings_for, unmatched)
 from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.transform import (
     body_from_base, compose, quat_from_rpy, Transform, world_from_mocap)
@@ -47,6 +48,26 @@ def test_bodies_are_renamed():
 def test_wrong_lists_are_refused(wrong):
     with pytest.raises(ConfigurationError, match=f'bodies.{next(iter(wrong))}'):
         Selection(**wrong)
+
+
+def test_settings_lists_and_patterns_that_match_nothing_are_named_with_what_was_meant():
+    seen = ['Rigid Body 1', 'wand', 'drone1']
+    lines = unmatched(
+        Selection(allow=('Rigid*', 'dorne1'), deny=('Wnad*', 'wand')),
+        ['rigid body 1', 'Rigid_Body_1', 'drone?', 'wand', 'rigid body 1', 'zeppelin'], seen)
+    assert lines == [
+        "settings for 'rigid body 1' match no body seen so far; did you mean 'Rigid Body 1'?",
+        "settings for 'Rigid_Body_1' match no body seen so far; did you mean 'Rigid Body 1'?",
+        "settings for 'zeppelin' match no body seen so far",
+        "'dorne1' in bodies.allow matches no body seen so far; did you mean 'drone1'?",
+        "'Wnad*' in bodies.deny matches no body seen so far; did you mean 'wand'?"]
+    assert unmatched(Selection(), ['*'], seen) == []
+
+
+def test_what_a_dotted_name_of_the_parameter_file_took_in_is_recognised():
+    line, = unmatched(Selection(), ['drone.1', 'drone.a'], ['drone.1', 'a'])
+    assert line.startswith("settings for 'drone.a' match no body seen so far; did you mean 'a'?")
+    assert 'README' in line
 
 
 def test_the_own_name_beats_patterns_and_later_patterns_earlier_ones():

@@ -11,7 +11,9 @@ import sys
 from conftest import at_last
 from control_graph import hide, Systems, Tool
 from optitrack_vrpn.cli import mocap_control
+from optitrack_vrpn.ros.controller import MocapController
 import pytest
+from rosgraph import lose_first_requests
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(300)]
 MODULE = 'optitrack_vrpn.cli.mocap_control'
@@ -66,6 +68,18 @@ def graph(tmp_path_factory):
     yield tool
     tool.close()
     systems.end()
+
+
+def test_an_answer_that_gets_lost_is_asked_for_again(graph, monkeypatch):
+    lost = lose_first_requests(monkeypatch)
+    controller = MocapController(graph.node, graph.executor, [])
+    states = {}
+    for _ in range(5):    # services may not have been found yet
+        states = controller.states(['suit', 'glove'], 8.0)
+        if len(states) == 2:
+            break
+        graph.spin(1.0)
+    assert states == {'suit': 'inactive', 'glove': 'inactive'} and len(lost) >= 2
 
 
 @pytest.fixture(scope='module')

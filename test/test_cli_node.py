@@ -33,6 +33,19 @@ def test_an_argument_that_the_node_would_not_notice_is_refused():
     assert 'optitrack_vrpn_node --ros-args -p server:=10.0.0.1' in done.stderr
 
 
+@pytest.mark.ros
+def test_a_list_of_mixed_numbers_is_explained(tmp_path):
+    file = tmp_path / 'mine.yaml'
+    file.write_text(
+        '/**:\n  ros__parameters:\n    bodies:\n      a:\n        offset: [0, 0, -0.05]\n')
+    done = run('--ros-args', '--params-file', str(file))
+    assert done.returncode == 2, done.stderr
+    assert str(file) in done.stderr
+    assert done.stderr.rstrip().splitlines()[-1].startswith(
+        'a list must be all decimals or all whole numbers: write 0.0 for 0')
+    assert 'Traceback' not in done.stderr
+
+
 @pytest.mark.parametrize('given, better', [
     (['--port=4000'], '--ros-args -p port:=4000'),
     (['server:=motive'], '--ros-args -p server:=motive'),

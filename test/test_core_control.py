@@ -128,6 +128,28 @@ def test_topics_lie_in_the_root_or_where_the_generation_has_them():
                  ('/mocap_control', '/mocap_environment'))}
 
 
+@pytest.mark.parametrize(('transition', 'state', 'said'), [
+    ('activate', 'unconfigured',
+     'activate refused: the node is unconfigured; configure it first'),
+    ('cleanup', 'active', 'cleanup refused: the node is active; deactivate it first'),
+    ('configure', 'finalized', 'start the process again'),
+    ('configure', 'activating', 'wait until that has ended'),
+    ('shutdown', 'active', 'for another state'),
+    ('transition 99', 'active', 'there is no such transition')])
+def test_a_transition_that_does_not_fit_says_what_to_do_first(transition, state, said):
+    assert not c.fits(transition, state)
+    assert said in c.refusal(transition, state)
+
+
+def test_no_generation_can_be_chosen_by_a_word_of_its_own():
+    assert c.ControlConfig(('none',)).generations == ()
+    assert c.choose_generations(('none',)) == ()
+    with pytest.raises(ConfigurationError, match="give 'none' alone"):
+        c.ControlConfig(('none', 'mocap'))
+    with pytest.raises(ConfigurationError, match='allowed are .*, seed, none'):
+        c.ControlConfig(('nobody',))
+
+
 def test_generations_are_chosen_by_name():
     assert c.choose_generations(['auto']) == c.GENERATIONS
     assert c.choose_generations([]) == ()

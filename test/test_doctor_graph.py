@@ -15,7 +15,7 @@ from optitrack_vrpn.sim.scenario import named_bodies, Scenario
 from optitrack_vrpn.sim.server import MotiveSimServer
 import pytest
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rosgraph import NodeHere, Observer, wait_until
+from rosgraph import lose_first_requests, NodeHere, Observer, wait_until
 
 pytestmark = pytest.mark.ros
 
@@ -88,6 +88,17 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
     assert found.values['mismatches'] == 1
 
 
+def test_the_lists_and_the_settings_of_bodies_are_read(view, server):
+    given = {'up_axis': 'z', 'bodies.deny': ['wand'], 'bodies.drone 1.name': 'd1',
+             'bodies.drone.2.truth.max_speed': 3.0}
+    with here(server, **given):
+        node = wait_for(view, server, lambda facts: any(
+            one.bodies for one in facts.graph.nodes)).graph.nodes[0]
+    assert node.settings['bodies.deny'] == ['wand']
+    assert node.settings['bodies.allow'] == ['*']
+    assert sorted(node.bodies) == ['drone 1', 'drone.2']
+
+
 def test_a_node_that_does_not_answer_is_a_failure(view, server):
     """Its process lives and is discovered, but nothing in it turns any more."""
     parameters = {'server': '127.0.0.1', 'port': server.port}
@@ -98,6 +109,23 @@ def test_a_node_that_does_not_answer_is_a_failure(view, server):
         found = judge_lifecycle(facts)
     assert found.level is Level.FAIL
     assert '/optitrack_vrpn_stuck does not answer' in found.found
+
+
+def test_an_answer_that_gets_lost_is_asked_for_again(view, server, monkeypatch):
+    with here(server):
+        lost = lose_first_requests(monkeypatch)
+        node = wait_for(view, server, lambda facts: any(
+            one.state and one.settings for one in facts.graph.nodes)).graph.nodes[0]
+    assert node.state == 'unconfigured' and len(lost) >= 2
+
+
+def test_two_nodes_of_one_name_are_counted(view, server):
+    with here(server), here(server):
+        facts = wait_for(view, server, lambda facts: any(
+            one.count == 2 for one in facts.graph.nodes))
+    found = judge_lifecycle(facts)
+    assert found.level is Level.WARN
+    assert '2 nodes are called /optitrack_vrpn' in found.found
 
 
 def test_a_node_that_is_not_there_is_missed_only_where_it_was_asked_for(view, server):

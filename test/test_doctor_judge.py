@@ -435,6 +435,43 @@ def test_a_node_that_follows_another_server_or_axis_is_a_warning():
     assert 'has up_axis: y, but z is up' in found.found
 
 
+def test_up_axis_is_only_said_to_fit_where_somebody_has_seen_which_axis_is_up():
+    facts = running()
+    assert 'up_axis' not in graph.judge_settings(facts).found
+    facts.stream = replace(facts.stream, lifts=(Lift('wand', (0.0, 0.5, 0.0)),))
+    found = graph.judge_settings(facts)
+    assert found.level is Level.OK
+    assert 'server, port and up_axis' in found.found
+
+
+@pytest.mark.parametrize(('lists', 'said'), [
+    ({'bodies.deny': ['wand']}, "'wand' is hidden by bodies.deny"),
+    ({'bodies.deny': ['*'], 'bodies.allow': ['none']},
+     "'wand', 'drone' are hidden by bodies.deny of /mocap"),
+    ({'bodies.allow': ['wand', '']}, "'drone' is hidden by bodies.allow"),
+    ({'bodies.deny': ['Wnad*', 'wand']},
+     "'Wnad*' in bodies.deny matches no body seen so far; did you mean 'wand'?"),
+    ({'bodies.deny': [''], 'bodies.allow': ['*']}, ''),
+    ({'bodies.deny': [3], 'bodies.allow': 'text'}, '')])
+def test_bodies_that_the_nodes_lists_hide_are_a_warning(lists, said):
+    facts = running(settings={'server': 'motive', 'port': 3883, **lists})
+    facts.stream = replace(facts.stream, bodies=(body('wand'), body('drone')))
+    found = graph.judge_settings(facts)
+    assert found.level is (Level.WARN if said else Level.OK)
+    assert said in found.found
+    elsewhere = replace(facts.graph.nodes[0], settings={'server': 'b', 'port': 1, **lists})
+    facts.graph = Graph(nodes=(elsewhere,))
+    assert 'bodies.' not in graph.judge_settings(facts).found
+
+
+def test_settings_of_bodies_that_were_not_heard_are_a_warning():
+    facts = running(bodies=('Wand',))
+    facts.stream = replace(facts.stream, bodies=(body('wand'),))
+    found = graph.judge_settings(facts)
+    assert found.level is Level.WARN
+    assert "settings for 'Wand' match no body seen so far; did you mean 'wand'?" in found.found
+
+
 def test_a_node_that_was_asked_for_must_be_there():
     facts = heard()
     facts.graph = Graph(waited_s=3.0)

@@ -12,7 +12,9 @@ from optitrack_vrpn.cli.parameters import (
     BEGIN, documents, END, markdown_table, with_table, yaml_text)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.parameters import (
-    body_settings, check_all, defaults, foreign, is_fixed, Parameter, TABLE)
+    body_settings, BY_NAME, check_all, defaults, foreign, is_fixed, Parameter,
+    sift_body_settings, TABLE)
+from optitrack_vrpn.transport.backend import ClientConfig
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 import yaml
@@ -369,7 +371,7 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert 'Min: 1, Max: 65535, value: 0' in observer.set(port=0)    # by rclpy
         assert 'did you mean' in observer.set(truth__max_sped=3.0)
         assert observer.set(bodies__allow=[1, 2]) == (
-            'bodies.allow is [1, 2]; it must be a string[]')
+            "bodies.allow is [1, 2]; it must be a list of strings, as ['wand']")
         # What is read at start alone would be set to no purpose.
         assert 'read when the node starts' in observer.set(autostart=True)
         assert 'read when the node starts' in observer.set(activate=False)
@@ -431,3 +433,33 @@ def test_descriptors_tell_tools_type_range_and_whether_it_can_change(ros):
     ('robot_description', True), ('wheel_radius', True), ('nav.planner.tolerance', True)])
 def test_what_belongs_to_other_nodes_of_a_shared_file_is_told_from_typing_errors(name, is_foreign):
     assert foreign(name) is is_foreign
+
+
+@pytest.mark.parametrize(('name', 'value', 'said'), [
+    ('port', 'x', 'it must be an int (1 to 65535)'),
+    ('bodies.deny', 3, "it must be a list of strings, as ['wand']"),
+    ('world_offset.origin', 3, 'it must be a list of 3 decimals'),
+    ('truth.max_speed', 'x', 'it must be a double')])
+def test_types_are_named_in_plain_words(name, value, said):
+    with pytest.raises(ConfigurationError) as refused:
+        BY_NAME[name].check(value)
+    assert said in str(refused.value)
+
+
+def test_a_setting_of_a_body_that_resembles_none_is_told_all_that_are_allowed():
+    _, (line,) = sift_body_settings({'bodies.a.enabled': True})
+    assert 'did you mean' not in line
+    assert 'allowed are name, frame, topic, offset, truth.*, lowpass.*, motion.*' in line
+    _, (line,) = sift_body_settings({'bodies.a.max_sped': 1.0})
+    assert "did you mean 'max_speed'?" in line
+
+
+@pytest.mark.parametrize('server', ['192.168.1.999', '1.2.3.4.5', '256.0.0.1'])
+def test_an_address_that_cannot_be_is_not_taken_for_a_name(server):
+    with pytest.raises(ConfigurationError, match='no valid IPv4 address'):
+        ClientConfig(server=server)
+
+
+@pytest.mark.parametrize('server', ['192.168.1.99', 'motive.lab', '10.0.0.1.lab', '127.1'])
+def test_addresses_and_names_that_can_be_are_taken(server):
+    assert ClientConfig(server=server).server == server

@@ -313,6 +313,48 @@ def test_a_body_that_is_denied_while_it_runs_makes_room_for_another():
     assert set(names(stream(pipeline, bodies, 2, begin=6))) == {'a', 'c'}
 
 
+def test_what_the_settings_name_is_looked_for_once_when_bodies_have_had_time_to_appear():
+    config = PipelineConfig(
+        selection=Selection(deny=('wand',)), overrides={'A': {'max_speed': 3.0}},
+        titles={'B': ('b', None)}, estimates={'C': {'offset': None}})
+    pipeline = Pipeline(config)
+    assert pipeline.to_match(0) is None    # nothing streams: that is no fault of names
+    assert pipeline.to_match(100 * S) is None
+    stream(pipeline, ['a', 'wand'], 3)
+    assert pipeline.to_match(101 * S) is None
+    assert pipeline.to_match(105 * S) is None
+    selection, named, seen = pipeline.to_match(107 * S)
+    assert (selection, sorted(named), seen) == (
+        config.selection, ['A', 'B', 'C'], ['a', 'wand'])
+    assert pipeline.to_match(120 * S) is None
+    # The same settings again are no news, others are.
+    for more, news in (({}, False), ({'D': {'max_speed': 3.0}}, True)):
+        pipeline.reconfigure(replace(config, overrides={**config.overrides, **more}))
+        stream(pipeline, ['a', 'wand'], 3, begin=100)
+        assert pipeline.to_match(200 * S) is None
+        assert (pipeline.to_match(206 * S) is not None) is news
+
+
+def test_a_pattern_names_a_body_unless_its_own_name_does():
+    pipeline = Pipeline(PipelineConfig(titles={
+        'wand': ('stick', None), 'w*': ('other', 'otherframe'), 'drone?1': ('d1', None)}))
+    stream(pipeline, ['drone.1', 'wand', 'drone 1', 'bird'], 3)
+    assert [(names.ros, names.frames['body']) for names in names_of_all(pipeline)] == [
+        ('d1', 'd1'), ('stick', 'otherframe'), ('d1_2', 'd1_2'), ('bird', 'bird')]
+    assert any("'drone 1' is called 'd1_2'" in notice.text for notice in pipeline.notices)
+
+
+def names_of_all(pipeline):
+    return [channel.names for channel in pipeline.bodies]
+
+
+def test_where_not_all_names_are_known_nobody_says_that_one_is_missing():
+    pipeline = Pipeline(PipelineConfig(max_bodies=1, overrides={'A': {'max_speed': 3.0}}))
+    stream(pipeline, ['a', 'b'], 3)
+    assert pipeline.to_match(0) is None
+    assert pipeline.to_match(60 * S) is None
+
+
 def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
     pipeline = Pipeline(PipelineConfig(
         body=FIRST, max_bodies=2, selection=Selection(allow=('wand',))))

@@ -232,8 +232,9 @@ def test_parameters_choose_generations_and_are_fixed(controller, make):
         publisher.topic_name for publisher in node.publishers}
 
 
-def test_no_generation_is_a_choice(make, capfd):
-    node = make('alone', parameter_overrides=[Parameter('control.generations', value=[''])])
+@pytest.mark.parametrize('none', ['', 'none'])
+def test_no_generation_is_a_choice(make, capfd, none):
+    node = make('alone', parameter_overrides=[Parameter('control.generations', value=[none])])
     assert node.control_generations == ()
     assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
     assert 'mocap control' not in capfd.readouterr().err

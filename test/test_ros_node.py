@@ -9,6 +9,8 @@ import time
 
 import numpy as np
 from optitrack_vrpn.sim.motion import arranged
+from optitrack_vrpn.sim.scenario import named_bodies, Scenario
+from optitrack_vrpn.sim.server import MotiveSimServer
 import pytest
 from rosgraph import (
     NodeProcess, Observer, position, quat_xyzw, silence, stamp_ns, wait_until)
@@ -253,6 +255,29 @@ def test_a_parameter_file_for_other_nodes_is_told_of(tmp_path):
         assert node.log.count('sets nothing here') == 1
 
 
+DOTTED = {
+    # how a body with a dot is written in the file, and what becomes of the one after it
+    "      'drone?1': {name: d1}\n      'a': {name: cf1}\n": ['/cf1/pose', '/d1/pose'],
+    "      'a': {name: cf1}\n    bodies.drone.1.name: d1\n": ['/cf1/pose', '/d1/pose'],
+    "      'drone.1': {name: d1}\n      'a': {name: cf1}\n": ['/a/pose', '/d1/pose'],
+}
+
+
+@pytest.mark.parametrize('how', DOTTED, ids=['pattern', 'whole key', 'nested'])
+def test_a_body_with_a_dot_in_its_name_in_a_parameter_file(observer, tmp_path, how):
+    file = tmp_path / 'mine.yaml'
+    bodies = named_bodies(['drone.1', 'a'])
+    with MotiveSimServer(Scenario(bodies=bodies), port=0) as server:
+        file.write_text(
+            '/**:\n  ros__parameters:\n    server: 127.0.0.1\n    autostart: true\n'
+            f'    port: {server.port}\n    publish.ned: false\n    bodies:\n{how}')
+        with NodeProcess('--params-file', file) as node:
+            wait_until(lambda: observer.topics() == DOTTED[how], 30.0, 'topics of both bodies')
+            if '/a/pose' in DOTTED[how]:
+                node.wait_for(
+                    r"settings for 'drone\.a' match no body seen so far; did you mean 'a'\?", 30.0)
+
+
 def test_autostart_waits_in_inactive_where_it_is_told_to(observer):
     with at(free_port(), '-p', 'autostart:=true', '-p', 'activate:=false') as node:
         node.wait_for('requesting: ')
@@ -264,7 +289,8 @@ def test_autostart_waits_in_inactive_where_it_is_told_to(observer):
 def test_autostart_with_a_wrong_parameter_says_so_and_stays_unconfigured(observer):
     with at(0, '-p', 'autostart:=true') as node:
         node.wait_for(r'cannot configure: port is 0; allowed is 1 to 65535')
-        node.wait_for('autostart ends here')
+        node.wait_for('autostart ends here: configure failed; put right what is said above')
+        assert node.log.count('port is 0') == 1
         assert observer.state() == 'unconfigured'
         assert observer.set(port=free_port()) == ''
         assert observer.transition('configure')

@@ -11,8 +11,11 @@ import time
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
+from lifecycle_msgs.srv import ChangeState
+from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros import node as node_module
+from optitrack_vrpn.ros.namesakes import Namesakes
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.sim.scenario import named_bodies, Scenario
@@ -200,6 +203,65 @@ def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, capf
     with NodeHere(parameters(3883, autostart=True)):
         logged(capfd, f'autostart ends here: activate failed; the node is {after}')
         assert observer.state() == after
+
+
+def test_a_transition_out_of_turn_is_refused_in_plain_words(observer, capfd):
+    with NodeHere(parameters(3883)):
+        assert not observer.transition('activate')
+        logged(capfd, 'activate refused: the node is unconfigured; configure it first')
+        by_label = ChangeState.Request()
+        by_label.transition.label = 'deactivate'
+        assert not observer.call(
+            ChangeState, '/optitrack_vrpn/change_state', by_label).success
+        assert observer.transition('configure')
+
+
+def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(observer, capfd):
+    with NodeHere(parameters(3883)) as here:
+        assert observer.transition('configure')
+        assert observer.transition('cleanup')
+        here.node.link_changed(LinkChange(LinkState.STOPPED, 'stopped', 'info', 1))
+        assert 'stopped: stopped' not in logged(capfd, 'stopped')
+
+
+def test_a_second_node_of_the_same_name_is_told_of(motive, capfd):
+    port = motive('wand')
+    with NodeHere(parameters(port)), Observer('counter') as onlooker:
+        twins = ('optitrack_vrpn', '/')
+        wait_until(lambda: twins in onlooker.node.get_node_names_and_namespaces())
+        with NodeHere(parameters(port, autostart=True)):
+            said = logged(capfd, 'called /optitrack_vrpn too')
+            assert 'another node is called' in said and '__node:=NAME' in said
+
+
+def test_a_node_that_is_alone_says_nothing_of_others():
+    class Alone:
+        names = [('a', '/'), ('a', '/lab'), ('b', '/')]
+
+        def get_name(self):
+            return 'a'
+
+        def get_namespace(self):
+            return '/'
+
+        def get_fully_qualified_name(self):
+            return '/a'
+
+        def get_node_names_and_namespaces(self):
+            return self.names
+    namesakes = Namesakes(Alone(), 5)
+    assert [namesakes.look(5 + k * 10**8) for k in range(50)] == [''] * 50
+    Alone.names = [*Alone.names, ('a', '/'), ('a', '/')]
+    assert '2 other nodes are called /a too' in namesakes.look(10**10)
+    assert namesakes.look(10**11) == ''
+
+
+def test_settings_that_match_no_body_are_named(motive, capfd):
+    given = {'bodies.rigid body 1.name': 'cf1', 'bodies.deny': ['Wnad*', 'wand']}
+    with NodeHere({**parameters(motive('Rigid Body 1', 'wand'), autostart=True), **given}):
+        said = logged(capfd, "'Wnad*' in bodies.deny matches no body seen so far; did you mean")
+        assert ("settings for 'rigid body 1' match no body seen so far; "
+                "did you mean 'Rigid Body 1'?") in said
 
 
 def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, capfd):

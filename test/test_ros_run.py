@@ -52,6 +52,24 @@ raise SystemExit(run.run(make, ['node']))
 """
 
 
+MIXED = """
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.ros.run import run
+def make():
+    raise RuntimeError('parse error: Sequence should be of same type. Value type')
+try:
+    run(make, ['node'])
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+def test_a_list_that_is_refused_when_the_node_is_made_is_explained_too():
+    done = subprocess.run(
+        [sys.executable, '-c', MIXED], cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert 'write 0.0 for 0' in done.stdout, done.stderr
+
+
 def test_a_middleware_that_does_not_let_go_is_left_behind():
     begin = time.monotonic()
     done = subprocess.run(

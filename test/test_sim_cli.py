@@ -69,10 +69,11 @@ def test_it_says_its_port_streams_and_ends_on_a_signal_with_0(number):
 
 
 def test_it_ends_by_itself_when_the_duration_is_over():
-    with Tool('--port', '0', '--duration', '0.3') as tool:
+    with Tool('--port', '0', '--duration', '0.3', '--names', 'a') as tool:
         code, out, err = tool.end()
     assert (code, err) == (0, '')
     assert out.startswith('listening on 127.0.0.1:')
+    assert '\n1 body at ' in out
 
 
 def test_a_port_in_use_is_one_clear_line_and_1():

@@ -187,8 +187,9 @@ def _announce(server: MotiveSimServer) -> None:
              if server.host.startswith('127.') else 'any machine that reaches it can connect')
     names = [body.name for body in scenario.bodies]
     shown = ', '.join(map(repr, names[:5])) + (', ...' if len(names) > 5 else '')
+    count = f'{len(names)} {"body" if len(names) == 1 else "bodies"}'
     print(f'listening on {server.host}:{server.port}\n'
-          f'{len(names)} bodies at {scenario.rate:g} Hz: {shown}; {reach}', flush=True)
+          f'{count} at {scenario.rate:g} Hz: {shown}; {reach}', flush=True)
 
 
 if __name__ == '__main__':

@@ -84,6 +84,7 @@ GENERATIONS: tuple[Generation, ...] = (
 )
 
 AUTO = 'auto'
+NONE = 'none'
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class ControlConfig:
     How a system follows mocap control.
 
     :ivar generations: ``('auto',)`` for every generation whose messages are installed, or names
-        out of ``GENERATIONS``; empty for none.
+        out of ``GENERATIONS``; empty, or ``('none',)``, for none.
     :ivar absolute_topics: control topics in the root namespace, where rqt and the command line
         look, whatever the namespace of the node.
     :ivar configure_on_start: a START configures a system that is unconfigured.
@@ -104,10 +105,50 @@ class ControlConfig:
 
     def __post_init__(self) -> None:
         choose_generations(self.generations)
+        if NONE in self.generations:
+            object.__setattr__(self, 'generations', ())
         for name in ('absolute_topics', 'configure_on_start'):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigurationError(
                     f'control.{name} is {getattr(self, name)!r}; it must be true or false')
+
+
+#: What to do first, by the transition that was asked for and the state that it does not fit.
+_FIRST = {
+    ('configure', 'inactive'): 'clean it up first to configure it anew',
+    ('configure', 'active'): 'deactivate it and clean it up first to configure it anew',
+    ('activate', 'unconfigured'): 'configure it first',
+    ('activate', 'active'): 'there is nothing to do',
+    ('deactivate', 'unconfigured'): 'it publishes nothing',
+    ('deactivate', 'inactive'): 'it publishes nothing',
+    ('cleanup', 'unconfigured'): 'there is nothing to clean up',
+    ('cleanup', 'active'): 'deactivate it first',
+}
+
+
+def fits(transition: str, state: str) -> bool:
+    """Tell whether a lifecycle state has a transition, whatever comes of it."""
+    return (transition, state) in (
+        ('configure', 'unconfigured'), ('activate', 'inactive'), ('deactivate', 'active'),
+        ('cleanup', 'inactive'))
+
+
+def refusal(transition: str, state: str) -> str:
+    """
+    Say why a transition is refused that does not fit the lifecycle state.
+
+    :param transition: as in ``activate``.
+    :param state: as in ``unconfigured``.
+    """
+    if state == 'finalized':
+        first = 'start the process again'
+    elif state.endswith('ing'):
+        first = 'wait until that has ended'
+    elif transition == 'shutdown':
+        first = 'that shutdown is for another state'
+    else:
+        first = _FIRST.get((transition, state), 'there is no such transition')
+    return f'{transition} refused: the node is {state}; {first}'
 
 
 def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
@@ -116,14 +157,19 @@ def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
 
     :param names: as in ``ControlConfig.generations``.
     :returns: those generations, newest first.
-    :raises ConfigurationError: if there is none of that name.
+    :raises ConfigurationError: if there is none of that name, or 'none' is not alone.
     """
+    if NONE in names and len(names) > 1:
+        raise ConfigurationError(
+            f'control.generations holds {NONE!r} beside others: give {NONE!r} alone, or leave '
+            'it out')
     known = {generation.name: generation for generation in GENERATIONS}
     for name in names:
-        if name != AUTO and name not in known:
-            near = difflib.get_close_matches(str(name), [AUTO, *known], 1)
+        if name not in (AUTO, NONE) and name not in known:
+            near = difflib.get_close_matches(str(name), [AUTO, *known, NONE], 1)
             raise ConfigurationError(
-                f'control.generations holds {name!r}; allowed are {AUTO}, {", ".join(known)}'
+                f'control.generations holds {name!r}; allowed are {AUTO}, {", ".join(known)}, '
+                f'{NONE}'
                 f'{f" (did you mean {near[0]!r}?)" if near else ""}')
     return tuple(g for g in GENERATIONS if AUTO in names or g.name in names)
 

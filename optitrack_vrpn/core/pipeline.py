@@ -44,6 +44,8 @@ _CATCHING_UP_NS = 250_000_000
 #: Poses that are all too old for so long are no hiccup; after so long without them it is over.
 _CHOKING_NS = 1_000_000_000
 _NO_LONGER_NS = 5_000_000_000
+#: Bodies that are there at all have come so long after the first.
+_ALL_SEEN_NS = 5_000_000_000
 #: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
 _LATEST_STAMP_NS = (1 << 31) * _NS
 
@@ -72,8 +74,8 @@ class PipelineConfig:
     :ivar estimate: what is made of good poses.
     :ivar estimates: settings of ``estimate`` by body name or pattern, as
         ``EstimateConfig.with_settings`` takes them.
-    :ivar titles: names in ROS by body name, as (topics, frames), in place of those derived
-        from Motive's.
+    :ivar titles: names in ROS by body name or pattern, as (topics, frames), in place of those
+        derived from Motive's.
     :ivar server_motion: pass on velocities and accelerations that the server itself sends.
     :ivar selection: which bodies are wanted, and renames.
     :ivar templates: how topics and frames are named.
@@ -255,6 +257,14 @@ def _estimate(name: str, config: PipelineConfig) -> EstimateConfig:
     return config.estimate.with_settings(settings_for(name, config.estimates))
 
 
+def _titles(name: str, config: PipelineConfig) -> tuple[Optional[str], Optional[str]]:
+    """Find what one body is to be called in topics and frames, in the same way."""
+    found = settings_for(name, {
+        pattern: {kind: title for kind, title in zip(('topic', 'frame'), titles) if title}
+        for pattern, titles in config.titles.items()})
+    return found.get('topic'), found.get('frame')
+
+
 class Pipeline:
     """
     Turn the events of one server into samples.
@@ -290,6 +300,11 @@ class Pipeline:
         # When events were last taken, and how long after their arrival.
         self._taken_ns = -_CATCHING_UP_NS
         self._behind_ns = 0
+        # When the first body was there, until it is asked which settings match none, and what
+        # was asked last.
+        self._seen_from_ns: Optional[int] = None
+        self._asked = False
+        self._last_asked: Optional[tuple[Selection, list[str]]] = None
 
     @property
     def bodies(self) -> list[Channel]:
@@ -415,6 +430,30 @@ class Pipeline:
                 self.state_changes += truth.take_events()
         exchange.review(bodies)
 
+    def to_match(self, now_ns: int) -> Optional[tuple[Selection, list[str], list[str]]]:
+        """
+        Give what ``selection.unmatched`` takes, once, some seconds after the first body.
+
+        Only the question comes from here: the answer takes long enough for a pose to notice.
+
+        :param now_ns: the present on the arrival clock.
+        :returns: None until then, and where not every name has been kept.
+        """
+        if self._asked or not self.channels:
+            return None
+        if self._seen_from_ns is None:
+            self._seen_from_ns = now_ns
+        if now_ns - self._seen_from_ns < _ALL_SEEN_NS:
+            return None
+        self._asked = True
+        config = self.config
+        asked = config.selection, [*config.titles, *config.overrides, *config.estimates]
+        if asked == self._last_asked or self.refused_bodies or (
+                len(self.channels) - self._wanted >= _MOST_IGNORED):
+            return None
+        self._last_asked = asked
+        return (*asked, [body_name(*key) for key in self.channels])
+
     @property
     def dropped(self) -> dict[str, int]:
         """Poses that were not published, by reason, over all bodies."""
@@ -449,6 +488,7 @@ class Pipeline:
             taken from it; all else stays as it is.
         :raises ConfigurationError: if an override is wrong; nothing has changed then.
         """
+        self._asked, self._seen_from_ns = False, None
         names = [channel.names.motive for channel in self.bodies]
         thresholds = {name: _thresholds(name, config) for name in names}
         estimates = {name: _estimate(name, config) for name in names}
@@ -486,7 +526,7 @@ class Pipeline:
                     '(bodies.max); the others are ignored'))
             return None
         shown = printable(name)
-        names = self._names.assign(name, *self.config.titles.get(name, (None, None)))
+        names = self._names.assign(name, *_titles(name, self.config))
         truth = Body(name, _thresholds(name, self.config))
         truth.rival = self._rival
         channel = Channel(names, truth, Estimator(_estimate(name, self.config)))

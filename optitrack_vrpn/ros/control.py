@@ -14,10 +14,11 @@ import threading
 import traceback
 from typing import Any, Callable, Optional, Sequence
 
+from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from optitrack_vrpn import parameters
 from optitrack_vrpn.core.control import (
-    Action, Command, ControlConfig, ControlCounters, Follower, Kind, Verdict)
+    Action, Command, ControlConfig, ControlCounters, fits, Follower, Kind, refusal, Verdict)
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.control_endpoint import Endpoint, idle_timer
@@ -29,6 +30,13 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 _TRANSITIONS = ('configure', 'activate', 'deactivate', 'cleanup', 'shutdown', 'error')
+#: Names of the transitions that may be asked for by number.
+_ASKED = {
+    Transition.TRANSITION_CONFIGURE: 'configure', Transition.TRANSITION_CLEANUP: 'cleanup',
+    Transition.TRANSITION_ACTIVATE: 'activate', Transition.TRANSITION_DEACTIVATE: 'deactivate',
+    Transition.TRANSITION_UNCONFIGURED_SHUTDOWN: 'shutdown',
+    Transition.TRANSITION_INACTIVE_SHUTDOWN: 'shutdown',
+    Transition.TRANSITION_ACTIVE_SHUTDOWN: 'shutdown'}
 _PREFIX = 'control.'
 #: Bodies that appear within this time are announced together.
 _INFO_DELAY_S = 0.05
@@ -155,7 +163,7 @@ class ControlledLifecycleNode(LifecycleNode):
         if config.generations and not self._endpoints and not problems:
             self.get_logger().warning(
                 f'mocap control is off, all else works: {how_to_install()}; or set '
-                "control.generations: [''] to do without")
+                "control.generations: ['none'] to do without")
 
     def _declared_config(self) -> ControlConfig:
         """
@@ -228,14 +236,22 @@ class ControlledLifecycleNode(LifecycleNode):
     def _change_state(
         self, callback: Callable[[Any, Any], Any], request: Any, response: Any,
     ) -> Any:
+        number = request.transition.id
+        asked = request.transition.label or _ASKED.get(number, f'transition {number}')
+        before = self.lifecycle_label
+        error: Optional[Exception] = None
         try:
-            return callback(request, response)
-        except Exception as error:
-            asked = request.transition.label or request.transition.id
-            self._log('warn', f'transition {printable(str(asked))} refused in state '
-                      f'{self.lifecycle_label}: {error}', 'change_state')
+            response = callback(request, response)
+        except Exception as raised:
+            error = raised
             response.success = False
-            return response
+        if not response.success and not fits(asked, before) and (
+                error is not None or before == self.lifecycle_label):
+            self._log('warn', refusal(printable(asked), before), 'change_state')
+        elif error is not None:
+            self._log('warn', f'{printable(asked)} refused in state {before}: {error}',
+                      'change_state')
+        return response
 
     # -- commands ------------------------------------------------------------------------------
 

@@ -24,8 +24,23 @@ _POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
 #: Topics of one system that are listened to for its first pose.
 _MOST_POSE_TOPICS = 50
 _STEP_S = 0.02
+#: How long an answer may take until the question is put again (s).
+_ASK_AGAIN_S = 0.5
 #: How often new topics of poses are looked for.
 _LOOK_S = 0.2
+
+
+def _answer(futures: Sequence[Any]) -> Any:
+    """Give the first answer that has come to any of the same questions; None before."""
+    for future in futures:
+        if future.done() and future.exception() is None and future.result() is not None:
+            return future.result()
+    return None
+
+
+def _answered(asked: Sequence[Sequence[Any]]) -> bool:
+    """Tell whether each of several questions, asked however often, has an answer."""
+    return all(_answer(futures) is not None for futures in asked)
 
 
 class _Line:
@@ -85,15 +100,29 @@ class MocapController:
             timeout_s)
 
     def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
-        """Ask systems for their lifecycle states; those that do not tell are left out."""
+        """
+        Ask systems for their lifecycle states; those that do not tell are left out.
+
+        Each is asked again and again until it answers: an answer is lost where the system has
+        not found its reader yet, as happens right after discovery on a busy machine.
+        """
         clients = [(name, self._node.create_client(GetState, service))
                    for name, service in self._state_services() if name in names]
         self._spin_until(lambda: all(c.service_is_ready() for _, c in clients), timeout_s)
-        asked = [(name, client.call_async(GetState.Request()))
-                 for name, client in clients if client.service_is_ready()]
-        self._spin_until(lambda: all(future.done() for _, future in asked), timeout_s)
-        states = {name: future.result().current_state.label
-                  for name, future in asked if future.done() and future.result() is not None}
+        states: dict[str, str] = {}
+        left: list[tuple[str, Any, list[Any]]] = [
+            (name, client, []) for name, client in clients if client.service_is_ready()]
+        deadline = time.monotonic() + timeout_s
+        while left and (patience_s := deadline - time.monotonic()) > 0:
+            for _, client, futures in left:
+                futures.append(client.call_async(GetState.Request()))
+            asked = [futures for *_, futures in left]
+            self._spin_until(functools.partial(_answered, asked), min(patience_s, _ASK_AGAIN_S))
+            for name, _, futures in left:
+                answer = _answer(futures)
+                if answer is not None:
+                    states[name] = answer.current_state.label
+            left = [one for one in left if one[0] not in states]
         for _, client in clients:
             self._node.destroy_client(client)
         return states

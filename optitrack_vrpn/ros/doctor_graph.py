@@ -11,19 +11,23 @@ from types import TracebackType
 from typing import Any, Optional
 
 from lifecycle_msgs.srv import GetState
+from optitrack_vrpn import parameters
 from optitrack_vrpn.core.doctor.facts import Graph, Mismatch, RunningNode
-from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.srv import GetParameters, ListParameters
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import qos_check_compatible, QoSCompatibility
 
 _OURS = 'optitrack_vrpn'
-_SETTINGS = ('server', 'port', 'up_axis')
+_SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
 _NOT_POSES = ('/rosout', '/parameter_events')
 #: Once a node is found, others and their subscriptions may still be on their way (s).
 _LEAST_S = 1.0
 _ANSWER_S = 2.0
+#: How long an answer may take until the question is put again (s): it is lost where the node has
+#: not found its reader yet.
+_ASK_AGAIN_S = 0.4
 _SLICE_S = 0.1
 _MOST_NODES = 20
 _MOST_MISMATCHES = 100
@@ -107,11 +111,22 @@ class GraphView:
             node.settings = {
                 key: parameter_value_to_python(value)
                 for key, value in zip(_SETTINGS, answer.values) if value.type}
+            names = self._call(
+                ListParameters, f'{full}/list_parameters',
+                ListParameters.Request(prefixes=['bodies']))
+            if names is not None:
+                node.bodies = tuple(dict.fromkeys(
+                    parameters.split_body_setting(each)[0] for each in names.result.names
+                    if parameters.is_body_setting(each)))
         self._look_at_topics(node, name, namespace)
         return node
 
     def _call(self, kind: Any, service: str, request: Any) -> Any:
-        """Call a service; None if it does not answer."""
+        """
+        Call a service, again and again until it answers; None if it does not.
+
+        :param request: one that does no harm when it is asked twice.
+        """
         try:
             client = self._node.create_client(kind, service)
         except Exception:    # a name that somebody else's node has, and rclpy refuses
@@ -122,14 +137,19 @@ class GraphView:
                 if time.monotonic() >= end:
                     return None
                 time.sleep(0.02)
-            future = client.call_async(request)
-            while not future.done():
-                left_s = end - time.monotonic()
-                if left_s <= 0:
-                    return None
+            futures: list[Any] = []
+            again = 0.0
+            while (now := time.monotonic()) < end:
+                if now >= again:
+                    futures.append(client.call_async(request))
+                    again = now + _ASK_AGAIN_S
                 # In slices, so that Ctrl-C is heard.
-                self._executor.spin_until_future_complete(future, min(left_s, _SLICE_S))
-            return future.result()
+                self._executor.spin_until_future_complete(
+                    futures[-1], min(end - now, _SLICE_S))
+                done = [future for future in futures if future.done()]
+                if done:
+                    return done[0].result()
+            return None
         finally:
             self._node.destroy_client(client)
 

@@ -16,6 +16,7 @@ import traceback
 from typing import Any, Callable, Optional, Sequence
 
 from optitrack_vrpn import parameters
+from optitrack_vrpn.core.body.selection import unmatched
 from optitrack_vrpn.core.body.states import State as BodyState
 from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.core.link_log import LinkLog
@@ -29,6 +30,7 @@ from optitrack_vrpn.ros import parameter_server
 from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.disposal import Disposal
+from optitrack_vrpn.ros.namesakes import Namesakes
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.ros.settings import make_settings, Settings
@@ -100,6 +102,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._output: Optional[Publishers] = None
         self._backend: Optional[Backend] = None
         self._ticker: Optional[Ticker] = None
+        self._namesakes: Optional[Namesakes] = None
         self._newcomers: list[Channel] = []
         self._disposal = Disposal(self)
         self._diagnostics = Diagnostics(self, self._diagnose)
@@ -126,6 +129,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         if strange:
             self.get_logger().warning(
                 f'ignored, since no parameter of this node resembles them: {", ".join(strange)}')
+        if self.get_parameter('autostart').value is True:
+            return    # configure comes at once, and says the same
         try:
             self._check_parameters()
         except ConfigurationError as error:
@@ -177,6 +182,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._configured = True
         self._diagnostics.open(f'{settings.client.server}:{settings.client.port}')
         self._announce()
+        self._namesakes = Namesakes(self, self._clock_reader.now_ns())
         self._ticker = Ticker(_TICK_S, self._tick)
         self._backend.start()
 
@@ -242,7 +248,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._autostart_timer = None
         try:
             if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
-                self.get_logger().error('autostart ends here: configure failed')
+                self.get_logger().error(
+                    'autostart ends here: configure failed; put right what is said above and '
+                    'start the node again, or set it and configure with ros2 param set and ros2 '
+                    'lifecycle set')
             elif self.get_parameter('activate').value is True and (
                     self.trigger_activate() is not TransitionCallbackReturn.SUCCESS):
                 self.get_logger().error(
@@ -299,8 +308,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 if self._pipeline is not None:
                     self._pipeline.reconnected()
         if self._link_log.allow(change):
-            self._log(change.severity, f'{change.state.value}: {change.reason}',
-                      ('link', change.now_ns))
+            state = change.state.value
+            self._log(change.severity, state if change.reason == state else
+                      f'{state}: {change.reason}', ('link', change.now_ns))
 
     def _discovered(self, channel: Channel) -> None:
         """Leave a new body to the ticker's thread, so that the others' poses need not wait."""
@@ -350,6 +360,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._pipeline.tick(now_ns)
             notices = self._pipeline.take_notices()
             changes = self._pipeline.take_state_changes()
+            to_match = self._pipeline.to_match(now_ns)
             if self._output is not None:
                 self._output.listen()
             changed = {change.body for change in changes}
@@ -358,6 +369,11 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._publish_status(channels, now_ns)
         for notice in notices:
             self._log(notice.severity, notice.text, notice.text)
+        for line in unmatched(*to_match) if to_match else ():
+            self._log('warn', line, line)
+        namesakes = self._namesakes.look(now_ns) if self._namesakes is not None else ''
+        if namesakes:
+            self._log('warn', namesakes, 'namesakes')
         for change in changes:
             severity = 'info' if change.after in (BodyState.TRACKED, BodyState.NEW) else 'warn'
             self._log(

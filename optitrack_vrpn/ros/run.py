@@ -26,6 +26,8 @@ _LOOK_S = 1.0
 #: How long the middleware may take to let go (s). Fast DDS 2.14 was seen to spin for ever when
 #: its peers left at the same moment; a supervisor must not wait for that.
 _LEAVE_S = 5.0
+#: How rcl begins its refusal of a list such as [0, 0.5] in a parameter file.
+_MIXED_LIST = 'Sequence should be of same type'
 #: Looks in a row at something destroyed before the executor is given up: it would work no more.
 _MOST_STUMBLES = 100
 
@@ -36,6 +38,15 @@ def leave_by_force(code: int) -> None:
         f'the middleware did not let go within {_LEAVE_S:g} s; leaving without it\n')
     sys.stderr.flush()
     os._exit(code)
+
+
+def explained(error: Exception) -> str:
+    """Give what rcl says against the command line or a file that it names, in plain words too."""
+    text = str(error)
+    if _MIXED_LIST in text:
+        text += ('\na list must be all decimals or all whole numbers: write 0.0 for 0, as in '
+                 '[0.0, 0.0, -0.05]')
+    return text
 
 
 def spin(executor: Executor, node: Node) -> None:
@@ -73,12 +84,17 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     try:
         rclpy.init(args=list(argv))
     except RuntimeError as error:    # RCLError
-        raise ConfigurationError(str(error)) from None
+        raise ConfigurationError(explained(error)) from None
     except KeyboardInterrupt:
         return 0
     node = None
     try:
-        node = make_node()
+        try:
+            node = make_node()
+        except RuntimeError as error:
+            if _MIXED_LIST not in str(error):
+                raise
+            raise ConfigurationError(explained(error)) from None
         warn_of_files_of_others(node, argv)
         sys.setswitchinterval(_SWITCH_S)
         # What is loaded by now stays: the collector, which stops every thread, would find

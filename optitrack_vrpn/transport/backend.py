@@ -12,6 +12,7 @@ from typing import Optional, Protocol, Sequence
 
 from optitrack_vrpn.core.link import LinkChange, LinkConfig, LinkState
 from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.transport.addresses import is_ipv4
 from optitrack_vrpn.vrpn.codec import encode_request
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 from optitrack_vrpn.vrpn.messages import Event
@@ -60,6 +61,11 @@ class ClientConfig:
                     if host and port.isdigit() else
                     'give the host name or IPv4 address alone (VRPN knows no IPv6; the port is '
                     'the parameter port, the way the parameter connection)'))
+        numbers = self.server.split('.')
+        if len(numbers) >= 4 and all(map(str.isdecimal, numbers)) and not is_ipv4(self.server):
+            raise ConfigurationError(
+                f'server is {self.server!r}, which is no valid IPv4 address: give four numbers '
+                'from 0 to 255, as in 192.168.1.20')
         if not 1 <= self.port <= 65535:
             raise ConfigurationError(f'port is {self.port}; 1 to 65535 are allowed')
         if self.backend not in BACKENDS:

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+import difflib
 from fnmatch import fnmatchcase
 from typing import Any
 
 from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.errors import ConfigurationError
 
 
@@ -92,6 +94,40 @@ def matches(name: str, pattern: str) -> bool:
     :param pattern: a name or a shell pattern.
     """
     return name == pattern or fnmatchcase(name, pattern)
+
+
+def unmatched(selection: Selection, named: Iterable[str], seen: Collection[str]) -> list[str]:
+    """
+    Find what the user wrote of bodies that nobody has seen: most likely a typing error.
+
+    :param named: names and patterns that have settings of their own.
+    :param seen: the names of all bodies seen so far, as sent, those that are not wanted included.
+    :returns: one line for each name or pattern that matches none of them.
+    """
+    lines = []
+    for pattern in dict.fromkeys(named):
+        if not any(matches(name, pattern) for name in seen):
+            lines.append(f'settings for {printable(pattern)!r} match no body seen so far'
+                         f'{_meant(pattern, seen)}')
+    for where in ('allow', 'deny'):
+        for pattern in dict.fromkeys(getattr(selection, where)):
+            if not any(matches(name, pattern) for name in seen):
+                lines.append(f'{printable(pattern)!r} in bodies.{where} matches no body seen so '
+                             f'far{_meant(pattern, seen)}')
+    return lines
+
+
+def _meant(pattern: str, seen: Collection[str]) -> str:
+    """Say which body may have been meant by a name or pattern that matches none."""
+    plain = {name.lower(): name for name in seen}
+    # A parameter file puts what follows a name with a dot under the part before that dot.
+    last = pattern.rpartition('.')[2]
+    near = [name for name in seen if name == last] or [
+        plain[name] for name in difflib.get_close_matches(pattern.lower(), plain, 1)]
+    hint = f'; did you mean {printable(near[0])!r}?' if near else ''
+    if near and near[0] == last != pattern:
+        hint += ' (see README.md on dots in names)'
+    return hint
 
 
 def settings_for(name: str, overrides: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

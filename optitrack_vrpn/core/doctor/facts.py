@@ -150,6 +150,7 @@ class RunningNode:
     :ivar topics: topics that it publishes.
     :ivar subscribers: subscriptions to those.
     :ivar mismatches: those of the subscriptions that do not match.
+    :ivar bodies: names and patterns of bodies that have settings of their own.
     """
 
     name: str
@@ -159,6 +160,7 @@ class RunningNode:
     topics: int = 0
     subscribers: int = 0
     mismatches: tuple[Mismatch, ...] = ()
+    bodies: tuple[str, ...] = ()
 
 
 @dataclass

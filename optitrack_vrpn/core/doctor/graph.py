@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from typing import Optional
 
+from optitrack_vrpn.core.body.selection import Selection, unmatched
 from optitrack_vrpn.core.doctor.facts import Facts, Graph, RunningNode
 from optitrack_vrpn.core.doctor.finding import (
     counted, fail, Finding, finding, Level, listed, ok, skip, warn)
+from optitrack_vrpn.core.doctor.shares import established
 from optitrack_vrpn.core.doctor.stream import judge_axes
 from optitrack_vrpn.core.names import printable
 
@@ -89,20 +91,60 @@ def judge_settings(facts: Facts) -> Finding:
         return skip('settings', 'the node does not tell its parameters')
     wrong: list[str] = []
     advice: list[str] = []
+    lifted = _lifted(facts)
     for node in told:
         server, port = node.settings.get('server'), node.settings.get('port')
         if not _same_server(facts, server) or port != facts.port:
             wrong.append(f'{node.name} follows {server} port {port}, not {facts.server} port '
                          f'{facts.port}')
             advice.append('set server and port of the node, or examine that one.')
+        else:
+            _judge_selection(facts, node, wrong, advice)
         up_axis = node.settings.get('up_axis')
-        lifted = _lifted(facts)
         if lifted is not None and up_axis is not None and up_axis != lifted:
             wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
             advice.append(f'set up_axis: {lifted}.')
     if wrong:
-        return warn('settings', '; '.join(wrong[:_SHOWN]), ' '.join(dict.fromkeys(advice)))
-    return ok('settings', f'server, port and up_axis of {listed([n.name for n in told])} fit')
+        shown = '; '.join(wrong[:_SHOWN])
+        if len(wrong) > _SHOWN:
+            shown += f'; and {len(wrong) - _SHOWN} more'
+        return warn('settings', shown, ' '.join(dict.fromkeys(advice)))
+    # Without a lift nobody knows which axis is up.
+    compared = 'server and port' if lifted is None else 'server, port and up_axis'
+    return ok('settings', f'{compared} of {listed([node.name for node in told])} fit')
+
+
+def _judge_selection(
+    facts: Facts, node: RunningNode, wrong: list[str], advice: list[str],
+) -> None:
+    """Find bodies that were heard and that the node hides, and settings that are for none."""
+    stream = established(facts)
+    heard = [body.name for body in stream.bodies] if stream is not None else []
+    if not heard:
+        return
+    allow, deny = _patterns(node, 'bodies.allow'), _patterns(node, 'bodies.deny')
+    selection = Selection(() if '*' in allow else allow, deny)
+    unwanted = [name for name in heard if not selection.wanted(name)]
+    denied = [name for name in unwanted if not Selection(deny=deny).wanted(name)]
+    for where, names, cure in (
+            ('deny', denied, 'take out of bodies.deny what you want to see.'),
+            ('allow', [name for name in unwanted if name not in denied],
+             'add to bodies.allow what you want to see.')):
+        if names:
+            wrong.append(f'{listed(names)} {"is" if len(names) == 1 else "are"} hidden by '
+                         f'bodies.{where} of {node.name}')
+            advice.append(cure)
+    lines = unmatched(selection, node.bodies, heard)
+    if lines:
+        wrong += lines
+        advice.append('give each name as Motive has it; or is its body out of view?')
+
+
+def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
+    """Give the patterns of a list; a node of somebody else's may have anything there."""
+    value = node.settings.get(name)
+    return tuple(one for one in value if isinstance(one, str) and one) if isinstance(
+        value, (list, tuple)) else ()
 
 
 def _same_server(facts: Facts, server: object) -> bool:
