@@ -188,6 +188,27 @@ def test_demo_ends_cleanly_on_interrupt():
     assert not any(Path(f'/proc/{pid}').exists() for pid in children)
 
 
+def test_an_interrupt_while_the_simulator_starts_leaves_nothing_running():
+    process = subprocess.Popen(
+        [*DEMO, '--seconds', '60'], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True)
+    end = time.monotonic() + 30
+    while not (children := children_of(process.pid)) and time.monotonic() < end:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    orphans = [pid for pid in children if Path(f'/proc/{pid}').exists()]
+    for pid in orphans:
+        os.kill(pid, signal.SIGKILL)
+    assert children and not orphans
+    assert process.returncode == 130 and 'demo: stopped' in said and 'Traceback' not in said
+
+
+def test_a_child_has_longer_to_end_than_it_waits_itself_for_its_middleware():
+    run = pytest.importorskip('optitrack_vrpn.ros.run')
+    assert demo_tool._PATIENCE_S > run._LEAVE_S + 2.0
+
+
 def test_table_says_what_is_missing():
     there = BodyRow('wand', 500, 240.0, (0.1, -0.2, 1.0), 90.0, 0.001, 5e-6, 4e-4, 500)
     lost = BodyRow('cup', 0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)

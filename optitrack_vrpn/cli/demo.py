@@ -8,13 +8,14 @@ simulated one.
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from typing import IO, Optional, Sequence
+from typing import Any, IO, Iterator, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import duration, server_address
 from optitrack_vrpn.core.view import missing, table
@@ -24,6 +25,9 @@ from optitrack_vrpn.sim.scenario import MAX_BODIES
 NODE = 'optitrack_vrpn_demo'
 #: Exit code for what only the user can put right, as of argparse and of the node.
 WRONG = 2
+#: How long a process may take to end (s): longer than the node waits for its middleware, whose
+#: word on that would be lost otherwise.
+_PATIENCE_S = 8.0
 _NAMES = ('Rigid Body 1', '1drone', 'wand')
 
 
@@ -70,23 +74,40 @@ def existing_file(text: str) -> str:
         raise argparse.ArgumentTypeError(f'{text}: {error.strerror}') from None
 
 
+@contextlib.contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Let a Ctrl-C wait until the end of a block."""
+    came: list[int] = []
+    before: Any = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came and callable(before):
+        before(came[0], None)
+
+
 class Child:
     """
     One process of the demo, its output kept in a file.
 
     :param tool: which tool of this package.
     :param arguments: its command line.
+    :param children: gets it, for whoever ends them all.
     """
 
-    def __init__(self, tool: str, arguments: Sequence[str]) -> None:
+    def __init__(self, tool: str, arguments: Sequence[str], children: list['Child']) -> None:
         self.tool = tool
         self.log: IO[str] = tempfile.TemporaryFile('w+', errors='replace')
-        # Sessions of their own: a Ctrl-C in the terminal reaches the demo alone, which then
-        # ends them in order.
-        self.process = subprocess.Popen(
-            [sys.executable, '-m', 'optitrack_vrpn', tool, *arguments],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
-            start_new_session=True)
+        # A Ctrl-C between the two would leave a process behind that nobody knows.
+        with interrupted_later():
+            # Sessions of their own: a Ctrl-C in the terminal reaches the demo alone, which then
+            # ends them in order.
+            self.process = subprocess.Popen(
+                [sys.executable, '-m', 'optitrack_vrpn', tool, *arguments],
+                stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
+                start_new_session=True)
+            children.append(self)
 
     def text(self) -> str:
         """Read what it has printed so far."""
@@ -97,34 +118,33 @@ class Child:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(5.0)
+                self.process.wait(_PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
         self.log.close()
 
 
-def start_sim(arguments: argparse.Namespace) -> tuple[Child, str, int]:
+def start_sim(arguments: argparse.Namespace, children: list[Child]) -> tuple[str, int]:
     """
     Start the simulated Motive on a port that the system picks.
 
-    :returns: the process, its address and port.
+    :param children: gets the process.
+    :returns: its address and port.
     :raises TransportError: if it does not come up.
     """
     bodies = ['--bodies', str(arguments.bodies)] if arguments.bodies else ['--names', *_NAMES]
     sim = Child('motive_sim', [
         *bodies, '--rate', str(arguments.rate), '--port', '0', '--noise-mm', '0.1',
-        '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm', '40'])
+        '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm', '40'], children)
     deadline = time.monotonic() + 15.0
     while time.monotonic() < deadline and sim.process.poll() is None:
         line = sim.text().partition('\n')[0]
         if line.startswith('listening on ') and '\n' in sim.text():
             host, _, port = line[len('listening on '):].strip().rpartition(':')
-            return sim, host, int(port)
+            return host, int(port)
         time.sleep(0.02)
-    text = sim.text()
-    sim.stop()
-    raise TransportError(f'the simulated Motive did not start:\n{text}')
+    raise TransportError(f'the simulated Motive did not start:\n{sim.text()}')
 
 
 class Screen:
@@ -156,8 +176,7 @@ def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
         host, port = arguments.server
         print(f'demo: connecting to {host} port {port}')
     else:
-        sim, host, port = start_sim(arguments)
-        children.append(sim)
+        host, port = start_sim(arguments, children)
         expected = arguments.bodies or len(_NAMES)
         print(f'demo: a simulated Motive streams {expected} bodies at {arguments.rate:g} Hz '
               f'on {host} port {port}')
@@ -165,8 +184,7 @@ def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
     if arguments.params_file:
         ros_arguments += ['--params-file', arguments.params_file]
     ros_arguments += ['-p', f'server:={host}', '-p', f'port:={port}']
-    node = Child('optitrack_vrpn_node', ros_arguments)
-    children.append(node)
+    node = Child('optitrack_vrpn_node', ros_arguments, children)
     view = DemoView(NODE)
 
     def check() -> None:
@@ -230,5 +248,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print(f'demo: {error}', file=sys.stderr)
         return 1
     finally:
+        # A second Ctrl-C, of somebody impatient, must not leave half of them running.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         for child in reversed(children):
             child.stop()
+        signal.signal(signal.SIGINT, before)
