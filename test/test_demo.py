@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 from conftest import at_last, children_of
@@ -158,6 +159,70 @@ def test_a_row_is_what_a_subscriber_has_seen(ned, monkeypatch):
     assert row.latency_s == pytest.approx(2e-3)
     assert row.stamp_jitter_s == pytest.approx(0.0, abs=1e-9)
     assert row.arrival_jitter_s == pytest.approx(5e-4)
+
+
+class LateNode:
+    """A lifecycle node whose first answers to transitions come too late to count."""
+
+    def __init__(self, name, late):
+        import rclpy
+        from lifecycle_msgs.srv import ChangeState, GetState
+        from rclpy.callback_groups import ReentrantCallbackGroup
+        from rclpy.executors import MultiThreadedExecutor
+        self.asked, self.late, self.over = [], late, threading.Event()
+        self._state = 1
+        self._context = rclpy.Context()
+        rclpy.init(args=[], context=self._context)
+        self._node = rclpy.create_node(name, context=self._context)
+        for parameter, value in (('topics.pose', '{body}/pose'), ('topics.pose_ned', 'x'),
+                                 ('publish.enu', True), ('publish.ned', False),
+                                 ('publish.tf', True)):
+            self._node.declare_parameter(parameter, value)
+        group = ReentrantCallbackGroup()
+        for kind, where, answer in ((GetState, 'get_state', self._tell),
+                                    (ChangeState, 'change_state', self._change)):
+            self._node.create_service(kind, f'/{name}/{where}', answer, callback_group=group)
+        self._executor = MultiThreadedExecutor(4, context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._executor.spin)
+        self._thread.start()
+
+    def _tell(self, request, response):
+        response.current_state.id = self._state
+        return response
+
+    def _change(self, request, response):
+        self.asked.append(request.transition.id)
+        response.success = request.transition.id == {1: 1, 2: 3}.get(self._state)
+        self._state = {1: 2, 2: 3}.get(self._state, self._state)
+        if len(self.asked) <= self.late:
+            self.over.wait(60.0)
+        return response
+
+    def close(self):
+        self.over.set()
+        self._executor.shutdown()
+        self._thread.join()
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+
+@pytest.mark.parametrize('begin, late, asked', [
+    (1, 0, [1, 3]), (1, 2, [1, 3]), (2, 1, [3]), (3, 0, [])])
+def test_a_lost_answer_to_a_transition_is_made_up_for_by_the_state(begin, late, asked):
+    demo_view = pytest.importorskip('optitrack_vrpn.ros.demo_view')
+    name = f'late_{begin}_{late}'
+    node = LateNode(name, late)
+    node._state = begin
+    view = demo_view.DemoView(name)
+    try:
+        view.bring_up(30.0, lambda: None)
+        assert node.asked == asked and node._state == 3
+        assert node.over.is_set() is False
+    finally:
+        node.over.set()
+        view.close()
+        node.close()
 
 
 def test_demo_fails_where_nothing_streams():
