@@ -92,6 +92,25 @@ def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_p
     at_last(check, '4', '12', '24')
 
 
+@pytest.mark.parametrize('lists', ['deny: [wand]', "allow: ['Rigid*', 1drone]"])
+def test_demo_expects_the_wanted_bodies_alone(lists, tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(f'/**: {{ros__parameters: {{bodies: {{{lists}}}}}}}\n')
+
+    def check(seconds):
+        done = demo('--seconds', seconds, '--params-file', str(path))
+        assert len(list(rows_of(done, ('Rigid_Body_1', 'body_1drone')))) == 2
+    at_last(check, '4', '12', '24')
+
+
+def test_demo_says_so_where_parameters_leave_no_body(tmp_path):
+    path = tmp_path / 'none.yaml'
+    path.write_text("/**: {ros__parameters: {bodies: {deny: ['*']}}}\n")
+    done = demo('--params-file', str(path))
+    assert done.returncode == 2 and 'leave none of the simulated bodies' in done.stderr
+    assert 'Rigid Body 1, 1drone, wand' in done.stderr
+
+
 @pytest.mark.parametrize('arguments, said', [
     (['--server', 'host:abc'], "'abc' is no port; allowed is 1 to 65535"),
     (['--server', 'host:'], "'' is no port"), (['--server', 'host:65536'], "'65536' is no port"),
@@ -176,7 +195,8 @@ class LateNode:
         self._node = rclpy.create_node(name, context=self._context)
         for parameter, value in (('topics.pose', '{body}/pose'), ('topics.pose_ned', 'x'),
                                  ('publish.enu', True), ('publish.ned', False),
-                                 ('publish.tf', True)):
+                                 ('publish.tf', True), ('bodies.allow', ['*']),
+                                 ('bodies.deny', [''])):
             self._node.declare_parameter(parameter, value)
         group = ReentrantCallbackGroup()
         for kind, where, answer in ((GetState, 'get_state', self._tell),

@@ -18,9 +18,10 @@ import time
 from typing import Any, IO, Iterator, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import duration, server_address
+from optitrack_vrpn.core.body.selection import Selection
 from optitrack_vrpn.core.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
-from optitrack_vrpn.sim.scenario import MAX_BODIES
+from optitrack_vrpn.sim.scenario import MAX_BODIES, named_bodies
 
 NODE = 'optitrack_vrpn_demo'
 #: Exit code for what only the user can put right, as of argparse and of the node.
@@ -162,6 +163,20 @@ class Screen:
         self._height = len(lines)
 
 
+def wanted(names: Sequence[str], selection: Selection) -> int:
+    """
+    Count the simulated bodies that the node is to follow.
+
+    :raises ConfigurationError: if there is none.
+    """
+    count = sum(selection.wanted(name) for name in names)
+    if not count:
+        raise ConfigurationError(
+            'bodies.allow and bodies.deny leave none of the simulated bodies, which are '
+            f'{", ".join(names[:3])}{" and more" if len(names) > 3 else ""}')
+    return count
+
+
 def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
     """
     Start everything, show the table, and judge.
@@ -171,14 +186,15 @@ def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
     """
     from optitrack_vrpn.ros.demo_view import DemoView
 
-    expected, known = 1, 'Rigid_Body_1' if arguments.bodies else 'wand'
+    known = 'Rigid_Body_1' if arguments.bodies else 'wand'
+    names: list[str] = []
     if arguments.server:
         host, port = arguments.server
         print(f'demo: connecting to {host} port {port}')
     else:
         host, port = start_sim(arguments, children)
-        expected = arguments.bodies or len(_NAMES)
-        print(f'demo: a simulated Motive streams {expected} bodies at {arguments.rate:g} Hz '
+        names = [body.name for body in named_bodies(arguments.bodies or _NAMES)]
+        print(f'demo: a simulated Motive streams {len(names)} bodies at {arguments.rate:g} Hz '
               f'on {host} port {port}')
     ros_arguments = ['--ros-args', '-r', f'__node:={NODE}']
     if arguments.params_file:
@@ -196,6 +212,7 @@ def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
 
     try:
         view.bring_up(20.0, check)
+        expected = wanted(names, view.selection) if names else 1
         # A real server's bodies are not known yet.
         idea = 'list' if arguments.server else f'echo {view.topic(known)}'
         print(f'demo: the node is active; for {arguments.seconds:g} s (try: ros2 topic {idea})\n')

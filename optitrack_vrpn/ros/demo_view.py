@@ -13,8 +13,11 @@ from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 import numpy as np
+from optitrack_vrpn.core.body.selection import Selection
 from optitrack_vrpn.core.view import BodyRow
 from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.parameters import sift
+from optitrack_vrpn.ros.settings import selection
 from rcl_interfaces.srv import GetParameters
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -132,6 +135,8 @@ class DemoView:
         self._children: dict[_Key, str] = {}
         self._template = ''
         self._ned = False
+        #: Which bodies the node is to follow.
+        self.selection = Selection()
         #: Whether the node broadcasts transforms at all.
         self.transforms_wanted = True
         self.clock: dict[str, str] = {}
@@ -228,16 +233,20 @@ class DemoView:
 
     def _read_parameters(self, deadline: float, check: Callable[[], None]) -> None:
         """Ask the node what it calls its topics, and which of them there are."""
-        names = ['topics.pose', 'topics.pose_ned', 'publish.enu', 'publish.ned', 'publish.tf']
+        names = ['topics.pose', 'topics.pose_ned', 'publish.enu', 'publish.ned', 'publish.tf',
+                 'bodies.allow', 'bodies.deny']
         answer = self._ask(
             self._asker, GetParameters.Request(names=names), 'its parameters', deadline, check)
-        pose, pose_ned, enu, ned, transforms = map(parameter_value_to_python, answer.values)
+        values = dict(zip(names, map(parameter_value_to_python, answer.values)))
+        pose, pose_ned, enu, ned, transforms = (values[name] for name in names[:5])
         if not (enu or ned):
             raise ConfigurationError(
                 'publish.enu and publish.ned are both false: there are no poses to look at')
         self._ned = not enu
         self.transforms_wanted = bool(transforms)
         self._template = str(pose if enu else pose_ned)
+        # What the node would refuse stands at its default; the node says so itself.
+        self.selection = selection(sift(values)[0])
 
     def topic(self, name: str) -> str:
         """Give the topic of a body's poses."""
