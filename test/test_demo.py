@@ -103,6 +103,33 @@ def test_demo_expects_the_wanted_bodies_alone(lists, tmp_path):
     at_last(check, '4', '12', '24')
 
 
+def test_demo_applies_a_file_for_the_node_by_its_name(tmp_path):
+    """Its server is another all the same, and its node has a name of its own."""
+    path = tmp_path / 'mine.yaml'
+    path.write_text('optitrack_vrpn:\n  ros__parameters:\n    server: 192.0.2.1\n'
+                    "    port: 9\n    bodies: {deny: ['1drone', wand]}\n")
+
+    def check(seconds):
+        done = demo('--seconds', seconds, '--params-file', str(path))
+        list(rows_of(done, ('Rigid_Body_1',)))
+        assert 'streams 3 bodies' in done.stdout
+    at_last(check, '4', '12', '24')
+
+
+@pytest.mark.parametrize('text, expected', [
+    ('# mine\noptitrack_vrpn:   # keep\n  ros__parameters: {a: "1"}\n',
+     '# mine\nother:   # keep\n  ros__parameters: {a: "1"}\n'),
+    ('/**: {ros__parameters: {a: 1}}\n"/optitrack_vrpn": {ros__parameters: {a: 2}}\n',
+     '/**: {ros__parameters: {a: 1}}\nother: {ros__parameters: {a: 2}}\n'),
+    ('{optitrack_vrpn: {x: 1}, /optitrack_vrpn : {y: 1}}', '{other: {x: 1}, other : {y: 1}}'),
+    ('lab: {optitrack_vrpn: {ros__parameters: {optitrack_vrpn: 1}}}', None),
+    ('optitrack_vrpn2: {ros__parameters: {a: 1}}', None), ('{', None), ('', None), ('[1]', None),
+    ('a: "\\ud800"', None), ('? [optitrack_vrpn]\n: 1\n', None)])
+def test_a_section_is_renamed_and_the_rest_of_a_file_left_alone(text, expected):
+    assert demo_tool.renamed(text, 'optitrack_vrpn', 'other') == (
+        text if expected is None else expected)
+
+
 def test_demo_says_so_where_parameters_leave_no_body(tmp_path):
     path = tmp_path / 'none.yaml'
     path.write_text("/**: {ros__parameters: {bodies: {deny: ['*']}}}\n")

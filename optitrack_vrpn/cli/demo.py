@@ -22,8 +22,11 @@ from optitrack_vrpn.core.body.selection import Selection
 from optitrack_vrpn.core.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
 from optitrack_vrpn.sim.scenario import MAX_BODIES, named_bodies
+import yaml
 
 NODE = 'optitrack_vrpn_demo'
+#: What the node is called elsewhere, and users' parameter files call it.
+REAL_NODE = 'optitrack_vrpn'
 #: Exit code for what only the user can put right, as of argparse and of the node.
 WRONG = 2
 #: How long a process may take to end (s): longer than the node waits for its middleware, whose
@@ -177,11 +180,56 @@ def wanted(names: Sequence[str], selection: Selection) -> int:
     return count
 
 
-def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
+def renamed(text: str, name: str, new: str) -> str:
+    """
+    Give what a parameter file says for one node to another.
+
+    :returns: the file as it was but for that name; all as it was if it is no YAML, which the
+        node itself will say.
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return text
+    if not isinstance(root, yaml.MappingNode):
+        return text
+    for key, _ in reversed(root.value):
+        begin, end = key.start_mark.index, key.end_mark.index
+        if text[begin:end].strip('\'"') in (name, f'/{name}'):
+            text = f'{text[:begin]}{new}{text[end:]}'
+    return text
+
+
+@contextlib.contextmanager
+def for_demo(path: str) -> Iterator[str]:
+    """
+    Make what a file says for the node itself hold for the demo's.
+
+    The demo's has a name of its own, so that it is never mistaken for a node in earnest.
+
+    :returns: the name of a file that says so.
+    """
+    with open(path, encoding='utf-8', errors='surrogateescape', newline='') as file:
+        text = file.read()
+    changed = renamed(text, REAL_NODE, NODE)
+    if changed == text:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_') as folder:
+        copy = os.path.join(folder, os.path.basename(path))
+        with open(copy, 'w', encoding='utf-8', errors='surrogateescape', newline='') as file:
+            file.write(changed)
+        yield copy
+
+
+def watch(
+    arguments: argparse.Namespace, children: list[Child], files: contextlib.ExitStack,
+) -> int:
     """
     Start everything, show the table, and judge.
 
     :param children: gets every process that was started.
+    :param files: gets what they read, for as long as they run.
     :returns: exit code: 0 if every body streamed, 2 if parameters stand against it.
     """
     from optitrack_vrpn.ros.demo_view import DemoView
@@ -198,8 +246,9 @@ def watch(arguments: argparse.Namespace, children: list[Child]) -> int:
               f'on {host} port {port}')
     ros_arguments = ['--ros-args', '-r', f'__node:={NODE}']
     if arguments.params_file:
-        ros_arguments += ['--params-file', arguments.params_file]
-    ros_arguments += ['-p', f'server:={host}', '-p', f'port:={port}']
+        ros_arguments += ['--params-file', files.enter_context(for_demo(arguments.params_file))]
+    # For this node by name, which beats a section of that name in the file.
+    ros_arguments += ['-p', f'{NODE}:server:={host}', '-p', f'{NODE}:port:={port}']
     node = Child('optitrack_vrpn_node', ros_arguments, children)
     view = DemoView(NODE)
 
@@ -256,8 +305,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         if os.environ.get('ROS_DISTRO') == 'humble':
             os.environ.setdefault('ROS_LOCALHOST_ONLY', '1')
     children: list[Child] = []
+    files = contextlib.ExitStack()
     try:
-        return watch(arguments, children)
+        return watch(arguments, children, files)
     except KeyboardInterrupt:
         print('\ndemo: stopped')
         return 130
@@ -269,4 +319,5 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         for child in reversed(children):
             child.stop()
+        files.close()
         signal.signal(signal.SIGINT, before)
