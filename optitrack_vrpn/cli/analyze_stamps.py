@@ -14,6 +14,7 @@ from optitrack_vrpn.core.intervals import histogram, judge, Spread, StampReport
 from optitrack_vrpn.errors import (
     BackendUnavailableError, ConfigurationError, OptitrackVrpnError, TransportError)
 
+INTERRUPTED = 130
 _BAR = 40
 _GAPS_SHOWN = 8
 
@@ -24,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog='analyze_stamps',
         description='Judge the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
         epilog='Arguments of ROS follow --ros-args. Exit code: 0, or 1 if nothing came or '
-        'something was missing, 2 if the command is wrong.')
+        'something was missing, 2 if the command is wrong, 130 on Ctrl-C before anything came.')
     parser.add_argument('topic', help='as in /wand/pose')
     parser.add_argument('--seconds', type=duration, default=10.0, metavar='S',
                         help='how long from the first message on (default %(default)s)')
@@ -121,7 +122,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or 1 if nothing came or something was missing, 2 if the command is wrong.
+    :returns: 0, or 1 if nothing came or something was missing, 2 if the command is wrong, 130
+        on Ctrl-C.
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
@@ -146,6 +148,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         wrong = isinstance(error, ConfigurationError) and not isinstance(
             error, BackendUnavailableError)
         return 2 if wrong else 1
+    except KeyboardInterrupt:
+        print('analyze_stamps: stopped', file=sys.stderr)
+        return INTERRUPTED
     return 0
 
 
