@@ -10,11 +10,11 @@ import sys
 from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import duration, split_ros_args
+from optitrack_vrpn.cli.loading import INTERRUPTED, loading
 from optitrack_vrpn.core.intervals import histogram, judge, Spread, StampReport
 from optitrack_vrpn.errors import (
     BackendUnavailableError, ConfigurationError, OptitrackVrpnError, TransportError)
 
-INTERRUPTED = 130
 _BAR = 40
 _GAPS_SHOWN = 8
 
@@ -129,7 +129,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = make_parser().parse_args(own)
     try:
         pyplot = load_pyplot() if arguments.plot else None
-        from optitrack_vrpn.ros.stamp_listener import collect
+        with loading('analyze_stamps'):
+            from optitrack_vrpn.ros.stamp_listener import collect
         print(f'listening to {arguments.topic} for {arguments.seconds:g} s', flush=True)
         found = collect(arguments.topic, arguments.seconds, arguments.wait, ros_args)
         if len(found.stamps_ns) < 2:

@@ -18,6 +18,7 @@ import time
 from typing import Any, IO, Iterator, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import duration, server_address
+from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.core.body.selection import Selection
 from optitrack_vrpn.core.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
@@ -232,7 +233,8 @@ def watch(
     :param files: gets what they read, for as long as they run.
     :returns: exit code: 0 if every body streamed, 2 if parameters stand against it.
     """
-    from optitrack_vrpn.ros.demo_view import DemoView
+    with loading('demo'):
+        from optitrack_vrpn.ros.demo_view import DemoView
 
     known = 'Rigid_Body_1' if arguments.bodies else 'wand'
     names: list[str] = []
@@ -313,7 +315,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return 130
     except OptitrackVrpnError as error:
         print(f'demo: {error}', file=sys.stderr)
-        return 1
+        return WRONG if isinstance(error, ConfigurationError) else 1
     finally:
         # A second Ctrl-C, of somebody impatient, must not leave half of them running.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
