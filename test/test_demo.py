@@ -28,6 +28,17 @@ def demo(*arguments):
         env=dict(os.environ))
 
 
+@pytest.fixture(autouse=True)
+def ros2(tmp_path, monkeypatch):
+    """Put a ros2 on the path, which a ROS from PyPI lacks."""
+    path = tmp_path / 'bin' / 'ros2'
+    path.parent.mkdir()
+    path.write_text('#!/bin/sh\n')
+    path.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{path.parent}{os.pathsep}{os.environ["PATH"]}')
+    return path
+
+
 def test_demo_shows_every_body_and_ends_well():
     # Its time begins before nodes and topics have found each other, which may take most of it.
     at_last(check_demo, '4', '12', '24')
@@ -37,7 +48,8 @@ def check_demo(seconds):
     done = demo('--seconds', seconds)
     for cells in rows_of(done, ('Rigid_Body_1', 'body_1drone', 'wand')):
         check_row(cells)
-    assert 'ros2 topic echo /wand/pose' in done.stdout
+    hint, = [line for line in done.stdout.splitlines() if 'ros2' in line]
+    assert re.fullmatch(r'try: ros2 topic echo /(Rigid_Body_1|body_1drone|wand)/pose', hint)
     assert re.search(r'skew [-\d.]+ ppm', done.stdout)
 
 
@@ -72,12 +84,12 @@ def check_row(cells):
 
 
 @pytest.mark.parametrize('parameters, bodies, echo', [
-    ("topics: {pose: '{body}_enu', pose_ned: '{body}_ned'}", 'wand', '/wand_enu'),
-    ('qos: {preset: sensor_data}', 'wand', '/wand/pose'),
-    ("frames: {body: 'm/{body}'}", 'wand', '/wand/pose'),
+    ("topics: {pose: '{body}_enu', pose_ned: '{body}_ned'}", 'wand', '/BODY_enu'),
+    ('qos: {preset: sensor_data}', 'wand', '/BODY/pose'),
+    ("frames: {body: 'm/{body}'}", 'wand', '/BODY/pose'),
     ('bodies: {wand: {topic: stick, frame: base}}, publish: {enu: false}', 'stick',
-     '/wand/pose_ned'),
-    ("topics: {pose: '/lab/{body}/pose'}, publish: {tf: false}", 'wand', '/lab/wand/pose'),
+     '/BODY/pose_ned'),
+    ("topics: {pose: '/lab/{body}/pose'}, publish: {tf: false}", 'wand', '/lab/BODY/pose'),
 ], ids=lambda value: value if '{' in value else '')
 def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_path):
     path = tmp_path / 'mine.yaml'
@@ -88,7 +100,9 @@ def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_p
         *_, last = rows_of(done, ('Rigid_Body_1', 'body_1drone', bodies))
         assert last[-1] == ('no' if 'tf: false' in parameters else 'yes')
         check_row([*last[:-1], 'yes'])
-        assert f'ros2 topic echo {echo})' in done.stdout
+        expected = [echo.replace('BODY', body) for body in ('Rigid_Body_1', 'body_1drone', bodies)]
+        hint, = re.findall(r'ros2 topic echo (\S+)', done.stdout)
+        assert hint in expected
     at_last(check, '4', '12', '24')
 
 
@@ -280,8 +294,32 @@ def check_failing_demo(seconds):
     # The discard port: nobody listens there.
     done = demo('--seconds', seconds, '--server', '127.0.0.1:9')
     assert done.returncode == 1
-    assert '0 of 1 bodies appeared' in done.stderr
-    assert 'nothing listens on UDP port 9' in done.stderr
+    line, = done.stderr.splitlines()
+    assert line.startswith('demo: no body appeared: ')
+    assert re.search('nothing listens on (UDP|TCP) port 9', line)
+    assert 'clock' not in done.stdout and 'latency' not in done.stdout
+    assert 'ros2' not in done.stdout
+
+
+def test_demo_gives_no_hint_where_there_is_no_ros2(ros2, monkeypatch):
+    monkeypatch.setenv('PATH', str(ros2.parent))
+    ros2.unlink()
+
+    def check(seconds):
+        done = demo('--seconds', seconds)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert 'ros2' not in done.stdout
+    at_last(check, '4', '12', '24')
+
+
+def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
+    demo_view = pytest.importorskip('optitrack_vrpn.ros.demo_view')
+    view = demo_view.DemoView('nobody_at_all')
+    try:
+        with pytest.raises(demo_view.TransportError, match='is the loopback interface up'):
+            view.bring_up(0.3, lambda: None)
+    finally:
+        view.close()
 
 
 def test_demo_ends_cleanly_on_interrupt():

@@ -10,17 +10,18 @@ simulated one.
 import argparse
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, IO, Iterator, Optional, Sequence
+from typing import Any, IO, Iterator, Mapping, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import duration, server_address
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.core.body.selection import Selection
-from optitrack_vrpn.core.view import missing, table
+from optitrack_vrpn.core.view import BodyRow, missing, table
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
 from optitrack_vrpn.sim.scenario import MAX_BODIES, named_bodies
 import yaml
@@ -159,12 +160,24 @@ class Screen:
         self.live = sys.stdout.isatty()
         self._height = 0
 
+    def say(self, line: str) -> None:
+        """Show a line that stays, above what is drawn next."""
+        self.draw([line, ''])
+        self._height = 0
+
     def draw(self, lines: Sequence[str]) -> None:
         """Show lines in place of the last ones."""
         if self._height:
             sys.stdout.write(f'\x1b[{self._height}F\x1b[J')
         print('\n'.join(lines), flush=True)
         self._height = len(lines)
+
+
+def shown(
+    rows: Sequence[BodyRow], clock: Mapping[str, str], connection: str,
+) -> list[str]:
+    """Write the table and the connection; before the first body there is but the latter."""
+    return [*table(rows, clock), '', connection] if rows else [connection]
 
 
 def wanted(names: Sequence[str], selection: Selection) -> int:
@@ -236,7 +249,6 @@ def watch(
     with loading('demo'):
         from optitrack_vrpn.ros.demo_view import DemoView
 
-    known = 'Rigid_Body_1' if arguments.bodies else 'wand'
     names: list[str] = []
     if arguments.server:
         host, port = arguments.server
@@ -264,19 +276,23 @@ def watch(
     try:
         view.bring_up(20.0, check)
         expected = wanted(names, view.selection) if names else 1
-        # A real server's bodies are not known yet.
-        idea = 'list' if arguments.server else f'echo {view.topic(known)}'
-        print(f'demo: the node is active; for {arguments.seconds:g} s (try: ros2 topic {idea})\n')
+        print(f'demo: the node is active; for {arguments.seconds:g} s\n', flush=True)
         screen = Screen()
+        hinted = not shutil.which('ros2')
         end = time.monotonic() + arguments.seconds
         while time.monotonic() < end:
             time.sleep(0.25)
             check()
+            rows = view.rows()
+            seen = [row.name for row in rows if row.poses]
+            if seen and not hinted:
+                hinted = True
+                screen.say(f'try: ros2 topic echo {view.topic(seen[-1])}')
             if screen.live:
-                screen.draw([*table(view.rows(), view.clock), '', view.connection])
+                screen.draw(shown(rows, view.clock, view.connection))
         rows = view.rows()
-        if not screen.live:
-            print('\n'.join([*table(rows, view.clock), '', view.connection]))
+        if not screen.live and rows:
+            screen.draw(shown(rows, view.clock, view.connection))
     except (TransportError, ConfigurationError) as error:
         print(f'demo: {error}', file=sys.stderr)
         print(node.text(), file=sys.stderr)
@@ -284,6 +300,11 @@ def watch(
     finally:
         view.close()
     lacking = missing(rows, expected, view.transforms_wanted)
+    cause = view.trouble or view.connection
+    if not rows and cause:
+        # All else would be a consequence of that.
+        print(f'demo: no body appeared: {cause}', file=sys.stderr)
+        return 1
     for line in lacking:
         print(f'demo: {line}', file=sys.stderr)
     if lacking:

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any, Callable, Optional
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
@@ -141,6 +141,8 @@ class DemoView:
         self.transforms_wanted = True
         self.clock: dict[str, str] = {}
         self.connection = ''
+        #: The last that went wrong with the connection, which may be being tried again by now.
+        self.trouble = ''
         self._thread = threading.Thread(target=self._spin, name='demo view', daemon=True)
         self._thread.start()
 
@@ -164,7 +166,8 @@ class DemoView:
                 check()
                 if time.monotonic() > deadline:
                     raise TransportError(
-                        f'the node {self._target} did not appear in {timeout_s:g} s')
+                        f'the node {self._target} did not appear in {timeout_s:g} s; is the '
+                        'loopback interface up (ip link show lo)?')
         self._read_parameters(deadline, check)
         for label, number, before, after in _STEPS:
             state = self._state(deadline, check)
@@ -288,6 +291,8 @@ class DemoView:
                 self.clock = {pair.key: pair.value for pair in status.values}
             elif what == 'connection':
                 self.connection = status.message
+                if status.level == DiagnosticStatus.ERROR:
+                    self.trouble = status.message
             elif what.startswith('body ') and self._template:
                 self._subscribe(what[len('body '):])
 
