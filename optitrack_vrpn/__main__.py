@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run a tool where there is no ``ros2 run``: ``python -m optitrack_vrpn TOOL ARGUMENTS``."""
 
-import importlib
 import sys
 
+from optitrack_vrpn.cli.loading import INTERRUPTED, load
 from optitrack_vrpn.cli.tools import TOOLS
 
 
@@ -20,11 +20,22 @@ def main() -> int:
         print(f'optitrack_vrpn has no tool {sys.argv[1]!r}, only {", ".join(names)}',
               file=sys.stderr)
         return 2
-    module, function = names[sys.argv[1]].function.split(':')
+    tool = names[sys.argv[1]]
     # The tool finds the same as under `ros2 run`: its own name first.
     sys.argv = sys.argv[1:]
-    result = getattr(importlib.import_module(module), function)()
-    return int(result or 0)
+    code = interrupt_code(tool.name)
+    run = load(tool.name, tool.function, code)
+    try:
+        return int(run() or 0)
+    except KeyboardInterrupt:    # before the tool itself takes care of it
+        if code:
+            print(f'{tool.name}: stopped', file=sys.stderr)
+        return code
+
+
+def interrupt_code(tool: str) -> int:
+    """Give a tool's exit code on Ctrl-C, which for the node and the simulator is a normal end."""
+    return 0 if tool in ('optitrack_vrpn_node', 'motive_sim') else INTERRUPTED
 
 
 if __name__ == '__main__':

@@ -6,6 +6,7 @@ import math
 import os
 from pathlib import Path
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -146,3 +147,47 @@ def test_a_live_topic_is_judged_and_an_empty_one_explained():
     finally:
         node.destroy_node()
         context.try_shutdown()
+
+
+def tool_environment():
+    return dict(os.environ, PYTHONUNBUFFERED='1', PYTHONPATH=os.pathsep.join(
+        [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]))
+
+
+@pytest.mark.ros
+def test_an_interrupt_ends_the_wait_for_the_first_message():
+    pytest.importorskip('rclpy', reason='needs ROS 2')
+    child = subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'analyze_stamps', '/nobody/pose', '--wait',
+         '600'], env=tool_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True)
+    try:
+        assert 'listening to /nobody/pose' in child.stdout.readline()
+        time.sleep(1.0)    # in the midst of waiting; right before is as good
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 130 and err == 'analyze_stamps: stopped\n'
+
+
+@pytest.mark.ros
+def test_a_topic_of_another_type_is_told_with_those_that_will_do(capsys):
+    pytest.importorskip('rclpy', reason='needs ROS 2')
+    import rclpy
+    from geometry_msgs.msg import PoseStamped
+    from nav_msgs.msg import Odometry
+    context = rclpy.Context()
+    rclpy.init(args=[], context=context)
+    node = rclpy.create_node('odometry', context=context)
+    try:
+        node.create_publisher(Odometry, '/cf1/odom', 10)
+        node.create_publisher(PoseStamped, '/cf1/pose', 10)
+        node.create_publisher(PoseStamped, '/a/pose', 10)
+        assert analyze_stamps.main(['/cf1/odom', '--wait', '60']) == 2
+    finally:
+        node.destroy_node()
+        context.try_shutdown()
+    line, = capsys.readouterr().err.splitlines()
+    assert '/cf1/odom is of type nav_msgs/msg/Odometry' in line
+    assert 'try /cf1/pose, /a/pose' in line

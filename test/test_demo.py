@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 from conftest import at_last, children_of
@@ -27,6 +28,17 @@ def demo(*arguments):
         env=dict(os.environ))
 
 
+@pytest.fixture(autouse=True)
+def ros2(tmp_path, monkeypatch):
+    """Put a ros2 on the path, which a ROS from PyPI lacks."""
+    path = tmp_path / 'bin' / 'ros2'
+    path.parent.mkdir()
+    path.write_text('#!/bin/sh\n')
+    path.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{path.parent}{os.pathsep}{os.environ["PATH"]}')
+    return path
+
+
 def test_demo_shows_every_body_and_ends_well():
     # Its time begins before nodes and topics have found each other, which may take most of it.
     at_last(check_demo, '4', '12', '24')
@@ -36,7 +48,8 @@ def check_demo(seconds):
     done = demo('--seconds', seconds)
     for cells in rows_of(done, ('Rigid_Body_1', 'body_1drone', 'wand')):
         check_row(cells)
-    assert 'ros2 topic echo /wand/pose' in done.stdout
+    hint, = [line for line in done.stdout.splitlines() if 'ros2' in line]
+    assert re.fullmatch(r'try: ros2 topic echo /(Rigid_Body_1|body_1drone|wand)/pose', hint)
     assert re.search(r'skew [-\d.]+ ppm', done.stdout)
 
 
@@ -71,12 +84,12 @@ def check_row(cells):
 
 
 @pytest.mark.parametrize('parameters, bodies, echo', [
-    ("topics: {pose: '{body}_enu', pose_ned: '{body}_ned'}", 'wand', '/wand_enu'),
-    ('qos: {preset: sensor_data}', 'wand', '/wand/pose'),
-    ("frames: {body: 'm/{body}'}", 'wand', '/wand/pose'),
+    ("topics: {pose: '{body}_enu', pose_ned: '{body}_ned'}", 'wand', '/BODY_enu'),
+    ('qos: {preset: sensor_data}', 'wand', '/BODY/pose'),
+    ("frames: {body: 'm/{body}'}", 'wand', '/BODY/pose'),
     ('bodies: {wand: {topic: stick, frame: base}}, publish: {enu: false}', 'stick',
-     '/wand/pose_ned'),
-    ("topics: {pose: '/lab/{body}/pose'}, publish: {tf: false}", 'wand', '/lab/wand/pose'),
+     '/BODY/pose_ned'),
+    ("topics: {pose: '/lab/{body}/pose'}, publish: {tf: false}", 'wand', '/lab/BODY/pose'),
 ], ids=lambda value: value if '{' in value else '')
 def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_path):
     path = tmp_path / 'mine.yaml'
@@ -87,8 +100,56 @@ def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_p
         *_, last = rows_of(done, ('Rigid_Body_1', 'body_1drone', bodies))
         assert last[-1] == ('no' if 'tf: false' in parameters else 'yes')
         check_row([*last[:-1], 'yes'])
-        assert f'ros2 topic echo {echo})' in done.stdout
+        expected = [echo.replace('BODY', body) for body in ('Rigid_Body_1', 'body_1drone', bodies)]
+        hint, = re.findall(r'ros2 topic echo (\S+)', done.stdout)
+        assert hint in expected
     at_last(check, '4', '12', '24')
+
+
+@pytest.mark.parametrize('lists', ['deny: [wand]', "allow: ['Rigid*', 1drone]"])
+def test_demo_expects_the_wanted_bodies_alone(lists, tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(f'/**: {{ros__parameters: {{bodies: {{{lists}}}}}}}\n')
+
+    def check(seconds):
+        done = demo('--seconds', seconds, '--params-file', str(path))
+        assert len(list(rows_of(done, ('Rigid_Body_1', 'body_1drone')))) == 2
+    at_last(check, '4', '12', '24')
+
+
+def test_demo_applies_a_file_for_the_node_by_its_name(tmp_path):
+    """Its server is another all the same, and its node has a name of its own."""
+    path = tmp_path / 'mine.yaml'
+    path.write_text('optitrack_vrpn:\n  ros__parameters:\n    server: 192.0.2.1\n'
+                    "    port: 9\n    bodies: {deny: ['1drone', wand]}\n")
+
+    def check(seconds):
+        done = demo('--seconds', seconds, '--params-file', str(path))
+        list(rows_of(done, ('Rigid_Body_1',)))
+        assert 'streams 3 bodies' in done.stdout
+    at_last(check, '4', '12', '24')
+
+
+@pytest.mark.parametrize('text, expected', [
+    ('# mine\noptitrack_vrpn:   # keep\n  ros__parameters: {a: "1"}\n',
+     '# mine\nother:   # keep\n  ros__parameters: {a: "1"}\n'),
+    ('/**: {ros__parameters: {a: 1}}\n"/optitrack_vrpn": {ros__parameters: {a: 2}}\n',
+     '/**: {ros__parameters: {a: 1}}\nother: {ros__parameters: {a: 2}}\n'),
+    ('{optitrack_vrpn: {x: 1}, /optitrack_vrpn : {y: 1}}', '{other: {x: 1}, other : {y: 1}}'),
+    ('lab: {optitrack_vrpn: {ros__parameters: {optitrack_vrpn: 1}}}', None),
+    ('optitrack_vrpn2: {ros__parameters: {a: 1}}', None), ('{', None), ('', None), ('[1]', None),
+    ('a: "\\ud800"', None), ('? [optitrack_vrpn]\n: 1\n', None)])
+def test_a_section_is_renamed_and_the_rest_of_a_file_left_alone(text, expected):
+    assert demo_tool.renamed(text, 'optitrack_vrpn', 'other') == (
+        text if expected is None else expected)
+
+
+def test_demo_says_so_where_parameters_leave_no_body(tmp_path):
+    path = tmp_path / 'none.yaml'
+    path.write_text("/**: {ros__parameters: {bodies: {deny: ['*']}}}\n")
+    done = demo('--params-file', str(path))
+    assert done.returncode == 2 and 'leave none of the simulated bodies' in done.stderr
+    assert 'Rigid Body 1, 1drone, wand' in done.stderr
 
 
 @pytest.mark.parametrize('arguments, said', [
@@ -160,6 +221,71 @@ def test_a_row_is_what_a_subscriber_has_seen(ned, monkeypatch):
     assert row.arrival_jitter_s == pytest.approx(5e-4)
 
 
+class LateNode:
+    """A lifecycle node whose first answers to transitions come too late to count."""
+
+    def __init__(self, name, late):
+        import rclpy
+        from lifecycle_msgs.srv import ChangeState, GetState
+        from rclpy.callback_groups import ReentrantCallbackGroup
+        from rclpy.executors import MultiThreadedExecutor
+        self.asked, self.late, self.over = [], late, threading.Event()
+        self._state = 1
+        self._context = rclpy.Context()
+        rclpy.init(args=[], context=self._context)
+        self._node = rclpy.create_node(name, context=self._context)
+        for parameter, value in (('topics.pose', '{body}/pose'), ('topics.pose_ned', 'x'),
+                                 ('publish.enu', True), ('publish.ned', False),
+                                 ('publish.tf', True), ('bodies.allow', ['*']),
+                                 ('bodies.deny', [''])):
+            self._node.declare_parameter(parameter, value)
+        group = ReentrantCallbackGroup()
+        for kind, where, answer in ((GetState, 'get_state', self._tell),
+                                    (ChangeState, 'change_state', self._change)):
+            self._node.create_service(kind, f'/{name}/{where}', answer, callback_group=group)
+        self._executor = MultiThreadedExecutor(4, context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._executor.spin)
+        self._thread.start()
+
+    def _tell(self, request, response):
+        response.current_state.id = self._state
+        return response
+
+    def _change(self, request, response):
+        self.asked.append(request.transition.id)
+        response.success = request.transition.id == {1: 1, 2: 3}.get(self._state)
+        self._state = {1: 2, 2: 3}.get(self._state, self._state)
+        if len(self.asked) <= self.late:
+            self.over.wait(60.0)
+        return response
+
+    def close(self):
+        self.over.set()
+        self._executor.shutdown()
+        self._thread.join()
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+
+@pytest.mark.parametrize('begin, late, asked', [
+    (1, 0, [1, 3]), (1, 2, [1, 3]), (2, 1, [3]), (3, 0, [])])
+def test_a_lost_answer_to_a_transition_is_made_up_for_by_the_state(begin, late, asked):
+    demo_view = pytest.importorskip('optitrack_vrpn.ros.demo_view')
+    name = f'late_{begin}_{late}'
+    node = LateNode(name, late)
+    node._state = begin
+    view = demo_view.DemoView(name)
+    try:
+        view.bring_up(30.0, lambda: None)
+        assert node.asked == asked and node._state == 3
+        assert node.over.is_set() is False
+    finally:
+        node.over.set()
+        view.close()
+        node.close()
+
+
 def test_demo_fails_where_nothing_streams():
     at_last(check_failing_demo, '2', '10', '20')
 
@@ -168,8 +294,32 @@ def check_failing_demo(seconds):
     # The discard port: nobody listens there.
     done = demo('--seconds', seconds, '--server', '127.0.0.1:9')
     assert done.returncode == 1
-    assert '0 of 1 bodies appeared' in done.stderr
-    assert 'nothing listens on UDP port 9' in done.stderr
+    line, = done.stderr.splitlines()
+    assert line.startswith('demo: no body appeared: ')
+    assert re.search('nothing listens on (UDP|TCP) port 9', line)
+    assert 'clock' not in done.stdout and 'latency' not in done.stdout
+    assert 'ros2' not in done.stdout
+
+
+def test_demo_gives_no_hint_where_there_is_no_ros2(ros2, monkeypatch):
+    monkeypatch.setenv('PATH', str(ros2.parent))
+    ros2.unlink()
+
+    def check(seconds):
+        done = demo('--seconds', seconds)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert 'ros2' not in done.stdout
+    at_last(check, '4', '12', '24')
+
+
+def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
+    demo_view = pytest.importorskip('optitrack_vrpn.ros.demo_view')
+    view = demo_view.DemoView('nobody_at_all')
+    try:
+        with pytest.raises(demo_view.TransportError, match='is the loopback interface up'):
+            view.bring_up(0.3, lambda: None)
+    finally:
+        view.close()
 
 
 def test_demo_ends_cleanly_on_interrupt():
@@ -186,6 +336,27 @@ def test_demo_ends_cleanly_on_interrupt():
     assert process.returncode == 130 and 'Traceback' not in rest
     assert len(children) >= 2
     assert not any(Path(f'/proc/{pid}').exists() for pid in children)
+
+
+def test_an_interrupt_while_the_simulator_starts_leaves_nothing_running():
+    process = subprocess.Popen(
+        [*DEMO, '--seconds', '60'], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True)
+    end = time.monotonic() + 30
+    while not (children := children_of(process.pid)) and time.monotonic() < end:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    orphans = [pid for pid in children if Path(f'/proc/{pid}').exists()]
+    for pid in orphans:
+        os.kill(pid, signal.SIGKILL)
+    assert children and not orphans
+    assert process.returncode == 130 and 'demo: stopped' in said and 'Traceback' not in said
+
+
+def test_a_child_has_longer_to_end_than_it_waits_itself_for_its_middleware():
+    run = pytest.importorskip('optitrack_vrpn.ros.run')
+    assert demo_tool._PATIENCE_S > run._LEAVE_S + 2.0
 
 
 def test_table_says_what_is_missing():

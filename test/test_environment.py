@@ -7,6 +7,7 @@ Everything works on a copy of `tools/` and `underlay/`, so that this checkout's 
 left alone. Nothing is downloaded: where packages are needed, empty ones of their names stand in.
 """
 
+import errno
 import importlib
 import os
 from pathlib import Path
@@ -82,6 +83,20 @@ def test_a_cmake_that_is_too_old_is_told(checkout, tmp_path):
     done = env(checkout, 'run', '-c', 'print(1)', PATH=str(tmp_path / 'bin'))
     assert (done.returncode, done.stdout) == (2, '')
     assert 'CMake 3.22 or newer is needed and this is 3.16.3' in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(parts, monkeypatch):
+    """As one on a read-only file system, which no test can have without the rights to mount."""
+    there = os.open
+
+    def refuse(path, flags, *rest, **options):
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return there(path, flags, *rest, **options)
+    made = parts.environment.Environment('.venv', sys.executable)
+    monkeypatch.setattr(os, 'open', refuse)
+    said = parts.fail(lambda: made.locked().__enter__())
+    assert said.startswith('cannot write here: use a folder of your own') and '\n' not in said
 
 
 def test_a_ros_that_pypi_does_not_have_is_told(checkout):

@@ -78,6 +78,21 @@ def test_rows_that_cannot_be_stamped_are_kept_without_a_stamp(tmp_path):
         True, False, False, False, False, True]
 
 
+def test_the_first_rows_that_are_refused_are_named_with_the_reason(tmp_path, capsys):
+    (tmp_path / 'in.csv').write_text(
+        'sender_time,receive_time\n1.0,100.0\n1.1,x\n-4,100.2\n1.3\n1.4,100.4\n'
+        + 'nan,1\n' * 4)
+    assert main([str(tmp_path / 'in.csv'), str(tmp_path / 'out.csv')]) == 0
+    *lines, last = capsys.readouterr().err.splitlines()
+    told = [line for line in lines if line.startswith(('line ', 'and more'))]
+    assert told[0].startswith("line 3: receive_time is 'x'; allowed are seconds from 0 to ")
+    assert told[1].startswith("line 4: sender_time is '-4'")
+    assert told[2].startswith('line 5: receive_time is missing')
+    assert [line.split(':')[0] for line in told[3:6]] == [
+        'line 7', 'line 8', 'and more lines like these']
+    assert '7 refused' in last
+
+
 @pytest.mark.parametrize(('text', 'complaint'), [
     ('a,b\n1,2\n', 'no column sender_time and no column receive_time'),
     ('sender_time,b\n1,2\n', 'no column receive_time'),

@@ -149,3 +149,63 @@ def test_listing_the_tools_needs_no_ros():
                        'from optitrack_vrpn.__main__ import main\n'
                        "main(); assert not {'rclpy', 'numpy'} & set(sys.modules)")
     assert result.returncode == 0, result.stderr
+
+
+def run_module(before, *arguments):
+    """Run a tool in a Python in which something was done before."""
+    return run('-c', f'import os, runpy, signal, sys\n{before}\n'
+                     f'sys.argv = ["optitrack_vrpn", *{arguments!r}]\n'
+                     'runpy.run_module("optitrack_vrpn", run_name="__main__")')
+
+
+@pytest.mark.parametrize('arguments', [
+    ('optitrack_vrpn_node',), ('demo',), ('analyze_stamps', '/x'), ('mocap_control', 'status')],
+    ids=lambda arguments: arguments[0])
+def test_without_ros_a_tool_that_needs_it_says_so_in_one_line(arguments):
+    hidden = ('rclpy', 'rcl_interfaces', 'builtin_interfaces', 'geometry_msgs', 'diagnostic_msgs')
+    result = run_module(f'sys.modules.update(dict.fromkeys({hidden}))', *arguments)
+    line, = result.stderr.splitlines()
+    assert line.startswith(f'{arguments[0]}: ROS 2 not found') and '.venv/bin/python' in line
+    assert result.returncode in (1, 2)
+
+
+def test_what_is_wrong_with_the_package_itself_is_not_taken_for_a_missing_ros():
+    result = run_module("sys.modules['optitrack_vrpn.core.view'] = None", 'demo')
+    assert result.returncode == 1 and 'Traceback' in result.stderr
+
+
+@pytest.mark.parametrize('arguments, where, code', [
+    (('demo',), 'optitrack_vrpn.cli.demo', 130),
+    (('demo',), 'optitrack_vrpn.ros.demo_view', 130),
+    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.cli.doctor', 130),
+    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.ros.doctor_graph', 130),
+    (('analyze_stamps', '/x'), 'optitrack_vrpn.ros.stamp_listener', 130),
+    (('mocap_control', 'start'), 'optitrack_vrpn.ros.controller', 130),
+    # An interrupt is how these two are ended.
+    (('optitrack_vrpn_node',), 'optitrack_vrpn.cli.node', 0),
+    (('optitrack_vrpn_node',), 'optitrack_vrpn.ros.node', 0),
+    (('motive_sim',), 'optitrack_vrpn.cli.motive_sim', 0),
+], ids=lambda value: value if isinstance(value, str) else '')
+def test_an_interrupt_while_modules_load_shows_no_traceback(arguments, where, code):
+    pytest.importorskip('rclpy', reason='needs ROS 2')
+    result = run_module(
+        'class Interrupt:\n'
+        '    def find_spec(self, name, path=None, target=None):\n'
+        f'        if name == {where!r}:\n'
+        '            os.kill(os.getpid(), signal.SIGINT)\n'
+        'sys.meta_path.insert(0, Interrupt())', *arguments)
+    assert result.stderr == (f'{arguments[0]}: stopped\n' if code else '')
+    assert result.returncode == code
+
+
+def test_an_interrupt_of_mocap_control_is_told(monkeypatch, capsys):
+    controller = pytest.importorskip('optitrack_vrpn.ros.controller')
+    from optitrack_vrpn.cli import mocap_control
+    from optitrack_vrpn.ros import control_messages
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+    monkeypatch.setattr(control_messages, 'find_dialects', lambda _: ([None], []))
+    monkeypatch.setattr(controller, 'open_controller', interrupted)
+    assert mocap_control.main(['start']) == 130
+    assert capsys.readouterr().err == 'mocap_control: stopped\n'

@@ -96,7 +96,11 @@ class Environment:
 
         The commands inherit the lock: a run that was killed may leave a pip or a compiler behind.
         """
-        lock = os.open(self.folder + '.lock', os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            lock = os.open(self.folder + '.lock', os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise EnvironmentFailure('cannot write here: use a folder of your own ({}: {})'.format(
+                self.name + '.lock', error.strerror)) from None
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,8 +132,9 @@ class Environment:
         if code:
             with open(path, errors='replace') as stream:
                 tail = ''.join(stream.readlines()[-15:]).rstrip()
-            raise EnvironmentFailure('{}: {} failed (exit code {}). The end of {}:\n{}\n{}'.format(
-                self.name, stage, code, os.path.relpath(path, ROOT), tail, hint).rstrip())
+            # What to do about it comes first: tools may say a lot.
+            raise EnvironmentFailure('{}: {} failed (exit code {}). {}\nThe end of {}:\n{}'.format(
+                self.name, stage, code, hint, os.path.relpath(path, ROOT), tail))
 
     def create(self, *options):
         """Make the empty virtual environment; one that cannot be relied on is made anew."""
@@ -159,7 +164,7 @@ class Environment:
             return
         self.mark('installing', stage)
         try:
-            self.run(stage, [self.python, '-m', 'pip', 'install', '--quiet',
+            self.run(stage, [self.python, '-m', 'pip', 'install', '--quiet', '--retries', '1',
                              '--disable-pip-version-check'] + list(arguments),
                      'Is PyPI, or the mirror that pip is set up for, within reach?')
         except EnvironmentFailure:

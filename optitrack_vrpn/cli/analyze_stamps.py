@@ -10,6 +10,7 @@ import sys
 from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import duration, split_ros_args
+from optitrack_vrpn.cli.loading import INTERRUPTED, loading
 from optitrack_vrpn.core.intervals import histogram, judge, Spread, StampReport
 from optitrack_vrpn.errors import (
     BackendUnavailableError, ConfigurationError, OptitrackVrpnError, TransportError)
@@ -24,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog='analyze_stamps',
         description='Judge the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
         epilog='Arguments of ROS follow --ros-args. Exit code: 0, or 1 if nothing came or '
-        'something was missing, 2 if the command is wrong.')
+        'something was missing, 2 if the command is wrong, 130 on Ctrl-C before anything came.')
     parser.add_argument('topic', help='as in /wand/pose')
     parser.add_argument('--seconds', type=duration, default=10.0, metavar='S',
                         help='how long from the first message on (default %(default)s)')
@@ -121,13 +122,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or 1 if nothing came or something was missing, 2 if the command is wrong.
+    :returns: 0, or 1 if nothing came or something was missing, 2 if the command is wrong, 130
+        on Ctrl-C.
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
     try:
         pyplot = load_pyplot() if arguments.plot else None
-        from optitrack_vrpn.ros.stamp_listener import collect
+        with loading('analyze_stamps'):
+            from optitrack_vrpn.ros.stamp_listener import collect
         print(f'listening to {arguments.topic} for {arguments.seconds:g} s', flush=True)
         found = collect(arguments.topic, arguments.seconds, arguments.wait, ros_args)
         if len(found.stamps_ns) < 2:
@@ -146,6 +149,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         wrong = isinstance(error, ConfigurationError) and not isinstance(
             error, BackendUnavailableError)
         return 2 if wrong else 1
+    except KeyboardInterrupt:
+        print('analyze_stamps: stopped', file=sys.stderr)
+        return INTERRUPTED
     return 0
 
 

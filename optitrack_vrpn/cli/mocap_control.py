@@ -12,14 +12,15 @@ import sys
 from typing import Optional, TYPE_CHECKING
 
 from optitrack_vrpn.cli.arguments import namespace, positive_number, without_ros_arguments
+from optitrack_vrpn.cli.loading import INTERRUPTED, loading
 from optitrack_vrpn.core.control import AUTO, GENERATIONS, Kind
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 
 if TYPE_CHECKING:
     from optitrack_vrpn.core.control_round import Round
     from optitrack_vrpn.ros.controller import MocapController
 
-SUCCESS, SOMEBODY_MISSING, CANNOT, INTERRUPTED = 0, 1, 2, 130
+SUCCESS, SOMEBODY_MISSING, CANNOT = 0, 1, 2
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -65,11 +66,11 @@ def main(args: Optional[Sequence[str]] = None) -> int:
     given = list(sys.argv[1:] if args is None else args)
     arguments = make_parser().parse_args(without_ros_arguments(given))
     try:
-        from optitrack_vrpn.ros.control_messages import find_dialects, how_to_install
-        from optitrack_vrpn.ros.controller import open_controller
-    except ImportError as error:
-        print(f'mocap_control: ROS 2 is not there ({error}): source its setup.bash',
-              file=sys.stderr)
+        with loading('mocap_control'):
+            from optitrack_vrpn.ros.control_messages import find_dialects, how_to_install
+            from optitrack_vrpn.ros.controller import open_controller
+    except BackendUnavailableError as error:
+        print(f'mocap_control: {error}', file=sys.stderr)
         return CANNOT
     dialects, problems = find_dialects([arguments.generation])
     for problem in problems:
@@ -86,6 +87,7 @@ def main(args: Optional[Sequence[str]] = None) -> int:
         print(f'mocap_control: {error}', file=sys.stderr)
         return CANNOT
     except KeyboardInterrupt:
+        print('mocap_control: stopped', file=sys.stderr)
         return INTERRUPTED
 
 

@@ -3,20 +3,13 @@
 """Run the node."""
 
 import argparse
-import os
-import signal
 import sys
-from types import FrameType
-from typing import Optional, Sequence
+from typing import Sequence
 
 from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.parameters import BY_NAME
-
-
-def _leave(number: int, frame: Optional[FrameType]) -> None:
-    """End at once: while modules load there is nothing to release, only a traceback to show."""
-    os._exit(0)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -63,14 +56,10 @@ def main() -> int:
     :returns: exit code.
     """
     check(sys.argv[1:])
-    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if interruptible:
-        signal.signal(signal.SIGINT, _leave)
-    from optitrack_vrpn.ros.node import OptitrackVrpnNode
-    from optitrack_vrpn.ros.run import run
-    if interruptible:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        with loading('optitrack_vrpn_node', 0):
+            from optitrack_vrpn.ros.node import OptitrackVrpnNode
+            from optitrack_vrpn.ros.run import run
         return run(OptitrackVrpnNode, sys.argv)
     except ConfigurationError as error:
         print(f'optitrack_vrpn_node: {error}', file=sys.stderr)

@@ -22,6 +22,8 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 
 _NS = 1_000_000_000
 _REFUSED_NS = -1
+#: So many refused rows are named.
+_TOLD = 5
 
 
 def parse_seconds(text: Optional[str]) -> int:
@@ -44,6 +46,16 @@ def format_seconds(time_ns: int) -> str:
     """Return integer nanoseconds as decimal seconds, exactly."""
     sign = '-' if time_ns < 0 else ''
     return f'{sign}{abs(time_ns) // _NS}.{abs(time_ns) % _NS:09d}'
+
+
+def refusal(row: dict[str, str]) -> str:
+    """Say why a row can have no stamp; '' for one that can."""
+    for column in ('sender_time', 'receive_time'):
+        text = row[column]
+        if parse_seconds(text) == _REFUSED_NS:
+            given = 'is missing' if not (text or '').strip() else f'is {text.strip()!r}'
+            return f'{column} {given}; allowed are seconds from 0 to {LIMIT_NS // _NS}'
+    return ''
 
 
 def restamp(
@@ -86,6 +98,20 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _telling(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dict[str, str]]:
+    """Hand rows on, and name the first ones that will be refused."""
+    refused = 0
+    for row in reader:
+        reason = refusal(row)
+        if reason:
+            refused += 1
+            if refused <= _TOLD:
+                print(f'line {reader.line_num}: {reason}', file=log)
+            elif refused == _TOLD + 1:
+                print('and more lines like these', file=log)
+        yield row
+
+
 def _run(arguments: argparse.Namespace) -> None:
     source = StampSource(StampConfig(
         mode=arguments.mode, offset_samples=arguments.offset_samples,
@@ -106,7 +132,7 @@ def _run(arguments: argparse.Namespace) -> None:
         writer = csv.DictWriter(
             write, [*names, 'stamp', 'epoch'], lineterminator='\n', extrasaction='ignore')
         writer.writeheader()
-        writer.writerows(restamp(reader, source, sys.stderr))
+        writer.writerows(restamp(_telling(reader, sys.stderr), source, sys.stderr))
     status = source.status()
     known = '' if status.uncertainty_s != status.uncertainty_s else (
         f' known to {status.uncertainty_s * 1e6:.0f} us,')

@@ -8,13 +8,16 @@ import threading
 import time
 from typing import Any, Callable, Optional
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
+from lifecycle_msgs.msg import State, Transition
+from lifecycle_msgs.srv import ChangeState, GetState
 import numpy as np
+from optitrack_vrpn.core.body.selection import Selection
 from optitrack_vrpn.core.view import BodyRow
 from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.parameters import sift
+from optitrack_vrpn.ros.settings import selection
 from rcl_interfaces.srv import GetParameters
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -31,6 +34,15 @@ _MOST_TRANSFORMS = 20_000
 _QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 #: An answer is lost where the server has not found its reader yet: ask again after so long (s).
 _ASK_AGAIN_S = 2.0
+#: Pause between looks at the state of a node whose answer may be lost (s).
+_LOOK_AGAIN_S = 0.5
+#: Each transition on the way up, and the states between which it leads.
+_STEPS = (
+    ('configure', Transition.TRANSITION_CONFIGURE,
+     State.PRIMARY_STATE_UNCONFIGURED, State.PRIMARY_STATE_INACTIVE),
+    ('activate', Transition.TRANSITION_ACTIVATE,
+     State.PRIMARY_STATE_INACTIVE, State.PRIMARY_STATE_ACTIVE),
+)
 
 #: What a pose and its transform have in common: parent frame, stamp and position.
 _Key = tuple[str, int, float, float, float]
@@ -114,6 +126,7 @@ class DemoView:
         # Readers are found in the order in which they were made: who answers this one's
         # questions knows that one, too.
         self._asker = self._node.create_client(GetParameters, f'/{target}/get_parameters')
+        self._watcher = self._node.create_client(GetState, f'/{target}/get_state')
         self._node.create_subscription(
             DiagnosticArray, '/diagnostics', self._take_diagnostics, 10)
         self._node.create_subscription(TFMessage, '/tf', self._take_tf, _QOS)
@@ -122,10 +135,14 @@ class DemoView:
         self._children: dict[_Key, str] = {}
         self._template = ''
         self._ned = False
+        #: Which bodies the node is to follow.
+        self.selection = Selection()
         #: Whether the node broadcasts transforms at all.
         self.transforms_wanted = True
         self.clock: dict[str, str] = {}
         self.connection = ''
+        #: The last that went wrong with the connection, which may be being tried again by now.
+        self.trouble = ''
         self._thread = threading.Thread(target=self._spin, name='demo view', daemon=True)
         self._thread.start()
 
@@ -144,45 +161,95 @@ class DemoView:
         :raises ConfigurationError: if its parameters leave nothing to look at.
         """
         deadline = time.monotonic() + timeout_s
-        for client in (self._client, self._asker):
+        for client in (self._client, self._asker, self._watcher):
             while not client.wait_for_service(timeout_sec=0.1):
                 check()
                 if time.monotonic() > deadline:
                     raise TransportError(
-                        f'the node {self._target} did not appear in {timeout_s:g} s')
+                        f'the node {self._target} did not appear in {timeout_s:g} s; is the '
+                        'loopback interface up (ip link show lo)?')
         self._read_parameters(deadline, check)
-        for label, number in (('configure', Transition.TRANSITION_CONFIGURE),
-                              ('activate', Transition.TRANSITION_ACTIVATE)):
-            request = ChangeState.Request(transition=Transition(id=number))
-            future = self._client.call_async(request)
-            while not future.done():
-                check()
-                if time.monotonic() > deadline:
-                    raise TransportError(f'{label} did not end in {timeout_s:g} s')
-                time.sleep(0.01)
-            if not future.result().success:
-                raise TransportError(f'{label} failed; the node says why')
+        for label, number, before, after in _STEPS:
+            state = self._state(deadline, check)
+            if state.id == before:
+                self._change(label, number, after, deadline, check)
 
-    def _read_parameters(self, deadline: float, check: Callable[[], None]) -> None:
-        """Ask the node what it calls its topics, and which of them there are."""
-        names = ['topics.pose', 'topics.pose_ned', 'publish.enu', 'publish.ned', 'publish.tf']
+    def _change(
+        self, label: str, number: int, after: int, deadline: float, check: Callable[[], None],
+    ) -> None:
+        """
+        Make a transition, and see it end by its answer or by the state it leads to.
+
+        :raises TransportError: if it fails, or does not end in time.
+        """
+        future = self._client.call_async(
+            ChangeState.Request(transition=Transition(id=number)))
+        state = State(label='unknown')
+        asked, again = None, time.monotonic() + _ASK_AGAIN_S
+        while not future.done():
+            check()
+            now = time.monotonic()
+            if now > deadline:
+                raise TransportError(f'{label} did not end in time; the node is {state.label}')
+            if now > again:    # the answer may be lost
+                if asked is not None and asked.done():
+                    state = asked.result().current_state
+                    if state.id == after:
+                        return
+                asked, again = self._watcher.call_async(GetState.Request()), now + _LOOK_AGAIN_S
+            time.sleep(0.01)
+        # A node that starts by itself may have been there first.
+        if not future.result().success and self._state(deadline, check).id != after:
+            raise TransportError(f'{label} failed; the node says why')
+
+    def _state(self, deadline: float, check: Callable[[], None]) -> Any:
+        """
+        Ask the node for its lifecycle state, once it is in no transition.
+
+        An answer also shows that the node has found this reader.
+        """
+        while True:
+            state = self._ask(
+                self._watcher, GetState.Request(), 'its state', deadline, check).current_state
+            if state.id <= State.PRIMARY_STATE_FINALIZED:
+                return state
+            time.sleep(0.05)
+
+    def _ask(
+        self, client: Any, request: Any, what: str, deadline: float, check: Callable[[], None],
+    ) -> Any:
+        """
+        Ask something harmless, again and again until there is an answer.
+
+        :raises TransportError: if there is none in time.
+        """
         futures: list[Any] = []
         while not any(future.done() for future in futures):
             check()
             if time.monotonic() > deadline:
-                raise TransportError(f'the node {self._target} does not tell its parameters')
-            futures.append(self._asker.call_async(GetParameters.Request(names=names)))
-            again = time.monotonic() + _ASK_AGAIN_S
+                raise TransportError(f'the node {self._target} does not tell {what}')
+            futures.append(client.call_async(request))
+            again = min(time.monotonic() + _ASK_AGAIN_S, deadline)
             while not futures[-1].done() and time.monotonic() < again:
                 time.sleep(0.01)
-        answer = next(future.result() for future in futures if future.done())
-        pose, pose_ned, enu, ned, transforms = map(parameter_value_to_python, answer.values)
+        return next(future.result() for future in futures if future.done())
+
+    def _read_parameters(self, deadline: float, check: Callable[[], None]) -> None:
+        """Ask the node what it calls its topics, and which of them there are."""
+        names = ['topics.pose', 'topics.pose_ned', 'publish.enu', 'publish.ned', 'publish.tf',
+                 'bodies.allow', 'bodies.deny']
+        answer = self._ask(
+            self._asker, GetParameters.Request(names=names), 'its parameters', deadline, check)
+        values = dict(zip(names, map(parameter_value_to_python, answer.values)))
+        pose, pose_ned, enu, ned, transforms = (values[name] for name in names[:5])
         if not (enu or ned):
             raise ConfigurationError(
                 'publish.enu and publish.ned are both false: there are no poses to look at')
         self._ned = not enu
         self.transforms_wanted = bool(transforms)
         self._template = str(pose if enu else pose_ned)
+        # What the node would refuse stands at its default; the node says so itself.
+        self.selection = selection(sift(values)[0])
 
     def topic(self, name: str) -> str:
         """Give the topic of a body's poses."""
@@ -224,6 +291,8 @@ class DemoView:
                 self.clock = {pair.key: pair.value for pair in status.values}
             elif what == 'connection':
                 self.connection = status.message
+                if status.level == DiagnosticStatus.ERROR:
+                    self.trouble = status.message
             elif what.startswith('body ') and self._template:
                 self._subscribe(what[len('body '):])
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Collect the stamps of a PoseStamped topic for some seconds."""
 
+import math
 import time
 from typing import NamedTuple
 
@@ -10,9 +11,17 @@ from optitrack_vrpn.errors import ConfigurationError
 import rclpy
 from rclpy.exceptions import NameValidationException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 _NS = 1_000_000_000
+_TYPE = 'geometry_msgs/msg/PoseStamped'
+#: Signals are heard between waits of this length (s).
+_SLICE_S = 0.1
+#: How long a topic may have publishers of other types alone (s): one more may be discovered, as
+#: may be the topics that are named instead.
+_GRACE_S = 1.0
+_MOST_NAMED = 5
 
 
 class Collected(NamedTuple):
@@ -29,14 +38,34 @@ def _one_line(error: Exception) -> str:
     return str(error).split(':\n')[0].strip().replace('\n', ' ')
 
 
+def _other_type(node: Node, topic: str) -> str:
+    """Give the type of a topic that somebody publishes, and nobody as poses; '' elsewhere."""
+    types = {info.topic_type for info in node.get_publishers_info_by_topic(topic)}
+    return '' if _TYPE in types else min(types, default='')
+
+
+def _explain(node: Node, topic: str, other: str) -> str:
+    """Say that a topic is of another type, and which topics there are; the nearest first."""
+    found = [
+        name for name, types in node.get_topic_names_and_types()
+        if _TYPE in types and any(
+            info.topic_type == _TYPE for info in node.get_publishers_info_by_topic(name))]
+    parent = topic.rpartition('/')[0]
+    found.sort(key=lambda name: (name.rpartition('/')[0] != parent, name))
+    instead = f'try {", ".join(found[:_MOST_NAMED])}' if found else 'there is none such just now'
+    return f'{topic} is of type {other}, and stamps are read from {_TYPE}: {instead}'
+
+
 def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> Collected:
     """
-    Listen to a topic from its first message on; Ctrl-C ends it early.
+    Listen to a topic from its first message on; Ctrl-C after that ends it early.
 
     :param seconds: how long, after the first message.
     :param wait_s: how long to wait for the first message.
     :param ros_args: ROS arguments, as from the command line.
-    :raises ConfigurationError: if ROS takes neither these nor the topic.
+    :raises ConfigurationError: if ROS takes neither these nor the topic, or the topic is of
+        another type.
+    :raises KeyboardInterrupt: if Ctrl-C comes before the first message.
     """
     stamps: list[int] = []
     arrivals: list[int] = []
@@ -70,13 +99,24 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
     try:
         end = time.monotonic() + wait_s
         started = False
+        other_since = math.inf
         while (left := end - time.monotonic()) > 0:
-            executor.spin_once(timeout_sec=left)
-            if stamps and not started:
+            executor.spin_once(timeout_sec=min(left, _SLICE_S))
+            if started:
+                continue
+            now = time.monotonic()
+            if stamps:
                 started = True
-                end = time.monotonic() + seconds
+                end = now + seconds
+            elif other := _other_type(node, topic):
+                other_since = min(other_since, now)
+                if now - other_since > min(_GRACE_S, wait_s / 2):
+                    raise ConfigurationError(_explain(node, topic, other))
         publishers = node.count_publishers(topic)
-    except (KeyboardInterrupt, ExternalShutdownException):
+    except KeyboardInterrupt:
+        if not stamps:
+            raise
+    except ExternalShutdownException:
         pass
     finally:
         executor.shutdown()
