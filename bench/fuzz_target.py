@@ -161,7 +161,7 @@ class Run:
             if not notice.text.isprintable():
                 raise Broken(f'not fit for a log: {notice.text!r}')
             if self.sender_mode and 'stamp epoch' in notice.text:
-                # The sender's clock stepped, and its times are the stamps: in this very batch too.
+                # The sender's clock stepped, and its times are the stamps: somewhere in this batch.
                 self.last.clear()
                 self.fell = True
         self.pipeline.take_state_changes()
@@ -186,7 +186,9 @@ class Run:
             if motion is not None and not all(
                     math.isfinite(number) for part in motion[1:] for number in part):
                 raise Broken(f'motion {motion}')
-        self.fell = False
+        if self.fell:
+            self.last.clear()
+            self.fell = False
         for report in self.pipeline.server_motions:
             numbers = (*report.position, *report.quat_xyzw, *report.linear, *report.angular)
             if not all(map(math.isfinite, numbers)):
