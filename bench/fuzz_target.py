@@ -161,7 +161,7 @@ class Run:
             if not notice.text.isprintable():
                 raise Broken(f'not fit for a log: {notice.text!r}')
             if self.sender_mode and 'stamp epoch' in notice.text:
-                # The sender's clock stepped, and its times are the stamps: somewhere in this batch.
+                # The sender's clock stepped somewhere in this batch, and its times are the stamps.
                 self.last.clear()
                 self.fell = True
         self.pipeline.take_state_changes()
