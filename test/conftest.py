@@ -142,3 +142,26 @@ def seed_environment():
                          ('LD_LIBRARY_PATH', prefix / 'lib'), ('AMENT_PREFIX_PATH', prefix)):
         variables[name] = os.pathsep.join(filter(None, [str(folder), variables.get(name)]))
     return variables
+
+
+class Console:
+    """
+    What this process writes to its standard error, ROS's log among it, while it goes on.
+
+    ``capfd.readouterr`` empties its file, and loses what another thread writes just then.
+    """
+
+    def __init__(self):
+        self._at = 0
+
+    def news(self):
+        """Give what has been written since the last call."""
+        read = os.pread(2, 1 << 24, self._at)
+        self._at += len(read)
+        return read.decode(errors='replace')
+
+
+@pytest.fixture
+def console(capfd):
+    """Look at standard error without taking it away; see ``Console``."""
+    return Console()

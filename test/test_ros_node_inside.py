@@ -52,12 +52,12 @@ def parameters(port, **more):
             **{name.replace('__', '.'): value for name, value in more.items()}}
 
 
-def logged(capfd, text):
+def logged(console, text):
     """Wait until something was logged in this process; gives the log since the last call."""
     parts = []
 
     def found():
-        parts.append(capfd.readouterr().err)
+        parts.append(console.news())
         return text in ''.join(parts)
     wait_until(found, 20.0, f'{text!r} in the log')
     return ''.join(parts)
@@ -165,13 +165,13 @@ def test_two_nodes_in_one_process_each_follow_their_own_server(observer, motive)
 # -- what goes wrong ------------------------------------------------------------------------------
 
 def test_a_bug_in_configure_is_an_error_with_its_reason_and_the_node_lives_on(
-        observer, motive, monkeypatch, capfd):
+        observer, motive, monkeypatch, console):
     port = motive('wand')
     with NodeHere(parameters(port)) as here:
         with monkeypatch.context() as patch:
             patch.setattr(node_module, 'make_backend', bug)
             assert not observer.transition('configure')
-        log = logged(capfd, 'ArithmeticError: made up')
+        log = logged(console, 'ArithmeticError: made up')
         assert 'Traceback' in log
         assert observer.state() == 'unconfigured'
         assert not [p for p in here.node.publishers if 'tf' in p.topic_name]
@@ -179,7 +179,7 @@ def test_a_bug_in_configure_is_an_error_with_its_reason_and_the_node_lives_on(
         observer.poses('/wand/pose').wait(10)
 
 
-def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, capfd):
+def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, console):
     with NodeHere(parameters(motive('wand'))) as here:
         # diagnostic_updater, where it is installed, stays from the first time on
         assert observer.transition('configure') and observer.transition('cleanup')
@@ -189,26 +189,26 @@ def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, ca
         with monkeypatch.context() as patch:
             patch.setattr(Publishers, 'send_static', bug)
             assert not observer.transition('activate')
-        logged(capfd, 'ArithmeticError: made up')
+        logged(console, 'ArithmeticError: made up')
         assert observer.state() == 'unconfigured'
         wait_until(lambda: released(here.node, before), what='release')
 
 
 @pytest.mark.parametrize('error, after', [
     (ArithmeticError, 'unconfigured'), (OptitrackVrpnError, 'inactive')])
-def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, capfd, error, after):
+def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, console, error, after):
     def failing(*_):
         raise error('made up')
     monkeypatch.setattr(Publishers, 'send_static', failing)
     with NodeHere(parameters(3883, autostart=True)):
-        logged(capfd, f'autostart ends here: activate failed; the node is {after}')
+        logged(console, f'autostart ends here: activate failed; the node is {after}')
         assert observer.state() == after
 
 
-def test_a_transition_out_of_turn_is_refused_in_plain_words(observer, capfd):
+def test_a_transition_out_of_turn_is_refused_in_plain_words(observer, console):
     with NodeHere(parameters(3883)):
         assert not observer.transition('activate')
-        logged(capfd, 'activate refused: the node is unconfigured; configure it first')
+        logged(console, 'activate refused: the node is unconfigured; configure it first')
         by_label = ChangeState.Request()
         by_label.transition.label = 'deactivate'
         assert not observer.call(
@@ -216,21 +216,21 @@ def test_a_transition_out_of_turn_is_refused_in_plain_words(observer, capfd):
         assert observer.transition('configure')
 
 
-def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(observer, capfd):
+def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(observer, console):
     with NodeHere(parameters(3883)) as here:
         assert observer.transition('configure')
         assert observer.transition('cleanup')
         here.node.link_changed(LinkChange(LinkState.STOPPED, 'stopped', 'info', 1))
-        assert 'stopped: stopped' not in logged(capfd, 'stopped')
+        assert 'stopped: stopped' not in logged(console, 'stopped')
 
 
-def test_a_second_node_of_the_same_name_is_told_of(motive, capfd):
+def test_a_second_node_of_the_same_name_is_told_of(motive, console):
     port = motive('wand')
     with NodeHere(parameters(port)), Observer('counter') as onlooker:
         twins = ('optitrack_vrpn', '/')
         wait_until(lambda: twins in onlooker.node.get_node_names_and_namespaces())
         with NodeHere(parameters(port, autostart=True)):
-            said = logged(capfd, 'called /optitrack_vrpn too')
+            said = logged(console, 'called /optitrack_vrpn too')
             assert 'another node is called' in said and '__node:=NAME' in said
 
 
@@ -256,35 +256,35 @@ def test_a_node_that_is_alone_says_nothing_of_others():
     assert namesakes.look(10**11) == ''
 
 
-def test_settings_that_match_no_body_are_named(motive, capfd):
+def test_settings_that_match_no_body_are_named(motive, console):
     given = {'bodies.rigid body 1.name': 'cf1', 'bodies.deny': ['Wnad*', 'wand']}
     with NodeHere({**parameters(motive('Rigid Body 1', 'wand'), autostart=True), **given}):
-        said = logged(capfd, "'Wnad*' in bodies.deny matches no body seen so far; did you mean")
+        said = logged(console, "'Wnad*' in bodies.deny matches no body seen so far; did you mean")
         assert ("settings for 'rigid body 1' match no body seen so far; "
                 "did you mean 'Rigid Body 1'?") in said
 
 
-def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, capfd):
+def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, console):
     with NodeHere(parameters(3883, server='motive pc')) as here:
         before = held(here.node)
         assert not observer.transition('configure')
-        logged(capfd, "cannot configure: server is 'motive pc'")
+        logged(console, "cannot configure: server is 'motive pc'")
         assert observer.state() == 'unconfigured'
         wait_until(lambda: released(here.node, before), what='release')
         assert observer.set(server='127.0.0.1') == ''
         assert observer.transition('configure')
 
 
-def test_simulated_time_is_refused(observer, capfd):
+def test_simulated_time_is_refused(observer, console):
     with NodeHere(parameters(3883, use_sim_time=True)):
         assert not observer.transition('configure')
-        logged(capfd, 'cannot configure: use_sim_time is true, but a motion capture system')
+        logged(console, 'cannot configure: use_sim_time is true, but a motion capture system')
         assert observer.set(use_sim_time=False) == ''
         assert observer.transition('configure')
         assert 'real time' in observer.set(use_sim_time=True)
 
 
-def test_a_frame_lost_to_a_bug_costs_no_other(observer, motive, monkeypatch, capfd):
+def test_a_frame_lost_to_a_bug_costs_no_other(observer, motive, monkeypatch, console):
     publish, calls = Publishers.publish, itertools.count(1)
 
     def failing(self, *arguments):
@@ -295,25 +295,26 @@ def test_a_frame_lost_to_a_bug_costs_no_other(observer, motive, monkeypatch, cap
     with NodeHere(parameters(motive('wand'), autostart=True)):
         topic = observer.poses('/wand/pose')
         topic.wait(100)
-        logged(capfd, 'ArithmeticError: made up')
+        logged(console, 'ArithmeticError: made up')
         stamps = [stamp_ns(message) for message in topic.messages()]
         assert stamps == sorted(set(stamps))
 
 
-def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(observer, motive, monkeypatch, capfd):
+def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
+        observer, motive, monkeypatch, console):
     with NodeHere(parameters(motive('wand'), autostart=True)) as here:
         wait_until(lambda: '/wand/pose' in observer.topics())
         with monkeypatch.context() as patch:
             patch.setattr(type(here.node._pipeline), 'tick', bug)
-            logged(capfd, 'a bug in _tick')
+            logged(console, 'a bug in _tick')
         assert observer.state() == 'active'
         here.node._pipeline._notice('info', 'made up')
-        logged(capfd, 'made up')
+        logged(console, 'made up')
 
 
 @pytest.mark.parametrize('names', [('tf', 'wand'), ('wand', 'tf')])
 def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
-        observer, motive, monkeypatch, capfd, names):
+        observer, motive, monkeypatch, console, names):
     """Its plain topic would be that of the transforms, which has another type."""
     create = Publishers._create
 
@@ -328,7 +329,7 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         topic.wait(100)
         # They are told after the first poses.
         wait_until(lambda: '/wand' in (here.node._info_topics or ()), what='word to controllers')
-        log = logged(capfd, "body 'tf' cannot be published: another type")
+        log = logged(console, "body 'tf' cannot be published: another type")
         assert log.count('cannot be published') == 1
 
 
@@ -349,7 +350,7 @@ def test_a_new_body_whose_topics_take_long_holds_nobody_up(observer, motive, mon
 
 
 def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
-        observer, motive, monkeypatch, capfd):
+        observer, motive, monkeypatch, console):
     """It may be looking at their events, and another thread would pull them out from under it."""
     prepare, create = Publishers.prepare, Publishers._create
     denied, switched = threading.Event(), threading.Event()
@@ -404,14 +405,14 @@ def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
     ({}, True, ['more DURABILITY', 'ask for volatile\n']),
 ])
 def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(
-        observer, motive, capfd, offered, latched, said):
+        observer, motive, console, offered, latched, said):
     with NodeHere(parameters(motive('wand'), autostart=True, **offered), namespace='/lab'):
         wait_until(lambda: '/lab/wand/pose' in observer.topics())
         strict = observer.listen(PoseStamped, '/lab/wand/pose', QoSProfile(
             depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL if latched
             else DurabilityPolicy.VOLATILE))
         easy = observer.poses('/lab/wand/pose', reliable=False)
-        log = logged(capfd, said[-1])
+        log = logged(console, said[-1])
         assert 'a subscriber of /lab/wand/pose gets nothing' in log and said[0] in log
         easy.wait(50)
         assert len(strict) == 0
