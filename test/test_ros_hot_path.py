@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.core.body.lowpass import LowpassConfig
-from optitrack_vrpn.core.pipeline import Sample, ServerMotion
+from optitrack_vrpn.core.channel import Sample, ServerMotion
 from optitrack_vrpn.ros.cdr import stamp_bytes
 from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion
 import pytest

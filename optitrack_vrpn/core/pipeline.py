@@ -12,23 +12,22 @@ Nothing here logs: what people should read is left in ``notices``.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 import math
-import re
 from typing import Any, NamedTuple, Optional, Union
 
 from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator, MotionEstimate
+from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.core.body.lever import acceleration_at, velocity_at
 from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
 from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.states import State, StateChange
 from optitrack_vrpn.core.body.truth import Body, Rival
+from optitrack_vrpn.core.channel import body_name, Channel, Sample, ServerMotion
 from optitrack_vrpn.core.clock import StampConfig, StampSource
 from optitrack_vrpn.core.clock.types import HOST_STEPPED, RECONNECTED
 from optitrack_vrpn.core.frames import AxesConfig, frame_maps
-from optitrack_vrpn.core.names import BodyNames, NameTable, NameTemplates, printable
+from optitrack_vrpn.core.names import NameTable, NameTemplates, printable
 from optitrack_vrpn.core.quaternion import rotate
-from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
@@ -38,12 +37,8 @@ _new = tuple.__new__
 _MOST_NOTICES = 256
 #: Names of ignored bodies that are kept; those beyond are looked up with every pose.
 _MOST_IGNORED = 1000
-_LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
 #: After this long without events nothing can be waiting unread.
 _CATCHING_UP_NS = 250_000_000
-#: Poses that are all too old for so long are no hiccup; after so long without them it is over.
-_CHOKING_NS = 1_000_000_000
-_NO_LONGER_NS = 5_000_000_000
 #: Bodies that are there at all have come so long after the first.
 _ALL_SEEN_NS = 5_000_000_000
 #: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
@@ -112,139 +107,6 @@ class PipelineConfig:
             configure(name, self.body, settings)
         for settings in self.estimates.values():
             self.estimate.with_settings(settings)
-
-
-class Channel:
-    """
-    One body, from its first pose on.
-
-    :ivar names: what it is called in Motive and in ROS.
-    :ivar truth: whether its poses are believed.
-    :ivar estimator: what is made of those that are.
-    :ivar user: what the shell hangs on it (its publishers).
-    :ivar wants_motion: whether somebody listens to the motion estimate.
-    :ivar last_sender_ns: sender time of the latest pose if it went out, else -1.
-    :ivar last_stamp_ns: stamp of the latest that went out, 0 before the first and where the clock
-        of the stamps has stepped since.
-    :ivar last_quat: its attitude.
-    :ivar last_position: its position.
-    :ivar too_old: poses that arrived, or were to go out, too long after their stamp.
-    :ivar not_rising: poses whose stamp is not later than that of the one before.
-    :ivar untracked: samples of poses that were not believed.
-    :ivar unsent: samples that did not leave this node: it was not active, the body had no topics
-        yet, or they were too old by then.
-    :ivar choked: whether nothing goes out since all that comes is too old.
-    :ivar moved_ns: stamps of the latest acceleration and the latest velocity of the server's.
-    :ivar moved_rate: angular rate of the latter (rad/s, about ENU's axes).
-    :ivar told: what people have been told of it once and for all.
-    :ivar latency: of poses that went out, from stamp to publication (s), now and then one.
-    """
-
-    __slots__ = (
-        'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns', 'last_stamp_ns',
-        'last_position', 'last_quat', 'not_rising', 'too_old', 'untracked', 'unsent', 'choked',
-        'moved_ns', 'moved_rate', 'told', 'latency', '_out', '_old', '_old_from_ns',
-        '_old_to_ns')
-
-    def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
-        self.names = names
-        self.truth = truth
-        self.estimator = estimator
-        self.user: Any = None
-        self.wants_motion = False
-        self.last_sender_ns = -1
-        self.last_stamp_ns = 0
-        self.last_position: Vector = (0.0, 0.0, 0.0)
-        self.last_quat: Quaternion = (0.0, 0.0, 0.0, 1.0)
-        self.too_old = 0
-        self.not_rising = 0
-        self.untracked = 0
-        self.unsent = 0
-        self.choked = False
-        # Counts when last looked at; since when and until when they showed age alone.
-        self._out = self._old = 0
-        self._old_from_ns: Optional[int] = None
-        self._old_to_ns = 0
-        self.moved_ns = [0, 0]
-        self.moved_rate: Vector = (0.0, 0.0, 0.0)
-        self.told: set[str] = set()
-        self.latency = Window(128)
-
-    @property
-    def published(self) -> int:
-        """Count the poses that have left this node."""
-        return self.truth.published + self.untracked - self.not_rising - self.unsent
-
-    def chokes(self, now_ns: int) -> bool:
-        """
-        Look whether poses come, but are all too old to go out.
-
-        :returns: True when that has just lasted for a second; ``choked`` says so from then on.
-        """
-        out, old = self.published, self.too_old
-        if out != self._out or now_ns - self._old_to_ns >= _NO_LONGER_NS:
-            self._old_from_ns = None
-            self.choked = False
-        if old != self._old and out == self._out:
-            self._old_to_ns = now_ns
-            if self._old_from_ns is None:
-                self._old_from_ns = now_ns
-        self._out, self._old = out, old
-        if self.choked or self._old_from_ns is None:
-            return False
-        self.choked = self._old_to_ns - self._old_from_ns >= _CHOKING_NS
-        return self.choked
-
-
-class Sample(NamedTuple):
-    """
-    One pose to be published.
-
-    :ivar channel: whose.
-    :ivar stamp_ns: on the host's clock (ns since the Unix epoch).
-    :ivar position: (m), in ENU.
-    :ivar quat_xyzw: attitude of FLU in ENU, of unit norm, its sign continuous.
-    :ivar motion: how the body moves, where somebody listens and it is known.
-    """
-
-    channel: Channel
-    stamp_ns: int
-    position: Vector
-    quat_xyzw: Quaternion
-    motion: Optional[MotionEstimate]
-
-
-class ServerMotion(NamedTuple):
-    """
-    A velocity or acceleration of the base, sent by the server for a pose that went out.
-
-    :ivar channel: whose.
-    :ivar stamp_ns: the pose's stamp, which no low-pass has changed.
-    :ivar position: that pose's (m), before any low-pass.
-    :ivar quat_xyzw: its attitude.
-    :ivar is_velocity: True for velocities (m/s, rad/s), False for accelerations.
-    :ivar linear: in ENU.
-    :ivar angular: about ENU's axes.
-    """
-
-    channel: Channel
-    stamp_ns: int
-    position: Vector
-    quat_xyzw: Quaternion
-    is_velocity: bool
-    linear: Vector
-    angular: Vector
-
-
-def body_name(sender: str, sensor: int) -> str:
-    """
-    Name the body behind a sensor; the first sensor is the sender itself.
-
-    No two have the same name, even where a sender is called as another one's sensor would be.
-    """
-    if sensor == 0 and not _LIKE_A_SENSOR.search(sender):
-        return sender
-    return f'{sender}/sensor{sensor}'
 
 
 def _thresholds(name: str, config: PipelineConfig) -> BodyConfig:

@@ -8,7 +8,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import (
     AccelStamped, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.core.pipeline import Channel
+from optitrack_vrpn.core.channel import Channel
 from optitrack_vrpn.ros import messages
 from optitrack_vrpn.ros.cdr import (
     CannotLayDown, Fill, lay_down, lay_down_transform, TransformWriter, Write)

@@ -19,8 +19,8 @@ not see the difference. What is prepared beforehand stands in ``body_output.py``
 from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.core.body.estimator import MotionEstimate
+from optitrack_vrpn.core.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.core.frames import enu_to_ned, Pose
-from optitrack_vrpn.core.pipeline import Channel, Sample, ServerMotion
 from optitrack_vrpn.core.quaternion import conjugate, Quat, rotate, Vector
 from optitrack_vrpn.ros.cdr import stamp_bytes
 

@@ -18,10 +18,11 @@ from typing import Any, Callable, Optional, Sequence
 from optitrack_vrpn import parameters
 from optitrack_vrpn.core.body.selection import unmatched
 from optitrack_vrpn.core.body.states import State as BodyState
+from optitrack_vrpn.core.channel import Channel, Sample
 from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.core.link_log import LinkLog
 from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.pipeline import Channel, Pipeline, Sample
+from optitrack_vrpn.core.pipeline import Pipeline
 from optitrack_vrpn.core.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
 from optitrack_vrpn.core.stats import Window

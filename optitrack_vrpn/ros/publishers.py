@@ -6,8 +6,8 @@ from typing import Any, Callable, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
+from optitrack_vrpn.core.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.core.frames import QUAT_ENU_NED
-from optitrack_vrpn.core.pipeline import Channel, Sample, ServerMotion
 from optitrack_vrpn.ros.body_output import BodyOutput, sender, understood
 from optitrack_vrpn.ros.cdr import tf_message
 from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion

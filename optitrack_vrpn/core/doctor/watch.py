@@ -10,11 +10,12 @@ from typing import Optional
 
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.states import BodyStatus, State
+from optitrack_vrpn.core.channel import body_name, Channel
 from optitrack_vrpn.core.clock import ClockStatus
 from optitrack_vrpn.core.doctor.facts import Lift
 from optitrack_vrpn.core.doctor.tally import Pace, Tally
 from optitrack_vrpn.core.link import LinkChange
-from optitrack_vrpn.core.pipeline import body_name, Channel, Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
