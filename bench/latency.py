@@ -131,14 +131,13 @@ def environment():
 
 
 def command_of(bridge, port, bodies):
-    """Give the command line of a bridge, and where in its positions the time is."""
+    """Give the command line of a bridge, and where in its positions those sent are."""
     if bridge in ('floor', 'calm floor'):
         return ['latency_floor.py', str(port), str(bodies), bridge.partition(' ')[0]], '012'
     if bridge == 'polled':
         return ['latency_polled.py', str(port)], '012'
     parameters = {
-        # The times that ride in the poses are no motion that a body could make.
-        'server': '127.0.0.1', 'port': port, 'autostart': 'true', 'truth.max_speed': 0.0,
+        'server': '127.0.0.1', 'port': port, 'autostart': 'true',
         'publish.ned': str(bridge == 'all on').lower()}
     if bridge == 'all on':
         parameters.update({f'publish.{topic}': 'true' for topic in TOPICS})

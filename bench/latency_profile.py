@@ -123,7 +123,7 @@ def measure(bodies, rate, seconds):
         receiver.line()
         rclpy.init(args=['profile', '--ros-args', '--log-level', 'error', *(
             word for pair in (
-                'autostart:=true', 'server:=127.0.0.1', f'port:={port}', 'truth.max_speed:=0.0',
+                'autostart:=true', 'server:=127.0.0.1', f'port:={port}',
                 'publish.ned:=false') for word in ('-p', pair))])
         node = OptitrackVrpnNode()
         spinning = threading.Thread(target=rclpy.spin, args=(node,), daemon=True)

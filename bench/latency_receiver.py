@@ -21,6 +21,7 @@ import time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import (
     AccelStamped, PoseStamped, PoseWithCovarianceStamped, TwistStamped)
+from latency_mark import number_of, sent_at
 from latency_sender import body_names
 from nav_msgs.msg import Odometry
 import rclpy
@@ -29,7 +30,6 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from tf2_msgs.msg import TFMessage
 
 _MOST_TIMED = 4
-_NS = 1_000_000_000
 _U32 = struct.Struct('<I')
 _VECTOR = struct.Struct('<3d')
 EXTRA = (
@@ -153,8 +153,8 @@ class Receiver:
         missed = 0
         last = last_sent = None
         for now, data in taken:
-            seconds, nanoseconds, number = (read_pose(data)[i] for i in order)
-            sent, number = int(seconds) * _NS + round(nanoseconds), int(number)
+            x, y, z = (read_pose(data)[i] for i in order)
+            sent, number = sent_at(x, y, now), number_of(z)
             if last is None:
                 last, last_sent = number - 1, sent
             for skipped in range(last + 1, number):
@@ -170,7 +170,7 @@ class Receiver:
         """
         Give latencies (us) and losses since the last command.
 
-        :param order: which of a position's x, y, z are seconds, nanoseconds and frame: 012 as
+        :param order: which of a position's x, y, z are those that were sent: 012 as they were
             sent, 120 in ENU where Motive's x points north.
         """
         order = [int(digit) for digit in order]
@@ -187,7 +187,7 @@ class Receiver:
         for data in tf:
             for child, vector in read_transforms(data):
                 if child in known:
-                    frames.setdefault(int(vector[order[2]]), []).append(child)
+                    frames.setdefault(number_of(vector[order[2]]), []).append(child)
         inner = sorted(frames)[1:-1]
         tf_expected = (inner[-1] - inner[0] + 1) * len(self.names) if inner else 0
         tf_lost = tf_expected - sum(len(set(frames[number])) for number in inner)

@@ -5,8 +5,7 @@ Send rigid bodies over VRPN with the time of sending in each pose, at next to no
 
 The simulated Motive would do, but it makes motion and encodes frame by frame, which on a small
 machine takes from the processor what is to be measured. Here datagrams are laid down once; before
-each leaves, its poses get x, y = seconds, nanoseconds of CLOCK_MONOTONIC and z = number of the
-frame.
+each leaves, its poses get positions that tell when that was (latency_mark.py).
 """
 
 import argparse
@@ -15,6 +14,7 @@ import socket
 import sys
 import time
 
+from latency_mark import APART, mark
 from optitrack_vrpn.transport.sockets import datagram_socket
 from optitrack_vrpn.vrpn import codec
 from optitrack_vrpn.vrpn.connection import Connection
@@ -82,7 +82,8 @@ class Sender:
         self._sequence = 0
         self._datagrams = []
         for first in range(0, count, _IN_A_DATAGRAM):
-            senders = self._senders[first:first + _IN_A_DATAGRAM]
+            senders = [(sender, APART * (first + i)) for i, sender in enumerate(
+                self._senders[first:first + _IN_A_DATAGRAM])]
             self._datagrams.append((senders, bytearray(POSE_MESSAGE.size * len(senders))))
 
     def run(self):
@@ -123,12 +124,11 @@ class Sender:
         for senders, datagram in self._datagrams:
             position = 0
             sequence = self._sequence
-            now = time.monotonic_ns()
-            x, y = float(now // NS), float(now % NS)
-            for sender in senders:
+            x, y, z = mark(time.monotonic_ns(), number)
+            for sender, place in senders:
                 POSE_MESSAGE.pack_into(
                     datagram, position, POSE_MESSAGE.size, seconds, nanoseconds // 1000, sender,
-                    self._type, sequence, 0, x, y, number, 0.0, 0.6, 0.0, 0.8)
+                    self._type, sequence, 0, place + x, y, z, 0.0, 0.6, 0.0, 0.8)
                 position += POSE_MESSAGE.size
                 sequence += 1
             self._sequence = sequence & 0x7fff_ffff

@@ -49,7 +49,7 @@ def rival(
     for other in bodies:
         if other is body:
             continue
-        from_other = _from_expected(other, now, position, quat_xyzw, memory)
+        from_other = _from_expected(other, now, position, quat_xyzw, memory, away / 2)
         if from_other is not None and 2 * from_other < away:
             seen = _in_place_of(body, other, now)
             if seen is not False:
@@ -59,10 +59,17 @@ def rival(
 
 def _from_expected(
     body: Body, now: int, position: Vector, quat_xyzw: Quat, memory: int | None = None,
+    at_most: float = math.inf,
 ) -> float | None:
-    """Tell how far (m) a pose is from where a body should be; None if nobody knows (any more)."""
+    """
+    Tell how far (m) a pose is from where a body should be.
+
+    :returns: None if nobody knows (any more), or the position alone is farther off than asked for.
+    """
     good, place = body.last_good, body.expected(now)
     if good is None or place is None or (memory is not None and now - good[0] >= memory):
+        return None
+    if math.dist(position, place) > at_most:
         return None
     return apart(position, quat_xyzw, place, good[2])
 

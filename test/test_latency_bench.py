@@ -1,0 +1,46 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the latency benchmark sends is believed by the node, and read back as it was sent."""
+
+from pathlib import Path
+import struct
+import sys
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / 'bench')]
+
+from hypothesis import given, strategies as st  # noqa: E402
+from latency_mark import APART, mark, number_of, sent_at  # noqa: E402
+from optitrack_vrpn.core.body.truth import Body  # noqa: E402
+import pytest  # noqa: E402
+
+NS = 1_000_000_000
+
+
+@given(now=st.integers(0, 10**17), number=st.integers(0, 200_000), body=st.integers(0, 99),
+       later=st.integers(0, 900 * NS))
+def test_a_mark_tells_when_it_was_sent(now, number, body, later):
+    x, y, z = mark(now, number)
+    x += APART * body
+    assert sent_at(x, y, now + later) == now
+    assert number_of(z) == number
+
+
+@given(now=st.integers(0, 10**17), number=st.integers(0, 200_000), body=st.integers(0, 99))
+def test_a_client_of_single_precision_loses_less_than_a_tenth_of_a_microsecond(now, number, body):
+    x, y, z = mark(now, number)
+    x, y, z = struct.unpack('<3f', struct.pack('<3f', x + APART * body, y, z))
+    assert abs(sent_at(x, y, now + 1000) - now) < 100
+    assert number_of(z) == number
+
+
+@pytest.mark.parametrize('rate', [240, 1000])
+@pytest.mark.parametrize('start', [998 * NS, 999 * NS + NS // 2])
+def test_what_is_marked_is_a_body_that_the_node_believes(rate, start):
+    body = Body('marked')
+    withheld = []
+    for number in range(4 * rate):
+        now = start + number * NS // rate
+        if body.update(now, now, mark(now, number), (0.0, 0.6, 0.0, 0.8)) is None:
+            withheld.append(number)
+    assert withheld == [0, 1]    # until three frames agree
+    assert body.resets == 0
