@@ -271,6 +271,10 @@ TABLE: tuple[Parameter, ...] = (
               dynamic=True),
     Parameter('publish.status', True, "publish every body's state, latched", dynamic=True),
     Parameter(
+        'publish.keep_up', True, 'where this computer does not keep up, leave whole frames out, '
+        'evenly, so that the others are fresh; false: all go out, late, until stamps.max_age_s',
+        dynamic=True),
+    Parameter(
         'velocity_source', 'estimate', 'velocities and accelerations: estimated from the poses, '
         'or those that the server itself sends (Motive sends none)',
         choices=('estimate', 'server')),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import math
 from typing import Any, NamedTuple, Optional, Union
 
+from optitrack_vrpn.core.backlog import Backlog, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.core.body import exchange
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator
@@ -77,6 +78,7 @@ class PipelineConfig:
     :ivar reserved_frames: frame ids that no body may take.
     :ivar max_age_s: a pose that arrives later than this after its stamp is too old to be
         published as fresh; 0 takes any. What is taken off the stamps on purpose is not counted.
+    :ivar keep_up: leave frames out, evenly, while more comes than can be worked off.
     :ivar max_bodies: wanted bodies beyond this many are ignored, so that a broken server cannot
         fill the memory.
     """
@@ -95,6 +97,7 @@ class PipelineConfig:
         {'body': '{body}', 'body_ned': '{body}_ned'}))
     reserved_frames: tuple[str, ...] = ('optitrack', 'optitrack_ned')
     max_age_s: float = 0.5
+    keep_up: bool = True
     max_bodies: int = 500
 
     def __post_init__(self) -> None:
@@ -133,6 +136,7 @@ class Pipeline:
 
     :param config: the settings.
     :param discovered: called with each new channel, before its first sample.
+    :ivar backlog: watches whether this computer keeps up.
     :ivar max_age_ns: how far behind the present a stamp may be when its pose is published (ns),
         what ``latency_ms`` takes off it included; beyond all ages where any may.
     """
@@ -143,6 +147,7 @@ class Pipeline:
     ) -> None:
         self.config = config
         self.stamps = StampSource(config.stamps)
+        self.backlog = Backlog()
         self.channels: dict[tuple[str, int], Optional[Channel]] = {}
         self.notices: list[Notice] = []
         self.state_changes: list[StateChange] = []
@@ -201,6 +206,10 @@ class Pipeline:
             now_ns = arrival_ns
         self._taken_ns = now_ns
         self._behind_ns = now_ns - arrival_ns
+        backlog = self.backlog
+        if backlog.look(self._behind_ns, now_ns):
+            self._follow_backlog()
+        thinning = backlog.thinning and self.config.keep_up
         oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
         for event in events:
             if event.__class__ is not PoseReport:
@@ -228,22 +237,30 @@ class Pipeline:
                 stamp_ns if arrival_mode else sender_time_ns, arrival_ns, position, quat_xyzw)
             if truth.events:
                 self._follow_truth(truth)
+            left_out = thinning and backlog.leaves_out(channel)
             if quat is None:
-                if not truth.config.publish_untracked:
+                if left_out or not truth.config.publish_untracked:
                     continue
                 quat = truth.untracked(position, quat_xyzw)
                 if quat is not None:
                     samples += self._untracked(channel, stamp_ns, position, quat)
                 continue
+            estimator = channel.estimator
+            if left_out:
+                channel.left_out += 1
+                channel.last_sender_ns = -1
+                if estimator.lowpass is None:    # all others bear gaps
+                    continue
             position = position_to_enu(position)
             quat = quat_to_enu(quat)
             motion = None
-            estimator = channel.estimator
             if not estimator.idle:
                 stamp_ns, position, quat = estimator.update(
                     stamp_ns, position, quat, truth.rate_hz, truth.resets)
                 if channel.wants_motion:
                     motion = estimator.motion_estimate()
+            if left_out:
+                continue
             if stamp_ns <= channel.last_stamp_ns:
                 # Frames that arrived as one before anything was known of their clock, a clock
                 # learnt anew, a low-pass that has just begun to take its delay off.
@@ -319,9 +336,10 @@ class Pipeline:
     @property
     def dropped(self) -> dict[str, int]:
         """Poses that were not published, by reason, over all bodies."""
-        counts = {'too_old': 0, 'stamp_not_rising': 0}
+        counts = {'too_old': 0, 'left_out': 0, 'stamp_not_rising': 0}
         for channel in self.bodies:
             counts['too_old'] += channel.too_old
+            counts['left_out'] += channel.left_out
             counts['stamp_not_rising'] += channel.not_rising
             for reason, count in channel.truth.status(0).withheld.items():
                 counts[reason] = counts.get(reason, 0) + count
@@ -346,8 +364,8 @@ class Pipeline:
         Bodies that are wanted no longer are forgotten; those wanted now appear with their next
         pose. A body's estimate begins anew where its settings change.
 
-        :param config: ``body``, ``overrides``, ``selection``, ``estimate`` and ``estimates`` are
-            taken from it; all else stays as it is.
+        :param config: ``body``, ``overrides``, ``selection``, ``estimate``, ``estimates`` and
+            ``keep_up`` are taken from it; all else stays as it is.
         :raises ConfigurationError: if an override is wrong; nothing has changed then.
         """
         self._asked, self._seen_from_ns = False, None
@@ -356,7 +374,8 @@ class Pipeline:
         estimates = {name: _estimate(name, config) for name in names}
         self.config = replace(
             self.config, body=config.body, overrides=config.overrides,
-            selection=config.selection, estimate=config.estimate, estimates=config.estimates)
+            selection=config.selection, estimate=config.estimate, estimates=config.estimates,
+            keep_up=config.keep_up)
         for key, channel in list(self.channels.items()):
             if channel is None:
                 del self.channels[key]
@@ -451,6 +470,21 @@ class Pipeline:
                 # Stamps before and after a step of their own clock have no order.
                 for channel in self.bodies:
                     channel.last_stamp_ns = 0
+
+    def _follow_backlog(self) -> None:
+        backlog = self.backlog
+        if not self.config.keep_up:
+            return
+        if backlog.thinning:
+            self._notice('warn', (
+                f'this computer does not keep up: for {PATIENCE_NS / _NS:g} s every pose has '
+                f'waited more than {STANDING_NS / 1e6:g} ms until it was read. From now on whole '
+                'frames are left out as needed, so that the others are fresh (publish.keep_up); '
+                'fewer bodies (bodies.allow), fewer topics or a lower rate would help'))
+        else:
+            self._notice('info', (
+                f'this computer keeps up again; {self.dropped["left_out"]} poses have been left '
+                'out so far'))
 
     def _newest_poses(self, events: Sequence[Event]) -> list[Event]:
         """

@@ -105,6 +105,7 @@ def clock_entry(status: ClockStatus) -> Entry:
 
 def frames_entry(
     work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
+    thinning: bool = False,
 ) -> Entry:
     """
     Report how quickly poses go through the node.
@@ -113,20 +114,26 @@ def frames_entry(
     :param latency: from a pose's stamp to its publication (s).
     :param wait: of datagrams in the kernel, before they were read (s).
     :param dropped: poses that were not published, by reason.
+    :param thinning: whether frames are left out since this computer does not keep up.
     """
     values = {}
     for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
         for field, value in zip(figures._fields, figures):
             values[f'{name}_{field}_us'] = number(value * 1e6, 1)
     values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
-    return Entry('frames', Level.OK, f'{values["latency_p50_us"]} us from stamp to topic', values)
+    message = f'{values["latency_p50_us"]} us from stamp to topic'
+    if thinning:
+        return Entry('frames', Level.WARN, (
+            f'{message}; this computer does not keep up, and whole frames are left out so that '
+            'the others are fresh'), values)
+    return Entry('frames', Level.OK, message, values)
 
 
 def body_entry(
     name: str, status: BodyStatus, too_old: int, host_minus_arrival_ns: int,
     lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
     latency: Optional[Percentiles] = None, published: int = 0, not_rising: int = 0,
-    choked: bool = False,
+    choked: bool = False, left_out: int = 0,
 ) -> Entry:
     """
     Report one body.
@@ -142,6 +149,7 @@ def body_entry(
     :param published: poses that have left this node.
     :param not_rising: poses whose stamp was not later than that of the one before.
     :param choked: whether poses come, but are all too old to go out.
+    :param left_out: good poses left out since this computer did not keep up.
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
     message = f'{status.state.value}: {printable(status.detail, 200)}'
@@ -177,6 +185,7 @@ def body_entry(
         'duplicates': str(status.withheld.get('duplicate', 0)),
         'out_of_order': str(status.withheld.get('out_of_order', 0)),
         'too_old': str(too_old),
+        'left_out': str(left_out),
         'stamp_not_rising': str(not_rising),
     }
     if latency is not None:

@@ -408,7 +408,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             entries.append(clock_entry(self._pipeline.stamps.status()))
             entries.append(frames_entry(
                 self._work.percentiles(), self._latencies.percentiles(),
-                self._waits.percentiles(), self._pipeline.dropped))
+                self._waits.percentiles(), self._pipeline.dropped,
+                self._pipeline.config.keep_up and self._pipeline.backlog.thinning))
             channels = self._pipeline.bodies
         return entries + self._publish_status(channels, now_ns, heard_only=True)
 
@@ -438,7 +439,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                     channel.names.ros, channel.truth.status(now_ns), channel.too_old,
                     host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
                     settings.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
-                    channel.published, channel.not_rising, channel.choked)
+                    channel.published, channel.not_rising, channel.choked, channel.left_out)
                 if output.status_wanted(channel, heard_only):
                     output.publish_status(channel, self._diagnostics.status(entry))
             entries.append(entry)

@@ -116,7 +116,8 @@ def make_settings(values: Mapping[str, Any]) -> Settings:
             server_motion=publish.server_motion,
             templates=_templates(checked),
             reserved_frames=(publish.world, publish.world_ned),
-            max_age_s=checked['stamps.max_age_s'], max_bodies=checked['bodies.max']),
+            max_age_s=checked['stamps.max_age_s'], keep_up=checked['publish.keep_up'],
+            max_bodies=checked['bodies.max']),
         publish=publish, expected_rate_hz=checked['expected_rate_hz'])
 
 

@@ -1,0 +1,84 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Leave poses out, evenly, while this computer has more to do than it can.
+
+A queue that is worked off is no reason to lose anything: after a hiccup everything goes out. A
+queue that stands is: every pose waits in it as long as the one before, and none is the better for
+it. What tells the two apart is the least wait over a time (Nichols and Jacobson, "Controlling
+Queue Delay", ACM Queue 10(5), 2012). While it stands, frames are left out until the rest is fresh.
+"""
+
+from typing import Protocol
+
+#: The least wait (ns) that makes a queue stand, and for how long it has to.
+STANDING_NS = 50_000_000
+PATIENCE_NS = 1_000_000_000
+#: While poses are thinned, a frame that waited longer than this (ns) is left out.
+FRESH_NS = 10_000_000
+#: After this long (ns) without a frame left out it is over.
+CALM_NS = 10_000_000_000
+#: A pause between two looks (ns) after which nothing is known of the queue.
+PAUSE_NS = 250_000_000
+
+
+class Follower(Protocol):
+    """Whoever's poses are counted: ``turn`` is the last frame that it had a pose in."""
+
+    turn: int
+
+
+class Backlog:
+    """
+    Watch how long poses wait, and choose those that are left out.
+
+    A frame is what comes until a body comes again; it is left out whole, so that the bodies at
+    its end are not the ones that pay.
+
+    :ivar thinning: whether frames may be left out at present.
+    """
+
+    def __init__(self) -> None:
+        self.thinning = False
+        self._waited_ns = 0
+        # When was last looked, when there was hardly a queue, and when a frame was left out.
+        self._looked_ns = self._short_ns = self._left_out_ns = -PAUSE_NS
+        self._turn = 0
+        self._leaving_out = False
+
+    def look(self, waited_ns: int, now_ns: int) -> bool:
+        """
+        Take note of a wait, with every datagram or piece of a stream.
+
+        :param waited_ns: from its arrival until now (ns).
+        :param now_ns: the present, on a clock that never steps.
+        :returns: whether ``thinning`` has changed.
+        """
+        self._waited_ns = waited_ns
+        if waited_ns <= STANDING_NS or now_ns - self._looked_ns >= PAUSE_NS:
+            self._short_ns = now_ns
+        self._looked_ns = now_ns
+        if not self.thinning:
+            if now_ns - self._short_ns < PATIENCE_NS:
+                return False
+            self.thinning = True
+            self._left_out_ns = now_ns
+            return True
+        if now_ns - self._left_out_ns < CALM_NS:
+            return False
+        self.thinning = self._leaving_out = False
+        return True
+
+    def leaves_out(self, body: Follower) -> bool:
+        """
+        Tell whether a body's pose is to be left out; ask once for each pose while ``thinning``.
+
+        :param body: whose pose it is.
+        """
+        if body.turn == self._turn:
+            self._turn += 1
+            self._leaving_out = self._waited_ns > FRESH_NS
+        body.turn = self._turn
+        if self._leaving_out:
+            self._left_out_ns = self._looked_ns
+        return self._leaving_out

@@ -1,0 +1,200 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A computer that has more to do than it can leaves frames out, evenly; one that catches up none.
+
+The computer is simulated: a queue that fills at the cameras' rate, and a time that each pose
+takes, more if it goes out than if it does not.
+"""
+
+from collections import Counter
+from dataclasses import replace
+import statistics
+
+from optitrack_vrpn.core.backlog import CALM_NS, FRESH_NS, PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.core.body.config import BodyConfig
+from optitrack_vrpn.core.body.estimator import EstimateConfig
+from optitrack_vrpn.core.body.lowpass import LowpassConfig
+from optitrack_vrpn.core.body.states import State
+from optitrack_vrpn.core.clock import StampConfig
+from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.report import frames_entry, Level
+from optitrack_vrpn.core.stats import Percentiles
+from optitrack_vrpn.vrpn.messages import PoseReport
+import pytest
+
+MS = 10**6
+S = 10**9
+HOST = 1_700_000_000 * S
+RATE = 200
+BODIES = 20
+IN_A_DATAGRAM = 8
+LITTLE_NS = 10_000
+CONFIG = PipelineConfig(body=BodyConfig(acquire_frames=1), stamps=StampConfig(mode='arrival'))
+
+
+def frame_of(number, bodies=BODIES):
+    """Make the datagrams of a frame: bodies that move a little."""
+    reports = [
+        PoseReport(f'body {i}', 0, 5 * S + number * S // RATE,
+                   (i + 1e-4 * number, 1.0, 1e-6 * number), (0.0, 0.0, 0.0, 1.0))
+        for i in range(bodies)]
+    return [reports[i:i + IN_A_DATAGRAM] for i in range(0, bodies, IN_A_DATAGRAM)]
+
+
+def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0):
+    """
+    Let a computer work off frames whose publishing takes ``load`` of the time there is.
+
+    :param begin: number of the first frame.
+    :param until_s: when the load is over.
+    :param stand_s: for how long the computer stands still at first.
+    :returns: (sample, time of publication less time of arrival) of all that went out.
+    """
+    pose_ns = round(load * S / RATE / BODIES)
+    began = now = begin * S // RATE
+    now += round(stand_s * S)
+    out = []
+    for number in range(begin, begin + round(seconds * RATE)):
+        arrival = number * S // RATE
+        if until_s is not None and arrival - began > until_s * S:
+            pose_ns = LITTLE_NS
+        for datagram in frame_of(number):
+            now = max(now, arrival)
+            samples = pipeline.process(datagram, arrival, HOST, now)
+            now += LITTLE_NS * (len(datagram) - len(samples)) + pose_ns * len(samples)
+            out += [(sample, now - arrival) for sample in samples]
+    return out
+
+
+def said(pipeline, word):
+    return [notice for notice in pipeline.take_notices() if word in notice.text]
+
+
+def left_out(pipeline):
+    return pipeline.dropped['left_out']
+
+
+@pytest.mark.parametrize('load', [1.2, 2.0, 6.0])
+def test_what_goes_out_of_an_overloaded_computer_is_fresh_and_shared_evenly(load):
+    pipeline = Pipeline(CONFIG)
+    out = run(pipeline, 12.0, load)
+    settled = [(sample, age) for sample, age in out if sample.stamp_ns > HOST + 4 * S]
+    ages = sorted(age for _, age in settled)
+    frame_ns = round(load * S / RATE)
+    assert ages[-1] < FRESH_NS + 2 * frame_ns
+    each = Counter(sample.channel.names.motive for sample, _ in settled)
+    assert len(each) == BODIES and max(each.values()) - min(each.values()) <= 1
+    # It does nearly what it can: less what leaving out takes.
+    able = 8 * RATE * BODIES / load
+    assert len(settled) > 0.7 * able
+    # No body's poses come in bunches: their gaps are alike.
+    stamps = [sample.stamp_ns for sample, _ in settled
+              if sample.channel.names.motive == 'body 19']
+    gaps = [(b - a) * RATE / S for a, b in zip(stamps, stamps[1:])]
+    assert max(gaps) <= 2 * load + FRESH_NS * RATE / S + 1
+    assert left_out(pipeline) + len(out) + pipeline.dropped['too_old'] == 12 * RATE * BODIES
+    assert sum(channel.published for channel in pipeline.bodies) == len(out)
+    assert all(channel.truth.state is State.TRACKED for channel in pipeline.bodies)
+    (notice,) = said(pipeline, 'does not keep up')
+    assert notice.severity == 'warn' and 'publish.keep_up' in notice.text
+
+
+def test_without_it_everything_goes_out_until_it_is_too_old():
+    pipeline = Pipeline(replace(CONFIG, keep_up=False))
+    out = run(pipeline, 12.0, 2.0)
+    ages = [age for sample, age in out if sample.stamp_ns > HOST + 4 * S]
+    assert statistics.median(ages) > 400 * MS
+    assert left_out(pipeline) == 0 and pipeline.dropped['too_old'] > 1000
+    assert not said(pipeline, 'keep')
+    pipeline.reconfigure(CONFIG)
+    out = run(pipeline, 8.0, 2.0, begin=12 * RATE)
+    assert statistics.median(age for _, age in out) < 30 * MS
+
+
+@pytest.mark.parametrize('stand_s', [0.2, 0.45])
+def test_what_piled_up_while_the_computer_stood_still_all_goes_out(stand_s):
+    pipeline = Pipeline(CONFIG)
+    run(pipeline, 3.0, 0.5)
+    out = run(pipeline, 3.0, 0.5, begin=3 * RATE, stand_s=stand_s)
+    assert len(out) == 3 * RATE * BODIES
+    assert left_out(pipeline) == 0 and not said(pipeline, 'keep')
+
+
+@pytest.mark.parametrize('waited_ns, stands', [
+    (STANDING_NS, False), (STANDING_NS + MS, True)])
+def test_a_queue_stands_when_the_least_wait_is_long(waited_ns, stands):
+    pipeline = Pipeline(CONFIG)
+    for number in range(2 * RATE):
+        arrival = number * S // RATE
+        pipeline.process(frame_of(number, 1)[0], arrival, HOST, arrival + waited_ns)
+        if number == PATIENCE_NS * RATE // S - 1:
+            assert not pipeline.backlog.thinning
+    assert pipeline.backlog.thinning is stands
+
+
+def test_late_poses_that_are_few_and_far_between_are_no_queue():
+    pipeline = Pipeline(replace(CONFIG, body=replace(CONFIG.body, stale_min_s=2.0)))
+    for number in range(0, 4000, RATE // 3):
+        arrival = number * S // RATE
+        assert pipeline.process(frame_of(number, 1)[0], arrival, HOST, arrival + 300 * MS)
+    assert left_out(pipeline) == 0
+
+
+def test_it_is_over_some_time_after_the_load_and_says_so():
+    pipeline = Pipeline(CONFIG)
+    run(pipeline, 8.0 + CALM_NS / S, 2.0, until_s=6.0)
+    assert not pipeline.backlog.thinning
+    lost = left_out(pipeline)
+    texts = [notice.text for notice in said(pipeline, 'keep')]
+    assert len(texts) == 2 and f'keeps up again; {lost} poses' in texts[1]
+    # From then on it takes as long as ever until the next frame is left out.
+    begin = round((8.0 + CALM_NS / S) * RATE)
+    run(pipeline, 0.4, 2.0, begin=begin)
+    assert left_out(pipeline) == lost
+
+
+def test_bodies_with_times_and_rates_of_their_own_share_evenly_too():
+    """As from servers that ask each of their devices for the time."""
+    pipeline = Pipeline(CONFIG)
+    now = 0
+    out = Counter()
+    for number in range(12 * RATE):
+        for i in range(BODIES):
+            if i % 2 and number % 3:
+                continue
+            arrival = number * S // RATE + i * 100_000
+            now = max(now, arrival)
+            samples = pipeline.process([PoseReport(
+                f'body {i}', 0, 5 * S + arrival, (i + 1e-4 * number, 1.0, 0.0),
+                (0.0, 0.0, 0.0, 1.0))], arrival, HOST, now)
+            now += MS if samples else LITTLE_NS
+            if number > 4 * RATE:
+                out[i] += len(samples)
+    fast = [out[i] for i in range(0, BODIES, 2)]
+    slow = [out[i] for i in range(1, BODIES, 2)]
+    for several in (fast, slow):
+        assert min(several) > 0.8 * max(several)
+    assert left_out(pipeline) > 1000
+
+
+def test_a_lowpass_sees_what_is_left_out():
+    """What goes out is what would have gone out of a computer that keeps up."""
+    config = replace(CONFIG, estimate=EstimateConfig(
+        learn_noise=False, lowpass=LowpassConfig(cutoff_hz=20.0)))
+    quick, slow = Pipeline(config), Pipeline(config)
+    wanted = {(sample.channel.names.motive, sample.stamp_ns): (sample.position, sample.quat_xyzw)
+              for sample, _ in run(quick, 6.0, 0.1)}
+    out = run(slow, 6.0, 1.3)
+    assert left_out(slow) > 1000 and not slow.dropped['too_old']
+    for sample, _ in out:
+        assert wanted[sample.channel.names.motive, sample.stamp_ns] == (
+            sample.position, sample.quat_xyzw)
+
+
+@pytest.mark.parametrize('thinning, level', [(False, Level.OK), (True, Level.WARN)])
+def test_diagnostics_warn_while_frames_are_left_out(thinning, level):
+    none = Percentiles(0.0, 0.0, 0.0)
+    entry = frames_entry(none, none, none, {'left_out': 7}, thinning)
+    assert entry.level is level and ('keep up' in entry.message) is thinning
+    assert entry.values['dropped_left_out'] == '7'
