@@ -15,7 +15,7 @@ from typing import Protocol
 STANDING_NS = 50_000_000
 PATIENCE_NS = 1_000_000_000
 #: While poses are thinned, a frame that waited longer than this (ns) is left out.
-FRESH_NS = 10_000_000
+FRESH_NS = 20_000_000
 #: After this long (ns) without a frame left out it is over.
 CALM_NS = 10_000_000_000
 #: A pause between two looks (ns) after which nothing is known of the queue.
