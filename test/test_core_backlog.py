@@ -154,6 +154,15 @@ def test_it_is_over_some_time_after_the_load_and_says_so():
     assert left_out(pipeline) == lost
 
 
+def test_it_is_over_too_when_nothing_comes_any_more():
+    pipeline = Pipeline(CONFIG)
+    run(pipeline, 4.0, 2.0)
+    assert pipeline.backlog.thinning
+    for tick in range(0, CALM_NS + S, 100 * MS):
+        pipeline.tick(4 * S + tick)
+    assert not pipeline.backlog.thinning and len(said(pipeline, 'keep')) == 2
+
+
 def test_bodies_with_times_and_rates_of_their_own_share_evenly_too():
     """As from servers that ask each of their devices for the time."""
     pipeline = Pipeline(CONFIG)

@@ -300,6 +300,8 @@ class Pipeline:
                 f'{more}: every pose is more than {self.config.max_age_s:g} s old '
                 '(stamps.max_age_s) when it is to go out; look whether this computer or the '
                 'network is overloaded'))
+        if self.backlog.thinning and self.backlog.look(0, now_ns):    # nothing comes any more
+            self._follow_backlog()
         if now_ns - self._taken_ns < _CATCHING_UP_NS:
             now_ns -= self._behind_ns
         bodies = [channel.truth for channel in self.bodies]
