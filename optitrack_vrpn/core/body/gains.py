@@ -123,6 +123,7 @@ class Gains:
         """
         if self._low < dt < self._high:
             return
+        self._low = self._high = 0.0
         t = dt
         h = 0.5 * t * t
         q = self._density * t

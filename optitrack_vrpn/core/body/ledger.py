@@ -100,8 +100,13 @@ class Ledger:
         if self._patience >= 0:
             self._patience = self._silence
 
-    def _measure_interval(self, dt: int) -> None:
-        """Learn the frame interval from frames off the short way, and count what is missing."""
+    def _measure_interval(self, dt: int, silent: bool = False) -> None:
+        """
+        Learn the frame interval from frames off the short way, and count what is missing.
+
+        :param dt: since the frame before (ns).
+        :param silent: whether that was silence, in which no frame is missing.
+        """
         if self._interval <= 0.0 or (not self.published and 2.0 * dt < self._interval):
             # Until the body is TRACKED: the first interval may have been a gap.
             self._interval = float(dt)
@@ -112,8 +117,9 @@ class Ledger:
             seen = self.published
             self._gap_run = self._gap_run + 1 if seen <= self._gap_at + 1 else 1
             self._gap_at = seen
-            self._gaps += 1
-            if dt < self.config.memory_s * 1e9:
+            if not silent:
+                self._gaps += 1
+            if not silent and dt < self.config.memory_s * 1e9:
                 self._lost += round(dt / self._interval) - 1
             if self._gap_run >= GAPS_TO_NEW_RATE:
                 self._interval = float(dt)

@@ -40,6 +40,10 @@ EPOCH_STEP_NS = 1_000_000_000
 SAMPLE_NS = 40_000_000
 """How far apart (ns) poses are, about, from which the rate of turning is measured."""
 MAX_STRIDE = 64
+LATE_NS = 20_000_000
+"""A frame may be late by an interval, or by so much (ns) where that is less."""
+AGAINST = 10
+"""Frames for a new place that one frame against it outweighs."""
 EXPECTED_NS = 500_000_000
 """For this long (ns) a body out of sight is expected to go on as it was last seen to move."""
 LEVER = 0.1
@@ -90,7 +94,7 @@ class Body(Ledger):
         '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin', '_turn_rate',
         '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns', '_track', '_count', '_began_ns',
         '_track_ns', '_track_position', '_track_quat', '_back_count', '_back_ns',
-        '_back_position', '_back_quat', '_shown')
+        '_back_position', '_back_quat', '_back_left', '_shown')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         """
@@ -132,6 +136,8 @@ class Body(Ledger):
         self._back_count = self._back_ns = 0
         self._back_position: Vector = self._position
         self._back_quat: Quat = self._quat
+        # Whether the first of them was farther off than what jumped can have gone.
+        self._back_left = False
         # What ``untracked`` gave last, if no good pose has come since: its sign goes on.
         self._shown: Quat | None = None
         self.reconfigure(self.config)
@@ -320,21 +326,25 @@ class Body(Ledger):
                 return self._withhold(
                     Reason.DUPLICATE if now == self._last_ns else Reason.OUT_OF_ORDER)
             self.new_epoch()
+        since = now - self._last_ns if self._last_ns > -NEVER_NS else 0
         silent = receive_ns - self._last_receive
         if silent >= self._silence and self._last_receive > -NEVER_NS:
             if self.state is not State.STALE:
                 self._go_stale(self._last_receive + self._silence, silent)
-            self._interrupt(now - self._last_ns)
-        elif self._last_ns > -NEVER_NS:
-            self._measure_interval(now - self._last_ns)
-        before, self._last_ns = self._last_ns, now
+            if since:
+                self._measure_interval(since, silent=True)
+            self._interrupt(since)
+            since = 0    # has been seen to
+        elif since:
+            self._measure_interval(since)
+        self._last_ns = now
         self._last_receive = receive_ns
         if self._since == -NEVER_NS:
             self._since = receive_ns
 
         reason = self._unfit(position, raw)
         if reason is not None:
-            self._interrupt(now - before)
+            self._interrupt(since)
             if reason is Reason.ZEROED:
                 self._change(State.ZEROED, receive_ns, 'exactly zero position, no attitude')
             else:
@@ -342,8 +352,9 @@ class Body(Ledger):
             return self._withhold(reason)
         if self._is_repeat(position, raw):
             if self._frozen_ns != NEVER_NS:
-                self._interrupt(now - before)
+                self._began_ns += since    # only time seen counts
                 if now - self._seen_since >= self._frozen_ns:
+                    self._interrupt(0)
                     self._change(
                         State.FROZEN, receive_ns, 'the sender repeats one pose bit by bit')
                 return self._withhold(Reason.REPEAT)
@@ -378,10 +389,15 @@ class Body(Ledger):
                 and position == self._position and raw == self._raw)
 
     def _interrupt(self, dt: int) -> None:
-        """Let a track begin anew; but a jump stays one, and only time seen counts for it."""
+        """
+        Let a track begin anew; but a jump stays one, and only time seen counts for it.
+
+        A jump of a single frame was an outlier.
+        """
+        outlier = self._began_ns == self._track_ns and not self.held_by
         self._count = self._back_count = 0
         self._began_ns += dt
-        if self._track is not Origin.FAR:
+        if self._track is not Origin.FAR or outlier:
             self._track = None
 
     def _continue(self, now: int, receive_ns: int, position: Vector, raw: Quat,
@@ -463,24 +479,30 @@ class Body(Ledger):
         Judge a pose that does not go on where the body has jumped to.
 
         It takes m of them in a row to end a jump. Who has another's name is not back by turning
-        where that one is.
+        where that one is. Each is evidence against the new place, and weighs as much as
+        ``AGAINST`` frames for it: a body whose marker solution flips to and fro has no new place.
         """
         dt = now - self._back_ns
-        goes_on = self._back_count and self._too_far(
-            position, quat, dt, self._back_position, self._back_quat) is None
-        self._back_count = self._back_count + 1 if goes_on else 1
+        if self._back_count and self._too_far(
+                position, quat, dt, self._back_position, self._back_quat) is None:
+            self._back_count += 1
+        else:
+            self._back_count = 1
+            reach = self._reach_margin + self._reach_speed * (now - self._track_ns)
+            self._back_left = math.dist(position, self._track_position) > reach
+        self._began_ns = min(now, self._began_ns + round(AGAINST * self._interval))
         self._back_ns, self._back_position, self._back_quat = now, position, quat
         reason = self._too_far(position, quat, now - self._good_ns)
         if self._back_count >= self.config.acquire_frames:
             held_by, doubtful = self.held_by, self.doubtful
-            reach = self._reach_margin + self._reach_speed * (now - self._track_ns)
-            left = not held_by or math.dist(position, self._track_position) > reach
+            left = self._back_left or not held_by
             if reason is None and left and not self._is_taken(now, position, quat):
                 self._track = Origin.NEAR
                 return self._accept(now, receive_ns, position, raw, quat)
             self._jump(now, receive_ns, position, quat, reason or Reason.TAKEN)
-            self.held_by = held_by or self.held_by
-            self.doubtful = doubtful and self.doubtful
+            if not left:
+                self.held_by = held_by or self.held_by
+                self.doubtful = doubtful and self.doubtful
         self._change(State.JUMPED, receive_ns, 'still where it cannot be')
         return self._withhold(reason or Reason.ACQUIRING)
 
@@ -494,7 +516,13 @@ class Body(Ledger):
 
     def _too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
                  attitude: Quat | None = None) -> Reason | None:
-        """Tell why a body cannot be here after dt (ns); from the last good pose if none given."""
+        """
+        Tell why a body cannot be here after dt (ns); from the last good pose if none given.
+
+        A frame that was late, or stamped late, is not followed by one that cannot be: the next
+        may have come as far as in a whole interval.
+        """
+        dt = max(dt, min(round(self._interval), LATE_NS))
         reach = self._reach_margin + self._reach_speed * dt
         if math.dist(position, origin or self._position) > reach:
             return Reason.MOVED_TOO_FAR
