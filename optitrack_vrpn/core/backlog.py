@@ -14,8 +14,13 @@ from typing import Protocol
 #: The least wait (ns) that makes a queue stand, and for how long it has to.
 STANDING_NS = 50_000_000
 PATIENCE_NS = 1_000_000_000
-#: While poses are thinned, a frame that waited longer than this (ns) is left out.
+#: While poses are thinned, a frame that waited longer than this (ns) is left out: at once for some
+#: time (ns) after the last such, else when waits have been that long for a little while.
 FRESH_NS = 20_000_000
+PRESSED_NS = 1_000_000_000
+HICCUP_NS = 100_000_000
+#: No more than so many frames in a row, so that something goes out of whatever is overloaded.
+MOST_IN_A_ROW = 9
 #: After this long (ns) without a frame left out it is over.
 CALM_NS = 10_000_000_000
 #: A pause between two looks (ns) after which nothing is known of the queue.
@@ -41,10 +46,11 @@ class Backlog:
     def __init__(self) -> None:
         self.thinning = False
         self._waited_ns = 0
-        # When was last looked, when there was hardly a queue, and when a frame was left out.
-        self._looked_ns = self._short_ns = self._left_out_ns = -PAUSE_NS
+        # When was last looked, when the wait was short and when next to none, and when a frame
+        # was left out.
+        self._looked_ns = self._short_ns = self._fresh_ns = self._left_out_ns = -PAUSE_NS
         self._turn = 0
-        self._leaving_out = False
+        self._in_a_row = 0
 
     def look(self, waited_ns: int, now_ns: int) -> bool:
         """
@@ -57,6 +63,8 @@ class Backlog:
         self._waited_ns = waited_ns
         if waited_ns <= STANDING_NS or now_ns - self._looked_ns >= PAUSE_NS:
             self._short_ns = now_ns
+        if waited_ns <= FRESH_NS:
+            self._fresh_ns = now_ns
         self._looked_ns = now_ns
         if not self.thinning:
             if now_ns - self._short_ns < PATIENCE_NS:
@@ -66,7 +74,8 @@ class Backlog:
             return True
         if now_ns - self._left_out_ns < CALM_NS:
             return False
-        self.thinning = self._leaving_out = False
+        self.thinning = False
+        self._in_a_row = 0
         return True
 
     def leaves_out(self, body: Follower) -> bool:
@@ -77,8 +86,13 @@ class Backlog:
         """
         if body.turn == self._turn:
             self._turn += 1
-            self._leaving_out = self._waited_ns > FRESH_NS
+            now_ns = self._looked_ns
+            if self._waited_ns > FRESH_NS and self._in_a_row < MOST_IN_A_ROW and (
+                    now_ns - self._left_out_ns < PRESSED_NS
+                    or now_ns - self._fresh_ns >= HICCUP_NS):
+                self._in_a_row += 1
+                self._left_out_ns = now_ns
+            else:
+                self._in_a_row = 0
         body.turn = self._turn
-        if self._leaving_out:
-            self._left_out_ns = self._looked_ns
-        return self._leaving_out
+        return self._in_a_row > 0

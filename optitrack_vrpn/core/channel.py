@@ -34,6 +34,7 @@ class Channel:
     :ivar too_old: poses that arrived, or were to go out, too long after their stamp.
     :ivar left_out: good poses that were left out since this computer did not keep up.
     :ivar turn: the last frame it was part of, see ``backlog.Backlog``.
+    :ivar outdone: poses that came together with a newer one, where arrivals are the stamps.
     :ivar not_rising: poses whose stamp is not later than that of the one before.
     :ivar untracked: samples of poses that were not believed.
     :ivar unsent: samples that did not leave this node: it was not active, the body had no topics
@@ -47,9 +48,9 @@ class Channel:
 
     __slots__ = (
         'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns', 'last_stamp_ns',
-        'last_position', 'last_quat', 'not_rising', 'too_old', 'left_out', 'turn', 'untracked',
-        'unsent', 'choked', 'moved_ns', 'moved_rate', 'told', 'latency', '_out', '_old',
-        '_old_from_ns', '_old_to_ns')
+        'last_position', 'last_quat', 'not_rising', 'too_old', 'left_out', 'outdone', 'turn',
+        'untracked', 'unsent', 'choked', 'moved_ns', 'moved_rate', 'told', 'latency', '_out',
+        '_old', '_old_from_ns', '_old_to_ns')
 
     def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
         self.names = names
@@ -63,6 +64,7 @@ class Channel:
         self.last_quat: Quaternion = (0.0, 0.0, 0.0, 1.0)
         self.too_old = 0
         self.left_out = 0
+        self.outdone = 0
         self.turn = -1
         self.not_rising = 0
         self.untracked = 0

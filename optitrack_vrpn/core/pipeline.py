@@ -256,7 +256,7 @@ class Pipeline:
             motion = None
             if not estimator.idle:
                 stamp_ns, position, quat = estimator.update(
-                    stamp_ns, position, quat, truth.rate_hz, truth.resets)
+                    stamp_ns, position, quat, truth.rate_hz, truth.resets + truth.breaks)
                 if channel.wants_motion:
                     motion = estimator.motion_estimate()
             if left_out:
@@ -342,7 +342,7 @@ class Pipeline:
         for channel in self.bodies:
             counts['too_old'] += channel.too_old
             counts['left_out'] += channel.left_out
-            counts['stamp_not_rising'] += channel.not_rising
+            counts['stamp_not_rising'] += channel.not_rising + channel.outdone
             for reason, count in channel.truth.status(0).withheld.items():
                 counts[reason] = counts.get(reason, 0) + count
         if self.refused_bodies:
@@ -371,6 +371,8 @@ class Pipeline:
         :raises ConfigurationError: if an override is wrong; nothing has changed then.
         """
         self._asked, self._seen_from_ns = False, None
+        if config.keep_up != self.config.keep_up:
+            self.backlog = Backlog()
         names = [channel.names.motive for channel in self.bodies]
         thresholds = {name: _thresholds(name, config) for name in names}
         estimates = {name: _estimate(name, config) for name in names}
@@ -504,7 +506,7 @@ class Pipeline:
                     channel = self.channels[key] if key in self.channels else (
                         self._discover(*key))
                     if channel is not None:
-                        channel.not_rising += 1
+                        channel.outdone += 1
                     continue
             kept.append(event)
         return kept

@@ -439,7 +439,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                     channel.names.ros, channel.truth.status(now_ns), channel.too_old,
                     host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
                     settings.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
-                    channel.published, channel.not_rising, channel.choked, channel.left_out)
+                    channel.published, channel.not_rising + channel.outdone, channel.choked,
+                    channel.left_out)
                 if output.status_wanted(channel, heard_only):
                     output.publish_status(channel, self._diagnostics.status(entry))
             entries.append(entry)

@@ -26,6 +26,11 @@ SETTLED = 3e-4
 CALM_STEPS = 4
 """So many steps that change every gain by less than this fraction settle them."""
 
+FAR_APART = 0.5
+"""Frames are far apart where w dt, see ``steady_rate_variance``, exceeds this."""
+MOST_STEPS = 100
+"""Steps after which gains are settled where w dt exceeds that."""
+
 LEARNING = 0.03
 """Step of the logarithm of the wander for innovations that point one way by one sigma."""
 LARGEST_STEP = 0.1
@@ -109,11 +114,18 @@ class Gains:
 
         With w = (density / (variance dt))^(1/6) the gains tend to 2w, 2w^2, w^3 (a Butterworth
         polynomial), and the variance of the rate to 3 w^3 times the noise density. Where frames
-        are far apart for that, w dt above a half, the variance is less.
+        are far apart for that, it is worked out step by step.
 
         :param dt: interval (s).
         """
-        return 3.0 * math.sqrt(self._density * self._variance * dt)
+        if self._density * dt ** 5 < self._variance * FAR_APART ** 6:
+            return 3.0 * math.sqrt(self._density * self._variance * dt)
+        settled = Gains(math.sqrt(self._variance), self.wander)
+        for _ in range(MOST_STEPS):
+            settled.step(dt)
+            if settled._high:
+                break
+        return settled.vv
 
     def step(self, dt: float) -> None:
         """

@@ -37,6 +37,8 @@ from optitrack_vrpn.core.quaternion import (
 
 EPOCH_STEP_NS = 1_000_000_000
 """Sender time that falls by more than this has restarted; no network reorders that far."""
+FALL_FRAMES = 3
+"""So many frames in a row, all too late but in order, are no network's doing."""
 SAMPLE_NS = 40_000_000
 """How far apart (ns) poses are, about, from which the rate of turning is measured."""
 MAX_STRIDE = 64
@@ -83,12 +85,14 @@ class Body(Ledger):
     :ivar held_by: name of the body this one has exchanged places with, as far as can be seen
         (set by ``rival`` and ``exchange.review``); while it is set a jump is never accepted.
     :ivar doubtful: whether the jump shows by no more than that, and the other one is not seen.
+    :ivar breaks: how often the sender's clock seems to have fallen by less than a restart would:
+        the time from the last good pose to the next is not what it says.
     :ivar rival: names the body that a pose belongs to rather than to this one, or nobody; see
         ``exchange.rival``.
     """
 
     __slots__ = (
-        'held_by', 'doubtful', 'rival', '_good_ns', '_position', '_quat', '_raw', '_agility',
+        'held_by', 'doubtful', 'rival', 'breaks', '_late_ns', '_late_run', '_good_ns', '_position', '_quat', '_raw', '_agility',
         '_velocity', '_sample_ns', '_sample_position', '_sample_quat', '_sample_mask',
         '_last_receive', '_good_receive', '_last_ns', '_seen_position', '_seen_raw',
         '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin', '_turn_rate',
@@ -107,6 +111,10 @@ class Body(Ledger):
         self.held_by = ''
         self.doubtful = False
         self.rival: Callable[[Body, int, Vector, Quat], Rival | None] = _no_rival
+        self.breaks = 0
+        # The last frame that came too late, and how many in a row have, each later than the last.
+        self._late_ns = -NEVER_NS
+        self._late_run = 0
         # The last good pose: time, position, attitude as published and as sent.
         self._good_ns = -NEVER_NS
         self._position: Vector = (0.0, 0.0, 0.0)
@@ -323,9 +331,14 @@ class Body(Ledger):
         self._settle()
         if now <= self._last_ns:
             if self._last_ns - now <= EPOCH_STEP_NS:
+                self._late_run = self._late_run + 1 if now > self._late_ns else 1
+                self._late_ns = now
                 return self._withhold(
                     Reason.DUPLICATE if now == self._last_ns else Reason.OUT_OF_ORDER)
             self.new_epoch()
+        elif self._late_run >= FALL_FRAMES:
+            self.breaks += 1
+        self._late_run = 0
         since = now - self._last_ns if self._last_ns > -NEVER_NS else 0
         silent = receive_ns - self._last_receive
         if silent >= self._silence and self._last_receive > -NEVER_NS:
@@ -469,6 +482,10 @@ class Body(Ledger):
         # is possible: that alone must never end a jump.)
         away = apart(position, quat, self._track_position, self._track_quat)
         if self._back_count and apart(position, quat, self._back_position, self._back_quat) < away:
+            return False
+        expected = self.expected(now)
+        if expected is not None and not self.held_by and apart(
+                position, quat, expected, self._quat) < away:
             return False
         return (self._too_far(position, quat, now - self._good_ns) is not None
                 or away <= apart(position, quat, self._position, self._quat))
