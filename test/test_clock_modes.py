@@ -69,7 +69,7 @@ def test_arrival_stamps_are_arrivals():
 
 def test_sender_stamps_are_the_senders_whatever_else():
     source = StampSource(StampConfig(mode='sender', latency_ms=5.0))
-    pairs = [(5 * S, 1), (3 * S, 2), (5 * S, 3), (UNIX, 4), (0, 5)]
+    pairs = [(5 * S, S), (3 * S, 4 * S), (5 * S, 6 * S), (UNIX, 9 * S), (0, 12 * S)]
     assert [source.stamp(s, a, 10**15) for s, a in pairs] == [s for s, _ in pairs]
     assert source.status().restarts == {'sender_restarted': 2}
 

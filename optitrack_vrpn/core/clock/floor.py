@@ -34,6 +34,8 @@ SPAN_NS = 300e9
 LIFT_NS = 90e9
 """How long a lifted floor is taken for load."""
 _LIFT_AT_LEAST_NS = 10e9
+FASTEST = 1e-3
+"""No two clocks differ by more than this (s/s)."""
 _WALK = 1e-8
 """Standard deviation by which the rate changes in a second (s/s)."""
 _WALK_PER_NS = _WALK * _WALK / 1e9
@@ -43,6 +45,7 @@ _GATE = 6.0
 _GATE_NS = 10e3
 _RAISED = 1.8
 _RAISE = 2.2
+_LIFTED_STILL = 0.25
 _BEND = 3.5
 _BEND_BLOCKS = (10, 20, 40)
 _STRAIGHT = 9.0
@@ -72,7 +75,7 @@ class Floor:
         self._rises: deque[float] = deque(maxlen=300)
         self._before = [0.0] * 8
         self._lifted = 0
-        self._lifted_from = 0.0
+        self._lifted_from = self._lifted_by = 0.0
         self._fell = 0.0
         self._since = 0.0
         self.blocks = 0
@@ -126,6 +129,7 @@ class Floor:
         del self._before[0]
         self._before.append(off)
         if off > gate or self._is_raised(off, sigma):
+            self._lifted_by = max(off, self._lifted_by) if self._lifted else off
             self._lift(t)
             return
         self._lifted = 0
@@ -156,7 +160,7 @@ class Floor:
         whole = self._var_level + var
         gain_level, gain_rate = self._var_level / whole, self._cov / whole
         self._level += gain_level * off
-        self.rate += gain_rate * off
+        self.rate = _clamped(self.rate + gain_rate * off)
         self._var_rate -= gain_rate * self._cov
         self._var_level *= 1.0 - gain_level
         self._cov *= 1.0 - gain_level
@@ -186,7 +190,8 @@ class Floor:
         if self.blocks <= _WARM or off <= _RAISED * sigma:
             return False
         if self._lifted:
-            return True
+            # Not for being a little off: it has to be load still.
+            return off > _LIFTED_STILL * self._lifted_by
         before, now = self._before[:4], self._before[4:]
         return min(now) > _RAISED * sigma and sum(now) - sum(before) > 4.0 * _RAISE * sigma
 
@@ -199,6 +204,8 @@ class Floor:
             last = list(islice(reversed(self._points), n))
             line = fit(last, t)
             span = t - last[-1][0]
+            if abs(line.slope) > FASTEST:
+                continue    # frames that waited somewhere, and came all at once
             bend = line.slope - self.rate
             away = line.level - self._level
             # A jump within the span gives a ratio of 6 at most, a straight line any.
@@ -230,6 +237,8 @@ class Floor:
         lasted = t - self._lifted_from
         trusted = min(max(self._lifted_from - self._since, _LIFT_AT_LEAST_NS), LIFT_NS)
         if lasted > trusted and self._lifted > 5:
+            if len(self._points) < 2:
+                return
             run = list(islice(reversed(self._points), self._lifted))[::-1]
             edge = longest_edge(run, t)
             doubt = ((edge.spread + 2e3) / edge.length) ** 2
@@ -252,7 +261,7 @@ class Floor:
     def _move(
         self, t: float, level: float, rate: float, var_level: float, var_rate: float,
     ) -> None:
-        self._t, self._level, self.rate = t, level, rate
+        self._t, self._level, self.rate = t, level, _clamped(rate)
         self._var_level, self._var_rate, self._cov = var_level, var_rate, 0.0
         # Dips under the old line say nothing of the new one but how deep they are.
         self._dips = deque([(t, self._depth)])
@@ -260,3 +269,7 @@ class Floor:
         self._lifted = 0
         self._fell = 0.0
         self._noise.forget_before()
+
+
+def _clamped(rate: float) -> float:
+    return min(max(rate, -FASTEST), FASTEST)

@@ -143,7 +143,9 @@ class StampSource:
     def _hand_through(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> int:
         """Return the sender's time, and count its restarts."""
         if sender_time_ns < self._newest:
-            if self._went_back(sender_time_ns, arrival_ns, host_arrival):
+            at = bisect_left(self._times, sender_time_ns)
+            ago = host_arrival - self._times[at] - self._delays[at]
+            if self._went_back(sender_time_ns, arrival_ns, host_arrival, ago):
                 self._end_fallen(self._fallen(sender_time_ns))
         elif self._run is not None and self._went_past(sender_time_ns, arrival_ns):
             self._end_fallen(self._run.fell_ns)
@@ -250,7 +252,9 @@ class StampSource:
                     'the stamp of an older one')
                 return self.stamp(sender_time_ns, arrival_ns, self._reading)
             host_arrival = floor
-        if self._went_back(sender_time_ns, arrival_ns, host_arrival):
+        # How long ago the frame came that was sent with this one, or next after it.
+        ago = host_arrival - stamps[at] - self._delays[at]
+        if self._went_back(sender_time_ns, arrival_ns, host_arrival, ago):
             return self._fell(self._fallen(sender_time_ns), sender_time_ns, arrival_ns)
         if (self._arrivals is not None and (sender_time_ns == self._newest or not known)
                 and self._run is not None and not self._run.steady and self._is_worthless(1)):
@@ -268,11 +272,17 @@ class StampSource:
             self._trim()
         return stamp
 
-    def _went_back(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> bool:
-        """Tell whether an old sender time means that the sender began anew."""
+    def _went_back(
+        self, sender_time_ns: int, arrival_ns: int, host_arrival: int, ago: int,
+    ) -> bool:
+        """
+        Tell whether an old sender time means that the sender began anew.
+
+        :param ago: how long ago the frame came that was sent with it or next after it (ns).
+        """
         # Nothing is proved by an old frame, however late, while the newest is as late: both were
         # held up. Only the pace tells then.
-        if (self._newest - sender_time_ns > REORDERING_NS
+        if (self._newest - sender_time_ns > REORDERING_NS and ago > REORDERING_NS
                 and (self._unplaced or self._delays[-1] < REORDERING_NS)):
             return True
         fell = None

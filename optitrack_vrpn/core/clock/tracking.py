@@ -26,7 +26,7 @@ _LATE_NS = 10e6
 """When every frame is later than this, a clock may have stepped."""
 _LATE_FOR_NS = 1_500_000_000
 _LATE_COUNT = 20
-_PATIENCE_NS = 30_000_000_000
+_PATIENCE_NS = 90_000_000_000
 """How long late frames that scatter more than usual are taken for load instead."""
 _FAR_NS = 250e6
 """Beyond this, late frames may be old ones that were held up: they teach the line nothing."""
@@ -77,7 +77,7 @@ class TrackingRule:
         self._least = math.inf
         self._least_t = self._least_r = 0
         self._lags = 0.0
-        self._block_frames = 0
+        self._near = self._block_frames = 0
         self._block_from = t
         self._block_end = t + length_ns
 
@@ -116,6 +116,10 @@ class TrackingRule:
         if not self.samples:
             return self._begin(sender_time_ns, arrival_ns)
         t = sender_time_ns - self._zero
+        if t > self._block_end and self._floor.blocks:
+            # What corrected the line in a block would take it away in a silence.
+            self._height += (self._slope - self._floor.rate) * self._block_end
+            self._slope = self._floor.rate
         residual = arrival_ns - sender_time_ns - self._base
         line = self._height + self._slope * t
         lag = residual - line
@@ -127,6 +131,9 @@ class TrackingRule:
             if lag < 0.0:
                 self._height = residual - self._slope * t
                 line = residual
+                # Lower than all before it in this block, whatever the line was then.
+                lag = 0.0
+                self._least = math.inf
             elif lag > _LATE_NS:
                 self._late = 0
                 self._is_step(t, arrival_ns, lag)
@@ -136,6 +143,7 @@ class TrackingRule:
                 return self._restart(self._late_reason, sender_time_ns, arrival_ns)
         else:
             self._lags += lag
+            self._near += 1
             self._late = 0
         if lag < self._least:
             self._least = lag
@@ -162,6 +170,9 @@ class TrackingRule:
             return ''
         if t < _START_NS and lag > -_BELOW_AT_START_NS and arrival_ns >= self._last_arrival:
             # The first frames came under load, and their line with them.
+            self._floor.restart()
+            self._open_block(t, _FIRST_BLOCK_NS)
+            self._slope = self._floor.rate
             return ''
         return self._stepped(t, arrival_ns)
 
@@ -236,8 +247,9 @@ class TrackingRule:
         length = _BLOCK_NS if t >= _FIRST_BLOCKS_NS else _FIRST_BLOCK_NS
         if self._least < _FAR_NS:
             self._floor.add(float(self._least_t), float(self._least_r))
-            usual = self._lags / self._block_frames
-            self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
+            if self._near:
+                usual = self._lags / self._near
+                self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
             self._period = (t - self._block_from) / self._block_frames
         if self._floor.blocks:
             self.learnt = self.learnt or (length == _BLOCK_NS and self._floor.blocks > 3)

@@ -1,0 +1,159 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Events that the stamps were not made for at first: each once cost them more than it may.
+
+Frames are made here from plain numpy, apart from the benchmark's simulator.
+"""
+
+import numpy as np
+from optitrack_vrpn.core.clock import StampConfig, StampSource
+import pytest
+
+S = 10**9
+START = 5_000 * S
+RATE_PPM = 40.0
+
+
+class Played:
+    """
+    Frames stamped in the order of their arrival.
+
+    :param drift: how far the sender's clock has drifted when each is sent (s), beside its rate.
+    :ivar sent: when each was sent, by the clock of the arrivals (s).
+    :ivar arrived: when it arrived (s).
+    :ivar error: of its stamp (s); NaN where there is none.
+    :ivar ended: the reasons for which epochs ended.
+    """
+
+    def __init__(self, sent, arrived, drift=None):
+        order = np.argsort(arrived, kind='stable')
+        drift = np.zeros(len(sent)) if drift is None else drift[order]
+        self.sent, self.arrived = sent[order], arrived[order]
+        source = StampSource(StampConfig())
+        stamps = []
+        self.ended = []
+        senders = self.sent * (1e9 + RATE_PPM * 1e3) + drift * 1e9
+        for sender, a in zip((START + senders.round().astype(int)).tolist(),
+                             self.arrived.tolist()):
+            stamp = source.stamp(sender, S + round(a * 1e9), 0)
+            stamps.append(np.nan if stamp is None else (stamp - S) / 1e9)
+            self.ended += [event.reason for event in source.events()
+                           if event.kind == 'epoch_ended']
+        self.error = np.array(stamps) - self.sent
+        self.uncertainty_s = source.status().uncertainty_s
+        self.skew_ppm = source.status().skew_ppm
+
+    def worst(self, since, until=np.inf):
+        """Give the largest error of the frames that arrived in a time."""
+        there = (self.arrived >= since) & (self.arrived < until)
+        return np.abs(self.error[there]).max()
+
+
+def wire(count, seed=1):
+    """Give delays of a wired network (s): some tens of microseconds above the least."""
+    return np.random.default_rng(seed).gamma(3.0, 40e-6, count)
+
+
+def frames(seconds, rate=100):
+    return np.arange(0.0, seconds, 1.0 / rate)
+
+
+@pytest.mark.parametrize('held_s', [3.0, 5.0])
+@pytest.mark.parametrize('apart_s', [0.0, 5e-6, 20e-6])
+def test_a_backlog_at_the_very_start_is_forgotten_once_it_is_over(held_s, apart_s):
+    sent = frames(60.0)
+    arrived = np.maximum.accumulate(sent + wire(len(sent)))
+    held = sent < held_s
+    arrived[held] = held_s + apart_s * np.arange(held.sum())
+    played = Played(sent, np.maximum.accumulate(arrived))
+    assert played.worst(held_s + 1.0) < 500e-6
+    assert played.worst(30.0) < 60e-6
+    assert played.skew_ppm == pytest.approx(-RATE_PPM, abs=2.0)
+
+
+@pytest.mark.parametrize('kind', ['repeated', 'overtaken'])
+@pytest.mark.parametrize('held_s', [1.5, 3.0, 10.0])
+def test_a_hold_with_repeats_or_overtaken_frames_is_no_restart(kind, held_s):
+    rng = np.random.default_rng(2)
+    sent = frames(90.0, 240)
+    arrived = np.maximum.accumulate(sent + wire(len(sent)))
+    held = (sent >= 60.0) & (sent < 60.0 + held_s)
+    arrived[held] = 60.0 + held_s + 5e-6 * np.arange(held.sum())
+    arrived = np.maximum.accumulate(arrived)
+    some = rng.random(len(sent)) < 0.01
+    if kind == 'repeated':
+        sent = np.append(sent, sent[some])
+        arrived = np.append(arrived, arrived[some] + rng.uniform(0.0, 0.03, some.sum()))
+    else:
+        arrived = arrived + some * rng.uniform(0.0, 0.03, len(sent))
+    played = Played(sent, arrived)
+    assert played.ended == []
+    assert played.worst(60.0 + held_s + 1.0) < 40e-6
+
+
+@pytest.mark.parametrize('lift_s', [0.001, 0.006])
+def test_a_stream_seen_for_a_moment_now_and_then_is_no_bug(lift_s):
+    """Its minima are forgotten one by one, while its floor is taken for lifted."""
+    sent = frames(400.0, 60)
+    for burst in range(20):
+        sent = np.append(sent, 400.0 + 301.0 * burst + frames(0.3, 60))
+    played = Played(sent, sent + lift_s * (sent >= 400.0))
+    assert np.isfinite(played.error).all()
+    assert played.worst(0.0) < lift_s + 200e-6
+
+
+def test_the_lowest_frame_counts_and_not_the_one_that_fell_farthest():
+    """A route that was 300 ms longer for a minute, long enough to be taken for a clock."""
+    sent = frames(240.0, 240)
+    longer = (sent >= 100.0) & (sent < 160.0)
+    played = Played(sent, np.maximum.accumulate(sent + wire(len(sent)) + 0.3 * longer))
+    assert played.worst(160.9, 170.0) < 50e-6
+
+
+def test_load_that_ends_is_seen_to_end_though_the_line_is_a_little_off():
+    """A sender that warms up leaves the line a little off, by the end of a minute of load."""
+    sent = frames(900.0)
+    rng = np.random.default_rng(3)
+    load = (sent > 550.0) & (sent < 610.0)
+    arrived = sent + rng.gamma(1.5, 60e-6, len(sent)) + load * (
+        2e-3 + rng.exponential(0.5e-3, len(sent)))
+    # 8 ppm that are gone in a quarter of an hour.
+    warming = 8e-6 * 900.0 * (1.0 - np.exp(-sent / 900.0))
+    for drift in (0.0 * sent, warming):
+        played = Played(sent, np.maximum.accumulate(arrived), drift)
+        assert played.worst(611.0) < 40e-6
+
+
+def test_what_corrects_the_line_in_a_second_does_not_run_on_in_a_silence():
+    worst = []
+    for seed in range(12):
+        sent = np.append(frames(30.0, 240), 59.0 + frames(3.0, 240))
+        played = Played(sent, np.maximum.accumulate(sent + wire(len(sent), seed)))
+        worst.append(played.worst(59.0, 60.0))
+    assert max(worst) < 30e-6
+
+
+def test_a_minute_of_unsteady_load_is_no_step_of_a_clock():
+    sent = frames(300.0, 240)
+    rng = np.random.default_rng(4)
+    load = (sent > 150.0) & (sent < 210.0)
+    arrived = sent + wire(len(sent)) + load * (15e-3 + rng.exponential(5e-3, len(sent)))
+    played = Played(sent, np.maximum.accumulate(arrived))
+    assert played.ended == []
+    assert played.worst(20.0) < 40e-6
+
+
+def test_a_step_soon_after_load_is_told_from_it_at_once():
+    """How delays scatter usually is not learnt from those of the load."""
+    sent = frames(360.0, 240)
+    rng = np.random.default_rng(5)
+    load = (sent > 300.0) & (sent < 325.0)
+    wifi = rng.lognormal(np.log(1.2e-3), 0.6, len(sent))
+    arrived = np.maximum.accumulate(
+        sent + wifi + load * (15e-3 + rng.exponential(5e-3, len(sent))))
+    # The clock of the arrivals steps: from then on everything seems 50 ms later.
+    arrived[arrived > 327.0] += 0.05
+    played = Played(sent, arrived)
+    error = played.error - 0.05 * (played.arrived > 327.05)
+    assert np.abs(error[played.arrived > 337.0]).max() < 1e-3
