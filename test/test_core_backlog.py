@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import replace
 import statistics
 
-from optitrack_vrpn.core.backlog import CALM_NS, FRESH_NS, PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.core.backlog import (
+    CALM_NS, FRESH_NS, MOST_IN_A_ROW, PATIENCE_NS, STANDING_NS)
 from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.estimator import EstimateConfig
 from optitrack_vrpn.core.body.lowpass import LowpassConfig
@@ -42,13 +43,14 @@ def frame_of(number, bodies=BODIES):
     return [reports[i:i + IN_A_DATAGRAM] for i in range(0, bodies, IN_A_DATAGRAM)]
 
 
-def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0):
+def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None):
     """
     Let a computer work off frames whose publishing takes ``load`` of the time there is.
 
     :param begin: number of the first frame.
     :param until_s: when the load is over.
     :param stand_s: for how long the computer stands still at first.
+    :param hiccup: (every so many s, so many s): it stands still now and then.
     :returns: (sample, time of publication less time of arrival) of all that went out.
     """
     pose_ns = round(load * S / RATE / BODIES)
@@ -59,6 +61,8 @@ def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0):
         arrival = number * S // RATE
         if until_s is not None and arrival - began > until_s * S:
             pose_ns = LITTLE_NS
+        if hiccup and number % round(hiccup[0] * RATE) == 0:
+            now = max(now, arrival) + round(hiccup[1] * S)
         for datagram in frame_of(number):
             now = max(now, arrival)
             samples = pipeline.process(datagram, arrival, HOST, now)
@@ -152,6 +156,34 @@ def test_it_is_over_some_time_after_the_load_and_says_so():
     begin = round((8.0 + CALM_NS / S) * RATE)
     run(pipeline, 0.4, 2.0, begin=begin)
     assert left_out(pipeline) == lost
+
+
+def test_hiccups_cost_nothing_and_let_it_end():
+    pipeline = Pipeline(CONFIG)
+    run(pipeline, 4.0, 2.0)
+    assert pipeline.backlog.thinning
+    run(pipeline, 3.0, 0.3, begin=4 * RATE)
+    lost = left_out(pipeline)
+    run(pipeline, CALM_NS / S + 3.0, 0.3, begin=7 * RATE, hiccup=(2.0, 0.03))
+    assert left_out(pipeline) == lost
+    assert not pipeline.backlog.thinning
+
+
+def test_something_goes_out_of_a_computer_that_cannot_even_leave_out_in_time():
+    pipeline = Pipeline(CONFIG)
+    now = 0
+    out = Counter()
+    for number in range(8 * RATE):
+        arrival = number * S // RATE
+        if now - arrival > 200 * MS:
+            continue    # the socket is full
+        for datagram in frame_of(number):
+            now = max(now, arrival)
+            samples = pipeline.process(datagram, arrival, HOST, now)
+            now += round(1.1 * len(datagram) * S / RATE / BODIES)
+            out.update(sample.channel.names.motive for sample in samples)
+    assert min(out.values()) > 6 * RATE / (MOST_IN_A_ROW + 1) * 0.8
+    assert max(out.values()) - min(out.values()) <= 1
 
 
 def test_it_is_over_too_when_nothing_comes_any_more():

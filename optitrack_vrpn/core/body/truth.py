@@ -92,7 +92,8 @@ class Body(Ledger):
     """
 
     __slots__ = (
-        'held_by', 'doubtful', 'rival', 'breaks', '_late_ns', '_late_run', '_good_ns', '_position', '_quat', '_raw', '_agility',
+        'held_by', 'doubtful', 'rival', 'breaks', '_late_ns', '_late_run', '_good_ns',
+        '_position', '_quat', '_raw', '_agility',
         '_velocity', '_sample_ns', '_sample_position', '_sample_quat', '_sample_mask',
         '_last_receive', '_good_receive', '_last_ns', '_seen_position', '_seen_raw',
         '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin', '_turn_rate',
