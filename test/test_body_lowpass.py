@@ -94,20 +94,52 @@ def test_the_delay_is_that_of_scipy_and_can_be_taken_off_the_stamp():
     config = LowpassConfig(5.0, 5, compensate_delay=True)
     lowpass = Lowpass(config)
     assert lowpass.delay_s == 0.0
-    stamp, _, _ = lowpass.update(10**12, (0.0, 0.0, 0.0), UPRIGHT, 100.0)
+    for k in range(200):
+        now = 10**12 + k * 10_000_000
+        stamp, _, _ = lowpass.update(now, (0.0, 0.0, 0.0), UPRIGHT, 100.0)
+        assert k or stamp == now    # not behind yet
     b, a = signal.butter(5, 5.0, fs=100.0)
     for frequency in (0.01, 2.0, 4.5):
         expected = signal.group_delay((b, a), w=[frequency], fs=100.0)[1][0] / 100.0
         assert lowpass.group_delay(frequency) == pytest.approx(expected, rel=1e-3)
-    assert stamp == 10**12 - round(lowpass.delay_s * 1e9)
+    assert stamp == pytest.approx(now - lowpass.delay_s * 1e9, abs=1e3)
 
 
-def test_a_moving_body_is_where_it_was_a_group_delay_ago():
+def turned(angle):
+    return (0.0, 0.0, math.sin(angle / 2), math.cos(angle / 2))
+
+
+def test_a_moving_body_is_where_it_was_at_its_stamp():
     lowpass = Lowpass(LowpassConfig(5.0, compensate_delay=True))
+    last = -1
     for k in range(400):
+        missing = 150 <= k < 155 or 250 <= k < 290    # bridged; started anew
+        if missing:
+            continue
+        stamp, position, quat = lowpass.update(
+            k * 10_000_000, (0.02 * k, 0.0, 0.0), turned(0.01 * k), 100.0)
+        # From the first pose on, and after gaps: with 2 m/s and 1 rad/s.
+        assert position[0] == pytest.approx(stamp * 1e-9 * 2.0, abs=1e-5)
+        off = Rotation.from_quat(quat) * Rotation.from_quat(turned(stamp * 1e-9)).inv()
+        assert off.magnitude() < 1e-5
+        assert stamp > last
+        last = stamp
+    assert stamp == pytest.approx(3_990_000_000 - lowpass.delay_s * 1e9, abs=1e3)
+
+
+@pytest.mark.parametrize('compensate', [False, True])
+@pytest.mark.parametrize('before, after', [(100, 94), (120, 100), (94, 100), (60, 240), (240, 60)])
+def test_a_new_design_goes_on_where_the_old_one_was(before, after, compensate):
+    lowpass = Lowpass(LowpassConfig(5.0, compensate_delay=compensate))
+    times = [k / before for k in range(3 * before)] + [3.0 + k / after for k in range(3 * after)]
+    for t in times:
         stamp, position, _ = lowpass.update(
-            k * 10_000_000, (0.02 * k, 0.0, 0.0), UPRIGHT, 100.0)
-    assert position[0] == pytest.approx(stamp * 1e-9 * 2.0, abs=1e-5)
+            round(t * 1e9), (2.0 * t, 0.0, 0.0), UPRIGHT, float(before if t < 3.0 else after))
+        if t > 1.0:    # 0.2 m behind, but for rounding to whole frames
+            assert position[0] == pytest.approx(2.0 * (t - lowpass.delay_s), abs=0.03)
+        if compensate:
+            assert position[0] == pytest.approx(stamp * 2e-9, abs=1e-5)
+    assert lowpass.rate_hz == after and lowpass.starts == 2
 
 
 def test_a_few_missing_frames_are_bridged_and_many_start_anew():

@@ -15,12 +15,18 @@ filtered and the true path is the small rotation by which the filter lags:
 q_filtered = exp(c_filtered - c) q. Turning about a fixed axis by any angle is filtered exactly as
 ``sosfilt`` filters the angle; in general the error is of second order in the angle turned about
 changing axes within the filter's delay.
+
+A filter that has just started is not late yet: it gives the pose it began with. So what is taken
+off the stamps is not its delay but how far it is behind by then, which is what it makes of the
+time itself: a body that moves evenly is always where it was at its stamp.
 """
 
 from __future__ import annotations
 
 import cmath
+from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 import math
 
 import numpy as np
@@ -31,10 +37,14 @@ from optitrack_vrpn.errors import ConfigurationError
 
 RATE_CHANGE = 0.05
 """Relative change of a body's rate that calls for a new design."""
+MEMORY = 5.0
+"""Group delays of the past that a new design is given to begin with."""
+MOST_REMEMBERED = 1000
 MAX_FILL = 10
 """So many missing frames are filled in on a straight line; after more the filter starts anew."""
 
 Section = tuple[float, float, float, float, float]
+Six = tuple[float, float, float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,8 @@ class LowpassConfig:
 
     :ivar cutoff_hz: frequency (Hz) at which half the power passes; 0 switches the filter off.
     :ivar order: order of the Butterworth filter, 1 to 10.
-    :ivar compensate_delay: take the filter's group delay at low frequencies off the stamp.
+    :ivar compensate_delay: take off the stamp what the filter is behind: its group delay at low
+        frequencies, once it has gone on for so long.
     """
 
     cutoff_hz: float = 0.0
@@ -94,8 +105,7 @@ class Channels:
             [first * value for value in values] + [second * value for value in values]
             for first, second in self.at_rest]
 
-    def step(self, a: float, b: float, c: float, d: float, e: float,
-             f: float) -> tuple[float, float, float, float, float, float]:
+    def step(self, a: float, b: float, c: float, d: float, e: float, f: float) -> Six:
         """
         Take in one sample of each channel.
 
@@ -118,6 +128,35 @@ class Channels:
         return a, b, c, d, e, f
 
 
+class Lag:
+    """
+    Follow how far a filter is behind, from its start on, for a motion at constant speed.
+
+    :param sections: (b0, b1, b2, a1, a2) of each.
+    :ivar behind_s: how far (s).
+    """
+
+    __slots__ = ('behind_s', '_sections', '_states')
+
+    def __init__(self, sections: list[Section]) -> None:
+        self.behind_s = 0.0
+        self._sections = sections
+        self._states = [[0.0, 0.0] for _ in sections]
+
+    def step(self, dt: float) -> None:
+        """
+        Go on by one sample.
+
+        :param dt: time since the one before (s).
+        """
+        a = dt
+        for (b0, b1, b2, a1, a2), state in zip(self._sections, self._states):
+            p = b0 * a + state[0]
+            state[:] = b1 * a - a1 * p + state[1], b2 * a - a2 * p
+            a = p
+        self.behind_s += dt - a
+
+
 class Lowpass:
     """
     Smooth the poses of one body.
@@ -128,8 +167,8 @@ class Lowpass:
     """
 
     __slots__ = (
-        'config', 'rate_hz', 'delay_s', 'starts', '_sos', '_at_rest', '_channels', '_stamp_ns',
-        '_position', '_quat', '_turned')
+        'config', 'rate_hz', 'delay_s', 'starts', '_sos', '_at_rest', '_channels', '_lag',
+        '_recent', '_stamp_ns', '_position', '_quat', '_turned')
 
     def __init__(self, config: LowpassConfig) -> None:
         """
@@ -144,6 +183,10 @@ class Lowpass:
         self._sos = np.empty((0, 6))
         self._at_rest = np.empty((0, 2))
         self._channels: Channels | None = None
+        self._lag = Lag([])
+        # What the filter was given last: position and path of the attitude, time since the one
+        # before.
+        self._recent: deque[tuple[Six, float]] = deque()
         self._stamp_ns = 0
         self._position: Vector = (0.0, 0.0, 0.0)
         self._quat: Quat = IDENTITY
@@ -152,6 +195,7 @@ class Lowpass:
     def reset(self) -> None:
         """Start anew with the next pose (a jump, an epoch, a body seen again)."""
         self._channels = None
+        self._recent.clear()
 
     def update(self, stamp_ns: int, position: Vector, quat_xyzw: Quat,
                rate_hz: float) -> tuple[int, Vector, Quat]:
@@ -163,44 +207,42 @@ class Lowpass:
         :param quat_xyzw: attitude of unit norm, either sign.
         :param rate_hz: the body's own rate (Hz), ``Body.rate_hz``. While it is unknown, or the
             cutoff is not below half of it, poses pass as they are.
-        :returns: stamp (ns; earlier by ``delay_s`` where that is configured), position and
-            attitude, filtered. The attitude's sign goes with the one given.
+        :returns: stamp (ns; earlier by what the filter is behind where that is configured),
+            position and attitude, filtered. The attitude's sign goes with the one given.
         """
         if abs(rate_hz - self.rate_hz) > RATE_CHANGE * rate_hz:
             self._design(rate_hz)
         if self.rate_hz <= 0.0:
             return stamp_ns, position, quat_xyzw
-        channels = self._channels
-        if channels is None:
-            channels = self._start(position)
-            steps = 0
-        else:
+        steps = 0
+        if self._channels is not None:
             steps = round((stamp_ns - self._stamp_ns) * 1e-9 * self.rate_hz) or 1
-            if not 1 <= steps <= MAX_FILL + 1:
-                channels = self._start(position)
-                steps = 0
         turned = self._turned
         x, y, z = position
-        if not steps:
-            filtered = (x, y, z, *turned)
+        if not 1 <= steps <= MAX_FILL + 1:
+            self._turned = turned = (0.0, 0.0, 0.0)
+            filtered: Six = (x, y, z, *turned)
+            self._recent.clear()
+            self._start(filtered)
         else:
             dx, dy, dz = to_rotation_vector(multiply(quat_xyzw, conjugate(self._quat)))
+            dt = (stamp_ns - self._stamp_ns) * 1e-9 / steps
             if steps > 1:
                 px, py, pz = self._position
                 for k in range(1, steps):
                     part = k / steps
-                    channels.step(
+                    self._step((
                         px + part * (x - px), py + part * (y - py), pz + part * (z - pz),
-                        turned[0] + part * dx, turned[1] + part * dy, turned[2] + part * dz)
+                        turned[0] + part * dx, turned[1] + part * dy, turned[2] + part * dz), dt)
             self._turned = turned = (turned[0] + dx, turned[1] + dy, turned[2] + dz)
-            filtered = channels.step(x, y, z, *turned)
+            filtered = self._step((x, y, z, *turned), dt)
         self._stamp_ns = stamp_ns
         self._position = position
         self._quat = quat_xyzw
         lag = from_rotation_vector((
             filtered[3] - turned[0], filtered[4] - turned[1], filtered[5] - turned[2]))
         if self.config.compensate_delay:
-            stamp_ns -= round(self.delay_s * 1e9)
+            stamp_ns -= round(self._lag.behind_s * 1e9)
         return stamp_ns, filtered[:3], normalised(multiply(lag, quat_xyzw))
 
     def group_delay(self, frequency_hz: float) -> float:
@@ -218,7 +260,8 @@ class Lowpass:
             for row in self._sos.tolist()) / self.rate_hz
 
     def _design(self, rate_hz: float) -> None:
-        """Design the filter for a rate; it starts from the last pose it was given."""
+        """Design the filter for a rate; it goes on from the poses that it was given last."""
+        going_on = self._channels is not None
         self._channels = None
         self.rate_hz = 0.0
         self.delay_s = 0.0
@@ -230,16 +273,42 @@ class Lowpass:
                                   fs=rate_hz)
         self._at_rest = signal.sosfilt_zi(self._sos)
         self.delay_s = self.group_delay(0.0)
+        recent = self._recent
+        self._recent = deque(
+            maxlen=min(math.ceil(MEMORY * self.delay_s * rate_hz), MOST_REMEMBERED))
+        if going_on and recent:
+            self._go_on(recent)
 
-    def _start(self, position: Vector) -> Channels:
-        """Start the filter as if the body had always been here."""
-        self._turned = (0.0, 0.0, 0.0)
-        self._channels = channels = Channels(
-            [(row[0], row[1], row[2], row[4], row[5]) for row in self._sos.tolist()],
-            [(row[0], row[1]) for row in self._at_rest.tolist()])
-        channels.settle((*position, 0.0, 0.0, 0.0))
+    def _go_on(self, recent: deque[tuple[Six, float]]) -> None:
+        """Start from the poses given last, as they would have come at the new rate."""
+        ago = np.cumsum([0.0] + [dt for _, dt in islice(recent, 1, None)])
+        ago -= ago[-1]
+        times = np.arange(math.ceil(ago[0] * self.rate_hz), 1) / self.rate_hz
+        paths = np.array([path for path, _ in recent])
+        rows = np.column_stack([np.interp(times, ago, column) for column in paths.T]).tolist()
+        self._start(tuple(rows[0]))
+        for row in rows[1:]:
+            self._step(tuple(row), 1.0 / self.rate_hz)
+
+    def _start(self, path: Six) -> None:
+        """
+        Start the filter as if the body had always been here.
+
+        :param path: position (m) and path of the attitude (rad).
+        """
+        sections = [(row[0], row[1], row[2], row[4], row[5]) for row in self._sos.tolist()]
+        self._channels = Channels(
+            sections, [(row[0], row[1]) for row in self._at_rest.tolist()])
+        self._channels.settle(path)
+        self._lag = Lag(sections)
         self.starts += 1
-        return channels
+
+    def _step(self, path: Six, dt: float) -> Six:
+        """Take in one sample; gives the filtered one."""
+        assert self._channels is not None
+        self._recent.append((path, dt))
+        self._lag.step(dt)
+        return self._channels.step(*path)
 
 
 def _polynomial_delay(taps: list[float], back: complex) -> float:
