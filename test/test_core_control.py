@@ -11,8 +11,8 @@ import pytest
 START, STOP = c.Kind.START, c.Kind.STOP
 
 
-def command(kind, systems=(), session='', source='controller', stamp_ns=0):
-    return c.Command(int(kind), stamp_ns, source, session, tuple(systems))
+def command(kind, systems=(), session='', source='controller', stamp_ns=0, generation=''):
+    return c.Command(int(kind), stamp_ns, source, session, tuple(systems), generation)
 
 
 # -- whom it is for -------------------------------------------------------------------------------
@@ -96,6 +96,25 @@ def test_acknowledgements_carry_the_session():
     assert acknowledge(command(START), 'inactive') == (c.Kind.ACK_START, '')
     assert acknowledge(command(STOP), 'active') == (c.Kind.ACK_STOP, '')
     assert follower.counters.acknowledged == 5
+
+
+def test_a_command_is_known_again_in_another_generation_alone():
+    follower = c.Follower('cam')
+
+    def given(generation, **others):
+        return command(START, **{
+            'session': 's', 'stamp_ns': 5, 'generation': generation, **others})
+    first = given('mocap4r2')
+    assert not follower.has_followed(first)
+    follower.acknowledge(first, follower.judge(first, 'inactive'))
+    assert follower.has_followed(given('mocap'))
+    assert not follower.has_followed(first), 'sent again in the same one'
+    for others in ({'stamp_ns': 6}, {'session': 't'}, {'source': 'x'}, {'systems': ['cam']}):
+        assert not follower.has_followed(given('mocap', **others))
+    assert not follower.has_followed(command(STOP, (), 's', stamp_ns=5, generation='mocap'))
+    unstamped = given('mocap4r2', stamp_ns=0)
+    follower.acknowledge(unstamped, follower.judge(unstamped, 'active'))
+    assert not follower.has_followed(given('mocap', stamp_ns=0))
 
 
 # -- generations ----------------------------------------------------------------------------------

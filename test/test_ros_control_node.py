@@ -5,7 +5,7 @@
 import threading
 
 from control_graph import (
-    ACK_START, ACK_STOP, Controller, hide, INFO, LATCHED, START, STOP, Tool)
+    ACK_START, ACK_STOP, Controller, hide, INFO, LATCHED, old_messages, START, STOP, Tool)
 from mocap4r2_control_msgs.msg import Control, MocapInfo
 from optitrack_vrpn.core.control import ControlConfig, GENERATIONS
 from optitrack_vrpn.errors import ConfigurationError
@@ -207,6 +207,34 @@ def test_late_joiners_are_told_of_no_topic_that_is_gone(
         getattr(node, f'trigger_{move}')()
     assert node.lifecycle_label == after
     assert latched('leaver') == [topics]
+
+
+def test_a_command_in_two_generations_is_acknowledged_in_both_and_logged_once(
+        controller, make, capfd):
+    node = make('twofold', control=ControlConfig())
+    old = controller.node.create_publisher(old_messages.Control, '/mocap_control', 1000)
+    controller.wait_for(1)
+    assert controller.spin_until(lambda: old.get_subscription_count() >= 1)
+    node.trigger_configure()
+
+    def send(publisher, kind, source, targets, stamp):
+        publisher.publish(kind(control_type=START, stamp=stamp, session_id='s', **{
+            source: controller.node.get_name(), targets: ['twofold']}))
+
+    def logged(acknowledged):
+        counters = node.control_counters
+        assert controller.spin_until(lambda: counters.acknowledged == acknowledged)
+        text = capfd.readouterr().err
+        return text.count('now active'), text.count('acknowledged again')
+    stamp = controller.node.get_clock().now().to_msg()
+    send(old, old_messages.Control, 'mocap_source', 'mocap_systems', stamp)
+    send(controller.publisher, Control, 'mocap4r2_source', 'mocap4r2_systems', stamp)
+    assert logged(2) == (1, 0)
+    stamp = controller.node.get_clock().now().to_msg()      # a command of its own
+    send(old, old_messages.Control, 'mocap_source', 'mocap_systems', stamp)
+    assert logged(3) == (0, 1)
+    assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'twofold')]
+    controller.node.destroy_publisher(old)
 
 
 # -- generations and parameters -------------------------------------------------------------------

@@ -10,8 +10,9 @@ Nothing here knows ROS: a shell turns messages into commands, asks :class:`Follo
 asks for in the lifecycle state at hand, makes the transitions and reports how they went.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 import difflib
 from enum import Enum, IntEnum
 from typing import Any, Optional
@@ -280,6 +281,8 @@ _VERDICTS: dict[tuple[Kind, str], Verdict] = {
     (Kind.STOP, 'unconfigured'): Verdict(Action.REFUSE, reason=_UNCONFIGURED),
     (Kind.STOP, 'finalized'): Verdict(Action.REFUSE, reason=_FINALIZED),
 }
+#: How many commands are remembered to know them again in another generation.
+_MOST_REMEMBERED = 32
 _CONFIGURE_FIRST = Verdict(Action.FOLLOW, ('configure', 'activate'), Kind.ACK_START)
 
 
@@ -329,6 +332,7 @@ class Follower:
         self.counters = ControlCounters()
         self.session_id = ''
         self.configure_on_start = configure_on_start
+        self._followed: deque[Command] = deque(maxlen=_MOST_REMEMBERED)
 
     def concerns(self, command: Command) -> bool:
         """Count a message that arrived, and tell whether it is a command for this system."""
@@ -362,6 +366,18 @@ class Follower:
             return _VERDICTS.get((kind, state), Verdict(Action.WAIT))
         return Verdict(Action.IGNORE)
 
+    def has_followed(self, command: Command) -> bool:
+        """
+        Tell whether this very command was followed when it came in another generation.
+
+        Controllers that speak several send each command in all of them, with one stamp. Commands
+        without a stamp are each their own.
+        """
+        return command.stamp_ns != 0 and any(
+            command.generation != other.generation
+            and command == replace(other, generation=command.generation)
+            for other in self._followed)
+
     def acknowledge(self, command: Command, verdict: Verdict) -> tuple[Kind, str]:
         """
         Note that a command was followed.
@@ -371,6 +387,7 @@ class Follower:
         """
         assert verdict.answer is not None
         self.counters.acknowledged += 1
+        self._followed.append(command)
         if command.kind is Kind.START:
             self.session_id = command.session_id
         return verdict.answer, command.session_id or self.session_id

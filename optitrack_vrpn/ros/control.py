@@ -336,6 +336,7 @@ class ControlledLifecycleNode(LifecycleNode):
                   f'acknowledged: {reason}', (name, reason))
 
     def _acknowledge(self, endpoint: Endpoint, command: Command, verdict: Verdict) -> None:
+        known = self._follower.has_followed(command)
         answer, session = self._follower.acknowledge(command, verdict)
         try:
             endpoint.acknowledge(answer, session)
@@ -343,6 +344,11 @@ class ControlledLifecycleNode(LifecycleNode):
             self._log('error', f'mocap control: no acknowledgement could be sent: {error}', 'ack')
         known_as = f'{printable(command.source)!r}, session {printable(session)!r}'
         name = Kind(command.control_type).name
+        if not verdict.transitions and known:
+            self.get_logger().debug(
+                f'mocap control: {name} from {known_as}: the same command in generation '
+                f'{command.generation}, acknowledged there too')
+            return
         if not verdict.transitions:
             self._log('info', f'mocap control: {name} from {known_as}: {self.lifecycle_label} '
                       'already, acknowledged again', (name, 'again'))
