@@ -66,21 +66,26 @@ class Systems:
         self._folder = folder
         self._processes = {}
 
-    def start(self, name, script=EXAMPLE, namespace='', parameters=(), env=None):
+    def start(self, name, script=EXAMPLE, namespace='', parameters=(), env=None, key=None):
+        """Start one, called by a key here if another has its name."""
         arguments = ['--ros-args', '-r', f'__node:={name}']
         if namespace:
             arguments += ['-r', f'__ns:={namespace}']
         for parameter in parameters:
             arguments += ['-p', parameter]
-        with open(self._folder / name, 'w') as log:
-            self._processes[name] = subprocess.Popen(
+        key = key or name
+        with open(self._folder / key.replace('/', '_'), 'w') as log:
+            self._processes[key] = subprocess.Popen(
                 [sys.executable, str(script), *arguments], stdout=log, stderr=log, env=env)
 
     def log(self, name):
-        return (self._folder / name).read_text()
+        return (self._folder / name.replace('/', '_')).read_text()
 
     def running(self, name):
         return self._processes[name].poll() is None
+
+    def send_signal(self, name, number):
+        self._processes[name].send_signal(number)
 
     def end(self):
         """

@@ -109,8 +109,10 @@ def test_the_exit_code_tells_of_a_system_that_does_not_answer(at_once):
         assert code == 1
         assert 'ACK_STOP' in rows(output)['glove']
         assert 'none (unconfigured)' in rows(output)['asleep']
-        assert 'none (state unknown)' in rows(output)['absent']
-        assert re.search(r'no answer from asleep, absent within \d+ s', error)
+        assert 'none (no such system)' in rows(output)['absent']
+        assert re.search(r'no answer from asleep within \d+ s', error)
+        assert ('no system of that name: absent; there are: asleep, glove (/lab/glove), suit'
+                in error.splitlines()[0])
     at_last(check, *more(at_once['missing'], 'stop', 'glove', 'asleep', 'absent'))
 
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controller of capture systems: hears who is there, sends commands, waits for the answers."""
 
+from collections import Counter
 import contextlib
 import functools
-import itertools
 import os
 import time
 from typing import Any, Callable, Iterator, Optional, Sequence
@@ -12,7 +12,8 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.core.control import Kind
-from optitrack_vrpn.core.control_round import KnownSystem, Round
+from optitrack_vrpn.core.control_round import (
+    base_name, DISCOVERY_S, KnownSystem, Listeners, Namesakes, Round)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.control_messages import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 import rclpy
@@ -41,6 +42,11 @@ def _answer(futures: Sequence[Any]) -> Any:
 def _answered(asked: Sequence[Sequence[Any]]) -> bool:
     """Tell whether each of several questions, asked however often, has an answer."""
     return all(_answer(futures) is not None for futures in asked)
+
+
+def _full_name(endpoint: Any) -> str:
+    """Give the full name of the node that a publisher or subscription belongs to."""
+    return f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
 
 
 class _Line:
@@ -80,6 +86,7 @@ class MocapController:
         self._executor = executor
         self._round: Optional[Round] = None
         self._pose_subscriptions: dict[str, Any] = {}
+        self._owners: dict[str, str] = {}
         self._looked = 0.0
         namespace = '/' + namespace.strip('/') if namespace.strip('/') else ''
         self._lines = [
@@ -90,24 +97,39 @@ class MocapController:
         """
         Wait until systems are there.
 
-        :param timeout_s: how long; DDS repeats its announcements every 3 s by default, and the
-            first ones do get lost.
+        :param timeout_s: how long at most.
         :param names: systems to wait for, which are there when they can hear commands; without
-            any the whole time is waited, since there may always be one more.
+            any the whole time is waited, since there may always be one more. With names too the
+            usual time is waited, since there may be one more of the same name.
         """
+        usual_end = time.monotonic() + DISCOVERY_S
         self._spin_until(
-            lambda: bool(names) and self._matched() and self._listeners().issuperset(names),
-            timeout_s)
+            lambda: bool(names) and time.monotonic() >= usual_end and self._matched()
+            and self.listeners().knows(names), timeout_s)
+
+    def listeners(self) -> Listeners:
+        """List the nodes that subscribe to commands."""
+        heard = (
+            (_full_name(entry), line.dialect.generation.name) for line in self._lines
+            for entry in self._node.get_subscriptions_info_by_topic(line.publisher.topic_name))
+        return Listeners(heard, (name for name, _ in self._state_services()), self.systems)
 
     def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         """
         Ask systems for their lifecycle states; those that do not tell are left out.
 
+        :param names: full names, or base names of which there is one.
+
         Each is asked again and again until it answers: an answer is lost where the system has
         not found its reader yet, as happens right after discovery on a busy machine.
         """
+        listeners = self.listeners()
+        services = [
+            (name, service) for name in names for system, service in self._state_services()
+            if name in (system, base_name(system)) and (
+                name == system or system in (listeners.called(name) or (system,)))]
         clients = [(name, self._node.create_client(GetState, service))
-                   for name, service in self._state_services() if name in names]
+                   for name, service in services]
         self._spin_until(lambda: all(c.service_is_ready() for _, c in clients), timeout_s)
         states: dict[str, str] = {}
         left: list[tuple[str, Any, list[Any]]] = [
@@ -136,7 +158,11 @@ class MocapController:
         :param systems: whom it is for; empty for all.
         :param timeout_s: time until acknowledgements and poses must have come.
         """
-        current = self._round = Round(kind, list(systems) or self.everyone(kind))
+        wanted = list(systems) or self.everyone(kind)
+        namesakes = self.listeners().shared(wanted)
+        if kind is Kind.STOP and not systems:
+            namesakes = self._with_something_to_stop(namesakes, min(1.0, timeout_s))
+        current = self._round = Round(kind, wanted, namesakes)
         self._look_for_poses()
         current.sent(time.monotonic_ns())
         stamp = self._node.get_clock().now().to_msg()
@@ -155,6 +181,17 @@ class MocapController:
         """
         return [*self.systems, *(self.silent() if kind is Kind.START else ())]
 
+    def _with_something_to_stop(
+        self, namesakes: dict[str, Namesakes], timeout_s: float,
+    ) -> dict[str, Namesakes]:
+        """Leave out who is unconfigured, of each name that several systems have."""
+        states = self.states([one for found in namesakes.values() for one in found], timeout_s)
+        running = {
+            name: {one: spoken for one, spoken in found.items()
+                   if states.get(one) != 'unconfigured'}
+            for name, found in namesakes.items()}
+        return {name: found for name, found in running.items() if len(found) > 1}
+
     def _spin_until(self, condition: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition() and time.monotonic() < deadline:
@@ -162,25 +199,46 @@ class MocapController:
 
     def silent(self) -> list[str]:
         """Name lifecycle nodes that listen to commands and have not announced themselves."""
-        lifecycle_nodes = {name for name, _ in self._state_services()}
-        return sorted(self._listeners() & lifecycle_nodes - self.systems.keys())
+        lifecycle_nodes = {base_name(name) for name, _ in self._state_services()}
+        return sorted(self.listeners().names & lifecycle_nodes - self.systems.keys())
 
     def has_poses(self, name: str) -> bool:
-        """Tell whether a system has announced a topic of poses that exists."""
-        return name in self.systems and bool(self._pose_topics(self.systems[name]))
+        """
+        Tell whether a system has announced a topic of poses that exists.
+
+        :param name: as in ``Round.poses``.
+        """
+        system = self.systems.get(name) or self.systems.get(base_name(name))
+        return system is not None and any(
+            owner == name for owner, _ in self._pose_topics(system))
+
+    def topics(self, name: str) -> dict[str, list[str]]:
+        """
+        Tell the topics that the systems of one base name have announced.
+
+        :returns: the topics by the full name of the system; by the base name those of which the
+            graph does not tell it.
+        """
+        found: dict[str, list[str]] = {}
+        there = dict(self._node.get_topic_names_and_types())
+        shared = self.listeners().shared([name])
+        for topic in self.systems[name].topics if name in self.systems else ():
+            owners = self._publishers(topic) & shared.get(name, {}).keys() if (
+                topic in there) else set()
+            for owner in sorted(owners) or [name]:
+                found.setdefault(owner, []).append(topic)
+        return found
+
+    def _publishers(self, topic: str) -> set[str]:
+        """Give the full names of the nodes that publish a topic which exists."""
+        return {_full_name(entry) for entry in self._node.get_publishers_info_by_topic(topic)}
 
     def _state_services(self) -> list[tuple[str, str]]:
-        """List nodes' base names and the services that tell their lifecycle states."""
+        """List nodes' full names and the services that tell their lifecycle states."""
         return [
-            (service.split('/')[-2], service)
+            (service.rpartition('/')[0], service)
             for service, types in self._node.get_service_names_and_types()
             if service.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in types]
-
-    def _listeners(self) -> set[str]:
-        """Names of the nodes that subscribe to commands."""
-        return {
-            entry.node_name for line in self._lines
-            for entry in self._node.get_subscriptions_info_by_topic(line.publisher.topic_name)}
 
     def _matched(self) -> bool:
         """Tell whether a command would reach everyone who is known to listen."""
@@ -199,11 +257,31 @@ class MocapController:
             self._round.hear(dialect.read(message), time.monotonic_ns(),
                              self._node.get_clock().now().nanoseconds)
 
-    def _pose_topics(self, system: KnownSystem) -> list[str]:
+    def _owner(self, name: str, topic: str) -> str:
+        """Tell whose topic it is; the base name if several have it and the graph does not tell."""
+        namesakes = self._round.namesakes.get(name) if self._round is not None else None
+        if not namesakes:
+            return name
+        if topic not in self._owners:
+            owners = self._publishers(topic) & namesakes.keys()
+            if len(owners) != 1:
+                return name
+            self._owners[topic] = owners.pop()
+        return self._owners[topic]
+
+    def _pose_topics(self, system: KnownSystem) -> list[tuple[str, str]]:
+        """List topics of poses that exist and whose each is, so many of everyone."""
         types = dict(self._node.get_topic_names_and_types())
-        found = (topic for topic in system.topics
-                 if _POSE_TYPE in types.get(topic, ()) and self._node.count_publishers(topic))
-        return list(itertools.islice(found, _MOST_POSE_TOPICS))
+        found = []
+        counts: Counter[str] = Counter()
+        for topic in system.topics:
+            if _POSE_TYPE not in types.get(topic, ()):
+                continue
+            owner = self._owner(system.name, topic)
+            if counts[owner] < _MOST_POSE_TOPICS and self._node.count_publishers(topic):
+                counts[owner] += 1
+                found.append((owner, topic))
+        return found
 
     def _look_for_poses(self) -> None:
         """Listen to what systems that are being started publish by now."""
@@ -213,16 +291,16 @@ class MocapController:
         for system in self.systems.values():
             if system.name not in self._round.wanted or system.name in self._round.poses:
                 continue
-            for topic in self._pose_topics(system):
-                if topic not in self._pose_subscriptions:
+            for owner, topic in self._pose_topics(system):
+                if topic not in self._pose_subscriptions and owner not in self._round.poses:
                     self._pose_subscriptions[topic] = self._node.create_subscription(
                         PoseStamped, topic,
                         functools.partial(self._on_pose, system.name, topic),
                         QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
 
-    def _on_pose(self, system: str, topic: str, message: Any) -> None:
-        if self._round is not None:
-            self._round.see_pose(system, topic, time.monotonic_ns())
+    def _on_pose(self, name: str, topic: str, message: Any) -> None:
+        if self._round is not None and not self._round.all_have_poses:
+            self._round.see_pose(self._owner(name, topic), topic, time.monotonic_ns())
 
     def _is_over(self, current: Round) -> bool:
         """
@@ -235,7 +313,7 @@ class MocapController:
         if time.monotonic() - self._looked > _LOOK_S:
             self._look_for_poses()
         return not current.missing and (
-            current.kind is not Kind.START or current.poses.keys() >= set(current.wanted))
+            current.kind is not Kind.START or current.all_have_poses)
 
 
 @contextlib.contextmanager
