@@ -15,6 +15,9 @@ ANSWERS = {Kind.START: Kind.ACK_START, Kind.STOP: Kind.ACK_STOP}
 #: and the first ones do get lost.
 DISCOVERY_S = 4.0
 
+#: How long for others of the same name (s), where those that are wanted are there.
+NAMESAKES_S = 2.0
+
 #: What ROS 2 calls a node of which it has found a subscription and not yet the name.
 NAMELESS = '_NODE_NAME_UNKNOWN_'
 

@@ -13,7 +13,7 @@ from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.core.control import Kind
 from optitrack_vrpn.core.control_round import (
-    base_name, DISCOVERY_S, KnownSystem, Listeners, Namesakes, Round)
+    base_name, KnownSystem, Listeners, Namesakes, NAMESAKES_S, Round)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.control_messages import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 import rclpy
@@ -99,12 +99,12 @@ class MocapController:
 
         :param timeout_s: how long at most.
         :param names: systems to wait for, which are there when they can hear commands; without
-            any the whole time is waited, since there may always be one more. With names too the
-            usual time is waited, since there may be one more of the same name.
+            any the whole time is waited, since there may always be one more. With names two seconds
+            are, since there may be one more of the same name.
         """
-        usual_end = time.monotonic() + DISCOVERY_S
+        earliest = time.monotonic() + min(timeout_s, NAMESAKES_S)
         self._spin_until(
-            lambda: bool(names) and time.monotonic() >= usual_end and self._matched()
+            lambda: bool(names) and time.monotonic() >= earliest and self._matched()
             and self.listeners().knows(names), timeout_s)
 
     def listeners(self) -> Listeners:
