@@ -13,6 +13,7 @@ from typing import Mapping, NamedTuple, Optional
 from optitrack_vrpn.core.body.states import BodyStatus, State
 from optitrack_vrpn.core.clock import ClockStatus
 from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.core.loss import LossWatch
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 from optitrack_vrpn.core.stats import Percentiles
@@ -65,17 +66,23 @@ def number(value: float, digits: int = 3) -> str:
 
 def link_entry(
     state: LinkState, reason: str, values: Mapping[str, object], counters: Mapping[str, int],
+    loss: Optional[LossWatch] = None,
 ) -> Entry:
     """
     Report the connection.
 
     :param values: way, server, sessions and the like.
     :param counters: the protocol's counters.
+    :param loss: whether messages get lost on the way.
     """
     details = {name: str(value) for name, value in values.items()}
     details.update({name: str(count) for name, count in counters.items()})
-    return Entry(
-        'connection', _LINK_LEVELS[state], f'{state.value}: {printable(reason, 200)}', details)
+    level = _LINK_LEVELS[state]
+    if loss is not None and 'udp_lost' in counters:
+        details['udp_lost_percent'] = number(100.0 * loss.share, 1)
+        if loss.trouble and level is Level.OK:
+            level, reason = Level.WARN, loss.trouble
+    return Entry('connection', level, f'{state.value}: {printable(reason, 200)}', details)
 
 
 def clock_entry(status: ClockStatus) -> Entry:

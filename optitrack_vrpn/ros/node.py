@@ -21,6 +21,7 @@ from optitrack_vrpn.core.body.states import State as BodyState
 from optitrack_vrpn.core.channel import Channel, Sample
 from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.core.link_log import LinkLog
+from optitrack_vrpn.core.loss import LossWatch
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.pipeline import Pipeline
 from optitrack_vrpn.core.report import (
@@ -112,6 +113,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._waits = Window()
         self._batches = 0
         self._link_log = LinkLog()
+        self._loss = LossWatch()
         self._clock_reader = HostClock()
         self._unknown = parameter_server.declare(self)
         self.add_on_set_parameters_callback(self._on_set_parameters)
@@ -181,6 +183,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 self, settings.publish, self._qos_mismatch, self._disposal.add)
             self._pipeline = Pipeline(settings.pipeline, self._discovered)
             self._configured = True
+        self._loss = LossWatch()
         self._diagnostics.open(f'{settings.client.server}:{settings.client.port}')
         self._announce()
         self._namesakes = Namesakes(self, self._clock_reader.now_ns())
@@ -397,11 +400,15 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             return []
         link = self._backend.status()
         now_ns = self._clock_reader.now_ns()
+        remark = self._loss.look(link.counters, link.queue.get('dropped_unread', 0), now_ns)
+        if remark is not None:
+            self._log(*remark, ('loss', now_ns))
         entries: list[Entry] = [link_entry(link.state, link.reason, {
             'way': link.way, 'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
             'sessions': link.sessions, 'failed_attempts': link.failures,
-            'strangers_refused': link.strangers, **link.queue}, link.counters)]
+            'strangers_refused': link.strangers, **link.queue}, link.counters,
+            self._loss)]
         with self._lock:
             if self._pipeline is None:
                 return []

@@ -1,0 +1,122 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Losses on the way, from counters made by hand."""
+
+import math
+
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.core.loss import LossWatch
+from optitrack_vrpn.core.report import Level, link_entry
+import pytest
+
+
+class Connection:
+    """Counters that go up as those of a connection, looked at once a second."""
+
+    def __init__(self, rate=240):
+        self.watch = LossWatch()
+        self.rate = rate
+        self.now_ns = 0
+        self.counters = {'messages': 0, 'udp_lost': 0}
+        self.unread = 0
+        self.said = []
+
+    def run(self, seconds, share=0.0):
+        for second in range(seconds):
+            self.now_ns += 10**9 + (-1) ** second * 20_000_000
+            self.counters['messages'] += round(self.rate * (1 - share))
+            self.counters['udp_lost'] += round(self.rate * share)
+            remark = self.watch.look(self.counters, self.unread, self.now_ns)
+            if remark is not None:
+                self.said.append(remark)
+        return self.watch
+
+
+def test_loss_is_said_once_when_it_begins_and_once_when_it_is_over():
+    connection = Connection()
+    assert not connection.run(10).trouble
+    assert connection.watch.share == 0.0
+    watch = connection.run(30, 0.3)
+    assert watch.share == pytest.approx(0.3)
+    assert '30% of the messages of the last 5 s were lost on the way' in watch.trouble
+    assert 'a cable' in watch.trouble and 'connection: tcp' in watch.trouble
+    assert not connection.run(30).trouble
+    assert [remark.severity for remark in connection.said] == ['warn', 'info']
+    assert 'cable' in connection.said[0].text
+
+
+def test_loss_is_noticed_within_two_seconds():
+    connection = Connection()
+    connection.run(10)
+    assert connection.run(2, 0.3).trouble
+
+
+def test_little_loss_is_no_trouble_but_what_began_lasts_until_there_is_hardly_any():
+    connection = Connection(1000)
+    assert not connection.run(20, 0.02).trouble
+    assert connection.run(10, 0.05).trouble
+    assert connection.run(20, 0.02).trouble
+    assert not connection.run(10, 0.005).trouble
+    assert len(connection.said) == 2
+
+
+def test_loss_that_comes_and_goes_is_said_once_a_minute():
+    connection = Connection()
+    for _ in range(6):
+        connection.run(10, 0.3)
+        connection.run(10)
+    assert [remark.severity for remark in connection.said] == ['warn', 'info'] * 2
+
+
+def test_a_few_lost_messages_of_a_slow_server_are_no_pattern():
+    connection = Connection(10)
+    connection.run(10)
+    assert not connection.run(3, 0.2).trouble
+    assert connection.run(10, 0.3).trouble
+
+
+def test_what_comes_late_is_not_lost():
+    """It is taken off the counter again: between two looks that may fall."""
+    connection = Connection()
+    connection.run(10)
+    connection.counters['udp_lost'] += 30
+    connection.run(1)
+    connection.counters['udp_lost'] -= 30
+    connection.run(10)
+    assert not connection.said and connection.watch.share == 0.0
+
+
+def test_silence_is_no_loss_and_its_end_ends_what_was_said():
+    connection = Connection()
+    connection.run(10, 0.3)
+    connection.rate = 0
+    assert not connection.run(10).trouble and math.isnan(connection.watch.share)
+    connection.rate = 240
+    connection.run(10)
+    assert [remark.severity for remark in connection.said] == ['warn', 'info']
+
+
+def test_datagrams_that_this_machine_had_no_room_for_are_not_blamed_on_the_network():
+    connection = Connection()
+    connection.run(10)
+    connection.unread = 100
+    assert 'this machine had no room' in connection.run(2, 0.3).trouble
+    assert 'this machine had no room' not in connection.run(10, 0.3).trouble
+
+
+def test_a_backend_that_counts_nothing_has_no_share_to_tell():
+    watch = LossWatch()
+    for second in range(20):
+        assert watch.look({}, 0, second * 10**9) is None
+    assert 'udp_lost_percent' not in link_entry(LinkState.STREAMING, '', {}, {}, watch).values
+
+
+@pytest.mark.parametrize('state, level', [
+    (LinkState.STREAMING, Level.WARN), (LinkState.SILENT, Level.WARN),
+    (LinkState.LOST, Level.ERROR)])
+def test_the_connection_warns_of_loss_where_nothing_worse_is_to_be_said(state, level):
+    watch = Connection().run(10, 0.3)
+    entry = link_entry(state, 'the reason', {}, {'udp_lost': 1}, watch)
+    assert entry.level is level
+    assert ('were lost on the way' in entry.message) == (state is LinkState.STREAMING)
+    assert entry.values['udp_lost_percent'] == '30.0'
