@@ -1,10 +1,18 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What /diagnostics says of a body, from statuses made by hand."""
+"""What /diagnostics says of connection, frames and bodies, from statuses made by hand."""
+
+import ast
+import math
+from pathlib import Path
 
 from optitrack_vrpn.core.body.states import BodyStatus, State
-from optitrack_vrpn.core.report import body_entry, Level
+from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.core.report import body_entry, frames_entry, Level, link_entry, MAX_REASON
+from optitrack_vrpn.core.stats import Percentiles
 import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / 'optitrack_vrpn'
 
 
 def entry(rate_hz, state=State.TRACKED, **rates):
@@ -35,3 +43,73 @@ def test_a_rate_below_the_cameras_and_that_of_a_display_are_warnings(
 def test_why_a_body_is_gone_comes_before_its_rate():
     assert entry(60.0, State.FROZEN).message.startswith('FROZEN')
     assert entry(60.0, State.STALE).level is Level.STALE
+
+
+def test_how_long_a_body_is_gone_does_not_stand_still():
+    status = BodyStatus('Wand', State.STALE, 0, 120.0, 0.16, 0, 9, {}, 0, 0, 'silent for 0.16 s')
+    said = [body_entry('wand', status._replace(age_s=age), 0, 0).message
+            for age in (0.16, 12.34, math.nan)]
+    assert said == [
+        'STALE: the last good pose came 0.2 s ago', 'STALE: the last good pose came 12.3 s ago',
+        'STALE: no good pose has come yet']
+
+
+@pytest.mark.parametrize('state, reason, said', [
+    (LinkState.CONNECTED, 'connected to 10.0.0.1; no bodies yet',
+     'connected to 10.0.0.1; no bodies yet'),
+    (LinkState.STOPPED, 'stopped', 'stopped'),
+    (LinkState.LOST, 'the server hung up', 'lost: the server hung up'),
+])
+def test_the_state_of_the_connection_is_said_once(state, reason, said):
+    assert link_entry(state, reason, {}, {}).message == said
+
+
+def longest_texts(path):
+    """
+    Give the texts of a module with the length that they may have.
+
+    What is filled in counts as an address or a sentence of the system's; what is added to a text
+    in the same function is added here.
+    """
+    def size(node):
+        if isinstance(node, ast.JoinedStr):
+            return sum(size(part) for part in node.values)
+        if isinstance(node, ast.BinOp):
+            return size(node.left) + size(node.right)
+        if isinstance(node, ast.Constant):
+            return len(node.value) if isinstance(node.value, str) else 0
+        return 40 if isinstance(node, ast.FormattedValue) else 0
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            body = function.body[1 if ast.get_docstring(function) else 0:]
+            nodes = [node for part in body for node in ast.walk(part)]
+            added = sum(size(node.value) for node in nodes if isinstance(node, ast.AugAssign))
+            longest = max((size(node) for node in nodes if isinstance(
+                node, (ast.JoinedStr, ast.BinOp, ast.Constant))), default=0)
+            yield f'{path.name}: {function.name}', longest + added
+
+
+def test_no_reason_is_cut_off():
+    """What helps stands at the end of each."""
+    paths = [*PACKAGE.glob('transport/*.py'), *PACKAGE.glob('vrpn/*.py'),
+             PACKAGE / 'core' / 'link.py', PACKAGE / 'core' / 'loss.py']
+    texts = dict(text for path in paths for text in longest_texts(path))
+    assert max(texts.values()) > 300
+    assert {where: size for where, size in texts.items() if size > MAX_REASON} == {}
+    reason = 'x' * (MAX_REASON - 20) + 'set connection: tcp'
+    assert link_entry(LinkState.LOST, reason, {}, {}).message == f'lost: {reason}'
+
+
+def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
+    work, latency, wait = (Percentiles(*(k * 1e-6 + i * 1e-3 for i in range(len(
+        Percentiles._fields)))) for k in (1, 2, 3))
+    values = frames_entry(work, latency, wait, {'too_old': 3, 'duplicate': 4}).values
+    for name, k in (('work', 1), ('latency', 2), ('wait', 3)):
+        for i, field in enumerate(Percentiles._fields):
+            assert values.pop(f'{name}_{field}_us') == f'{k + i * 1000:.1f}'
+    assert values == {'dropped_too_old': '3', 'dropped_duplicate': '4'}
+    values = entry(120.0, latency=latency).values
+    figures = latency._asdict()
+    assert values['latency_p50_us'] == f"{figures['p50'] * 1e6:.1f}"
+    assert values['latency_p99_us'] == f"{figures['p99'] * 1e6:.1f}"
+    assert values['jitter_p99_us'] == f"{(figures['p99'] - figures['p50']) * 1e6:.1f}"

@@ -19,6 +19,10 @@ from optitrack_vrpn.core.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 from optitrack_vrpn.core.stats import Percentiles
 
 
+#: Reasons are cut off beyond this: what helps stands at their end.
+MAX_REASON = 400
+
+
 class Level(enum.IntEnum):
     """Levels of diagnostic_msgs/DiagnosticStatus."""
 
@@ -82,7 +86,10 @@ def link_entry(
         details['udp_lost_percent'] = number(100.0 * loss.share, 1)
         if loss.trouble and level is Level.OK:
             level, reason = Level.WARN, loss.trouble
-    return Entry('connection', level, f'{state.value}: {printable(reason, 200)}', details)
+    message = printable(reason, MAX_REASON)
+    if not message.startswith(state.value):    # as "connected to 192.168.1.20" does
+        message = f'{state.value}: {message}'
+    return Entry('connection', level, message, details)
 
 
 def clock_entry(status: ClockStatus) -> Entry:
@@ -159,7 +166,10 @@ def body_entry(
     :param left_out: good poses left out since this computer did not keep up.
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
-    message = f'{status.state.value}: {printable(status.detail, 200)}'
+    message = f'{status.state.value}: {printable(status.detail, MAX_REASON)}'
+    if status.state is State.STALE:    # its detail is of when that began
+        message = (f'STALE: the last good pose came {status.age_s:.1f} s ago'
+                   if math.isfinite(status.age_s) else 'STALE: no good pose has come yet')
     nominal_hz = expected_hz or fastest_hz
     like_a_display = display_rate(status.rate_hz, expected_hz)
     if level is Level.OK and 0 < status.rate_hz < TOO_SLOW * nominal_hz:
