@@ -16,6 +16,7 @@ from conftest import at_last, children_of
 from optitrack_vrpn.cli import demo as demo_tool
 from optitrack_vrpn.core.view import BodyRow, missing, table
 import pytest
+from transport_kit import FakeServer, hold
 
 pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).resolve().parent.parent
@@ -299,6 +300,35 @@ def check_failing_demo(seconds):
     assert re.search('nothing listens on (UDP|TCP) port 9', line)
     assert 'clock' not in done.stdout and 'latency' not in done.stdout
     assert 'ros2' not in done.stdout
+
+
+def test_demo_says_what_to_do_where_a_server_has_no_bodies():
+    at_last(check_demo_without_bodies, '3', '6', '8')
+
+
+def check_demo_without_bodies(seconds):
+    with FakeServer(hold) as server:
+        done = demo('--seconds', seconds, '--server', f'127.0.0.1:{server.port}')
+    assert done.returncode == 1
+    line, = done.stderr.splitlines()
+    assert line == (
+        'demo: no body appeared: connected to 127.0.0.1, VRPN 07.38, poses by UDP; no bodies yet; '
+        'make a rigid body in Motive and tick it for streaming, or run the doctor with '
+        f'--server 127.0.0.1 --port {server.port}')
+
+
+def test_advice_is_for_servers_without_bodies_alone():
+    assert demo_tool.advice('connected to x; no bodies yet', 'x', 3883).endswith('--server x')
+    assert demo_tool.advice('lost: nothing listens on UDP port 9', 'x', 3883) == ''
+
+
+@pytest.mark.parametrize('option', ['--bodies', '--rate'])
+def test_what_is_for_the_simulator_is_refused_beside_a_real_server(option, capsys):
+    with pytest.raises(SystemExit) as ended:
+        demo_tool.main(['--server', '10.0.0.1', option, '2'])
+    assert ended.value.code == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line == (f'demo: error: {option} is for the simulated Motive: leave out it or --server')
 
 
 def test_demo_gives_no_hint_where_there_is_no_ros2(ros2, monkeypatch):

@@ -21,9 +21,11 @@ from typing import Any, IO, Iterator, Mapping, Optional, Sequence
 from optitrack_vrpn.cli.arguments import duration, server_address
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.core.body.selection import Selection
+from optitrack_vrpn.core.link import LinkState
 from optitrack_vrpn.core.view import BodyRow, missing, table
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
 from optitrack_vrpn.sim.scenario import MAX_BODIES, named_bodies
+from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 import yaml
 
 NODE = 'optitrack_vrpn_demo'
@@ -31,6 +33,7 @@ NODE = 'optitrack_vrpn_demo'
 REAL_NODE = 'optitrack_vrpn'
 #: Exit code for what only the user can put right, as of argparse and of the node.
 WRONG = 2
+_RATE = 240.0
 #: How long a process may take to end (s): longer than the node waits for its middleware, whose
 #: word on that would be lost otherwise.
 _PATIENCE_S = 8.0
@@ -49,7 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
         '--bodies', type=body_count, metavar='N',
         help='so many simulated bodies, instead of three')
     parser.add_argument(
-        '--rate', type=float, default=240.0, help='simulated frames per second')
+        '--rate', type=float, help='simulated frames per second (default 240)')
     parser.add_argument(
         '--params-file', type=existing_file, metavar='FILE',
         help='parameters of the node, as for any ROS node')
@@ -180,6 +183,21 @@ def shown(
     return [*table(rows, clock), '', connection] if rows else [connection]
 
 
+def advice(cause: str, host: str, port: int) -> str:
+    """
+    Tell what to do where no body appeared, if the cause does not.
+
+    :param cause: what the node says of its connection.
+    :param host: the server.
+    :param port: its VRPN port.
+    """
+    if not cause.startswith(LinkState.CONNECTED.value):
+        return ''
+    at_port = '' if port == DEFAULT_PORT else f' --port {port}'
+    return ('; make a rigid body in Motive and tick it for streaming, or run the doctor with '
+            f'--server {host}{at_port}')
+
+
 def wanted(names: Sequence[str], selection: Selection) -> int:
     """
     Count the simulated bodies that the node is to follow.
@@ -303,7 +321,7 @@ def watch(
     cause = view.trouble or view.connection
     if not rows and cause:
         # All else would be a consequence of that.
-        print(f'demo: no body appeared: {cause}', file=sys.stderr)
+        print(f'demo: no body appeared: {cause}{advice(cause, host, port)}', file=sys.stderr)
         return 1
     for line in lacking:
         print(f'demo: {line}', file=sys.stderr)
@@ -321,7 +339,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: exit code: 0 if every body streamed, 1 if not, 2 if the command line or the
         parameter file is wrong, 130 on Ctrl-C.
     """
-    arguments = make_parser().parse_args(argv)
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    for name in ('bodies', 'rate'):
+        if arguments.server and getattr(arguments, name) is not None:
+            parser.error(f'--{name} is for the simulated Motive: leave out it or --server')
+    arguments.rate = _RATE if arguments.rate is None else arguments.rate
     if not arguments.server:
         # Nothing of a demo on one machine belongs on the lab's network.
         os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
