@@ -205,6 +205,13 @@ def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, cons
         assert observer.state() == after
 
 
+def test_the_way_up_is_told_with_the_full_name_of_the_node(console):
+    with NodeHere(parameters(3883), namespace='/lab'):
+        logged(console, 'ros2 lifecycle set /lab/optitrack_vrpn configure, then activate')
+    with NodeHere(parameters(3883, server='motive pc', autostart=True), namespace='/lab'):
+        logged(console, 'configure with ros2 lifecycle set /lab/optitrack_vrpn configure')
+
+
 def test_a_transition_out_of_turn_is_refused_in_plain_words(observer, console):
     with NodeHere(parameters(3883)):
         assert not observer.transition('activate')

@@ -300,7 +300,8 @@ class ControlledLifecycleNode(LifecycleNode):
             return False
         if verdict.action is Action.REFUSE:
             self._follower.counters.refused += 1
-            self._refuse(command, verdict.reason)
+            self._refuse(command, verdict.reason.replace(
+                '<node>', self.get_fully_qualified_name()))
         elif verdict.action is Action.FOLLOW:
             for transition in verdict.transitions:
                 reason = self._make(transition)

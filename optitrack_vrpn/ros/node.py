@@ -123,8 +123,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._autostart_timer = self.create_timer(0.0, self._autostart)
         else:
             self.get_logger().info(
-                'unconfigured; bring it up with ros2 lifecycle set <node> configure, then '
-                'activate, or set the parameter autostart')
+                'unconfigured; bring it up with ros2 lifecycle set '
+                f'{self.get_fully_qualified_name()} configure, then activate, or set the '
+                'parameter autostart')
 
     def _warn_of_what_configure_will_refuse(self) -> None:
         """Log what is wrong with the parameters at once, not only when somebody configures."""
@@ -254,8 +255,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
                 self.get_logger().error(
                     'autostart ends here: configure failed; put right what is said above and '
-                    'start the node again, or set it and configure with ros2 param set and ros2 '
-                    'lifecycle set')
+                    'start the node again, or set it with ros2 param set and configure with ros2 '
+                    f'lifecycle set {self.get_fully_qualified_name()} configure')
             elif self.get_parameter('activate').value is True and (
                     self.trigger_activate() is not TransitionCallbackReturn.SUCCESS):
                 self.get_logger().error(
