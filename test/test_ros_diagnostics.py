@@ -2,13 +2,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What /diagnostics says of what goes wrong, as a monitor gets it."""
 
+from fnmatch import fnmatch
+import importlib
+from pathlib import Path
+import re
+import socket
+import statistics
+import sys
+import time
+import types
+
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from optitrack_vrpn.ros import diagnostics
 from optitrack_vrpn.sim.scenario import scenario_from_mapping
 from optitrack_vrpn.sim.server import MotiveSimServer
 import pytest
-from rosgraph import NodeHere, Observer, wait_until
+from rclpy.clock import Clock
+from rosgraph import NodeHere, Observer, stamp_ns, wait_until
+from transport_kit import FakeServer, message, name, pose, say_hello
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
+PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'diagnostics.md'
 
 
 def node_of(port, **more):
@@ -37,3 +51,265 @@ def test_loss_on_the_way_is_a_warning_with_advice_and_a_line_of_the_log(console)
         assert 15.0 < float(values['udp_lost_percent']) < 45.0
     log = console.news()
     assert log.count('were lost on the way: a cable') == 1
+
+
+# -- what a server does to the node, counted ------------------------------------------------------
+
+FRAME_US = 10_000
+#: Names that the server has described, and numbers that it has not.
+BODY, BUTTON, NOBODY, NOTHING = 1, 5, 77, 99
+
+
+class Trouble:
+    """
+    A server that does once whatever may go wrong on the way, and then is silent.
+
+    :ivar datagrams: how many it has sent, once it is done; 0 before.
+    """
+
+    def __init__(self):
+        self.datagrams = 0
+
+    def datagrams_in_order(self):
+        """Give the datagrams, None where one is left out."""
+        number = 0
+
+        def numbered(data):
+            nonlocal number
+            number += 1
+            return data[:20] + number.to_bytes(4, 'big') + data[24:]
+
+        def frames(begin, end):
+            return [numbered(pose(BODY, 10**6 + k * FRAME_US, k * 1e-3))
+                    for k in range(begin, end)]
+        yield from frames(0, 100)
+        frames(100, 103)                                    # lost
+        yield from frames(103, 120)
+        yield from frames(120, 121) * 2                     # came twice
+        yield from frames(121, 140)
+        yield from reversed(frames(140, 142))               # overtaken
+        yield from frames(142, 160)
+        yield numbered(pose(NOBODY))
+        yield numbered(message(BODY, NOTHING, b''))
+        yield numbered(message(BODY, BUTTON, b''))
+        wrong = numbered(pose(BODY))
+        yield wrong[:8] + (10**6).to_bytes(4, 'big') + wrong[12:]    # microseconds
+        yield bytes(24)
+        yield numbered(pose(BODY))[:40]
+        yield from frames(160, 400)
+        # A sender that has begun anew.
+        yield from (numbered(pose(BODY, k * FRAME_US, 0.4 + k * 1e-3)) for k in range(1, 101))
+
+    def serve(self, server, sock):
+        """Shake hands, stream, and keep the connection."""
+        heard = say_hello(sock)
+        sock.sendall(name(BUTTON, 'vrpn_Button Change', -2) + name(5000, 'out of range'))
+        target = ('127.0.0.1', int.from_bytes(heard[36:40], 'big'))
+        time.sleep(0.2)    # what was said by TCP comes first
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            stranger.bind(('127.0.0.2', 0))
+            stranger.sendto(pose(), target)
+        begun, count = time.monotonic(), 0
+        for count, data in enumerate(self.datagrams_in_order(), 1):
+            server.udp.sendto(data, target)
+            time.sleep(max(0.0, begun + count * FRAME_US * 1e-6 - time.monotonic()))
+        self.datagrams = count
+        server.hold(sock)
+
+
+@pytest.fixture(scope='module')
+def troubled():
+    """Give the values by status that such a server leads to, and messages of the time after."""
+    trouble = Trouble()
+    with FakeServer(trouble.serve) as server, Observer() as observer:
+        topic = observer.listen(DiagnosticArray, '/diagnostics', 100)
+        with node_of(server.port, **{
+                # No hiccup of this machine is silence, or makes poses too old to go out; nor does
+                # the node connect anew meanwhile.
+                'truth.stale_after_s': 2.0, 'stamps.max_age_s': 10.0, 'publish.keep_up': False,
+                'watchdog.reconnect_after_s': 60.0, 'lowpass.cutoff_hz': 20.0}):
+            wait_until(lambda: trouble.datagrams, 60.0, 'the end of the stream')
+
+            def stale():
+                status = latest(topic).get('body body')
+                return status is not None and status.level == DiagnosticStatus.STALE
+            wait_until(stale, 30.0, 'STALE')
+            topic.wait(len(topic) + 3)
+            messages = topic.messages()
+    statuses = {status.name.partition(': ')[2]: {pair.key: pair.value for pair in status.values}
+                for status in messages[-1].status}
+    return trouble, statuses, messages
+
+
+def test_what_went_wrong_on_the_way_is_counted_by_kind(troubled):
+    trouble, statuses, _ = troubled
+    values = statuses['connection']
+    assert int(values['datagrams']) == trouble.datagrams
+    assert {key: values[key] for key in (
+        'udp_lost', 'udp_repeated', 'udp_reordered', 'malformed', 'bad_time', 'unknown_sender',
+        'unknown_type', 'other_type', 'names_refused', 'strangers_refused', 'sessions',
+        'failed_attempts', 'way')} == {
+            # Three frames, and the datagram that was cut off before its number could count.
+            'udp_lost': '4', 'udp_repeated': '1', 'udp_reordered': '1', 'malformed': '2',
+            'bad_time': '1', 'unknown_sender': '1', 'unknown_type': '1', 'other_type': '1',
+            'names_refused': '1', 'strangers_refused': '1', 'sessions': '1',
+            'failed_attempts': '0', 'way': 'udp'}
+    assert int(values['poses']) == 397 + 1 + 100
+    # With four that are no poses of the body, and five names by TCP.
+    assert int(values['messages']) == 397 + 1 + 100 + 4 + 5
+
+
+def test_what_went_wrong_with_a_body_is_counted_by_kind(troubled):
+    _, statuses, _ = troubled
+    values = statuses['body body']
+    assert {key: values[key] for key in (
+        'motive_name', 'state', 'gaps', 'lost_frames', 'duplicates', 'out_of_order', 'too_old',
+        'withheld_duplicate', 'withheld_out_of_order', 'resets')} == {
+            # The frame that was overtaken was missing, too, when the next one came.
+            'motive_name': 'body', 'state': 'STALE', 'gaps': '2', 'lost_frames': '4',
+            'duplicates': '1', 'out_of_order': '1', 'too_old': '0', 'withheld_duplicate': '1',
+            'withheld_out_of_order': '1', 'resets': '1'}
+    withheld = sum(int(value) for key, value in values.items() if key.startswith('withheld_'))
+    assert int(values['good']) + withheld == 498
+    assert 400 < int(values['published']) <= int(values['good'])
+    assert float(values['rate_hz']) == float(values['nominal_rate_hz']) == pytest.approx(100, 0.01)
+    assert float(values['age_s']) >= 2.0
+    p50, p99, jitter = (float(values[key]) for key in (
+        'latency_p50_us', 'latency_p99_us', 'jitter_p99_us'))
+    assert 0.0 < p50 <= p99 < 2e6
+    assert jitter == pytest.approx(p99 - p50, abs=0.2)
+
+
+def test_what_became_of_frames_and_of_the_clock_is_told(troubled):
+    _, statuses, _ = troubled
+    frames = statuses['frames']
+    assert {key: frames[key] for key in (
+        'dropped_duplicate', 'dropped_out_of_order', 'dropped_too_old')} == {
+            'dropped_duplicate': '1', 'dropped_out_of_order': '1', 'dropped_too_old': '0'}
+    for kind in ('work', 'wait', 'latency'):
+        p50, p99, largest = (
+            float(frames[f'{kind}_{field}_us']) for field in ('p50', 'p99', 'largest'))
+        assert 0.0 <= p50 <= p99 <= largest < 5e6 and largest > 0.0
+    clock = statuses['clock']
+    assert (clock['mode'], clock['epoch'], clock['epochs_ended_sender_restarted']) == (
+        'tracking', '1', '1')
+    assert 50 < int(clock['samples']) <= 100
+
+
+def test_how_long_a_body_is_gone_goes_on_counting(troubled):
+    _, _, messages = troubled
+    gone = [float(re.fullmatch(r'STALE: the last good pose came (.*) s ago', status.message)[1])
+            for array in messages for status in array.status
+            if status.name.endswith('body body') and status.level == DiagnosticStatus.STALE]
+    assert len(gone) >= 3 and gone == sorted(gone) and gone[-1] > gone[0] + 1.0
+
+
+def test_diagnostics_come_once_a_second(troubled):
+    _, _, messages = troubled
+    times = [stamp_ns(message) * 1e-9 for message in messages]
+    intervals = [after - before for before, after in zip(times, times[1:])]
+    assert len(intervals) >= 5
+    assert 0.8 < statistics.median(intervals) < 1.3
+
+
+def keys_of_page():
+    """Give the keys of each section of the page, patterns among them."""
+    sections = re.split(r'^#### `(.*)`$', PAGE.read_text(), flags=re.MULTILINE)
+    return {title: [key for line in text.splitlines() if line.startswith('| `')
+                    for key in re.findall('`([^`]+)`', line.split('|')[1])]
+            for title, text in zip(sections[1::2], sections[2::2])}
+
+
+def test_every_key_is_on_the_page_and_the_page_has_no_other(troubled):
+    _, statuses, _ = troubled
+    page = keys_of_page()
+    assert set(page) == {'connection', 'clock', 'frames', 'body NAME'}
+    for title, patterns in page.items():
+        emitted = set(statuses[title.replace('NAME', 'body')])
+        assert len(patterns) == len(set(patterns)) > 3
+        assert {key for key in emitted
+                if not any(fnmatch(key, pattern) for pattern in patterns)} == set(), title
+        unread = {'unread_udp_bytes', 'unread_tcp_bytes', 'dropped_unread'}
+        elsewhere = set() if sys.platform.startswith('linux') else unread
+        assert {pattern for pattern in patterns if not any(
+            fnmatch(key, pattern) for key in emitted)} <= elsewhere, title
+
+
+# -- diagnostic_updater ---------------------------------------------------------------------------
+
+class Updater:
+    """What the node uses of diagnostic_updater, made like the real one."""
+
+    made = []
+
+    def __init__(self, node, period=1.0):
+        self.node = node
+        self.tasks = {}
+        self.hwid = ''
+        self.publisher = node.create_publisher(DiagnosticArray, '/diagnostics', 1)
+        self.period = node.declare_parameter('diagnostic_updater.period', period).value
+        self.timer = node.create_timer(self.period, self.update)
+        self.made.append(self)
+
+    def setHardwareID(self, hwid):
+        self.hwid = hwid
+
+    def add(self, name, task):
+        assert name not in self.tasks
+        self.tasks[name] = task
+
+    def removeByName(self, name):
+        return self.tasks.pop(name, None) is not None
+
+    def update(self):
+        array = DiagnosticArray()
+        array.header.stamp = Clock().now().to_msg()
+        for what, task in self.tasks.items():
+            status = task(DiagnosticStatus(
+                name=f'{self.node.get_name()}: {what}', hardware_id=self.hwid))
+            array.status.append(status)
+        self.publisher.publish(array)
+
+
+@pytest.fixture
+def updaters(monkeypatch):
+    """Have diagnostic_updater installed; gives the updaters that are made."""
+    module = types.ModuleType('diagnostic_updater')
+    module.Updater = Updater
+    monkeypatch.setattr(Updater, 'made', [])
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, 'diagnostic_updater', module)
+        importlib.reload(diagnostics)    # it looks once, when it is imported
+        yield Updater.made
+    importlib.reload(diagnostics)
+
+
+def test_diagnostic_updater_publishes_where_it_is_installed(updaters):
+    scenario = scenario_from_mapping({'bodies': ['wand'], 'rate': 100})
+    with MotiveSimServer(scenario, port=0) as sim, Observer() as observer, node_of(
+            sim.port, **{'diagnostic_updater.period': 0.2}) as here:
+        names = {'connection', 'clock', 'frames', 'body wand'}
+
+        def all_four():
+            topic = observer.listen(DiagnosticArray, '/diagnostics', 100)
+            wait_until(lambda: set(latest(topic)) == names, 20.0, 'all four')
+            return topic
+        for _ in range(2):
+            topic = all_four()
+            updater, = updaters
+            assert set(updater.tasks) == names
+            assert all(len(message.status) == len({status.name for status in message.status})
+                       for message in topic.messages())
+            status = latest(topic)['connection']
+            assert status.hardware_id == updater.hwid == f'127.0.0.1:{sim.port}'
+            assert {pair.key for pair in status.values} >= {'udp_lost', 'sessions'}
+            assert observer.node.count_publishers('/diagnostics') == 1
+            assert observer.transition('deactivate') and observer.transition('cleanup')
+            assert not updater.tasks and updater.timer.is_canceled()
+            assert observer.transition('configure') and observer.transition('activate')
+        topic = all_four()
+        topic.wait(len(topic) + 10)
+        times = [stamp_ns(message) * 1e-9 for message in topic.messages()]
+        intervals = [after - before for before, after in zip(times, times[1:])]
+        assert statistics.median(intervals) == pytest.approx(0.2, abs=0.1)
+        assert here.failure is None
