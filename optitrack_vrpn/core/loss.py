@@ -103,7 +103,7 @@ class LossWatch:
             'tcp, which loses nothing but comes late')
         if begins and self._throttle.allow('lost', self._looks[-1].now_ns) is not None:
             self._told = True
-            return Remark('warn', self.trouble)
+            return Remark('warn', f'lossy: {self.trouble}')
         return None
 
     def _over(self) -> Optional[Remark]:
@@ -111,4 +111,5 @@ class LossWatch:
         if not self._told:
             return None
         self._told = False
-        return Remark('info', f'hardly any message of the last {WINDOW_S:g} s was lost any more')
+        return Remark(
+            'info', f'lossy no more: hardly any message of the last {WINDOW_S:g} s was lost')
