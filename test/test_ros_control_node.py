@@ -85,6 +85,14 @@ def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
     assert controller.none(0.2)
 
 
+def test_a_refused_start_names_the_node_in_full(controller, make, console):
+    node = make('waiting', control=NEW_ONLY, namespace='/lab')
+    controller.wait_for(1)
+    controller.send(START, ['waiting'], 's')
+    assert controller.spin_until(lambda: node.control_counters.refused == 1)
+    assert '(ros2 lifecycle set /lab/waiting configure)' in console.news()
+
+
 def test_a_command_waits_for_the_transition_that_another_thread_makes(controller, make):
     may = threading.Event()
     node = make('busy', may=may, control=NEW_ONLY)
