@@ -99,8 +99,8 @@ class MocapController:
 
         :param timeout_s: how long at most.
         :param names: systems to wait for, which are there when they can hear commands; without
-            any the whole time is waited, since there may always be one more. With names two seconds
-            are, since there may be one more of the same name.
+            any the whole time is waited, since there may always be one more. With names it is two
+            seconds at least, since there may be one more of the same name.
         """
         earliest = time.monotonic() + min(timeout_s, NAMESAKES_S)
         self._spin_until(
