@@ -10,7 +10,8 @@ import time
 
 from fault_kit import connect_quietly, Heard, RATE, scenario, Session
 from fault_net import Namespace, Proxy
-from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.transport.backend import ClientConfig
 from optitrack_vrpn.transport.client import VrpnClient
 from optitrack_vrpn.transport.hostclock import HostClock

@@ -15,7 +15,8 @@ from optitrack_vrpn.core.body.config import BodyConfig
 from optitrack_vrpn.core.body.estimator import EstimateConfig
 from optitrack_vrpn.core.body.selection import Selection
 from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.vrpn.codec import encode_cookie, encode_message, encode_name
 from optitrack_vrpn.vrpn.connection import Connection, Counters

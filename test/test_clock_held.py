@@ -14,7 +14,8 @@ from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.core.clock import StampConfig, StampSource
 from optitrack_vrpn.core.clock.fall import Run
 from optitrack_vrpn.core.clock.host import HostOffset
-from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 

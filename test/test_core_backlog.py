@@ -18,7 +18,8 @@ from optitrack_vrpn.core.body.estimator import EstimateConfig
 from optitrack_vrpn.core.body.lowpass import LowpassConfig
 from optitrack_vrpn.core.body.states import State
 from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.core.report import frames_entry, Level
 from optitrack_vrpn.core.stats import Percentiles
 from optitrack_vrpn.vrpn.messages import PoseReport

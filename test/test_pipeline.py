@@ -13,7 +13,8 @@ from optitrack_vrpn.core.body.selection import Selection
 from optitrack_vrpn.core.body.states import State
 from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.names import NameTemplates
-from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.core.report import body_entry, Level
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.messages import PoseReport, TextReport

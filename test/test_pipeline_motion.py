@@ -14,7 +14,8 @@ from optitrack_vrpn.core.body.lowpass import LowpassConfig
 from optitrack_vrpn.core.body.motion import MotionConfig
 from optitrack_vrpn.core.body.transform import body_from_base, world_from_mocap
 from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim.scenario import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
@@ -281,7 +282,7 @@ def test_one_body_is_smoothed_and_another_not():
 def test_what_single_bodies_need_is_loaded_with_the_settings_and_not_at_their_first_pose():
     program = (
         'import sys\n'
-        'from optitrack_vrpn.core.pipeline import PipelineConfig\n'
+        'from optitrack_vrpn.core.pipeline_config import PipelineConfig\n'
         'PipelineConfig()\n'
         'assert "scipy.signal" not in sys.modules\n'
         'PipelineConfig(estimates={"wand": {"lowpass.cutoff_hz": 10.0}})\n'

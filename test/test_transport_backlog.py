@@ -11,7 +11,8 @@ import time
 
 from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.link import LinkState
-from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.transport.hostclock import HostClock
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest

@@ -9,25 +9,25 @@ comes out is in ENU; ``frames.enu_to_ned`` makes NED of it where somebody publis
 Nothing here logs: what people should read is left in ``notices``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 import math
-from typing import Any, NamedTuple, Optional, Union
+from typing import NamedTuple, Optional, Union
 
 from optitrack_vrpn.core.backlog import Backlog, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.core.body import exchange
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.core.body.estimator import Estimator
 from optitrack_vrpn.core.body.lever import acceleration_at, velocity_at
-from optitrack_vrpn.core.body.selection import configure, Selection, settings_for
+from optitrack_vrpn.core.body.selection import Selection
 from optitrack_vrpn.core.body.server_rate import angular_rate
 from optitrack_vrpn.core.body.states import State, StateChange
 from optitrack_vrpn.core.body.truth import Body, Rival
 from optitrack_vrpn.core.channel import body_name, Channel, Sample, ServerMotion
-from optitrack_vrpn.core.clock import StampConfig, StampSource
+from optitrack_vrpn.core.clock import StampSource
 from optitrack_vrpn.core.clock.types import HOST_STEPPED, RECONNECTED
-from optitrack_vrpn.core.frames import AxesConfig, frame_maps
-from optitrack_vrpn.core.names import NameTable, NameTemplates, printable
+from optitrack_vrpn.core.frames import frame_maps
+from optitrack_vrpn.core.names import NameTable, printable
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.core.quaternion import rotate
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
@@ -56,78 +56,6 @@ class Notice(NamedTuple):
 
     severity: str
     text: str
-
-
-@dataclass(frozen=True)
-class PipelineConfig:
-    """
-    Everything between the wire and the publishers.
-
-    :ivar axes: what Motive sends.
-    :ivar stamps: how frames are stamped.
-    :ivar body: when a pose is believed.
-    :ivar overrides: fields of ``body`` by body name or pattern.
-    :ivar estimate: what is made of good poses.
-    :ivar estimates: settings of ``estimate`` by body name or pattern, as
-        ``EstimateConfig.with_settings`` takes them.
-    :ivar titles: names in ROS by body name or pattern, as (topics, frames), in place of those
-        derived from Motive's.
-    :ivar server_motion: pass on velocities and accelerations that the server itself sends.
-    :ivar selection: which bodies are wanted, and renames.
-    :ivar templates: how topics and frames are named.
-    :ivar reserved_frames: frame ids that no body may take.
-    :ivar max_age_s: a pose that arrives later than this after its stamp is too old to be
-        published as fresh; 0 takes any. What is taken off the stamps on purpose is not counted.
-    :ivar keep_up: leave frames out, evenly, while more comes than can be worked off.
-    :ivar max_bodies: wanted bodies beyond this many are ignored, so that a broken server cannot
-        fill the memory.
-    """
-
-    axes: AxesConfig = field(default_factory=AxesConfig)
-    stamps: StampConfig = field(default_factory=StampConfig)
-    body: BodyConfig = field(default_factory=BodyConfig)
-    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    estimate: EstimateConfig = field(default_factory=lambda: EstimateConfig(learn_noise=False))
-    estimates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    titles: Mapping[str, tuple[Optional[str], Optional[str]]] = field(default_factory=dict)
-    server_motion: bool = False
-    selection: Selection = field(default_factory=Selection)
-    templates: NameTemplates = field(default_factory=lambda: NameTemplates(
-        {'pose': '{body}/pose', 'pose_ned': '{body}/pose_ned'},
-        {'body': '{body}', 'body_ned': '{body}_ned'}))
-    reserved_frames: tuple[str, ...] = ('optitrack', 'optitrack_ned')
-    max_age_s: float = 0.5
-    keep_up: bool = True
-    max_bodies: int = 500
-
-    def __post_init__(self) -> None:
-        """
-        Check, and load, what single bodies need: now, and not at the first pose of theirs.
-
-        :raises ConfigurationError: a setting of a body is wrong.
-        """
-        for name, settings in self.overrides.items():
-            configure(name, self.body, settings)
-        for settings in self.estimates.values():
-            self.estimate.with_settings(settings)
-
-
-def _thresholds(name: str, config: PipelineConfig) -> BodyConfig:
-    """Make what holds for one body: the patterns' settings, and its own, which beat them."""
-    return configure(name, config.body, settings_for(name, config.overrides))
-
-
-def _estimate(name: str, config: PipelineConfig) -> EstimateConfig:
-    """Make what becomes of one body's good poses, in the same way."""
-    return config.estimate.with_settings(settings_for(name, config.estimates))
-
-
-def _titles(name: str, config: PipelineConfig) -> tuple[Optional[str], Optional[str]]:
-    """Find what one body is to be called in topics and frames, in the same way."""
-    found = settings_for(name, {
-        pattern: {kind: title for kind, title in zip(('topic', 'frame'), titles) if title}
-        for pattern, titles in config.titles.items()})
-    return found.get('topic'), found.get('frame')
 
 
 class Pipeline:
@@ -374,8 +302,8 @@ class Pipeline:
         if config.keep_up != self.config.keep_up:
             self.backlog = Backlog()
         names = [channel.names.motive for channel in self.bodies]
-        thresholds = {name: _thresholds(name, config) for name in names}
-        estimates = {name: _estimate(name, config) for name in names}
+        thresholds = {name: config.thresholds(name) for name in names}
+        estimates = {name: config.estimate_of(name) for name in names}
         self.config = replace(
             self.config, body=config.body, overrides=config.overrides,
             selection=config.selection, estimate=config.estimate, estimates=config.estimates,
@@ -411,10 +339,10 @@ class Pipeline:
                     '(bodies.max); the others are ignored'))
             return None
         shown = printable(name)
-        names = self._names.assign(name, *_titles(name, self.config))
-        truth = Body(name, _thresholds(name, self.config))
+        names = self._names.assign(name, *self.config.titles_of(name))
+        truth = Body(name, self.config.thresholds(name))
         truth.rival = self._rival
-        channel = Channel(names, truth, Estimator(_estimate(name, self.config)))
+        channel = Channel(names, truth, Estimator(self.config.estimate_of(name)))
         self._discovered(channel)
         self._notice('info', (
             f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '

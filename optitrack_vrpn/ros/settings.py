@@ -17,7 +17,7 @@ from optitrack_vrpn.core.clock import StampConfig
 from optitrack_vrpn.core.frames import AxesConfig
 from optitrack_vrpn.core.link import LinkConfig
 from optitrack_vrpn.core.names import check_frame, NameTemplates
-from optitrack_vrpn.core.pipeline import PipelineConfig
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.transport.backend import ClientConfig
 

@@ -15,7 +15,8 @@ from optitrack_vrpn.core.clock import ClockStatus
 from optitrack_vrpn.core.doctor.facts import Lift
 from optitrack_vrpn.core.doctor.tally import Pace, Tally
 from optitrack_vrpn.core.link import LinkChange
-from optitrack_vrpn.core.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.core.pipeline import Pipeline
+from optitrack_vrpn.core.pipeline_config import PipelineConfig
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
