@@ -152,6 +152,29 @@ def test_what_stands_between_goes_into_the_advice():
     assert '--network host' in advice and 'ufw is enabled' in advice
 
 
+@pytest.mark.parametrize('address', ['127.0.0.1', '127.0.1.1', '::1'])
+def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(address):
+    """Nothing filters the loopback interface, and no container or NAT lies on the way."""
+    def advice(address, tcp):
+        facts = replace(
+            heard(poses=0, first_pose_s=None), addresses=(address,), tcp=Attempt(tcp),
+            udp=Attempt(Outcome.SILENT, took_s=3.0), tcp_poses=7,
+            surroundings=('container', 'wsl', 'ufw'))
+        said = [network.judge_connect_back(facts), stream.judge_data(facts)]
+        if tcp is Outcome.SILENT:
+            said.append(network.judge_tcp(facts))
+        return [one.advice for one in said]
+
+    for tcp in (Outcome.OPEN, Outcome.SILENT):
+        for one in advice(address, tcp):
+            assert one.startswith('the server hangs')
+            for word in ('ufw', 'firewall', 'container', 'NAT'):
+                assert word not in one
+        elsewhere = advice('192.168.1.20', tcp)
+        assert 'sudo ufw allow from 192.168.1.20' in elsewhere[0]
+        assert 'let UDP in from 192.168.1.20' in elsewhere[1]
+
+
 def test_where_nobody_has_the_address_no_firewall_is_blamed():
     facts = heard()
     facts.stream = None

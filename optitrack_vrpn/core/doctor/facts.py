@@ -230,3 +230,8 @@ class Facts:
     def address(self) -> str:
         """Return the server's address in use, or '' while unknown."""
         return self.addresses[0] if self.addresses else ''
+
+    @property
+    def loopback(self) -> bool:
+        """Tell whether the server's address is in this machine, where no firewall stands."""
+        return self.address.startswith('127.') or self.address == '::1'

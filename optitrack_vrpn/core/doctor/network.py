@@ -19,6 +19,9 @@ _HINTS = {
            'mode is mirrored',
     'ufw': 'ufw is enabled here',
 }
+#: For a server in this very machine: neither firewall nor NAT is on the way.
+_HANGS = (
+    'the server hangs, or another program has its port (sudo ss -tulnp shows it): start it again')
 
 
 def judge_name(facts: Facts) -> Finding:
@@ -105,15 +108,18 @@ def judge_connect_back(facts: Facts) -> Finding:
         return judged(
             check, f'the connection came from {others}, not from {facts.address}, and was refused',
             f'the server has several network cards: set server to {others}')
-    advice = (
-        f"is this machine's firewall in the way (it must let TCP in from {facts.address}, as by "
-        f'sudo ufw allow from {facts.address}), or the one there (UDP {facts.port} in)? Is '
-        "Motive's Local Interface this network's?")
-    hints = [_HINTS[one] for one in facts.surroundings if one in _HINTS]
-    if hints:
-        advice += f' Mind: {"; ".join(hints)}.'
+    if facts.loopback:
+        advice = f'{_HANGS}.'
+    else:
+        advice = (
+            f"is this machine's firewall in the way (it must let TCP in from {facts.address}, as "
+            f'by sudo ufw allow from {facts.address}), or the one there (UDP {facts.port} in)? Is '
+            "Motive's Local Interface this network's?")
+        hints = [_HINTS[one] for one in facts.surroundings if one in _HINTS]
+        if hints:
+            advice += f' Mind: {"; ".join(hints)}.'
     if _open(facts.tcp):
-        advice += ' Or set connection: tcp, which needs none of it (auto falls back to it)'
+        advice += ' Or set connection: tcp, which needs no connect-back (auto falls back to it)'
     return judged(check, f'{facts.address} did not connect back to {facts.local} within '
                          f'{attempt.took_s:.3g} s', advice)
 
@@ -134,6 +140,7 @@ def judge_tcp(facts: Facts) -> Finding:
     if attempt.outcome is Outcome.SILENT:
         return judged(
             'tcp', f'{where} does not answer within {attempt.took_s:.3g} s',
+            _HANGS if facts.loopback else
             'is the Motive PC on, and is this its address? Does its firewall let TCP '
             f'{facts.port} in, also for networks that Windows takes for public?')
     found, _, advice = attempt.detail.partition(': ')

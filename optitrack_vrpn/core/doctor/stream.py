@@ -179,6 +179,8 @@ def _judge_silence(facts: Facts, stream: Stream, values: dict[str, Value]) -> Fi
         values['tcp_poses'] = facts.tcp_poses
         return fail(
             'data', f'{found} by UDP, though {facts.tcp_poses} came by TCP',
+            'the server hangs, or sends its datagrams elsewhere: start it again, or set '
+            'connection: tcp' if facts.loopback else
             f'a firewall drops the datagrams: let UDP in from {facts.address} (sudo ufw allow '
             f'from {facts.address}), or set connection: tcp', **values)
     if stream.counters.get('datagrams'):
