@@ -128,6 +128,19 @@ def test_two_nodes_of_one_name_are_counted(view, server):
     assert '2 nodes are called /optitrack_vrpn' in found.found
 
 
+def test_each_of_two_nodes_of_one_name_is_judged_by_its_own_quality_of_service(view, server):
+    """That one publisher suits a subscriber says nothing of the other."""
+    with here(server, autostart=True), \
+            here(server, autostart=True, **{'qos.reliability': 'best_effort'}), \
+            Observer('picky') as observer:
+        observer.poses('/wand/pose')
+        facts = wait_for(view, server, lambda facts: any(
+            bad.publishers == 2 for one in facts.graph.nodes for bad in one.mismatches))
+    found = judge_qos(facts)
+    assert found.level is Level.FAIL
+    assert '/picky gets nothing from 1 of 2 publishers of /wand/pose' in found.found
+
+
 def test_a_node_that_is_not_there_is_missed_only_where_it_was_asked_for(view, server):
     asked = judge_lifecycle(look(view, server, 'lab/nobody', wait_s=0.1))
     assert asked.level is Level.FAIL

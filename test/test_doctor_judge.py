@@ -441,6 +441,11 @@ def test_a_subscriber_that_gets_nothing_is_a_failure():
     assert found.level is Level.FAIL
     assert '/mavros gets nothing from /wand/pose (RELIABLE)' in found.found
     assert graph.judge_qos(running()).level is Level.OK
+    twins = running(count=2, mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE', 1, 2),))
+    assert '/mavros gets nothing from 1 of 2 publishers of /wand/pose (RELIABLE)' in (
+        graph.judge_qos(twins).found)
+    twins.graph = replace(twins.graph, nodes=(*twins.graph.nodes, RunningNode('/b')))
+    assert 'of /wand/pose of /mocap (RELIABLE)' in graph.judge_qos(twins).found
     assert graph.judge_qos(running(topics=0)).level is Level.SKIP
 
 

@@ -170,10 +170,11 @@ class GraphView:
                 if (info.node_name, info.node_namespace) == (name, namespace):
                     continue    # it hears its own mocap control
                 node.subscribers += 1
-                reason = _mismatch(offers, info.qos_profile)
-                if reason and len(mismatches) < _MOST_MISMATCHES:
+                reasons = _mismatches(offers, info.qos_profile)
+                if reasons and len(mismatches) < _MOST_MISMATCHES:
                     mismatches.append(Mismatch(
-                        topic, full_name(info.node_name, info.node_namespace), reason))
+                        topic, full_name(info.node_name, info.node_namespace), reasons[0],
+                        len(reasons), len(offers)))
         node.mismatches = tuple(mismatches)
 
 
@@ -182,12 +183,8 @@ def full_name(name: str, namespace: str) -> str:
     return f'{namespace.rstrip("/")}/{name}'
 
 
-def _mismatch(offers: Sequence[Any], asked: Any) -> str:
-    """Say why a subscription gets nothing from any of the publishers; '' if it does."""
-    reasons = []
-    for offer in offers:
-        compatibility, reason = qos_check_compatible(offer, asked)
-        if compatibility != QoSCompatibility.ERROR:
-            return ''
-        reasons.append(reason.strip().rstrip(';'))
-    return reasons[0] if reasons else ''
+def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:
+    """Say of each publisher from which a subscription gets nothing why that is."""
+    judged = [qos_check_compatible(offer, asked) for offer in offers]
+    return [reason.strip().rstrip(';') for compatibility, reason in judged
+            if compatibility == QoSCompatibility.ERROR]

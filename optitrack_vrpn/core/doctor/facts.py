@@ -125,16 +125,20 @@ class Stream:
 @dataclass
 class Mismatch:
     """
-    A subscriber that gets nothing from a topic.
+    A subscriber that gets nothing from a publisher.
 
     :ivar topic: the topic.
     :ivar node: who subscribes.
     :ivar reason: which quality of service does not match, in the middleware's words.
+    :ivar refused: publishers of the running node from which it gets nothing.
+    :ivar publishers: all those of the running node: two nodes of one name have two.
     """
 
     topic: str
     node: str
     reason: str
+    refused: int = 1
+    publishers: int = 1
 
 
 @dataclass

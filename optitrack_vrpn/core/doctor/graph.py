@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Optional
 
 from optitrack_vrpn.core.body.selection import Selection, unmatched
-from optitrack_vrpn.core.doctor.facts import Facts, Graph, RunningNode
+from optitrack_vrpn.core.doctor.facts import Facts, Graph, Mismatch, RunningNode
 from optitrack_vrpn.core.doctor.finding import (
     counted, fail, Finding, finding, Level, listed, ok, skip, warn)
 from optitrack_vrpn.core.doctor.shares import established
@@ -27,12 +27,13 @@ def judge_qos(facts: Facts) -> Finding:
     subscribers = sum(node.subscribers for node in graph.nodes)
     if not topics:
         return skip('qos', 'the node publishes nothing yet')
-    mismatches = [one for node in graph.nodes for one in node.mismatches]
+    mismatches = [(node, one) for node in graph.nodes for one in node.mismatches]
     values = {'topics': topics, 'subscriptions': subscribers, 'mismatches': len(mismatches)}
     if mismatches:
         shown = '; '.join(
-            f'{printable(one.node, 60)} gets nothing from {printable(one.topic, 90)} '
-            f'({printable(one.reason, 90)})' for one in mismatches[:_SHOWN])
+            f'{printable(one.node, 60)} gets nothing from {_source(one)}'
+            f'{f" of {printable(node.name, 60)}" if len(graph.nodes) > 1 else ""} '
+            f'({printable(one.reason, 90)})' for node, one in mismatches[:_SHOWN])
         if len(mismatches) > _SHOWN:
             shown += f'; and {len(mismatches) - _SHOWN} more'
         return fail(
@@ -41,6 +42,13 @@ def judge_qos(facts: Facts) -> Finding:
     heard = f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching'
     return ok('qos', heard if subscribers else
               f'nobody subscribes to any of {counted(topics, "topic")}', **values)
+
+
+def _source(one: Mismatch) -> str:
+    """Say where a subscriber gets nothing from."""
+    topic = printable(one.topic, 90)
+    return topic if one.refused >= one.publishers else (
+        f'{one.refused} of {one.publishers} publishers of {topic}')
 
 
 def judge_lifecycle(facts: Facts) -> Finding:
