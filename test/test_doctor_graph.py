@@ -3,6 +3,7 @@
 """The doctor beside running nodes: their lifecycle states, their subscribers, their settings."""
 
 import json
+import time
 
 from conftest import at_last
 from geometry_msgs.msg import PoseStamped
@@ -14,6 +15,7 @@ from optitrack_vrpn.ros.doctor_graph import GraphView
 from optitrack_vrpn.sim.scenario import named_bodies, Scenario
 from optitrack_vrpn.sim.server import MotiveSimServer
 import pytest
+from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph import lose_first_requests, NodeHere, Observer, wait_until
 
@@ -32,9 +34,23 @@ def view():
         yield found
 
 
+class Foreign(LifecycleNode):
+    """A node of another package that has a lifecycle too."""
+
+    def __init__(self, node_name, **kwargs):
+        super().__init__(node_name, **kwargs)
+        self.declare_parameter('server', 'elsewhere')
+
+
 def here(server, **parameters):
     """Run the node in this process."""
-    return NodeHere({'server': '127.0.0.1', 'port': server.port, **parameters})
+    return called('optitrack_vrpn', server, **parameters)
+
+
+def called(name, server, namespace='', **parameters):
+    """Run it under a name of its own."""
+    return NodeHere({'server': '127.0.0.1', 'port': server.port, **parameters}, node_name=name,
+                    namespace=namespace)
 
 
 def look(view, server, name='', wait_s=5.0):
@@ -117,6 +133,25 @@ def test_an_answer_that_gets_lost_is_asked_for_again(view, server, monkeypatch):
         node = wait_for(view, server, lambda facts: any(
             one.state and one.settings for one in facts.graph.nodes)).graph.nodes[0]
     assert node.state == 'unconfigured' and len(lost) >= 2
+
+
+def test_nodes_are_found_whatever_they_are_called(view, server):
+    """And those of others are left alone, even where they are called alike and hang."""
+    with called('ot_a', server), called('ot_b', server, '/lab'), \
+            NodeHere(cls=Foreign, node_name='camera'), \
+            NodeHere(cls=Foreign, node_name='optitrack_vrpn_bridge'), \
+            NodeHere(cls=Foreign, node_name='stuck', spin=False):
+        wait_until(lambda: {'camera', 'optitrack_vrpn_bridge', 'stuck'} <= set(
+            view._node.get_node_names()))
+        facts = wait_for(view, server, lambda facts: len(facts.graph.nodes) == 2)
+        began = time.monotonic()
+        look(view, server, wait_s=0.0)
+        assert time.monotonic() - began < 20.0
+    assert sorted(node.name for node in facts.graph.nodes) == ['/lab/ot_b', '/ot_a']
+    found = judge_lifecycle(facts)
+    assert found.level is Level.WARN
+    assert '/ot_a is unconfigured' in found.found and '/lab/ot_b is unconf' in found.found
+    assert judge_settings(facts).level is Level.OK
 
 
 def test_two_nodes_of_one_name_are_counted(view, server):

@@ -503,7 +503,9 @@ def test_settings_of_bodies_that_were_not_heard_are_a_warning():
 def test_a_node_that_was_asked_for_must_be_there():
     facts = heard()
     facts.graph = Graph(waited_s=3.0)
-    assert graph.judge_lifecycle(facts).level is Level.SKIP
+    for judged in (graph.judge_qos, graph.judge_lifecycle, graph.judge_settings):
+        assert judged(facts).level is Level.SKIP
+        assert '--node /NAME' in judged(facts).found
     facts.graph = Graph(wanted='/mocap', waited_s=3.0)
     assert graph.judge_lifecycle(facts).level is Level.FAIL
     facts.graph = Graph(wanted='/mocap', absent='ROS 2 is not there')

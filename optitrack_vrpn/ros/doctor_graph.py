@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import contextlib
 import os
 import time
 from types import TracebackType
@@ -20,6 +21,8 @@ from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import qos_check_compatible, QoSCompatibility
 
 _OURS = 'optitrack_vrpn'
+#: Parameters that no other package's nodes have together, whatever a node is called.
+_ONLY_OURS = ('stamps.mode', 'truth.frozen_after_s', 'motive_x')
 _SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
 _NOT_POSES = ('/rosout', '/parameter_events')
 #: Once a node is found, others and their subscriptions may still be on their way (s).
@@ -28,8 +31,10 @@ _ANSWER_S = 2.0
 #: How long an answer may take until the question is put again (s): it is lost where the node has
 #: not found its reader yet.
 _ASK_AGAIN_S = 0.4
-_SLICE_S = 0.1
+_SLICE_S = 0.02
 _MOST_NODES = 20
+#: Nodes with a lifecycle that are asked whether they are of this package.
+_MOST_ASKED = 100
 _MOST_MISMATCHES = 100
 
 
@@ -70,33 +75,54 @@ class GraphView:
         """
         Find nodes of this package, and ask them.
 
-        :param wanted: name of the node to look at; '' for all that look like this package's.
+        :param wanted: name of the node to look at; '' for all of this package.
         :param wait_s: how long after this object was made nodes may take to be discovered.
         """
         wanted = f'/{wanted.strip("/")}' if wanted else ''
         found = self._find(wanted)
         while True:
             passed_s = time.monotonic() - self._began
-            if passed_s >= (min(_LEAST_S, wait_s) if found else wait_s):
+            early = wanted or any(_OURS in name for name, _ in found)
+            if passed_s >= (min(_LEAST_S, wait_s) if found and early else wait_s):
                 break
             time.sleep(0.05)
             found = self._find(wanted)
+        if not wanted:
+            found = self._ours(found)
         nodes = tuple(
             self._ask(*key, count) for key, count in list(found.items())[:_MOST_NODES])
         return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes)
 
     def _find(self, wanted: str) -> dict[tuple[str, str], int]:
-        """Find nodes by (name, namespace), and how many there are of each."""
+        """
+        Find nodes by (name, namespace), and how many there are of each.
+
+        :param wanted: full name of the one; '' for all that have a lifecycle.
+        """
         lifecycles = {
             name[:-len('/get_state')] for name, kinds in self._node.get_service_names_and_types()
             if name.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in kinds}
         found: dict[tuple[str, str], int] = {}
         for name, namespace in self._node.get_node_names_and_namespaces():
             full = full_name(name, namespace)
-            if full == wanted or (
-                    not wanted and _OURS in name and full in lifecycles):
+            if full == wanted or (not wanted and full in lifecycles):
                 found[name, namespace] = found.get((name, namespace), 0) + 1
         return found
+
+    def _ours(self, found: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """Leave out nodes of other packages, all of which are asked at once."""
+        asked = sorted(found, key=lambda key: _OURS not in key[0])[:_MOST_ASKED]
+        services = {key: f'{full_name(*key)}/get_parameters' for key in asked}
+        answers = self._call_all(
+            GetParameters, list(services.values()), GetParameters.Request(names=_ONLY_OURS))
+
+        def is_ours(key: tuple[str, str]) -> bool:
+            answer = answers.get(services[key])
+            if answer is None:    # it hangs: then its name must do
+                return _OURS in key[0]
+            return len(answer.values) == len(_ONLY_OURS) and all(
+                value.type for value in answer.values)
+        return {key: found[key] for key in asked if is_ours(key)}
 
     def _ask(self, name: str, namespace: str, count: int) -> RunningNode:
         full = full_name(name, namespace)
@@ -127,31 +153,40 @@ class GraphView:
 
         :param request: one that does no harm when it is asked twice.
         """
+        return self._call_all(kind, [service], request).get(service)
+
+    def _call_all(self, kind: Any, services: Sequence[str], request: Any) -> dict[str, Any]:
+        """
+        Call services, all in the time that one may take; gives the answers of those that did.
+
+        :param request: as of ``_call``.
+        """
+        clients: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         try:
-            client = self._node.create_client(kind, service)
-        except Exception:    # a name that somebody else's node has, and rclpy refuses
-            return None
-        try:
+            for service in services:
+                # A name that somebody else's node has may be one that rclpy refuses.
+                with contextlib.suppress(Exception):
+                    clients[service] = self._node.create_client(kind, service)
+            futures: dict[str, list[Any]] = {service: [] for service in clients}
+            again = dict.fromkeys(clients, 0.0)
             end = time.monotonic() + _ANSWER_S
-            while not client.service_is_ready():
-                if time.monotonic() >= end:
-                    return None
-                time.sleep(0.02)
-            futures: list[Any] = []
-            again = 0.0
-            while (now := time.monotonic()) < end:
-                if now >= again:
-                    futures.append(client.call_async(request))
-                    again = now + _ASK_AGAIN_S
+            while len(answers) < len(clients) and (now := time.monotonic()) < end:
+                for service, client in clients.items():
+                    if service not in answers and now >= again[service] and (
+                            client.service_is_ready()):
+                        futures[service].append(client.call_async(request))
+                        again[service] = now + _ASK_AGAIN_S
                 # In slices, so that Ctrl-C is heard.
-                self._executor.spin_until_future_complete(
-                    futures[-1], min(end - now, _SLICE_S))
-                done = [future for future in futures if future.done()]
-                if done:
-                    return done[0].result()
-            return None
+                self._executor.spin_once(_SLICE_S)
+                for service, asked in futures.items():
+                    done = [future for future in asked if future.done()]
+                    if done and service not in answers:
+                        answers[service] = done[0].result()
         finally:
-            self._node.destroy_client(client)
+            for client in clients.values():
+                self._node.destroy_client(client)
+        return answers
 
     def _look_at_topics(self, node: RunningNode, name: str, namespace: str) -> None:
         try:

@@ -174,5 +174,6 @@ def _nobody(graph: Optional[Graph]) -> Optional[str]:
         return f'no ROS graph: {graph.absent}'
     if not graph.nodes:
         what = printable(graph.wanted, 90) if graph.wanted else 'node of this package'
-        return f'no {what} was discovered within {graph.waited_s:.1f} s'
+        how = '' if graph.wanted else '; name one that is there all the same: --node /NAME'
+        return f'no {what} was discovered within {graph.waited_s:.1f} s{how}'
     return None
