@@ -10,7 +10,8 @@ from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.cli import doctor
 from optitrack_vrpn.core.doctor.facts import Facts
 from optitrack_vrpn.core.doctor.finding import Level
-from optitrack_vrpn.core.doctor.graph import judge_lifecycle, judge_qos, judge_settings
+from optitrack_vrpn.core.doctor.graph import (
+    judge_lifecycle, judge_publishers, judge_qos, judge_settings)
 from optitrack_vrpn.ros.doctor_graph import GraphView
 from optitrack_vrpn.sim.scenario import named_bodies, Scenario
 from optitrack_vrpn.sim.server import MotiveSimServer
@@ -154,6 +155,19 @@ def test_nodes_are_found_whatever_they_are_called(view, server):
     assert judge_settings(facts).level is Level.OK
 
 
+def test_two_nodes_on_one_topic_are_found_whatever_they_are_called(view, server):
+    with called('ot_a', server, autostart=True):
+        facts = wait_for(view, server, lambda facts: any(
+            one.pose_topics for one in facts.graph.nodes) and len(facts.graph.nodes) == 1)
+        assert judge_publishers(facts).level is Level.OK
+        with called('ot_b', server, autostart=True):
+            facts = wait_for(view, server, lambda facts: sum(
+                len(one.rivals) for one in facts.graph.nodes) == 4)
+    found = judge_publishers(facts)
+    assert found.level is Level.WARN
+    assert '/ot_a and /ot_b publish on /wand/pose and 1 more' in found.found
+
+
 def test_two_nodes_of_one_name_are_counted(view, server):
     with here(server), here(server):
         facts = wait_for(view, server, lambda facts: any(
@@ -194,7 +208,7 @@ def test_the_whole_command_beside_an_active_node(server, capsys):
             report = json.loads(capsys.readouterr().out)
             checks = {check['check']: check for check in report['checks']}
             assert code < 2, report
-            for name in ('data', 'qos', 'lifecycle', 'settings'):
+            for name in ('data', 'qos', 'publishers', 'lifecycle', 'settings'):
                 assert checks[name]['level'] == 'OK', checks[name]
             assert checks['lifecycle']['values'] == {'state of /optitrack_vrpn': 'active'}
         # A busy machine may need longer than the doctor waits to show it the node.

@@ -434,6 +434,24 @@ def test_two_nodes_of_one_name_are_a_warning():
     found = graph.judge_lifecycle(running(count=2))
     assert found.level is Level.WARN
     assert '2 nodes are called /mocap' in found.found
+    # Topics depend on the namespace: a name alone would leave them published twice.
+    assert '__ns:=/NAME' in found.advice and '__node' not in found.advice
+
+
+def test_nodes_that_publish_on_one_topic_are_a_warning():
+    assert graph.judge_publishers(running()).level is Level.SKIP
+    found = graph.judge_publishers(running(pose_topics=2))
+    assert (found.level, found.values['shared']) == (Level.OK, 0)
+    facts = running(pose_topics=2, rivals={'/wand/pose': ('/b',), '/drone/pose': ('/b',)})
+    mine = facts.graph.nodes[0]
+    theirs = replace(mine, name='/b', rivals={
+        '/wand/pose': (mine.name,), '/drone/pose': (mine.name,)})
+    facts.graph = replace(facts.graph, nodes=(mine, theirs))
+    found = graph.judge_publishers(facts)
+    assert found.level is Level.WARN
+    assert found.found == '/b and /mocap publish on /wand/pose and 1 more of the same topics'
+    assert 'bodies.allow' in found.advice and '__ns:=/NAME' in found.advice
+    assert found.values['shared'] == 2
 
 
 def test_a_subscriber_that_gets_nothing_is_a_failure():
@@ -542,7 +560,8 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
         newest_sender_ns=watch.newest_sender_ns, ahead_s=watch.ahead_s, lifts=watch.lifts,
         texts=watch.texts, poses=watch.poses, ended=text)
     facts.graph = Graph(wanted=text, nodes=(RunningNode(
-        text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),)),))
+        text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),), (text,), 1,
+        {text: (text, 'b')}),))
     for one in judge(facts):
         assert one.found.isprintable() and one.advice.isprintable()
         assert len(one.found) <= 900

@@ -8,6 +8,7 @@ import os
 import random
 import threading
 import time
+from types import SimpleNamespace
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
@@ -15,7 +16,7 @@ from lifecycle_msgs.srv import ChangeState
 from optitrack_vrpn.core.link import LinkChange, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros import node as node_module
-from optitrack_vrpn.ros.namesakes import Namesakes
+from optitrack_vrpn.ros.namesakes import Namesakes, Rivals
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.sim.scenario import named_bodies, Scenario
@@ -238,7 +239,62 @@ def test_a_second_node_of_the_same_name_is_told_of(motive, console):
         wait_until(lambda: twins in onlooker.node.get_node_names_and_namespaces())
         with NodeHere(parameters(port, autostart=True)):
             said = logged(console, 'called /optitrack_vrpn too')
-            assert 'another node is called' in said and '__node:=NAME' in said
+            assert 'another node is called' in said
+            # A name alone would leave the topics where they are.
+            assert '__ns:=/NAME' in said and '__node' not in said
+
+
+def test_another_node_on_a_pose_topic_is_told_of_once(motive, console):
+    port = motive('wand')
+    with NodeHere(parameters(port, autostart=True), node_name='ot_a'), \
+            NodeHere(parameters(port, autostart=True), node_name='ot_b'), \
+            Observer('counter') as onlooker:
+        wait_until(lambda: onlooker.node.count_publishers('/wand/pose') == 2)
+        said = logged(console, '/ot_b publishes on /wand/pose too')
+        if '/ot_a publishes on' not in said:
+            said += logged(console, '/ot_a publishes on /wand/pose too')
+        assert 'bodies.allow' in said and '__ns:=/NAME' in said and 'frames.body' in said
+        time.sleep(2.5)
+        assert 'publishes on' not in console.news()
+
+
+def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console):
+    port = motive('wand')
+    more = {'autostart': True, 'frames.body': 'lab_{body}', 'frames.body_ned': 'lab_{body}_ned'}
+    with NodeHere(parameters(port, autostart=True)), \
+            NodeHere(parameters(port, **more), namespace='/lab'), Observer('counter') as onlooker:
+        wait_until(lambda: {'/wand/pose', '/lab/wand/pose'} <= set(onlooker.topics()))
+        transforms = onlooker.transforms()
+        wait_until(lambda: {piece.child_frame_id for message in transforms.messages()
+                            for piece in message.transforms} >= {'wand', 'lab_wand'})
+        time.sleep(2.5)
+        said = console.news()
+        assert 'publishes on' not in said and 'called' not in said
+
+
+def test_topics_are_looked_at_now_and_then_and_each_rival_is_told_of_once():
+    class Topics:
+        looked = []
+
+        def get_name(self):
+            return 'a'
+
+        def get_namespace(self):
+            return '/'
+
+        def get_publishers_info_by_topic(self, topic):
+            self.looked.append(topic)
+            return [SimpleNamespace(node_name=name, node_namespace=namespace)
+                    for name, namespace in (
+                        ('a', '/'), ('_NODE_NAME_UNKNOWN_', '_NODE_NAMESPACE_UNKNOWN_'),
+                        *([('b', '/lab')] if topic == '/x' else []))]
+    rivals = Rivals(Topics(), 5)
+    turns = [rivals.turn(5 + k * 10**8) for k in range(17)]
+    assert [turn for turn in turns if turn is not None] == [0, 1, 2]
+    assert rivals.look(['/w']) == []
+    line, = rivals.look(['/w', '/x'])
+    assert '/lab/b publishes on /x too' in line
+    assert rivals.look(['/x']) == []
 
 
 def test_a_node_that_is_alone_says_nothing_of_others():

@@ -24,6 +24,9 @@ _OURS = 'optitrack_vrpn'
 #: Parameters that no other package's nodes have together, whatever a node is called.
 _ONLY_OURS = ('stamps.mode', 'truth.frozen_after_s', 'motive_x')
 _SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
+_POSE = 'geometry_msgs/msg/PoseStamped'
+#: What the middleware calls a node that it has not heard of yet, or that is none.
+_UNKNOWN = '_NODE_NAME_UNKNOWN_'
 _NOT_POSES = ('/rosout', '/parameter_events')
 #: Once a node is found, others and their subscriptions may still be on their way (s).
 _LEAST_S = 1.0
@@ -194,13 +197,20 @@ class GraphView:
         except Exception:    # it has just gone
             return
         mismatches: list[Mismatch] = []
-        for topic, _ in topics:
+        rivals: dict[str, tuple[str, ...]] = {}
+        for topic, kinds in topics:
             if topic in _NOT_POSES:
                 continue
             node.topics += 1
-            offers = [
-                info.qos_profile for info in self._node.get_publishers_info_by_topic(topic)
-                if (info.node_name, info.node_namespace) == (name, namespace)]
+            publishers = self._node.get_publishers_info_by_topic(topic)
+            offers = [info.qos_profile for info in publishers
+                      if (info.node_name, info.node_namespace) == (name, namespace)]
+            if _POSE in kinds:
+                node.pose_topics += 1
+                others = {full_name(info.node_name, info.node_namespace) for info in publishers
+                          if info.node_name != _UNKNOWN} - {node.name}
+                if others:
+                    rivals[topic] = tuple(sorted(others))
             for info in self._node.get_subscriptions_info_by_topic(topic):
                 if (info.node_name, info.node_namespace) == (name, namespace):
                     continue    # it hears its own mocap control
@@ -211,6 +221,7 @@ class GraphView:
                         topic, full_name(info.node_name, info.node_namespace), reasons[0],
                         len(reasons), len(offers)))
         node.mismatches = tuple(mismatches)
+        node.rivals = rivals
 
 
 def full_name(name: str, namespace: str) -> str:

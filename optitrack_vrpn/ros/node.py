@@ -32,7 +32,7 @@ from optitrack_vrpn.ros import parameter_server
 from optitrack_vrpn.ros.control import ControlledLifecycleNode
 from optitrack_vrpn.ros.diagnostics import Diagnostics
 from optitrack_vrpn.ros.disposal import Disposal
-from optitrack_vrpn.ros.namesakes import Namesakes
+from optitrack_vrpn.ros.namesakes import Namesakes, Rivals
 from optitrack_vrpn.ros.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.ros.settings import make_settings, Settings
@@ -105,6 +105,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._backend: Optional[Backend] = None
         self._ticker: Optional[Ticker] = None
         self._namesakes: Optional[Namesakes] = None
+        self._rivals: Optional[Rivals] = None
         self._newcomers: list[Channel] = []
         self._disposal = Disposal(self)
         self._diagnostics = Diagnostics(self, self._diagnose)
@@ -188,6 +189,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._diagnostics.open(f'{settings.client.server}:{settings.client.port}')
         self._announce()
         self._namesakes = Namesakes(self, self._clock_reader.now_ns())
+        self._rivals = Rivals(self, self._clock_reader.now_ns())
         self._ticker = Ticker(_TICK_S, self._tick)
         self._backend.start()
 
@@ -366,8 +368,11 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             notices = self._pipeline.take_notices()
             changes = self._pipeline.take_state_changes()
             to_match = self._pipeline.to_match(now_ns)
+            topics: list[str] = []
             if self._output is not None:
                 self._output.listen()
+                if self._rivals is not None and (turn := self._rivals.turn(now_ns)) is not None:
+                    topics = self._output.pose_topics(turn)
             changed = {change.body for change in changes}
             channels = [channel for channel in self._pipeline.bodies
                         if channel.names.motive in changed] if changed else []
@@ -379,6 +384,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         namesakes = self._namesakes.look(now_ns) if self._namesakes is not None else ''
         if namesakes:
             self._log('warn', namesakes, 'namesakes')
+        for line in self._rivals.look(topics) if self._rivals is not None else ():
+            self._log('warn', line, line)
         for change in changes:
             severity = 'info' if change.after in (BodyState.TRACKED, BodyState.NEW) else 'warn'
             self._log(

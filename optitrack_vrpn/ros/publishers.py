@@ -155,6 +155,14 @@ class Publishers:
             publisher.topic_name
             for channel in self._channels for publisher in channel.user.publishers.values())]
 
+    def pose_topics(self, turn: int) -> list[str]:
+        """List the resolved names of one body's poses, of the next body at each turn."""
+        if not self._channels:
+            return []
+        publishers = self._channels[turn % len(self._channels)].user.publishers
+        return [publishers[kind].topic_name for kind in ('pose', 'pose_ned')
+                if kind in publishers]
+
     def _create(self, message_type: Any, topic: str, kind: str) -> Any:
         if kind == 'status':
             # Latched: whoever comes later is told how the body stands.

@@ -155,6 +155,8 @@ class RunningNode:
     :ivar subscribers: subscriptions to those.
     :ivar mismatches: those of the subscriptions that do not match.
     :ivar bodies: names and patterns of bodies that have settings of their own.
+    :ivar pose_topics: those of the topics that bring poses.
+    :ivar rivals: those of them on which others publish too, and the others' full names.
     """
 
     name: str
@@ -165,6 +167,8 @@ class RunningNode:
     subscribers: int = 0
     mismatches: tuple[Mismatch, ...] = ()
     bodies: tuple[str, ...] = ()
+    pose_topics: int = 0
+    rivals: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass

@@ -13,6 +13,7 @@ from optitrack_vrpn.core.doctor.finding import (
 from optitrack_vrpn.core.doctor.shares import established
 from optitrack_vrpn.core.doctor.stream import judge_axes
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.twins import LINGERS, ONE_NAME, ONE_TOPIC
 
 _SHOWN = 4
 
@@ -51,6 +52,33 @@ def _source(one: Mismatch) -> str:
         f'{one.refused} of {one.publishers} publishers of {topic}')
 
 
+def judge_publishers(facts: Facts) -> Finding:
+    """Judge whether others publish on the nodes' topics."""
+    graph = facts.graph
+    nobody = _nobody(graph)
+    if graph is None or nobody is not None:
+        return skip('publishers', nobody or 'not looked at')
+    total = sum(node.pose_topics for node in graph.nodes)
+    if not total:
+        return skip('publishers', 'the node publishes no pose yet')
+    shared: dict[tuple[str, ...], dict[str, None]] = {}    # nodes to the topics they share
+    for node in graph.nodes:
+        for topic, others in node.rivals.items():
+            shared.setdefault(tuple(sorted({node.name, *others})), {})[topic] = None
+    if not shared:
+        return ok('publishers', f'nobody else publishes on {counted(total, "pose topic")}',
+                  shared=0)
+    lines = []
+    for nodes, topics in list(shared.items())[:_SHOWN]:
+        rest = len(topics) - 1
+        lines.append(
+            f'{" and ".join(printable(name, 60) for name in nodes[:_SHOWN])} publish on '
+            f'{printable(next(iter(topics)), 90)}'
+            f'{f" and {rest} more of the same topics" if rest else ""}')
+    number = len({topic for topics in shared.values() for topic in topics})
+    return warn('publishers', '; '.join(lines), f'{ONE_TOPIC}; {LINGERS}', shared=number)
+
+
 def judge_lifecycle(facts: Facts) -> Finding:
     """Judge the state of running nodes."""
     graph = facts.graph
@@ -74,7 +102,7 @@ def _judge_node(node: RunningNode) -> Finding:
     name = printable(node.name, 90)
     if node.count > 1:
         return warn('lifecycle', f'{node.count} nodes are called {name}',
-                    'end all but one, or give each a name of its own (-r __node:=NAME).')
+                    f'{ONE_NAME}; {LINGERS}.')
     if not node.state:
         return fail('lifecycle', f'{name} does not answer for its state',
                     'it hangs, or its network does: look at its log, or start it again.')

@@ -20,7 +20,8 @@ STAGES: dict[str, tuple[Judge, ...]] = {
     'stream': (
         stream.judge_handshake, stream.judge_senders, stream.judge_data, stream.judge_rate,
         bodies.judge_bodies, stream.judge_axes, stream.judge_stamps, stream.judge_clock),
-    'graph': (graph.judge_qos, graph.judge_lifecycle, graph.judge_settings),
+    'graph': (
+        graph.judge_qos, graph.judge_publishers, graph.judge_lifecycle, graph.judge_settings),
 }
 
 
