@@ -12,6 +12,9 @@ import subprocess
 import sys
 import time
 
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.sim import scenario
+from optitrack_vrpn.sim.scenario import find_scenario
 import pytest
 import rawvrpn
 from rawvrpn import RawClient
@@ -89,6 +92,10 @@ def test_a_port_in_use_is_one_clear_line_and_1():
 @pytest.mark.parametrize('argv, wanted', [
     (['--rate', '0'], 'rate: 0.0 is not allowed; allowed: 0.1 to 5000 Hz'),
     (['--scenario', 'nowhere.yaml'], 'nowhere.yaml: cannot be read'),
+    (['--scenario', 'nowhere'], 'which has hard_day, wireless'),
+    (['--scenario', 'no/hard_day.yaml'], 'no/hard_day.yaml: cannot be read'),
+    (['--names', 'a', '--occlude', 'nobody:foo:1-2'],
+     "NAME one of 'a' and MODE one of silent, frozen, zeroed"),
     (['--host', '203.0.113.1'], 'cannot listen on 203.0.113.1:0'),
 ])
 def test_what_cannot_be_done_is_one_line_and_1(argv, wanted):
@@ -104,6 +111,30 @@ def test_a_sample_scenario_streams():
         client.hello(udp=True)
         assert client.read_until(lambda: len(client.udp_messages) > 100)
         assert 'Umbrella-2' in client.senders.values()
+
+
+@pytest.mark.parametrize('name', ['hard_day', 'hard_day.yaml', 'wireless'])
+def test_the_packages_own_scenarios_are_found_from_anywhere(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Path(find_scenario(name)) == (
+        ROOT / 'config' / 'scenarios' / name).with_suffix('.yaml')
+    (tmp_path / name).write_text('rate: 50')
+    assert find_scenario(name) == name
+
+
+def test_an_installed_package_finds_its_scenarios_in_its_share_folder(tmp_path, monkeypatch):
+    share = tmp_path / 'share' / 'optitrack_vrpn' / 'config' / 'scenarios'
+    share.mkdir(parents=True)
+    (share / 'hard_day.yaml').write_text('rate: 50')
+    installed = tmp_path / 'lib' / 'python3' / 'site-packages' / 'optitrack_vrpn' / 'sim'
+    monkeypatch.setattr(scenario, '__file__', str(installed / 'scenario.py'))
+    monkeypatch.setenv('AMENT_PREFIX_PATH', '')
+    assert find_scenario('hard_day') == str(share / 'hard_day.yaml')
+    monkeypatch.setattr(scenario, '__file__', '/elsewhere/optitrack_vrpn/sim/scenario.py')
+    with pytest.raises(ConfigurationError, match='hard_day: cannot be read'):
+        find_scenario('hard_day')
+    monkeypatch.setenv('AMENT_PREFIX_PATH', os.pathsep.join(['/elsewhere', str(tmp_path)]))
+    assert find_scenario('hard_day') == str(share / 'hard_day.yaml')
 
 
 def test_without_descriptors_left_it_waits_for_some_and_does_not_spin():

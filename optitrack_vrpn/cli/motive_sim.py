@@ -19,9 +19,10 @@ from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.motion import MOTIONS
 from optitrack_vrpn.sim.scenario import (
-    MAX_BODIES, named_bodies, read_mapping, Scenario, scenario_from_mapping)
+    find_scenario, MAX_BODIES, named_bodies, read_mapping, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server import MotiveSimServer
 
 _OCCLUSION = re.compile(
@@ -35,7 +36,8 @@ def make_parser() -> argparse.ArgumentParser:
         description='Stream rigid bodies over VRPN as Motive would: metres, y up, x forward.',
         epilog='Prints "listening on HOST:PORT" first. Ends on Ctrl-C or after --duration.')
     add = parser.add_argument
-    add('--scenario', metavar='FILE', help='YAML file that says all this and more')
+    add('--scenario', metavar='FILE',
+        help="YAML file that says all this and more, or the name of one of the package's own")
     bodies = parser.add_mutually_exclusive_group()
     bodies.add_argument('--bodies', type=int, metavar='N',
                         help='so many bodies, "Rigid Body 1" and so on (default 3)')
@@ -94,8 +96,9 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
     data: dict[str, Any] = {}
     where = ''
     if arguments.scenario is not None:
-        where = f'{arguments.scenario}: '
-        data = read_mapping(arguments.scenario)
+        path = find_scenario(arguments.scenario)
+        where = f'{path}: '
+        data = read_mapping(path)
         scenario_from_mapping(data, where)  # its own faults are not to be blamed on flags
     for flag, (*parents, key) in _PLACES.items():
         value = getattr(arguments, flag)
@@ -135,7 +138,7 @@ def _occlude(data: dict[str, Any], occlusions: Sequence[str]) -> None:
             names = ', '.join(repr(body['name']) for body in bodies)
             raise ConfigurationError(
                 f'--occlude: {text!r} is not allowed; allowed: NAME:MODE:START-END[/EVERY] with '
-                f'NAME one of {names}')
+                f'NAME one of {names} and MODE one of {", ".join(OCCLUSION_MODES)}')
         fault: dict[str, Any] = {'type': 'occlusion', 'mode': match['mode']}
         try:
             fault.update({key: float(match[key]) for key in ('start', 'end', 'every')

@@ -105,12 +105,15 @@ class _Stretch:
         return activity(frames, rate, self.start, self.end, self.every)
 
 
+OCCLUSION_MODES = ('silent', 'frozen', 'zeroed')
+
+
 @checked
 @dataclass(frozen=True)
 class Occlusion(_Stretch):
     """The cameras lose the body: nothing comes, or the last pose, or zeros."""
 
-    mode: str = setting('silent', choices=('silent', 'frozen', 'zeroed'), doc='what is sent')
+    mode: str = setting('silent', choices=OCCLUSION_MODES, doc='what is sent')
     start: float = _start()
     end: Optional[float] = _end()
     every: float = _every()

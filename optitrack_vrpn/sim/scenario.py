@@ -8,6 +8,7 @@ One tree of frozen dataclasses, from Python, from a YAML file or from the flags 
 """
 
 from dataclasses import dataclass, MISSING, replace
+import os
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -208,6 +209,36 @@ def _plain_bodies(value: Any, where: str) -> Any:
     if isinstance(value, list):
         return [{'name': item} if isinstance(item, str) else item for item in value]
     return value
+
+
+def _own_folders() -> list[Path]:
+    """List where this package's own scenarios may lie: in its share folder, or in its source."""
+    here = Path(__file__).resolve()
+    ament = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
+    prefixes = [*(Path(prefix) for prefix in ament if prefix), *here.parents]
+    return [here.parents[2] / 'config' / 'scenarios', *(
+        prefix / 'share' / 'optitrack_vrpn' / 'config' / 'scenarios' for prefix in prefixes)]
+
+
+def find_scenario(given: str) -> str:
+    """
+    Find a scenario file: as given or, where there is none and it is a mere name, among our own.
+
+    :param given: a path, or a name with or without its ending, as in `hard_day`.
+    :returns: its path.
+    :raises ConfigurationError: if a mere name is nowhere; names the scenarios there are.
+    """
+    if os.path.dirname(given) or os.path.isfile(given):
+        return given
+    name = given if given.endswith('.yaml') else f'{given}.yaml'
+    folders = _own_folders()
+    for folder in folders:
+        if (folder / name).is_file():
+            return str(folder / name)
+    own = sorted({path.stem for folder in folders for path in folder.glob('*.yaml')})
+    raise ConfigurationError(
+        f'{given}: cannot be read: no such file here, and none of the package, which has '
+        f'{", ".join(own) or "none"}')
 
 
 def read_mapping(path: Union[str, Path]) -> dict[str, Any]:
