@@ -12,7 +12,7 @@ from rclpy.node import Node
 _LOOKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: How often to look at the topics of one body (ns), for as long as the node runs: others may come
 #: later. A look takes 0.1 to 0.3 ms, in which Python does nothing else.
-_TURN_NS = 300_000_000
+_TURN_NS = 2_000_000_000
 #: Nodes that are told of; more of them are no news.
 _MOST_TOLD = 8
 #: What the middleware calls a node that it has not heard of yet, or that is none.
