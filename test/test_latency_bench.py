@@ -44,3 +44,18 @@ def test_what_is_marked_is_a_body_that_the_node_believes(rate, start):
             withheld.append(number)
     assert withheld == [0, 1]    # until three frames agree
     assert body.resets == 0
+
+
+def test_the_readme_quotes_the_page_on_speed():
+    root = Path(__file__).resolve().parent.parent
+    if not (root / 'README.md').exists() or not (root / 'docs').exists():
+        pytest.skip('runs in a checkout alone')
+    rows = {}
+    for line in (root / 'docs' / 'performance.md').read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip('|').split('|')]
+        if len(cells) == 11 and cells[1] == 'node':
+            rows[cells[0]] = cells
+    one, fifty = rows['1 x 240'], rows['50 x 240']
+    said = (f'{float(one[2]):.1f} ms after it was sent (median, one body at 240 Hz; '
+            f'{float(fifty[2]):.1f} ms with 50, for {float(fifty[6]):.0f} % of a core)')
+    assert said in ' '.join((root / 'README.md').read_text().split())
