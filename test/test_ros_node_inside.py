@@ -289,7 +289,7 @@ def test_topics_are_looked_at_now_and_then_and_each_rival_is_told_of_once():
                         ('a', '/'), ('_NODE_NAME_UNKNOWN_', '_NODE_NAMESPACE_UNKNOWN_'),
                         *([('b', '/lab')] if topic == '/x' else []))]
     rivals = Rivals(Topics(), 5)
-    turns = [rivals.turn(5 + k * 10**8) for k in range(17)]
+    turns = [rivals.turn(5 + k * 10**8) for k in range(60)]
     assert [turn for turn in turns if turn is not None] == [0, 1, 2]
     assert rivals.look(['/w']) == []
     line, = rivals.look(['/w', '/x'])

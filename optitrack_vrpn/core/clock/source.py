@@ -42,6 +42,8 @@ _ODD_RESTART = 25
 _ODD_ENOUGH = 500
 _UNIX_NS = 1_000_000_000_000_000_000
 _NEVER = -(1 << 70)
+HELD_UP_NS = 250_000_000
+"""What comes so long after its stamp was held up on its way."""
 _MAX_EVENTS = 64
 
 
@@ -81,6 +83,8 @@ class StampSource:
         self._times: list[int] = []
         self._stamps: list[int] = []
         self._delays: list[int] = []
+        # Whether nothing newer than the newest has come since the conversation began.
+        self._reconnected = False
         self._trimmed = False
         self._run: Run | None = None
 
@@ -132,6 +136,7 @@ class StampSource:
         if stamp <= last:
             stamp = self._hold(stamp, sender_time_ns, host_arrival)
         self._newest = sender_time_ns
+        self._reconnected = False
         self._last = stamp
         self._times.append(sender_time_ns)
         self._stamps.append(stamp)
@@ -144,13 +149,15 @@ class StampSource:
         """Return the sender's time, and count its restarts."""
         if sender_time_ns < self._newest:
             at = bisect_left(self._times, sender_time_ns)
-            ago = host_arrival - self._times[at] - self._delays[at]
-            if self._went_back(sender_time_ns, arrival_ns, host_arrival, ago):
+            known = self._times[at] == sender_time_ns
+            came = self._times[at] + self._delays[at] if at or known else _NEVER
+            if self._went_back(sender_time_ns, arrival_ns, host_arrival, came):
                 self._end_fallen(self._fallen(sender_time_ns))
         elif self._run is not None and self._went_past(sender_time_ns, arrival_ns):
             self._end_fallen(self._run.fell_ns)
         if sender_time_ns > self._newest:
             self._newest = self._last = self._rule.place(sender_time_ns, host_arrival)
+            self._reconnected = False
             self._times.append(sender_time_ns)
             self._delays.append(host_arrival - sender_time_ns)
             if self._told_learnt is None:
@@ -201,6 +208,7 @@ class StampSource:
             it; any other reason drops it and ends the epoch.
         """
         if reason == RECONNECTED:
+            self._reconnected = True
             self._rule.doubt()
             if self._arrivals is not None and self._unplaced:
                 self._unplaced = False
@@ -252,9 +260,9 @@ class StampSource:
                     'the stamp of an older one')
                 return self.stamp(sender_time_ns, arrival_ns, self._reading)
             host_arrival = floor
-        # How long ago the frame came that was sent with this one, or next after it.
-        ago = host_arrival - stamps[at] - self._delays[at]
-        if self._went_back(sender_time_ns, arrival_ns, host_arrival, ago):
+        held_up = self._delays[at] > HELD_UP_NS
+        came = stamps[at] + self._delays[at] if at or known or held_up else _NEVER
+        if self._went_back(sender_time_ns, arrival_ns, host_arrival, came):
             return self._fell(self._fallen(sender_time_ns), sender_time_ns, arrival_ns)
         if (self._arrivals is not None and (sender_time_ns == self._newest or not known)
                 and self._run is not None and not self._run.steady and self._is_worthless(1)):
@@ -273,16 +281,19 @@ class StampSource:
         return stamp
 
     def _went_back(
-        self, sender_time_ns: int, arrival_ns: int, host_arrival: int, ago: int,
+        self, sender_time_ns: int, arrival_ns: int, host_arrival: int, came: int,
     ) -> bool:
         """
         Tell whether an old sender time means that the sender began anew.
 
-        :param ago: how long ago the frame came that was sent with it or next after it (ns).
+        :param came: when, on the host's clock, the frame came that was sent with it or next
+            after it (ns); long ago where it is older than all that is remembered and came in time.
         """
         # Nothing is proved by an old frame, however late, while the newest is as late: both were
         # held up. Only the pace tells then.
-        if (self._newest - sender_time_ns > REORDERING_NS and ago > REORDERING_NS
+        # Nor is it where those sent with it came just now: it was repeated, or overtaken by them.
+        if (self._newest - sender_time_ns > REORDERING_NS
+                and (self._reconnected or host_arrival - came > REORDERING_NS)
                 and (self._unplaced or self._delays[-1] < REORDERING_NS)):
             return True
         fell = None
