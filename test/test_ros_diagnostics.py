@@ -110,8 +110,8 @@ class Trouble:
             stranger.bind(('127.0.0.2', 0))
             stranger.sendto(pose(), target)
         due, last = time.monotonic(), 10**6 - FRAME_US
-        count = 0
-        for count, data in enumerate(self.datagrams_in_order(), 1):
+        datagrams = list(self.datagrams_in_order())
+        for data in datagrams:
             # Frames come when they say; what is between them takes no time.
             sent = int.from_bytes(data[4:8], 'big') * 10**6 + int.from_bytes(data[8:12], 'big')
             if 0 < sent - last < 10 * FRAME_US:
@@ -120,7 +120,7 @@ class Trouble:
                 due, last = due + FRAME_US * 1e-6, sent
             time.sleep(max(0.0, due - time.monotonic()))
             server.udp.sendto(data, target)
-        self.datagrams = count
+        self.datagrams = len(datagrams)
         server.hold(sock)
 
 
