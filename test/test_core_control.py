@@ -4,7 +4,8 @@
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core import control as c
-from optitrack_vrpn.core.control_round import KnownSystem, Listeners, NAMELESS, Round
+from optitrack_vrpn.core.control_round import KnownSystem, Listeners, Round
+from optitrack_vrpn.core.node_names import NAMELESS
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 

@@ -14,7 +14,8 @@ from typing import Optional, TYPE_CHECKING
 from optitrack_vrpn.cli.arguments import namespace, positive_number, without_ros_arguments
 from optitrack_vrpn.cli.loading import INTERRUPTED, loading
 from optitrack_vrpn.core.control import AUTO, GENERATIONS, Kind
-from optitrack_vrpn.core.control_round import base_name, DISCOVERY_S
+from optitrack_vrpn.core.control_round import DISCOVERY_S
+from optitrack_vrpn.core.node_names import base_name
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from optitrack_vrpn.core.control import Command, Kind
+from optitrack_vrpn.core.node_names import base_name, NAMELESS
 
 ANSWERS = {Kind.START: Kind.ACK_START, Kind.STOP: Kind.ACK_STOP}
-
 
 #: How long systems are usually looked for (s). DDS repeats its announcements every 3 s by default,
 #: and the first ones do get lost.
@@ -18,16 +18,8 @@ DISCOVERY_S = 4.0
 #: How long for others of the same name (s), where those that are wanted are there.
 NAMESAKES_S = 2.0
 
-#: What ROS 2 calls a node of which it has found a subscription and not yet the name.
-NAMELESS = '_NODE_NAME_UNKNOWN_'
-
 #: Systems of one base name: the generations each listens in, by full name.
 Namesakes = dict[str, frozenset[str]]
-
-
-def base_name(name: str) -> str:
-    """Take the namespace off a full name."""
-    return name.rpartition('/')[2]
 
 
 class Listeners:

@@ -13,7 +13,8 @@ from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.core.control import Kind
 from optitrack_vrpn.core.control_round import (
-    base_name, KnownSystem, Listeners, Namesakes, NAMESAKES_S, Round)
+    KnownSystem, Listeners, Namesakes, NAMESAKES_S, Round)
+from optitrack_vrpn.core.node_names import base_name, full_name
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.control_messages import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 import rclpy
@@ -44,9 +45,9 @@ def _answered(asked: Sequence[Sequence[Any]]) -> bool:
     return all(_answer(futures) is not None for futures in asked)
 
 
-def _full_name(endpoint: Any) -> str:
+def _owner_of(endpoint: Any) -> str:
     """Give the full name of the node that a publisher or subscription belongs to."""
-    return f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
+    return full_name(endpoint.node_name, endpoint.node_namespace)
 
 
 class _Line:
@@ -110,7 +111,7 @@ class MocapController:
     def listeners(self) -> Listeners:
         """List the nodes that subscribe to commands."""
         heard = (
-            (_full_name(entry), line.dialect.generation.name) for line in self._lines
+            (_owner_of(entry), line.dialect.generation.name) for line in self._lines
             for entry in self._node.get_subscriptions_info_by_topic(line.publisher.topic_name))
         return Listeners(heard, (name for name, _ in self._state_services()), self.systems)
 
@@ -231,7 +232,7 @@ class MocapController:
 
     def _publishers(self, topic: str) -> set[str]:
         """Give the full names of the nodes that publish a topic which exists."""
-        return {_full_name(entry) for entry in self._node.get_publishers_info_by_topic(topic)}
+        return {_owner_of(entry) for entry in self._node.get_publishers_info_by_topic(topic)}
 
     def _state_services(self) -> list[tuple[str, str]]:
         """List nodes' full names and the services that tell their lifecycle states."""

@@ -14,6 +14,7 @@ from typing import Any, Optional
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn import parameters
 from optitrack_vrpn.core.doctor.facts import Graph, Mismatch, RunningNode
+from optitrack_vrpn.core.node_names import full_name, NAMELESS
 from rcl_interfaces.srv import GetParameters, ListParameters
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
@@ -25,8 +26,6 @@ _OURS = 'optitrack_vrpn'
 _ONLY_OURS = ('stamps.mode', 'truth.frozen_after_s', 'motive_x')
 _SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
 _POSE = 'geometry_msgs/msg/PoseStamped'
-#: What the middleware calls a node that it has not heard of yet, or that is none.
-_UNKNOWN = '_NODE_NAME_UNKNOWN_'
 _NOT_POSES = ('/rosout', '/parameter_events')
 #: Once a node is found, others and their subscriptions may still be on their way (s).
 _LEAST_S = 1.0
@@ -208,7 +207,7 @@ class GraphView:
             if _POSE in kinds:
                 node.pose_topics += 1
                 others = {full_name(info.node_name, info.node_namespace) for info in publishers
-                          if info.node_name != _UNKNOWN} - {node.name}
+                          if info.node_name != NAMELESS} - {node.name}
                 if others:
                     rivals[topic] = tuple(sorted(others))
             for info in self._node.get_subscriptions_info_by_topic(topic):
@@ -222,11 +221,6 @@ class GraphView:
                         len(reasons), len(offers)))
         node.mismatches = tuple(mismatches)
         node.rivals = rivals
-
-
-def full_name(name: str, namespace: str) -> str:
-    """Join a node's name and namespace."""
-    return f'{namespace.rstrip("/")}/{name}'
 
 
 def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:

@@ -5,6 +5,7 @@
 from typing import Optional, Sequence
 
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.node_names import full_name, NAMELESS
 from optitrack_vrpn.core.twins import LINGERS, ONE_NAME, ONE_TOPIC
 from rclpy.node import Node
 
@@ -12,11 +13,9 @@ from rclpy.node import Node
 _LOOKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: How often to look at the topics of one body (ns), for as long as the node runs: others may come
 #: later. A look takes 0.1 to 0.3 ms, in which Python does nothing else.
-_TURN_NS = 2_000_000_000
+TURN_NS = 2_000_000_000
 #: Nodes that are told of; more of them are no news.
 _MOST_TOLD = 8
-#: What the middleware calls a node that it has not heard of yet, or that is none.
-_UNKNOWN = '_NODE_NAME_UNKNOWN_'
 
 
 class Namesakes:
@@ -70,7 +69,7 @@ class Rivals:
         """Count the turns: gives the next one's number, or None while it is not due."""
         if now_ns < self._due_ns or len(self._told) >= _MOST_TOLD:
             return None
-        self._due_ns = now_ns + _TURN_NS
+        self._due_ns = now_ns + TURN_NS
         self._turns += 1
         return self._turns - 1
 
@@ -85,9 +84,9 @@ class Rivals:
         lines = []
         for topic in topics:
             for info in self._node.get_publishers_info_by_topic(topic):
-                other = f'{info.node_namespace.rstrip("/")}/{info.node_name}'
+                other = full_name(info.node_name, info.node_namespace)
                 if (info.node_name, info.node_namespace) == own or other in self._told or (
-                        info.node_name == _UNKNOWN):
+                        info.node_name == NAMELESS):
                     continue
                 self._told.add(other)
                 lines.append(
