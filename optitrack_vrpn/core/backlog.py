@@ -9,7 +9,7 @@ it. What tells the two apart is the least wait over a time (Nichols and Jacobson
 Queue Delay", ACM Queue 10(5), 2012). While it stands, frames are left out until the rest is fresh.
 """
 
-from typing import Protocol
+from optitrack_vrpn.core.channel import Channel
 
 #: The least wait (ns) that makes a queue stand, and for how long it has to.
 STANDING_NS = 50_000_000
@@ -25,12 +25,6 @@ MOST_IN_A_ROW = 9
 CALM_NS = 10_000_000_000
 #: A pause between two looks (ns) after which nothing is known of the queue.
 PAUSE_NS = 250_000_000
-
-
-class Follower(Protocol):
-    """Whoever's poses are counted: ``turn`` is the last frame that it had a pose in."""
-
-    turn: int
 
 
 class Backlog:
@@ -78,7 +72,7 @@ class Backlog:
         self._in_a_row = 0
         return True
 
-    def leaves_out(self, body: Follower) -> bool:
+    def leaves_out(self, body: Channel) -> bool:
         """
         Tell whether a body's pose is to be left out; ask once for each pose while ``thinning``.
 
