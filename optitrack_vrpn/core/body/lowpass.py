@@ -307,7 +307,8 @@ class Lowpass:
         """Take in one sample; gives the filtered one."""
         assert self._channels is not None
         self._recent.append((path, dt))
-        self._lag.step(dt)
+        if self.config.compensate_delay:
+            self._lag.step(dt)
         return self._channels.step(*path)
 
 
