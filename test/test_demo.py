@@ -328,7 +328,8 @@ def test_what_is_for_the_simulator_is_refused_beside_a_real_server(option, capsy
         demo_tool.main(['--server', '10.0.0.1', option, '2'])
     assert ended.value.code == 2
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line == (f'demo: error: {option} is for the simulated Motive: leave out it or --server')
+    assert line == (
+        f'demo: error: {option} is for the simulated Motive: leave out either it or --server')
 
 
 def test_demo_gives_no_hint_where_there_is_no_ros2(ros2, monkeypatch):

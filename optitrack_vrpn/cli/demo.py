@@ -343,7 +343,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = parser.parse_args(argv)
     for name in ('bodies', 'rate'):
         if arguments.server and getattr(arguments, name) is not None:
-            parser.error(f'--{name} is for the simulated Motive: leave out it or --server')
+            parser.error(f'--{name} is for the simulated Motive: leave out either it or --server')
     arguments.rate = _RATE if arguments.rate is None else arguments.rate
     if not arguments.server:
         # Nothing of a demo on one machine belongs on the lab's network.
