@@ -18,11 +18,11 @@ import random
 import statistics
 from typing import NamedTuple
 
-from optitrack_vrpn.core.body import exchange
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.states import State
-from optitrack_vrpn.core.body.truth import Body
-from optitrack_vrpn.core.quaternion import (
+from optitrack_vrpn.bodies import swap as exchange
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.motion.quaternion import (
     angle_between, from_rotation_vector, multiply, normalised, Quat, Vector)
 
 DOCS = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'

@@ -32,7 +32,7 @@ from clock_rivals import RIVALS  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
-from optitrack_vrpn.core.clock import StampConfig, StampSource  # noqa: E402
+from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
 
 PLOTTED = 1
 CHUNK_S = 2.0

@@ -10,11 +10,11 @@ import time
 
 from fault_kit import connect_quietly, Heard, RATE, scenario, Session
 from fault_net import Namespace, Proxy
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
-from optitrack_vrpn.transport.backend import ClientConfig
-from optitrack_vrpn.transport.client import VrpnClient
-from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from rosgraph import wait_until
 from transport_kit import client, FakeServer, free_port
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 import numpy as np
-from optitrack_vrpn.sim.scenario import scenario_from_mapping
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message

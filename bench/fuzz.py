@@ -58,7 +58,8 @@ def _cut(head, pieces):
 def fuzz(arguments):
     """Run libFuzzer; it ends the process."""
     import atheris
-    with atheris.instrument_imports(include=['optitrack_vrpn.vrpn', 'optitrack_vrpn.core']):
+    packages = ('bodies', 'clock', 'motion', 'pipeline', 'vrpn')
+    with atheris.instrument_imports(include=[f'optitrack_vrpn.{name}' for name in packages]):
         import fuzz_target
     folders = [Path(a) for a in arguments if not a.startswith('-')]
     if folders:

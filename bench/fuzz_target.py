@@ -11,13 +11,13 @@ new conversation. Any bytes are an input; what is cut short counts as far as it 
 import copy
 import math
 
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.estimator import EstimateConfig
-from optitrack_vrpn.core.body.selection import Selection
-from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import RemoteProtocolError
+from optitrack_vrpn.motion.estimator import EstimateConfig
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.codec import encode_cookie, encode_message, encode_name
 from optitrack_vrpn.vrpn.connection import Connection, Counters
 from optitrack_vrpn.vrpn.constants import (

@@ -15,7 +15,7 @@ pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges tak
     all on    this node with everything: NED, odometry, velocities, covariances, all subscribed to
     polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
 
-A fifth, `calm floor`, can be asked for: the floor with what transport/scheduling.py does.
+A fifth, `calm floor`, can be asked for: the floor with what client/scheduling_io.py does.
 """
 
 import argparse

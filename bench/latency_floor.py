@@ -19,7 +19,7 @@ import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from latency_sender import body_names
-from optitrack_vrpn.transport.scheduling import interrupt_nobody, interrupt_others
+from optitrack_vrpn.client.scheduling_io import interrupt_nobody, interrupt_others
 from optitrack_vrpn.vrpn.codec import encode_request
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import POSE_MESSAGE

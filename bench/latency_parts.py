@@ -20,7 +20,8 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from latency import DOCS, environment
 from latency_tables import write_block
 import numpy as np
-from optitrack_vrpn.ros import cdr, messages
+from optitrack_vrpn.node import messages
+from optitrack_vrpn.ros import cdr
 from optitrack_vrpn.vrpn.constants import POSE_MESSAGE
 import rclpy
 from tf2_msgs.msg import TFMessage
@@ -118,7 +119,7 @@ def main():
     parser.add_argument('--write-docs', action='store_true')
     arguments = parser.parse_args()
     os.environ.update(environment())
-    from optitrack_vrpn.ros.node import OptitrackVrpnNode
+    from optitrack_vrpn.node.node import OptitrackVrpnNode
     rclpy.init(args=['parts', '--ros-args', '--log-level', 'error'])
     node = OptitrackVrpnNode()
     lines = ['| part (no subscribers) | us |', '|---|---|']

@@ -112,8 +112,8 @@ def measure(bodies, rate, seconds):
     """
     variables = environment()
     os.environ.update(variables)
-    from optitrack_vrpn.ros.node import OptitrackVrpnNode
-    from optitrack_vrpn.transport.scheduling import interrupt_nobody
+    from optitrack_vrpn.client.scheduling_io import interrupt_nobody
+    from optitrack_vrpn.node.node import OptitrackVrpnNode
     import rclpy
     interrupt_nobody()    # as in the node's own process
     sender = Child(['latency_sender.py', '--bodies', str(bodies), '--rate', str(rate)], variables)

@@ -15,7 +15,7 @@ import sys
 import time
 
 from latency_mark import APART, mark
-from optitrack_vrpn.transport.sockets import datagram_socket
+from optitrack_vrpn.client.sockets_io import datagram_socket
 from optitrack_vrpn.vrpn import codec
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import (

@@ -22,11 +22,11 @@ import time
 from bench.bodies import DOCS, drone, Pose, rover, wand, write_block
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.core.body.lowpass import Lowpass, LowpassConfig
-from optitrack_vrpn.core.body.motion import Motion, MotionConfig
-from optitrack_vrpn.core.body.rest import RestDetector
-from optitrack_vrpn.core.body.truth import Body
-from optitrack_vrpn.core.quaternion import from_rotation_vector, multiply
+from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.motion.kalman import Motion, MotionConfig
+from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
+from optitrack_vrpn.motion.quaternion import from_rotation_vector, multiply
+from optitrack_vrpn.motion.rest import RestDetector
 from scipy import signal
 from scipy.spatial.transform import Rotation
 

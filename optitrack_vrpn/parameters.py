@@ -3,7 +3,7 @@
 """
 Every parameter of the node, once.
 
-The node's descriptors and checks are made from ``TABLE``, and by ``cli/parameters.py``
+The node's descriptors and checks are made from ``TABLE``, and by ``tools/parameters_command.py``
 ``config/optitrack_vrpn.yaml`` and the table in the README; a test holds them together.
 """
 
@@ -13,14 +13,14 @@ import difflib
 import math
 from typing import Any, Optional, Union
 
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.lowpass import LowpassConfig
-from optitrack_vrpn.core.body.motion import MotionConfig
-from optitrack_vrpn.core.body.transform import body_from_base
-from optitrack_vrpn.core.clock import MODES
-from optitrack_vrpn.core.frames import MOTIVE_X, UP_AXES
-from optitrack_vrpn.core.link import CONNECTIONS
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.client.link import CONNECTIONS
+from optitrack_vrpn.clock import MODES
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.frames import MOTIVE_X, UP_AXES
+from optitrack_vrpn.motion.kalman import MotionConfig
+from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.motion.transform import body_from_base
 
 Value = Union[bool, int, float, str, tuple[str, ...], tuple[float, ...]]
 

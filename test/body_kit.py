@@ -4,7 +4,7 @@
 
 import math
 
-from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.bodies.validity import Body
 
 MS = 1_000_000
 STEP = 5 * MS

@@ -7,7 +7,7 @@ import json
 import time
 
 from conftest import at_last
-from optitrack_vrpn.cli import doctor
+from optitrack_vrpn.doctor import command as doctor
 import pytest
 from replay_server import pair_of_sockets
 

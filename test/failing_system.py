@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controlled system whose activation goes wrong as the parameter `how` says."""
 
-from optitrack_vrpn.ros.control import ControlledLifecycleNode
+from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.lifecycle import TransitionCallbackReturn

@@ -12,9 +12,9 @@ import sys
 import time
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.cli import analyze_stamps
-from optitrack_vrpn.core.intervals import histogram, judge
 from optitrack_vrpn.errors import BackendUnavailableError
+from optitrack_vrpn.tools import analyze_stamps_command as analyze_stamps
+from optitrack_vrpn.tools.intervals import histogram, judge
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,8 +111,8 @@ def test_times_are_above_0(option, capsys):
 @pytest.mark.ros
 def test_a_live_topic_is_judged_and_an_empty_one_explained():
     pytest.importorskip('rclpy', reason='needs ROS 2')
-    import rclpy
     from geometry_msgs.msg import PoseStamped
+    import rclpy
     tool = [sys.executable, '-m', 'optitrack_vrpn', 'analyze_stamps']
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(
         [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]))
@@ -174,9 +174,9 @@ def test_an_interrupt_ends_the_wait_for_the_first_message():
 @pytest.mark.ros
 def test_a_topic_of_another_type_is_told_with_those_that_will_do(capsys):
     pytest.importorskip('rclpy', reason='needs ROS 2')
-    import rclpy
     from geometry_msgs.msg import PoseStamped
     from nav_msgs.msg import Odometry
+    import rclpy
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
     node = rclpy.create_node('odometry', context=context)

@@ -6,10 +6,10 @@ import math
 import random
 
 from body_kit import STEP, times, tracked
-from optitrack_vrpn.core.body import exchange
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.states import Reason, State
-from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.bodies import swap as exchange
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.states import Reason, State
+from optitrack_vrpn.bodies.validity import Body
 import pytest
 
 

@@ -10,9 +10,9 @@ import math
 from pathlib import Path
 import sys
 
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.motion import MotionConfig
-from optitrack_vrpn.core.body.truth import Body
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.motion.kalman import MotionConfig
 import pytest
 
 PATH = Path(__file__).resolve().parent.parent / 'bench' / 'bodies.py'

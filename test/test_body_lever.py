@@ -5,11 +5,11 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator
-from optitrack_vrpn.core.body.lever import acceleration_at, cross, velocity_at
-from optitrack_vrpn.core.body.motion import MotionConfig
-from optitrack_vrpn.core.body.rest import RestConfig
-from optitrack_vrpn.core.body.transform import body_from_base, world_from_mocap
+from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.motion.kalman import MotionConfig
+from optitrack_vrpn.motion.lever_arm import acceleration_at, cross, velocity_at
+from optitrack_vrpn.motion.rest import RestConfig
+from optitrack_vrpn.motion.transform import body_from_base, world_from_mocap
 import pytest
 from scipy import stats
 from scipy.spatial.transform import Rotation

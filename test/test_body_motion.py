@@ -7,9 +7,9 @@ import math
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.core.body.gains import Gains
-from optitrack_vrpn.core.body.motion import Motion, MotionConfig
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.gains import Gains
+from optitrack_vrpn.motion.kalman import Motion, MotionConfig
 import pytest
 from scipy import linalg, signal, stats
 from scipy.spatial.transform import Rotation

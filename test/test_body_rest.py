@@ -5,8 +5,8 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.core.body.rest import RestConfig, RestDetector, small_rotations
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.rest import RestConfig, RestDetector, small_rotations
 import pytest
 from scipy.spatial.transform import Rotation
 

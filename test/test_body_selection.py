@@ -6,14 +6,14 @@ import math
 
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.core import quaternion
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.selection import (
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.selection import (
     configure, Selection, settings_for, unmatched)
-from optitrack_vrpn.core.body.server_rate import angular_rate
-from optitrack_vrpn.core.body.transform import (
-    body_from_base, compose, quat_from_rpy, Transform, world_from_mocap)
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion import quaternion
+from optitrack_vrpn.motion.server_rate import angular_rate
+from optitrack_vrpn.motion.transform import (
+    body_from_base, compose, quat_from_rpy, Transform, world_from_mocap)
 import pytest
 from scipy.spatial.transform import Rotation
 

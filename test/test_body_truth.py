@@ -7,11 +7,11 @@ import math
 
 from body_kit import Feed, MS, STEP, times, tracked
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.states import Reason, State
-from optitrack_vrpn.core.body.truth import Body
-from optitrack_vrpn.core.quaternion import angle_between
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.states import Reason, State
+from optitrack_vrpn.bodies.validity import Body
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.quaternion import angle_between
 import pytest
 
 NAN = math.nan

@@ -10,12 +10,12 @@ with the closed form that they were made of.
 import math
 import random
 
-from optitrack_vrpn.core.body.estimator import EstimateConfig
-from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.frames import AxesConfig, frame_maps
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
-from optitrack_vrpn.core.quaternion import angle_between, from_rotation_vector, multiply
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.motion.estimator import EstimateConfig
+from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
+from optitrack_vrpn.motion.quaternion import angle_between, from_rotation_vector, multiply
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 

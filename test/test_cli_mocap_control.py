@@ -10,13 +10,13 @@ import sys
 
 from conftest import at_last
 from control_graph import hide, Systems, Tool
-from optitrack_vrpn.cli import mocap_control
-from optitrack_vrpn.ros.controller import MocapController
+from optitrack_vrpn.mocap_control import command as mocap_control
+from optitrack_vrpn.mocap_control.controller_ros import MocapController
 import pytest
 from rosgraph import lose_first_requests
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(300)]
-MODULE = 'optitrack_vrpn.cli.mocap_control'
+MODULE = 'optitrack_vrpn.mocap_control.command'
 ROOT = str(Path(mocap_control.__file__).parents[2])
 
 

@@ -6,8 +6,8 @@ import signal
 
 from conftest import at_last
 from control_graph import Systems, Tool
-from optitrack_vrpn.cli import mocap_control
-from optitrack_vrpn.ros.controller import MocapController
+from optitrack_vrpn.mocap_control import command as mocap_control
+from optitrack_vrpn.mocap_control.controller_ros import MocapController
 import pytest
 from test_cli_mocap_control import begin, ended, more
 

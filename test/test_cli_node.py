@@ -7,7 +7,7 @@ from pathlib import Path
 import subprocess
 import sys
 
-from optitrack_vrpn.cli.node import check
+from optitrack_vrpn.node.command import check
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent

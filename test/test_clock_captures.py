@@ -10,7 +10,7 @@ sender time) of the whole session is the truth as far as it can be known, drift 
 import struct
 
 import numpy as np
-from optitrack_vrpn.core.clock import StampConfig, StampSource
+from optitrack_vrpn.clock import StampConfig, StampSource
 from pcap import DATA, packets, UDP
 import pytest
 

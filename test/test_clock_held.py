@@ -11,11 +11,11 @@ import math
 import random
 
 from hypothesis import example, given, settings, strategies as st
-from optitrack_vrpn.core.clock import StampConfig, StampSource
-from optitrack_vrpn.core.clock.fall import Run
-from optitrack_vrpn.core.clock.host import HostOffset
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
+from optitrack_vrpn.clock import StampConfig, StampSource
+from optitrack_vrpn.clock.host import HostOffset
+from optitrack_vrpn.clock.rollback import Run
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 

@@ -4,7 +4,7 @@
 
 import random
 
-from optitrack_vrpn.core.clock import StampConfig, StampSource
+from optitrack_vrpn.clock import StampConfig, StampSource
 import pytest
 
 MS = 1_000_000

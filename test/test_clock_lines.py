@@ -4,7 +4,7 @@
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.core.clock.lines import edge_over, fit, longest_edge, lower_hull
+from optitrack_vrpn.clock.lines import edge_over, fit, longest_edge, lower_hull
 import pytest
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull

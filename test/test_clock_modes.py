@@ -5,7 +5,7 @@
 import random
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.clock import MODES, StampConfig, StampSource
+from optitrack_vrpn.clock import MODES, StampConfig, StampSource
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 

@@ -10,8 +10,8 @@ import random
 import sys
 
 from hypothesis import example, given, settings, strategies as st
-from optitrack_vrpn.core.clock import HISTORY, LIMIT_NS, StampConfig, StampSource
-from optitrack_vrpn.core.clock.source import READING_NOISE_NS
+from optitrack_vrpn.clock import HISTORY, LIMIT_NS, StampConfig, StampSource
+from optitrack_vrpn.clock.source import READING_NOISE_NS
 import pytest
 
 PROMISING = ('tracking', 'min_offset', 'arrival')

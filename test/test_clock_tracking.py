@@ -17,7 +17,7 @@ from clock_rivals import original, sliding_minimum  # noqa: E402
 from clock_scenarios import WIFI, WIRED  # noqa: E402
 from clock_sim import simulate  # noqa: E402
 import numpy as np  # noqa: E402
-from optitrack_vrpn.core.clock import StampConfig, StampSource  # noqa: E402
+from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
 import pytest  # noqa: E402
 
 

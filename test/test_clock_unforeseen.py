@@ -7,7 +7,7 @@ Frames are made here from plain numpy, apart from the benchmark's simulator.
 """
 
 import numpy as np
-from optitrack_vrpn.core.clock import StampConfig, StampSource
+from optitrack_vrpn.clock import StampConfig, StampSource
 import pytest
 
 S = 10**9

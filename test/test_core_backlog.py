@@ -11,17 +11,17 @@ from collections import Counter
 from dataclasses import replace
 import statistics
 
-from optitrack_vrpn.core.backlog import (
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.motion.estimator import EstimateConfig
+from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.node.report import frames_entry, Level
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.load_shedding import (
     CALM_NS, FRESH_NS, MOST_IN_A_ROW, PATIENCE_NS, STANDING_NS)
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.estimator import EstimateConfig
-from optitrack_vrpn.core.body.lowpass import LowpassConfig
-from optitrack_vrpn.core.body.states import State
-from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
-from optitrack_vrpn.core.report import frames_entry, Level
-from optitrack_vrpn.core.stats import Percentiles
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.stats import Percentiles
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 

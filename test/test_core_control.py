@@ -3,10 +3,10 @@
 """What a capture system makes of a command, in every state and every generation."""
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.core import control as c
-from optitrack_vrpn.core.control_round import KnownSystem, Listeners, Round
-from optitrack_vrpn.core.node_names import NAMELESS
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.graph.node_names import NAMELESS
+from optitrack_vrpn.mocap_control import protocol as c
+from optitrack_vrpn.mocap_control.round import KnownSystem, Listeners, Round
 import pytest
 
 START, STOP = c.Kind.START, c.Kind.STOP

@@ -5,7 +5,7 @@
 import math
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.link import Link, LinkConfig, LinkState
+from optitrack_vrpn.client.link import Link, LinkConfig, LinkState
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 

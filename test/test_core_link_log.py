@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a reader of the log learns of a connection that comes and goes."""
 
-from optitrack_vrpn.core.link import LinkChange, LinkState
-from optitrack_vrpn.core.link_log import LinkLog
+from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.client.link_log import LinkLog
 
 MS = 1_000_000
 OUTAGE = ((LinkState.LOST, 'warn'), (LinkState.REQUESTING, 'info'))

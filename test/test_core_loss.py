@@ -4,9 +4,9 @@
 
 import math
 
-from optitrack_vrpn.core.link import LinkState
-from optitrack_vrpn.core.loss import LossWatch
-from optitrack_vrpn.core.report import Level, link_entry
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.client.loss import LossWatch
+from optitrack_vrpn.node.report import Level, link_entry
 import pytest
 
 

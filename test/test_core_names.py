@@ -3,9 +3,9 @@
 """Names: whatever Motive calls a body, ROS takes it, and no two bodies share one."""
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.core.names import (
-    NameTable, NameTemplates, printable, ros_name)
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.names import (
+    NameTable, NameTemplates, printable, ros_name)
 import pytest
 from rclpy.validate_full_topic_name import validate_full_topic_name
 

@@ -13,8 +13,8 @@ import threading
 import time
 
 from conftest import at_last, children_of
-from optitrack_vrpn.cli import demo as demo_tool
-from optitrack_vrpn.core.view import BodyRow, missing, table
+from optitrack_vrpn.demo import command as demo_tool
+from optitrack_vrpn.demo.view import BodyRow, missing, table
 import pytest
 from transport_kit import FakeServer, hold
 
@@ -196,7 +196,7 @@ def test_demo_says_so_where_parameters_switch_all_poses_off(tmp_path):
 @pytest.mark.parametrize('ned', [False, True])
 def test_a_row_is_what_a_subscriber_has_seen(ned, monkeypatch):
     """Stamps of 100 Hz, arrivals 2 ms later and 0.5 ms more every other time; nose south-east."""
-    demo_view = pytest.importorskip('optitrack_vrpn.ros.demo_view')
+    demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
     from geometry_msgs.msg import PoseStamped
     topic = demo_view.BodyTopic()
     begin = 1_700_000_000 * 10**9
@@ -226,8 +226,8 @@ class LateNode:
     """A lifecycle node whose first answers to transitions come too late to count."""
 
     def __init__(self, name, late):
-        import rclpy
         from lifecycle_msgs.srv import ChangeState, GetState
+        import rclpy
         from rclpy.callback_groups import ReentrantCallbackGroup
         from rclpy.executors import MultiThreadedExecutor
         self.asked, self.late, self.over = [], late, threading.Event()
@@ -272,7 +272,7 @@ class LateNode:
 @pytest.mark.parametrize('begin, late, asked', [
     (1, 0, [1, 3]), (1, 2, [1, 3]), (2, 1, [3]), (3, 0, [])])
 def test_a_lost_answer_to_a_transition_is_made_up_for_by_the_state(begin, late, asked):
-    demo_view = pytest.importorskip('optitrack_vrpn.ros.demo_view')
+    demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
     name = f'late_{begin}_{late}'
     node = LateNode(name, late)
     node._state = begin
@@ -344,7 +344,7 @@ def test_demo_gives_no_hint_where_there_is_no_ros2(ros2, monkeypatch):
 
 
 def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
-    demo_view = pytest.importorskip('optitrack_vrpn.ros.demo_view')
+    demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
     view = demo_view.DemoView('nobody_at_all')
     try:
         with pytest.raises(demo_view.TransportError, match='is the loopback interface up'):

@@ -10,12 +10,12 @@ import time
 
 import doctor_kit
 from doctor_kit import CHECKS, despite_load, IN_VAIN_S
+from optitrack_vrpn.doctor import probe_io as probe
 from optitrack_vrpn.sim.faults import Occlusion
 from optitrack_vrpn.sim.motion import Line
-from optitrack_vrpn.sim.scenario import (
+from optitrack_vrpn.sim.scenario_io import (
     Body, Clock, named_bodies, Noise, Scenario, scenario_from_mapping)
-from optitrack_vrpn.sim.server import MotiveSimServer
-from optitrack_vrpn.transport import probe
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from transport_kit import COOKIE, FakeServer, pose, say_hello, stream
 

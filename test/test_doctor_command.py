@@ -13,8 +13,8 @@ import time
 
 import doctor_kit
 from doctor_kit import CHECKS, despite_load, Result
-from optitrack_vrpn.cli import doctor
-from optitrack_vrpn.transport import probe
+from optitrack_vrpn.doctor import command as doctor
+from optitrack_vrpn.doctor import probe_io as probe
 import pytest
 from transport_kit import (
     COOKIE, FakeServer, message, name, pose, POSE_TYPE_ID, say_hello, stream)
@@ -148,7 +148,7 @@ def test_every_exit_code_is_documented(capsys):
 
 def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, nobodys_port):
     monkeypatch.setitem(sys.modules, 'rclpy', None)
-    monkeypatch.delitem(sys.modules, 'optitrack_vrpn.ros.doctor_graph', raising=False)
+    monkeypatch.delitem(sys.modules, 'optitrack_vrpn.doctor.graph_ros', raising=False)
     assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--json',
                         '--timeout', '0.2']) == 2
     result = Result(2, *capsys.readouterr())

@@ -7,14 +7,14 @@ import time
 
 from conftest import at_last
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.cli import doctor
-from optitrack_vrpn.core.doctor.facts import Facts
-from optitrack_vrpn.core.doctor.finding import Level
-from optitrack_vrpn.core.doctor.graph import (
+from optitrack_vrpn.doctor import command as doctor
+from optitrack_vrpn.doctor.graph import (
     judge_lifecycle, judge_publishers, judge_qos, judge_settings)
-from optitrack_vrpn.ros.doctor_graph import GraphView
-from optitrack_vrpn.sim.scenario import named_bodies, Scenario
-from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.doctor.graph_ros import GraphView
+from optitrack_vrpn.doctor.probe_results import Facts
+from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile, ReliabilityPolicy

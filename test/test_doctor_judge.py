@@ -9,14 +9,14 @@ import random
 import re
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.body.states import BodyStatus, State
-from optitrack_vrpn.core.clock import ClockStatus
-from optitrack_vrpn.core.doctor import bodies, graph, network, stream
-from optitrack_vrpn.core.doctor.facts import (
+from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.clock import ClockStatus
+from optitrack_vrpn.doctor import bodies, graph, network, stream
+from optitrack_vrpn.doctor.checks import judge
+from optitrack_vrpn.doctor.probe_results import (
     Attempt, Facts, Graph, Lift, Mismatch, Outcome, RunningNode, Stream)
-from optitrack_vrpn.core.doctor.finding import exit_code, fail, Level, ok, skip, warn
-from optitrack_vrpn.core.doctor.judge import judge
-from optitrack_vrpn.core.doctor.watch import Watch
+from optitrack_vrpn.doctor.result import exit_code, fail, Level, ok, skip, warn
+from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.vrpn.messages import PongReport, PoseReport, SenderDescribed, TextReport
 import pytest
 

@@ -5,7 +5,7 @@
 import random
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.doctor.tally import frame_interval, Pace, Tally
+from optitrack_vrpn.doctor.stream_statistics import frame_interval, Pace, Tally
 import pytest
 
 QUAT = (0.0, 0.0, 0.0, 1.0)

@@ -11,9 +11,9 @@ import fuzz  # noqa: E402
 import fuzz_target  # noqa: E402
 from fuzz_target import one_input  # noqa: E402
 from hypothesis import given, settings, strategies as st  # noqa: E402
-from optitrack_vrpn.core.channel import body_name  # noqa: E402
-from optitrack_vrpn.core.pipeline import Pipeline  # noqa: E402
-from optitrack_vrpn.core.pipeline_config import PipelineConfig  # noqa: E402
+from optitrack_vrpn.pipeline.channel import body_name  # noqa: E402
+from optitrack_vrpn.pipeline.config import PipelineConfig  # noqa: E402
+from optitrack_vrpn.pipeline.pipeline import Pipeline  # noqa: E402
 from optitrack_vrpn.vrpn.messages import PoseReport  # noqa: E402
 import pytest  # noqa: E402
 

@@ -10,7 +10,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent / 'bench')]
 
 from hypothesis import given, strategies as st  # noqa: E402
 from latency_mark import APART, mark, number_of, sent_at  # noqa: E402
-from optitrack_vrpn.core.body.truth import Body  # noqa: E402
+from optitrack_vrpn.bodies.validity import Body  # noqa: E402
 import pytest  # noqa: E402
 
 NS = 1_000_000_000

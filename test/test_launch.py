@@ -199,11 +199,11 @@ def test_node_that_is_interrupted_while_it_loads_ends_quietly():
         'import os, signal, sys\n'
         'class Interrupt:\n'
         '    def find_spec(self, name, path=None, target=None):\n'
-        "        if name == 'optitrack_vrpn.ros.node':\n"
+        "        if name == 'optitrack_vrpn.node.node':\n"
         '            os.kill(os.getpid(), signal.SIGINT)\n'
         'sys.meta_path.insert(0, Interrupt())\n'
         'signal.signal(signal.SIGINT, signal.default_int_handler)\n'
-        'from optitrack_vrpn.cli.node import main\n'
+        'from optitrack_vrpn.node.command import main\n'
         'sys.exit(main() or 3)\n')
     result = subprocess.run(
         [sys.executable, '-c', script], cwd=ROOT, capture_output=True, text=True, timeout=60)

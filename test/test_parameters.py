@@ -8,13 +8,13 @@ from pathlib import Path
 import re
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.cli.parameters import (
-    BEGIN, documents, END, markdown_table, with_table, yaml_text)
+from optitrack_vrpn.client.backend_io import ClientConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.parameters import (
     body_settings, BY_NAME, check_all, defaults, foreign, is_fixed, Parameter,
     sift_body_settings, TABLE)
-from optitrack_vrpn.transport.backend import ClientConfig
+from optitrack_vrpn.tools.parameters_command import (
+    BEGIN, documents, END, markdown_table, with_table, yaml_text)
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 import yaml

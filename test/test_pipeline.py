@@ -8,14 +8,14 @@ import re
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.selection import Selection
-from optitrack_vrpn.core.body.states import State
-from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.names import NameTemplates
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
-from optitrack_vrpn.core.report import body_entry, Level
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.names import NameTemplates
+from optitrack_vrpn.node.report import body_entry, Level
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.messages import PoseReport, TextReport
 import pytest

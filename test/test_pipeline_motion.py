@@ -8,16 +8,16 @@ import subprocess
 import sys
 
 import numpy as np
-from optitrack_vrpn.core.body.config import BodyConfig
-from optitrack_vrpn.core.body.estimator import EstimateConfig
-from optitrack_vrpn.core.body.lowpass import LowpassConfig
-from optitrack_vrpn.core.body.motion import MotionConfig
-from optitrack_vrpn.core.body.transform import body_from_base, world_from_mocap
-from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim.scenario import scenario_from_mapping
+from optitrack_vrpn.motion.estimator import EstimateConfig
+from optitrack_vrpn.motion.kalman import MotionConfig
+from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.motion.transform import body_from_base, world_from_mocap
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
 import pytest
@@ -282,7 +282,7 @@ def test_one_body_is_smoothed_and_another_not():
 def test_what_single_bodies_need_is_loaded_with_the_settings_and_not_at_their_first_pose():
     program = (
         'import sys\n'
-        'from optitrack_vrpn.core.pipeline_config import PipelineConfig\n'
+        'from optitrack_vrpn.pipeline.config import PipelineConfig\n'
         'PipelineConfig()\n'
         'assert "scipy.signal" not in sys.modules\n'
         'PipelineConfig(estimates={"wand": {"lowpass.cutoff_hz": 10.0}})\n'

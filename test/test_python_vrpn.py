@@ -9,10 +9,10 @@ import time
 import types
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.client.backend_io import ClientConfig, make_backend
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.client.python_vrpn_io import sender_time_ns, tracker_address
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.transport.backend import ClientConfig, make_backend
-from optitrack_vrpn.transport.python_vrpn import sender_time_ns, tracker_address
 from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
 import pytest
 from transport_kit import link, Recorder

@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.cli.restamp import format_seconds, main, parse_seconds
-from optitrack_vrpn.core.clock import StampConfig, StampSource
+from optitrack_vrpn.clock import StampConfig, StampSource
+from optitrack_vrpn.tools.restamp_command import format_seconds, main, parse_seconds
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent

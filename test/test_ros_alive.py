@@ -5,8 +5,8 @@
 import threading
 
 from optitrack_vrpn.ros.alive import ros_is_up
-from optitrack_vrpn.sim.scenario import named_bodies, Scenario
-from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rosgraph import NodeHere, wait_until
 

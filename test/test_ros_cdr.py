@@ -7,8 +7,9 @@ import struct
 from geometry_msgs.msg import TransformStamped
 from hypothesis import given, settings, strategies as st
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.ros import cdr, messages
-from optitrack_vrpn.ros.body_output import KINDS, understood
+from optitrack_vrpn.node import messages
+from optitrack_vrpn.node.body_output import KINDS, understood
+from optitrack_vrpn.ros import cdr
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 from tf2_msgs.msg import TFMessage

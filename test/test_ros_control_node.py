@@ -7,10 +7,10 @@ import threading
 from control_graph import (
     ACK_START, ACK_STOP, Controller, hide, INFO, LATCHED, old_messages, START, STOP, Tool)
 from mocap4r2_control_msgs.msg import Control, MocapInfo
-from optitrack_vrpn.core.control import ControlConfig, GENERATIONS
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.ros.control import ControlledLifecycleNode
-from optitrack_vrpn.ros.control_messages import find_dialects
+from optitrack_vrpn.mocap_control.messages_ros import find_dialects
+from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
+from optitrack_vrpn.mocap_control.protocol import ControlConfig, GENERATIONS
 import pytest
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter

@@ -13,9 +13,9 @@ import time
 import types
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from optitrack_vrpn.ros import diagnostics
-from optitrack_vrpn.sim.scenario import scenario_from_mapping
-from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.node import diagnostics
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.clock import Clock
 from rosgraph import NodeHere, Observer, stamp_ns, wait_until

@@ -5,11 +5,11 @@
 import math
 from types import SimpleNamespace
 
-from optitrack_vrpn.core.body.estimator import EstimateConfig, Estimator
-from optitrack_vrpn.core.body.lowpass import LowpassConfig
-from optitrack_vrpn.core.channel import Sample, ServerMotion
+from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
+from optitrack_vrpn.pipeline.channel import Sample, ServerMotion
 from optitrack_vrpn.ros.cdr import stamp_bytes
-from optitrack_vrpn.ros.hot_path import publish_samples, publish_server_motion
 import pytest
 
 SECOND = 1_000_000_000

@@ -10,8 +10,8 @@ from geometry_msgs.msg import (
     AccelStamped, PoseStamped, PoseWithCovarianceStamped, TwistStamped)
 from nav_msgs.msg import Odometry
 import numpy as np
-from optitrack_vrpn.sim.scenario import scenario_from_mapping
-from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph import NodeHere, Observer, quat_xyzw, stamp_ns, wait_until

@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 from optitrack_vrpn.sim.motion import arranged
-from optitrack_vrpn.sim.scenario import named_bodies, Scenario
-from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rosgraph import (
     NodeProcess, Observer, position, quat_xyzw, silence, stamp_ns, wait_until)

@@ -13,14 +13,14 @@ from types import SimpleNamespace
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import ChangeState
-from optitrack_vrpn.core.link import LinkChange, LinkState
+from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
-from optitrack_vrpn.ros import node as node_module
-from optitrack_vrpn.ros.namesakes import Namesakes, Rivals, TURN_NS
-from optitrack_vrpn.ros.publishers import Publishers
+from optitrack_vrpn.graph.conflicts_ros import Namesakes, Rivals, TURN_NS
+from optitrack_vrpn.node import node as node_module
+from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
-from optitrack_vrpn.sim.scenario import named_bodies, Scenario
-from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until

@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 import shlex
 
-from optitrack_vrpn.cli.motive_sim import make_parser
-from optitrack_vrpn.sim.scenario import named_bodies, Scenario
-from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.sim.command import make_parser
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import (
     DurabilityPolicy, HistoryPolicy, LivelinessPolicy, qos_check_compatible, QoSCompatibility,

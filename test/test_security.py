@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 import re
 
-from optitrack_vrpn.core.link import LinkState
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import PoseReport, TextReport
 import pytest
 from transport_kit import client, FakeServer, link, message, name, pose, POSE_TYPE_ID, stream

@@ -13,8 +13,8 @@ import sys
 import time
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim import scenario
-from optitrack_vrpn.sim.scenario import find_scenario
+from optitrack_vrpn.sim import scenario_io as scenario
+from optitrack_vrpn.sim.scenario_io import find_scenario
 import pytest
 import rawvrpn
 from rawvrpn import RawClient
@@ -30,7 +30,7 @@ class Tool:
         environment['PYTHONPATH'] = os.pathsep.join(
             [str(ROOT), *filter(None, [environment.get('PYTHONPATH')])])
         self.process = subprocess.Popen(
-            [sys.executable, '-m', 'optitrack_vrpn.cli.motive_sim', *argv],
+            [sys.executable, '-m', 'optitrack_vrpn.sim.command', *argv],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **popen)
 
     def __enter__(self):

@@ -7,8 +7,8 @@ import struct
 import time
 
 from hypothesis import given, HealthCheck, settings, strategies as st
-from optitrack_vrpn.sim.scenario import scenario_from_mapping
-from optitrack_vrpn.sim.server import MotiveSimServer
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 from rawvrpn import COOKIE, RawClient

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.sim import faults as f
 from optitrack_vrpn.sim.impairments import Link
-from optitrack_vrpn.sim.scenario import Network, scenario_from_mapping
+from optitrack_vrpn.sim.scenario_io import Network, scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 import pytest
 from scipy import stats

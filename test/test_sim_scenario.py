@@ -6,9 +6,9 @@ import dataclasses
 from pathlib import Path
 
 from optitrack_vrpn.cli.arguments import without_ros_arguments
-from optitrack_vrpn.cli.motive_sim import make_parser, scenario_from_arguments
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim import faults, motion, scenario as s
+from optitrack_vrpn.sim import faults, motion, scenario_io as s
+from optitrack_vrpn.sim.command import make_parser, scenario_from_arguments
 from optitrack_vrpn.sim.reference import reference
 from optitrack_vrpn.sim.world import World
 import pytest

@@ -4,7 +4,7 @@
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.sim import faults
-from optitrack_vrpn.sim.scenario import Clock, Scenario
+from optitrack_vrpn.sim.scenario_io import Clock, Scenario
 from optitrack_vrpn.sim.stream import Stream
 
 START = 10**15

@@ -11,8 +11,8 @@ import time
 
 from conftest import at_last
 import numpy as np
-from optitrack_vrpn.ros.stamp_listener import collect
-from optitrack_vrpn.sim.door import raw_clock_ns
+from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
+from optitrack_vrpn.tools.stamp_listener_ros import collect
 import pytest
 from rosgraph import NodeProcess
 

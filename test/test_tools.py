@@ -170,21 +170,21 @@ def test_without_ros_a_tool_that_needs_it_says_so_in_one_line(arguments):
 
 
 def test_what_is_wrong_with_the_package_itself_is_not_taken_for_a_missing_ros():
-    result = run_module("sys.modules['optitrack_vrpn.core.view'] = None", 'demo')
+    result = run_module("sys.modules['optitrack_vrpn.demo.view'] = None", 'demo')
     assert result.returncode == 1 and 'Traceback' in result.stderr
 
 
 @pytest.mark.parametrize('arguments, where, code', [
-    (('demo',), 'optitrack_vrpn.cli.demo', 130),
-    (('demo',), 'optitrack_vrpn.ros.demo_view', 130),
-    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.cli.doctor', 130),
-    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.ros.doctor_graph', 130),
-    (('analyze_stamps', '/x'), 'optitrack_vrpn.ros.stamp_listener', 130),
-    (('mocap_control', 'start'), 'optitrack_vrpn.ros.controller', 130),
+    (('demo',), 'optitrack_vrpn.demo.command', 130),
+    (('demo',), 'optitrack_vrpn.demo.view_ros', 130),
+    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.doctor.command', 130),
+    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.doctor.graph_ros', 130),
+    (('analyze_stamps', '/x'), 'optitrack_vrpn.tools.stamp_listener_ros', 130),
+    (('mocap_control', 'start'), 'optitrack_vrpn.mocap_control.controller_ros', 130),
     # An interrupt is how these two are ended.
-    (('optitrack_vrpn_node',), 'optitrack_vrpn.cli.node', 0),
-    (('optitrack_vrpn_node',), 'optitrack_vrpn.ros.node', 0),
-    (('motive_sim',), 'optitrack_vrpn.cli.motive_sim', 0),
+    (('optitrack_vrpn_node',), 'optitrack_vrpn.node.command', 0),
+    (('optitrack_vrpn_node',), 'optitrack_vrpn.node.node', 0),
+    (('motive_sim',), 'optitrack_vrpn.sim.command', 0),
 ], ids=lambda value: value if isinstance(value, str) else '')
 def test_an_interrupt_while_modules_load_shows_no_traceback(arguments, where, code):
     pytest.importorskip('rclpy', reason='needs ROS 2')
@@ -199,9 +199,9 @@ def test_an_interrupt_while_modules_load_shows_no_traceback(arguments, where, co
 
 
 def test_an_interrupt_of_mocap_control_is_told(monkeypatch, capsys):
-    controller = pytest.importorskip('optitrack_vrpn.ros.controller')
-    from optitrack_vrpn.cli import mocap_control
-    from optitrack_vrpn.ros import control_messages
+    controller = pytest.importorskip('optitrack_vrpn.mocap_control.controller_ros')
+    from optitrack_vrpn.mocap_control import command as mocap_control
+    from optitrack_vrpn.mocap_control import messages_ros as control_messages
 
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -9,11 +9,11 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.core.clock import StampConfig
-from optitrack_vrpn.core.link import LinkState
-from optitrack_vrpn.core.pipeline import Pipeline
-from optitrack_vrpn.core.pipeline_config import PipelineConfig
-from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 from transport_kit import client, FakeServer, link, pose, Recorder, say_hello, wait_until

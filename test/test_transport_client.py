@@ -6,10 +6,10 @@ import socket
 import threading
 from types import SimpleNamespace
 
-from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.client import handshake_io as ways_in
+from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.transport import ways_in
-from optitrack_vrpn.transport.backend import ClientConfig
 import pytest
 from transport_kit import (
     client, COOKIE, FakeServer, free_port, hold, link, mute, pose, PREAMBLE, say_hello, stream,

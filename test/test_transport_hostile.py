@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 
-from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.vrpn.messages import SenderDescribed
 import pytest
 import rawvrpn

@@ -10,11 +10,11 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.client.backend_io import ClientConfig, LinkStatus, make_backend
+from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.transport.backend import ClientConfig, LinkStatus, make_backend
-from optitrack_vrpn.transport.client import VrpnClient
-from optitrack_vrpn.transport.hostclock import HostClock
 import pytest
 from transport_kit import (
     client, FakeServer, free_port, hold, link, mute, Recorder, stream, wait_until)

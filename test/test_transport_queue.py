@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 
-from optitrack_vrpn.transport import sockets
+from optitrack_vrpn.client import sockets_io as sockets
 import pytest
 from transport_kit import client, FakeServer, link, pose, Recorder, say_hello, wait_until
 

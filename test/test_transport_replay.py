@@ -5,7 +5,7 @@
 import sys
 import threading
 
-from optitrack_vrpn.core.link import LinkState
+from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, PongReport, PoseReport, SenderDescribed, TextReport, VelocityReport)
 import pytest

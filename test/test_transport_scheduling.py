@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 SCRIPT = """
 import json, os, sys, threading
-from optitrack_vrpn.transport.scheduling import interrupt_nobody, interrupt_others
+from optitrack_vrpn.client.scheduling_io import interrupt_nobody, interrupt_others
 os.sched_setscheduler(0, getattr(os, sys.argv[1]), os.sched_param(0))
 interrupt_nobody()
 seen = [os.sched_getscheduler(0)]

@@ -18,10 +18,10 @@ import threading
 import time
 from typing import Callable, Optional
 
-from optitrack_vrpn.core.link import LinkConfig, LinkState
-from optitrack_vrpn.transport.backend import ClientConfig
-from optitrack_vrpn.transport.client import VrpnClient
-from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.client.link import LinkConfig, LinkState
+from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.vrpn.messages import PoseReport
 from replay_server import drain, pair_of_sockets, REQUEST
 

@@ -1,3 +1,3 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Command line tools."""
+"""The list of commands, and what all commands share."""

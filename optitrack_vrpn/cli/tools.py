@@ -26,21 +26,21 @@ class Tool(NamedTuple):
 
 
 TOOLS = (
-    Tool('optitrack_vrpn_node', 'optitrack_vrpn.cli.node:main',
+    Tool('optitrack_vrpn_node', 'optitrack_vrpn.node.command:main',
          'the lifecycle node: motion capture in, PoseStamped and TF out'),
-    Tool('motive_sim', 'optitrack_vrpn.cli.motive_sim:main',
+    Tool('motive_sim', 'optitrack_vrpn.sim.command:main',
          'a simulated Motive that streams bodies over VRPN'),
-    Tool('demo', 'optitrack_vrpn.cli.demo:main',
+    Tool('demo', 'optitrack_vrpn.demo.command:main',
          'a simulated Motive, the node and a live table of what arrives'),
-    Tool('doctor', 'optitrack_vrpn.cli.doctor:main',
+    Tool('doctor', 'optitrack_vrpn.doctor.command:main',
          'why poses do or do not arrive, and what to do about it'),
-    Tool('parameters', 'optitrack_vrpn.cli.parameters:main',
+    Tool('parameters', 'optitrack_vrpn.tools.parameters_command:main',
          'the parameter file with every default and what it means'),
-    Tool('mocap_control', 'optitrack_vrpn.cli.mocap_control:main',
+    Tool('mocap_control', 'optitrack_vrpn.mocap_control.command:main',
          'start, stop and list capture systems over mocap control'),
-    Tool('restamp', 'optitrack_vrpn.cli.restamp:main',
+    Tool('restamp', 'optitrack_vrpn.tools.restamp_command:main',
          'put the stamps of a recording on another clock'),
-    Tool('analyze_stamps', 'optitrack_vrpn.cli.analyze_stamps:main',
+    Tool('analyze_stamps', 'optitrack_vrpn.tools.analyze_stamps_command:main',
          'judge the stamps of a live topic: rate, regularity, gaps, age'),
 )
 

@@ -1,3 +1,3 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ROS 2 side: the only folder that imports rclpy."""
+"""Helpers for any rclpy node: run, log, parameters, CDR, transforms."""

@@ -5,9 +5,9 @@
 import threading
 from typing import Hashable
 
-from optitrack_vrpn.core.throttle import Throttle
+from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.ros.alive import ros_is_up
-from optitrack_vrpn.transport.hostclock import HostClock
+from optitrack_vrpn.throttle import Throttle
 from rclpy.node import Node
 
 _PERIOD_S = 5.0

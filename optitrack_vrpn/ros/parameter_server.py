@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from optitrack_vrpn import parameters
-from optitrack_vrpn.core.names import printable
-from optitrack_vrpn.core.params_files import files_given, is_for, nodes_of
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.ros.params_files import files_given, is_for, nodes_of
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
 import yaml

@@ -9,9 +9,9 @@ import sys
 import threading
 from typing import Callable, Sequence
 
+from optitrack_vrpn.client.scheduling_io import interrupt_nobody
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.parameter_server import warn_of_files_of_others
-from optitrack_vrpn.transport.scheduling import interrupt_nobody
 import rclpy
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import Executor, ExternalShutdownException

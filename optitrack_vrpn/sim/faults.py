@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim.settings import checked, setting
+from optitrack_vrpn.settings import checked, setting
 
 Frames = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from optitrack_vrpn.sim.faults import (
     BodyFault, Flip, Frames, NotFinite, Occlusion, Outlier, Teleport)
 from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_multiply
-from optitrack_vrpn.sim.scenario import Network, Noise
+from optitrack_vrpn.sim.scenario_io import Network, Noise
 
 _BLOCK = 256
 _HALF_TURN = {'x': (1.0, 0.0, 0.0, 0.0), 'y': (0.0, 1.0, 0.0, 0.0), 'z': (0.0, 0.0, 1.0, 0.0)}

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim.settings import checked, setting
+from optitrack_vrpn.settings import checked, setting
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,7 @@
 from typing import Optional
 
 from optitrack_vrpn.sim.faults import frame_at, Restart
-from optitrack_vrpn.sim.scenario import Scenario
+from optitrack_vrpn.sim.scenario_io import Scenario
 
 _SECOND = 1_000_000_000
 #: What is this late is not worth sending: a machine that slept, not one that is slow.

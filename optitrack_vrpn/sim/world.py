@@ -12,7 +12,7 @@ from optitrack_vrpn.sim.impairments import (
     add_noise, apply_faults, Draws, frozen_frames, visible)
 from optitrack_vrpn.sim.motion import (
     Array, Motion, MotionState, quat_from_rotation_vector)
-from optitrack_vrpn.sim.scenario import Body, Noise, Scenario
+from optitrack_vrpn.sim.scenario_io import Body, Noise, Scenario
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, PoseReport, Quaternion, Vector, VelocityReport)
 

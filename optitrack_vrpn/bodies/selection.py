@@ -1,0 +1,169 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Choose bodies by name, and give each its own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+import difflib
+from fnmatch import fnmatchcase
+from typing import Any
+
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.names import printable
+
+
+@dataclass(frozen=True)
+class Selection:
+    """
+    Say which bodies are wanted and what they are called.
+
+    Patterns are the shell's (``*``, ``?``, ``[abc]``), matched with case against the name that
+    the sender gives, spaces included. A name that holds ``[`` is matched by itself as well.
+
+    :ivar allow: a body must match one of these; all are allowed when there is none.
+    :ivar deny: a body that matches one of these is not wanted, allowed or not.
+    :ivar rename: the name to publish under, by the name that the sender gives.
+    """
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """
+        Check the lists.
+
+        :raises ConfigurationError: a pattern or a name is empty, or two bodies would share one.
+        """
+        for where in ('allow', 'deny'):
+            for pattern in getattr(self, where):
+                if not isinstance(pattern, str) or not pattern:
+                    raise ConfigurationError(
+                        f'bodies.{where} holds {pattern!r}: give names or patterns such as '
+                        "'drone*'")
+        taken: dict[str, str] = {}
+        for name, new in self.rename.items():
+            if not isinstance(new, str) or not new:
+                raise ConfigurationError(
+                    f'bodies.rename gives {name!r} the name {new!r}: give a name')
+            if new in taken:
+                raise ConfigurationError(
+                    f'bodies.rename gives {taken[new]!r} and {name!r} the same name {new!r}: '
+                    'give each its own')
+            taken[new] = name
+
+    def why_not(self, name: str) -> str:
+        """
+        Explain why a body is not wanted, for the log.
+
+        :param name: the body's name as sent.
+        :returns: one clause, or an empty string when the body is wanted.
+        """
+        for pattern in self.deny:
+            if matches(name, pattern):
+                return f'bodies.deny has {pattern!r}'
+        if self.allow and not any(matches(name, pattern) for pattern in self.allow):
+            return 'nothing in bodies.allow matches it'
+        return ''
+
+    def wanted(self, name: str) -> bool:
+        """
+        Tell whether a body is wanted.
+
+        :param name: the body's name as sent.
+        """
+        return not self.why_not(name)
+
+    def published_name(self, name: str) -> str:
+        """
+        Give the name to publish under.
+
+        :param name: the body's name as sent.
+        """
+        return self.rename.get(name, name)
+
+
+def matches(name: str, pattern: str) -> bool:
+    """
+    Match a name with a pattern.
+
+    :param name: a body's name as sent.
+    :param pattern: a name or a shell pattern.
+    """
+    return name == pattern or fnmatchcase(name, pattern)
+
+
+def unmatched(selection: Selection, named: Iterable[str], seen: Collection[str]) -> list[str]:
+    """
+    Find what the user wrote of bodies that nobody has seen: most likely a typing error.
+
+    :param named: names and patterns that have settings of their own.
+    :param seen: the names of all bodies seen so far, as sent, those that are not wanted included.
+    :returns: one line for each name or pattern that matches none of them.
+    """
+    lines = []
+    for pattern in dict.fromkeys(named):
+        if not any(matches(name, pattern) for name in seen):
+            lines.append(f'settings for {printable(pattern)!r} match no body seen so far'
+                         f'{_meant(pattern, seen)}')
+    for where in ('allow', 'deny'):
+        for pattern in dict.fromkeys(getattr(selection, where)):
+            if not any(matches(name, pattern) for name in seen):
+                lines.append(f'{printable(pattern)!r} in bodies.{where} matches no body seen so '
+                             f'far{_meant(pattern, seen)}')
+    return lines
+
+
+def _meant(pattern: str, seen: Collection[str]) -> str:
+    """Say which body may have been meant by a name or pattern that matches none."""
+    plain = {name.lower(): name for name in seen}
+    # A parameter file puts what follows a name with a dot under the part before that dot.
+    last = pattern.rpartition('.')[2]
+    near = [name for name in seen if name == last] or [
+        plain[name] for name in difflib.get_close_matches(pattern.lower(), plain, 1)]
+    hint = f'; did you mean {printable(near[0])!r}?' if near else ''
+    if near and near[0] == last != pattern:
+        hint += ' (see README.md on dots in names)'
+    return hint
+
+
+def settings_for(name: str, overrides: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """
+    Collect the settings that are given for one body.
+
+    Patterns apply in the order given, a later one wins, and the body's own name beats them all.
+
+    :param name: the body's name as sent.
+    :param overrides: settings by body name or pattern.
+    :returns: the settings of this body, merged.
+    """
+    merged: dict[str, Any] = {}
+    for pattern, settings in overrides.items():
+        if pattern != name and matches(name, pattern):
+            merged.update(settings)
+    merged.update(overrides.get(name, {}))
+    return merged
+
+
+def configure(name: str, base: BodyConfig, settings: Mapping[str, Any]) -> BodyConfig:
+    """
+    Apply a body's own thresholds.
+
+    :param name: the body's name, for messages.
+    :param base: the thresholds of all bodies.
+    :param settings: those given for this one; keys are the fields of ``BodyConfig``.
+    :returns: the thresholds of this body.
+    :raises ConfigurationError: a key is unknown, or a value not allowed.
+    """
+    known = [each.name for each in fields(base)]
+    for key in settings:
+        if key not in known:
+            raise ConfigurationError(
+                f'bodies.{name} sets {key!r}, which is none of {", ".join(known)}')
+    try:
+        return replace(base, **settings)
+    except ConfigurationError as error:
+        raise ConfigurationError(f'bodies.{name}: {error}') from None

@@ -1,0 +1,299 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The built-in VRPN client: one thread that finds the server, listens, and never gives up quietly.
+
+Everything is driven by what arrives; the only timeouts are those of the watchdog.
+"""
+
+import dataclasses
+import logging
+import select
+import socket
+import threading
+from typing import Optional
+
+from optitrack_vrpn.client.addresses_io import local_address, Lookup
+from optitrack_vrpn.client.backend_io import ClientConfig, LinkStatus, Sink, tell
+from optitrack_vrpn.client.handshake_io import (
+    connect_back, connect_out, Stopped, Waiting)
+from optitrack_vrpn.client.link import Link, LinkChange, LinkState
+from optitrack_vrpn.client.scheduling_io import interrupt_others
+from optitrack_vrpn.client.session_io import Conversation
+from optitrack_vrpn.client.sockets_io import Waker
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.errors import (
+    OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
+
+_NS = 1_000_000_000
+_LOG = logging.getLogger(__name__)
+_MOST_STRANGERS_NAMED = 16
+#: How long a server that can be reached by TCP is given to connect back, before TCP is kept.
+_SECOND_CHANCE_S = 1.5
+
+
+class VrpnClient:
+    """
+    Follow one VRPN server for ever, through its restarts and absences.
+
+    :param config: which server and how.
+    :param sink: told everything, from this client's thread.
+    :param clock: the host's clocks.
+    """
+
+    def __init__(
+        self, config: ClientConfig, sink: Sink, clock: Optional[HostClock] = None,
+    ) -> None:
+        self._config = config
+        self._sink = sink
+        self._clock = clock or HostClock()
+        self._link = Link(config.link, self._clock.now_ns())
+        self._waker = Waker()
+        self._stopping = False
+        self._thread: Optional[threading.Thread] = None
+        self._closed = False
+        self._lock = threading.Lock()
+        self._server_ip = ''
+        self._local = ''
+        self._last_bug = ''
+        self._strangers: dict[str, int] = {}
+        self._stranger_count = 0
+        #: Counters of the conversations that are over, and the present one.
+        self._account: tuple[dict[str, int], Optional[Conversation]] = ({}, None)
+        self._waiting = Waiting(
+            self._clock.now_ns, lambda: self._stopping, self._waker, self._stranger)
+
+    # -- the backend's interface ---------------------------------------------------------------
+
+    def start(self) -> None:
+        """
+        Begin to look for the server; returns at once.
+
+        :raises TransportError: if it was started or stopped before.
+        """
+        with self._lock:
+            if self._thread is not None or self._closed:
+                raise TransportError('a client can be started once')
+            # Known before it runs: its first word to the sink may be answered by ``stop``.
+            self._thread = threading.Thread(target=self._run, name='vrpn client', daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """
+        End the thread and close every socket; idempotent.
+
+        The sink may be called until this returns, so that nobody may stop a client while holding
+        a lock that the sink takes. From the sink itself it returns at once, and the client ends
+        when the sink has returned.
+        """
+        self._stopping = True
+        self._waker.wake()
+        thread = self._thread
+        if thread is threading.current_thread():
+            return
+        if thread is not None:
+            thread.join()
+        with self._lock:
+            self._closed = True
+            self._waker.close()
+
+    def status(self) -> LinkStatus:
+        """Tell how the connection stands."""
+        link = self._link
+        totals, conversation = self._account
+        return LinkStatus(
+            link.state, link.reason, link.since_ns, link.way,
+            f'{self._server_ip or self._config.server}:{self._config.port}', self._local,
+            link.sessions, link.failures, self._stranger_count, _sum(totals, conversation),
+            conversation.queue() if conversation is not None else {})
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        interrupt_others()
+        link, clock = self._link, self._clock
+        link.begin(clock.now_ns())
+        try:
+            while True:
+                pause_s = self._round()
+                reason = link.gives_up(clock.now_ns())
+                if reason is not None:
+                    self._change(LinkState.STOPPED, reason, 'error')
+                    return
+                pause_s = max(0.0, min(pause_s, link.time_left_s(clock.now_ns())))
+                deadline = clock.now_ns() + int(pause_s * _NS)
+                while clock.now_ns() < deadline:
+                    self._waiting.wait(deadline)
+        except Stopped:
+            self._change(LinkState.STOPPED, 'stopped')
+        finally:
+            self._waker.close()
+
+    def _round(self) -> float:
+        """
+        Try once to get to the server, and stay with it as long as it lasts.
+
+        :returns: the pause before the next round in seconds.
+        """
+        link = self._link
+        sessions = link.sessions
+        way_failed = False
+        state, severity = LinkState.LOST, 'warn'
+        try:
+            server = self._find()
+            way_failed = True
+            with self._go_in(server) as sock:
+                self._change(
+                    LinkState.HANDSHAKING,
+                    f'connected to {server[0]} port {server[1]}; waiting for VRPN')
+                reason = self._converse(sock)
+        except VersionRefusedError as error:
+            state, reason, severity = LinkState.REFUSED, str(error), 'error'
+            way_failed = False
+        except RemoteProtocolError as error:
+            reason, severity = str(error), 'error'
+        except OptitrackVrpnError as error:
+            reason = str(error)
+        except OSError as error:
+            reason = f'the network failed: {error.strerror or error}'
+        except Stopped:
+            raise
+        except Exception as error:
+            # A bug must not end the thread without a word, nor what a peer sends end the node.
+            reason, severity = f'a bug: {error!r}; connecting anew', 'error'
+            if reason != self._last_bug:
+                self._last_bug = reason
+                _LOG.exception('a bug in the VRPN client or its user; connecting anew')
+        self._change(state, reason, severity)
+        if link.sessions == sessions:
+            return link.attempt_failed(way_failed)
+        return link.ended(self._clock.now_ns())
+
+    def _find(self) -> tuple[str, int]:
+        """Resolve the server's name and choose the local address; gives address and port."""
+        config, link = self._config, self._link
+        self._change(LinkState.RESOLVING, f'looking up {config.server}')
+        wake = self._waker.wake
+        lookup = Lookup(config.server, wake)
+        try:
+            while not lookup.finished:
+                left_s = self._seconds(1.0)
+                if not left_s:
+                    raise TransportError(
+                        f'the name {config.server!r} is still being looked up: is the name server '
+                        'there? An IP address in server needs none')
+                self._waiting.wait(self._clock.now_ns() + int(left_s * _NS))
+        finally:
+            lookup.abandon(wake)
+        # Under auto both ways get their turn with one address before the next one.
+        self._server_ip = lookup.address(
+            link.failures // (2 if config.link.connection == 'auto' else 1))
+        server = (self._server_ip, config.port)
+        self._local = local_address(*server, config.interface)
+        return server
+
+    def _go_in(self, server: tuple[str, int]) -> socket.socket:
+        """Go one way in; gives a connected TCP socket."""
+        config, link = self._config, self._link
+        if link.way == 'udp':
+            return self._request(server, config.link.attempt_s)
+        self._change(
+            LinkState.CONNECTING,
+            f'connecting to {server[0]} port {server[1]} by TCP, from {self._local}')
+        sock = self._connect(server)
+        if not link.wants_udp_first(self._clock.now_ns()):
+            return sock
+        # Before its cookie a server may wait for this client's and for nothing else.
+        sock.close()
+        try:
+            sock = self._request(server, min(config.link.attempt_s, _SECOND_CHANCE_S))
+            link.way = 'udp'
+            return sock
+        except TransportError as error:
+            link.udp_in_vain(self._clock.now_ns())
+            self._change(
+                LinkState.CONNECTING,
+                f'falling back to tcp://, which carries poses by TCP: {error}', 'warn')
+            return self._connect(server)
+
+    def _connect(self, server: tuple[str, int]) -> socket.socket:
+        return connect_out(
+            self._waiting, server, self._local, self._seconds(self._config.link.attempt_s))
+
+    def _request(self, server: tuple[str, int], attempt_s: float) -> socket.socket:
+        config = self._config
+        self._change(
+            LinkState.REQUESTING,
+            f'asking {server[0]} port {server[1]} by UDP to connect back to '
+            f'{config.advertise or self._local}')
+        return connect_back(
+            self._waiting, server, self._local, config.advertise,
+            config.link.request_interval_s, self._seconds(attempt_s))
+
+    def _seconds(self, attempt_s: float) -> float:
+        """Shorten a wait to what the search may still take."""
+        return max(0.0, min(attempt_s, self._link.time_left_s(self._clock.now_ns())))
+
+    def _converse(self, sock: socket.socket) -> str:
+        """
+        Talk until it ends.
+
+        :returns: why it ended.
+        """
+        with Conversation(
+                sock, self._server_ip, self._local, self._link, self._config, self._clock,
+                self._sink, self._tell, self._stranger) as conversation:
+            totals, _ = self._account
+            self._account = (totals, conversation)
+            try:
+                return self._listen(conversation)
+            finally:
+                self._account = (_sum(totals, conversation), None)
+
+    def _listen(self, conversation: Conversation) -> str:
+        poll = select.poll()
+        waker = self._waker.fileno()
+        poll.register(waker, select.POLLIN)
+        conversation.register(poll)
+        while True:
+            ready = poll.poll(conversation.next_check_s() * 1000.0)
+            for fd, _ in ready:
+                if fd == waker:
+                    self._waker.drain()
+            if self._stopping:
+                raise Stopped
+            reason = conversation.handle(ready)
+            if reason is not None:
+                return reason
+
+    # -- telling -------------------------------------------------------------------------------
+
+    def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
+        self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
+
+    def _tell(self, change: Optional[LinkChange]) -> None:
+        tell(self._sink, change)
+
+    def _stranger(self, address: str, what: str) -> None:
+        """Count somebody else who knocked, and name each one once."""
+        self._stranger_count += 1
+        known = self._strangers.get(address)
+        if known is not None:
+            self._strangers[address] = known + 1
+        elif len(self._strangers) < _MOST_STRANGERS_NAMED:
+            self._strangers[address] = 1
+            self._tell(self._link.remark(
+                f'{what} from {address} was refused, since the server is '
+                f'{self._server_ip}; if that is its other network card, set server: {address}',
+                self._clock.now_ns(), 'warn'))
+
+
+def _sum(totals: dict[str, int], conversation: Optional[Conversation]) -> dict[str, int]:
+    """Add one conversation's counters to those of the earlier ones."""
+    result = dict(totals)
+    if conversation is not None:
+        counters = dataclasses.asdict(conversation.connection.counters)
+        counters['names_refused'] = conversation.connection.remote.refused
+        for name, value in counters.items():
+            result[name] = result.get(name, 0) + value
+    return result

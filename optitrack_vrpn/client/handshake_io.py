@@ -1,0 +1,223 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The two ways to a VRPN server: ask it to connect back, or connect out to it.
+
+Both give a connected TCP socket, or raise ``TransportError`` with what to look at.
+"""
+
+import errno
+import os
+import select
+import socket
+from typing import Callable, Optional
+
+from optitrack_vrpn.client.sockets_io import listening_socket, prepare_stream, Waker
+from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.vrpn.codec import encode_request
+
+_NS = 1_000_000_000
+
+
+class Stopped(Exception):
+    """The client is being stopped; what waits ends at once."""
+
+
+class ServerAbsentError(TransportError):
+    """The server's machine answered that nothing listens on its port."""
+
+
+class NoAnswerError(TransportError):
+    """Nothing came within the time, neither a connection nor a refusal."""
+
+
+#: No room for another socket: what waits in the queue would wake us for ever.
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Waiting:
+    """
+    What an attempt needs to wait with: a clock, a waker, and who is let in.
+
+    :param now_ns: reads the arrival clock.
+    :param stopping: tells whether the client is being stopped.
+    :param waker: wakes the wait when that changes.
+    :param stranger: called with the address and kind of whoever else knocks.
+    """
+
+    def __init__(
+        self, now_ns: Callable[[], int], stopping: Callable[[], bool], waker: Waker,
+        stranger: Callable[[str, str], None],
+    ) -> None:
+        self.now_ns = now_ns
+        self.stopping = stopping
+        self.waker = waker
+        self.stranger = stranger
+
+    def wait(
+        self, deadline_ns: int, *sockets: tuple[socket.socket, int],
+    ) -> dict[int, int]:
+        """
+        Wait for sockets until a deadline.
+
+        :raises Stopped: if the client is being stopped.
+        """
+        ready = self.waker.wait((deadline_ns - self.now_ns()) / _NS, *sockets)
+        if self.stopping():
+            raise Stopped
+        return ready
+
+
+def connect_back(
+    waiting: Waiting, server: tuple[str, int], local: str, advertise: str,
+    interval_s: float, attempt_s: float,
+) -> socket.socket:
+    """
+    Ask a server by UDP to connect back by TCP, and wait for it.
+
+    :param server: its IPv4 address and port.
+    :param local: the local address to listen on; no wider.
+    :param advertise: HOST or HOST:PORT to be told to the server instead, or ''.
+    :param interval_s: between requests.
+    :param attempt_s: how long to wait in all.
+    :raises ServerAbsentError: if nothing listens on the server's UDP port.
+    :raises TransportError: if nobody connected back.
+    """
+    host, _, port_text = (advertise or local).partition(':')
+    listener = listening_socket(local, int(port_text or 0))
+    refusal = 0
+    with listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
+        requester.setblocking(False)
+        requester.bind((local, 0))
+        requester.connect(server)
+        port = listener.getsockname()[1]
+        request = encode_request(host, port)
+        now = waiting.now_ns()
+        deadline = now + int(attempt_s * _NS)
+        next_request = now
+        while now < deadline:
+            if now >= next_request:
+                if refusal == errno.ECONNREFUSED:
+                    break    # known for sure; asking on would only put off saying so
+                refusal = _send_request(requester, request)
+                next_request = now + int(interval_s * _NS)
+            ready = waiting.wait(
+                min(deadline, next_request), (listener, select.POLLIN), (requester, 0))
+            if requester.fileno() in ready:
+                refusal = requester.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or refusal
+            if listener.fileno() in ready:
+                sock = _accept(listener, server[0], waiting)
+                if sock is not None:
+                    return sock
+            now = waiting.now_ns()
+    if refusal == errno.ECONNREFUSED:
+        raise ServerAbsentError(
+            f'nothing listens on UDP port {server[1]} of {server[0]}: is Motive running, and is '
+            "VRPN switched on in its streaming settings, with this network's Local Interface?")
+    if refusal:
+        raise TransportError(
+            f'{server[0]} cannot be reached ({os.strerror(refusal)}): look at the address, the '
+            'cable, and whether the Motive PC is on')
+    raise NoAnswerError(
+        f'{server[0]} did not connect back to {host} port {port} within {attempt_s:.3g} '
+        's: look at the firewalls here (TCP in) and there (UDP in), and at the Local Interface '
+        "in Motive's streaming settings; behind NAT or in a container set connection: tcp")
+
+
+def _send_request(requester: socket.socket, request: bytes) -> int:
+    """
+    Send a request.
+
+    :returns: 0, or the error number that the network had answered to an earlier one.
+    :raises TransportError: if it cannot be sent at all.
+    """
+    # The answer to an earlier request takes the place of a send; only the second can be ours.
+    pending = requester.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    try:
+        requester.send(request)
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ECONNREFUSED:
+            raise TransportError(
+                f'the request could not be sent ({error.strerror}): is the network card up, and '
+                "in the server's network?") from error
+        return errno.ECONNREFUSED
+    return pending
+
+
+def _accept(
+    listener: socket.socket, server: str, waiting: Waiting,
+) -> Optional[socket.socket]:
+    try:
+        sock, address = listener.accept()
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise TransportError(f'cannot take the connection: {error.strerror}') from error
+        return None  # it went again before it was taken
+    try:
+        if address[0] == server:
+            prepare_stream(sock)
+            return sock
+    except OSError:
+        pass  # reset already
+    sock.close()
+    if address[0] != server:
+        waiting.stranger(address[0], 'a TCP connection')
+    return None
+
+
+def connect_out(
+    waiting: Waiting, server: tuple[str, int], local: str, attempt_s: float,
+) -> socket.socket:
+    """
+    Connect to a server by TCP, as ``tcp://`` does.
+
+    :param server: its IPv4 address and port.
+    :param local: the local address to come from.
+    :param attempt_s: how long to wait.
+    :raises ServerAbsentError: if nothing listens on the server's TCP port.
+    :raises TransportError: if the connection cannot be made.
+    """
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.bind((local, 0))
+        error = sock.connect_ex(server)
+        if error == errno.EINPROGRESS:
+            deadline = waiting.now_ns() + int(attempt_s * _NS)
+            error = errno.ETIMEDOUT
+            while waiting.now_ns() < deadline:
+                if waiting.wait(deadline, (sock, select.POLLOUT)):
+                    error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    break
+        # A port in the ephemeral range may be connected to itself: nobody listens there either.
+        if error == errno.ECONNREFUSED or (
+                not error and not _is_gone(sock) and sock.getsockname() == server):
+            raise ServerAbsentError(
+                f'nothing listens on TCP port {server[1]} of {server[0]}: is Motive running, '
+                'and is VRPN switched on in its streaming settings?')
+        if error == errno.ECONNRESET or (not error and _is_gone(sock)):
+            raise TransportError(
+                f'{server[0]} closed the connection to its TCP port {server[1]} at once: is '
+                'another program on that port?')
+        if error:
+            late = error == errno.ETIMEDOUT
+            when = f'within {attempt_s:.3g} s' if late else os.strerror(error)
+            raise (NoAnswerError if late else TransportError)(
+                f'no TCP connection to {server[0]} port {server[1]} ({when}): look at the '
+                "address, the cable and the Motive PC's firewall (TCP in)")
+        prepare_stream(sock)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _is_gone(sock: socket.socket) -> bool:
+    """Tell whether a connected socket is so no longer."""
+    try:
+        sock.getpeername()
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,183 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The VRPN library's own Python module as a backend, for those who have it.
+
+The module must be polled and cannot list trackers, so that they are named in the parameter
+``trackers``. It tells nothing of connections: what is known is whether reports arrive. It holds
+the interpreter while it looks for its server, and whatever the server sends reaches C++ code that
+this package has no part in; the built-in client has neither weakness.
+"""
+
+from datetime import datetime
+import importlib
+import logging
+import threading
+from typing import Any, Optional
+
+from optitrack_vrpn.client.backend_io import ClientConfig, LinkStatus, Sink, tell
+from optitrack_vrpn.client.link import Link, LinkChange, LinkState
+from optitrack_vrpn.client.scheduling_io import interrupt_others
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.errors import BackendUnavailableError, TransportError
+from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.vrpn.messages import AccelerationReport, Event, PoseReport, VelocityReport
+
+_LOG = logging.getLogger(__name__)
+_EPOCH = datetime(1970, 1, 1)
+#: The module offers no way to wait for data; this pause is what a report may be late by.
+_POLL_S = 0.001
+_NS = 1_000_000_000
+
+
+def sender_time_ns(time: datetime) -> int:
+    """
+    Turn the module's time stamp into nanoseconds.
+
+    :param time: naive UTC, microseconds.
+    """
+    past = time - _EPOCH
+    return ((past.days * 86400 + past.seconds) * 1_000_000 + past.microseconds) * 1000
+
+
+def tracker_address(name: str, config: ClientConfig) -> str:
+    """Write a tracker's name and server as the library wants it."""
+    prefix = 'tcp://' if config.link.connection == 'tcp' else ''
+    port = '' if config.port == DEFAULT_PORT else f':{config.port}'
+    return f'{name}@{prefix}{config.server}{port}'
+
+
+class PythonVrpnBackend:
+    """
+    Poll trackers of the ``vrpn`` module and pass their reports on.
+
+    :param config: which server and trackers.
+    :param sink: told everything, from this backend's thread.
+    :raises BackendUnavailableError: if the module is not installed.
+    """
+
+    def __init__(self, config: ClientConfig, sink: Sink) -> None:
+        try:
+            self._tracker_class = importlib.import_module('vrpn').receiver.Tracker
+        except (ImportError, AttributeError) as error:
+            raise BackendUnavailableError(
+                f"backend python_vrpn needs the VRPN library's Python module 'vrpn' ({error}); "
+                'install python-vrpn or use backend: builtin') from None
+        self._config = config
+        self._sink = sink
+        self._clock = HostClock()
+        self._link = Link(config.link, self._clock.now_ns())
+        self._stop = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        self._pending: list[Event] = []
+        self._trackers: list[Any] = []
+        self._reports = 0
+        self._polling_since_ns = 0
+
+    def start(self) -> None:
+        """
+        Begin to poll; returns at once.
+
+        :raises TransportError: if it was started or stopped before.
+        """
+        if self._thread is not None or self._stop.is_set():
+            raise TransportError('a backend can be started once')
+        self._thread = threading.Thread(target=self._run, name='python_vrpn', daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and let the trackers go; idempotent."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def status(self) -> LinkStatus:
+        """Tell whether reports arrive."""
+        link = self._link
+        return LinkStatus(
+            link.state, link.reason, link.since_ns, 'python_vrpn',
+            f'{self._config.server}:{self._config.port}', '', link.sessions, link.failures, 0,
+            {'reports': self._reports})
+
+    def _run(self) -> None:
+        interrupt_others()
+        config = self._config
+        self._link.begin(self._clock.now_ns())
+        while not self._stop.is_set():
+            self._change(LinkState.CONNECTING, (
+                f'the vrpn module looks for {", ".join(config.trackers)} at {config.server} '
+                f'port {config.port}'))
+            try:
+                self._poll()
+                break
+            except Exception as error:
+                # What the module raises is its own; a fault of the sink's is a bug as well.
+                _LOG.exception('the vrpn module or its user failed; beginning anew')
+                self._change(LinkState.LOST, f'the vrpn module failed: {error!r}', 'error')
+                pause_s = self._link.attempt_failed()
+            finally:
+                self._trackers.clear()
+            reason = self._link.gives_up(self._clock.now_ns())
+            if reason is not None:
+                self._change(LinkState.STOPPED, reason, 'error')
+                return
+            self._stop.wait(pause_s)
+        self._change(LinkState.STOPPED, 'stopped')
+
+    def _poll(self) -> None:
+        """Poll the trackers until the end."""
+        for name in self._config.trackers:
+            tracker = self._tracker_class(tracker_address(name, self._config))
+            tracker.register_change_handler(name, self._on_position, 'position')
+            tracker.register_change_handler(name, self._on_velocity, 'velocity')
+            tracker.register_change_handler(name, self._on_acceleration, 'acceleration')
+            self._trackers.append(tracker)
+        self._polling_since_ns = self._clock.now_ns()
+        while not self._stop.wait(_POLL_S):
+            for tracker in self._trackers:
+                tracker.mainloop()
+            if self._pending:
+                self._deliver()
+            self._tell(self._link.check(self._clock.now_ns()))
+            self._worry()
+
+    def _worry(self) -> None:
+        """Say what to look at once nothing has come for a while; the module never will."""
+        after_s = self._config.link.reconnect_after_s
+        if (self._link.state is LinkState.CONNECTING and after_s
+                and self._clock.now_ns() - self._polling_since_ns > after_s * _NS):
+            self._change(LinkState.LOST, (
+                f'no report within {after_s:g} s: is the server there, is VRPN switched on in '
+                'its streaming settings, and are the names in trackers spelt as there?'), 'warn')
+
+    def _deliver(self) -> None:
+        events, self._pending = self._pending, []
+        now_ns = self._clock.now_ns()
+        self._reports += len(events)
+        if not self._link.sessions:
+            self._link.established(now_ns)
+        if any(event.__class__ is PoseReport for event in events):
+            self._tell(self._link.pose_received(now_ns))
+        self._sink.receive(events, now_ns, self._clock.host_minus_arrival_ns())
+
+    def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
+        self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
+
+    def _tell(self, change: Optional[LinkChange]) -> None:
+        tell(self._sink, change)
+
+    def _on_position(self, name: str, report: dict[str, Any]) -> None:
+        self._pending.append(PoseReport(
+            name, report['sensor'], sender_time_ns(report['time']),
+            tuple(report['position']), tuple(report['quaternion'])))
+
+    def _on_velocity(self, name: str, report: dict[str, Any]) -> None:
+        # The module's own 'future delta' is broken; without it the rotation means nothing.
+        self._pending.append(VelocityReport(
+            name, report['sensor'], sender_time_ns(report['time']),
+            tuple(report['velocity']), (0.0, 0.0, 0.0, 1.0), 0.0))
+
+    def _on_acceleration(self, name: str, report: dict[str, Any]) -> None:
+        self._pending.append(AccelerationReport(
+            name, report['sensor'], sender_time_ns(report['time']),
+            tuple(report['acceleration']), (0.0, 0.0, 0.0, 1.0), 0.0))

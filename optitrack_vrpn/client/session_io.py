@@ -1,0 +1,319 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""One conversation with a server over its sockets: reading, answering, watching for silence."""
+
+import select
+import socket
+from types import TracebackType
+from typing import Callable, Optional, Sequence
+
+from optitrack_vrpn.client.backend_io import ClientConfig, Sink
+from optitrack_vrpn.client.link import Link, LinkChange, LinkState
+from optitrack_vrpn.client.sockets_io import (
+    ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns, unread_datagrams,
+    unread_stream_bytes)
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, MAX_DATAGRAM_SIZE, POSE_MESSAGE
+from optitrack_vrpn.vrpn.messages import (
+    Event, PeerHello, PongReport, PoseReport, SenderDescribed)
+
+_NS = 1_000_000_000
+_LARGEST_DATAGRAM = 65536
+_STREAM_PIECE = 65536
+#: Datagrams read before TCP and the watchdog get their turn again.
+_MOST_DATAGRAMS = 64
+#: A kernel stamp further than this from the clock read after it belongs to a stepped clock; what
+#: waited shorter may have done so because this process stood still.
+_LONGEST_QUEUE_NS = 60 * _NS
+#: Servers fill datagrams up before they begin another one of the same frame.
+_LAST_OF_A_FRAME = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
+_FRESH_NS = 500_000
+_MOST_PINGS = 5
+#: Names beyond this many are not asked after, which bounds what waits for a peer that never reads.
+_MOST_ASKED = 500
+
+
+class Conversation:
+    """
+    Read one server until it goes.
+
+    :param sock: the connected TCP socket; stays the caller's.
+    :param server_ip: whose datagrams are listened to.
+    :param local: the local address, on which datagrams are taken.
+    :param link: told of hellos and poses; asked about silence.
+    :param config: the client's.
+    :param clock: the host's clocks.
+    :param sink: gets the events.
+    :param tell: called with changes of the connection.
+    :param stranger: called with the address and kind of whoever else sends.
+    :ivar most_waiting: most datagrams read at one go since ``queue`` was last asked; 64 means
+        that more may have waited.
+    """
+
+    def __init__(
+        self, sock: socket.socket, server_ip: str, local: str, link: Link,
+        config: ClientConfig, clock: HostClock, sink: Sink,
+        tell: Callable[[Optional[LinkChange]], None],
+        stranger: Callable[[str, str], None],
+    ) -> None:
+        self._tcp = sock
+        self._server_ip = server_ip
+        self._link = link
+        self._clock = clock
+        self._sink = sink
+        self._tell = tell
+        self._stranger = stranger
+        self.most_waiting = 0
+        self._udp: Optional[socket.socket] = None
+        self._udp_stamped = False
+        udp_address = None
+        if link.way == 'udp':
+            host, _, port = config.advertise.partition(':')
+            self._udp = datagram_socket(local, int(port or 0))
+            self._udp_stamped = ask_for_stamps(self._udp)
+            udp_address = (host or local, self._udp.getsockname()[1])
+        self._tcp_stamped = ask_for_stamps(sock)
+        self._tcp_fd = sock.fileno()
+        self._udp_fd = self._udp.fileno() if self._udp else -1
+        self.connection = Connection(udp_address=udp_address, time_ns=self._host_ns())
+        self._out = bytearray(self.connection.data_to_send())
+        self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
+        # One for both: the first poses come by TCP, and datagrams that waited in the kernel must
+        # not seem to have arrived before them.
+        self._last_arrival_ns = 0
+        self._started_ns = clock.now_ns()
+        self._handshake_ns = int(config.link.attempt_s * _NS)
+        self._asked: set[str] = set()
+        self._unanswered: dict[str, int] = {}
+        self._next_ping_ns = 0
+        #: When pings and silence want to be looked after, unless something happens before.
+        self._next_check_ns = 0
+
+    def __enter__(self) -> 'Conversation':
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._udp is not None:
+            self._udp.close()
+
+    def queue(self) -> dict[str, int]:
+        """
+        Tell what waits to be read; safe from any thread, and nothing that poses wait for.
+
+        :returns: figures by name, those left out that the system does not tell.
+        """
+        most, self.most_waiting = self.most_waiting, 0
+        figures = {'most_datagrams_at_once': most}
+        unread = unread_stream_bytes(self._tcp)
+        if unread is not None:
+            figures['unread_tcp_bytes'] = unread
+        datagrams = unread_datagrams(self._udp) if self._udp is not None else None
+        if datagrams is not None:
+            figures['unread_udp_bytes'], figures['dropped_unread'] = datagrams
+        return figures
+
+    def register(self, poll: 'select.poll') -> None:
+        """Register the sockets for reading, and send this side's cookie."""
+        poll.register(self._tcp_fd, select.POLLIN)
+        if self._udp is not None:
+            poll.register(self._udp_fd, select.POLLIN)
+        self._flush()
+
+    def next_check_s(self) -> float:
+        """Tell how long to wait at most before ``handle`` wants to be called again."""
+        return max((self._next_check_ns - self._clock.now_ns()) / _NS, 0.001)
+
+    def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
+        """
+        Read what is ready, then look after pings and silence.
+
+        TCP comes first, since it carries the names that datagrams need.
+
+        :param ready: what ``poll`` returned.
+        :returns: the reason if the conversation is over, else None.
+        :raises RemoteProtocolError: if the peer does not speak VRPN.
+        :raises OSError: if the connection breaks.
+        """
+        udp = False
+        for fd, _ in ready:
+            if fd == self._tcp_fd:
+                self._next_check_ns = 0
+                reason = self._read_stream()
+                if reason is not None:
+                    return reason
+            elif fd == self._udp_fd:
+                udp = True
+        if udp:
+            self._read_datagrams()
+        now_ns = self._clock.now_ns()
+        if now_ns < self._next_check_ns and not self._out:
+            return None  # poses alone put every deadline off, so that none can be missed here
+        if not self.connection.established:
+            self._next_check_ns = self._started_ns + self._handshake_ns
+            if now_ns > self._next_check_ns:
+                return (f'{self._server_ip} took the connection but did not say a word of VRPN '
+                        f'within {self._handshake_ns / _NS:g} s; is another program on its port?')
+            return None
+        self._tell(self._link.check(now_ns))
+        if now_ns >= self._next_ping_ns:
+            self._ping(now_ns)
+        if self._out:
+            self._flush()
+        self._next_check_ns = now_ns + int(self._link.next_check_s(now_ns) * _NS)
+        return self._link.must_reconnect(now_ns, self.connection.counters.datagrams)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _read_stream(self) -> Optional[str]:
+        try:
+            data, ancillary, _, _ = self._tcp.recvmsg(_STREAM_PIECE, ANCILLARY_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except ConnectionResetError:
+            data, ancillary = b'', []
+        if not data:
+            return ('the server closed the connection' if self.connection.established else
+                    'the server closed the connection before it said a word of VRPN')
+        try:
+            events = self.connection.receive_stream(data)
+        except RemoteProtocolError:
+            # What stood before the fault was sound, however the stream was cut.
+            self._take_stream(self.connection.events_before_fault, ancillary)
+            raise
+        self._take_stream(events, ancillary)
+        self._out += self.connection.data_to_send()
+        return None
+
+    def _take_stream(
+        self, events: Sequence[Event], ancillary: list[tuple[int, int, bytes]],
+    ) -> None:
+        if not events:
+            return
+        now_ns = self._clock.now_ns()
+        host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
+        arrival_ns = now_ns
+        if self._tcp_stamped:
+            arrival_ns = max(self._last_arrival_ns, _arrival_ns(
+                ancillary, host_minus_arrival_ns, now_ns))
+        self._last_arrival_ns = arrival_ns
+        self._note(events, now_ns)
+        self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
+
+    def _read_datagrams(self) -> None:
+        receive = self._udp.recvmsg_into  # type: ignore[union-attr]
+        buffers = [self._buffer]
+        clock = self._clock
+        host_minus_arrival_ns = clock.host_minus_arrival_ns()
+        for number in range(_MOST_DATAGRAMS):
+            try:
+                size, ancillary, _, address = receive(buffers, ANCILLARY_SIZE)
+            except (BlockingIOError, InterruptedError):
+                return
+            if number >= self.most_waiting:
+                self.most_waiting = number + 1
+            if address[0] != self._server_ip:
+                self._stranger(address[0], 'a datagram')
+                continue
+            events = self.connection.receive_datagram(self._buffer[:size])
+            if not events:
+                continue
+            now_ns = clock.now_ns()
+            arrival_ns = now_ns
+            if self._udp_stamped:
+                arrival_ns = max(self._last_arrival_ns, _arrival_ns(
+                    ancillary, host_minus_arrival_ns, now_ns))
+            self._last_arrival_ns = arrival_ns
+            self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
+            if size <= _LAST_OF_A_FRAME and now_ns - arrival_ns < _FRESH_NS:
+                return  # hardly anything waits behind it, and poll tells if something does
+
+    def _deliver(
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int, now_ns: int,
+    ) -> None:
+        self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
+        if events[-1].__class__ is PoseReport or any(
+                event.__class__ is PoseReport for event in events):
+            change = self._link.pose_received(now_ns)
+            if change is not None:
+                self._next_check_ns = 0
+                self._tell(change)
+
+    def _note(self, events: Sequence[Event], now_ns: int) -> None:
+        """Take what concerns the conversation itself."""
+        for event in events:
+            kind = event.__class__
+            if kind is PoseReport:
+                continue
+            if isinstance(event, PeerHello):
+                self._link.established(now_ns)
+                way = 'poses by UDP' if self._udp else 'poses by TCP'
+                note = f' ({event.note})' if event.note else ''
+                self._tell(self._link.to(
+                    LinkState.CONNECTED,
+                    f'connected to {self._server_ip}, VRPN {event.major:02d}.'
+                    f'{event.minor:02d}{note}, {way}; no bodies yet', now_ns))
+            elif isinstance(event, SenderDescribed):
+                name = event.sender
+                if (name != CONTROL_SENDER and name not in self._asked
+                        and len(self._asked) < _MOST_ASKED):
+                    self._asked.add(name)
+                    self._unanswered[name] = 0
+                    self._next_ping_ns = 0
+            elif isinstance(event, PongReport):
+                self._unanswered.pop(event.sender, None)
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def _ping(self, now_ns: int) -> None:
+        """
+        Ask after each tracker that has not answered yet, once a second and five times at most.
+
+        As the library's own client does; the pong proves that a tracker of that name exists.
+        """
+        self._next_ping_ns = now_ns + _NS
+        for sender, count in list(self._unanswered.items()):
+            if count >= _MOST_PINGS:
+                del self._unanswered[sender]
+                continue
+            self._unanswered[sender] = count + 1
+            try:
+                self.connection.ping(sender, self._host_ns())
+            except LocalProtocolError:
+                del self._unanswered[sender]  # a name that only a broken peer can have
+        self._out += self.connection.data_to_send()
+
+    def _flush(self) -> None:
+        """Send what waits; what the socket does not take waits for the next turn."""
+        if not self._out:
+            return
+        try:
+            sent = self._tcp.send(self._out)
+        except (BlockingIOError, InterruptedError):
+            return
+        except ConnectionError:
+            # Reading tells what happened, after what the server said before.
+            sent = len(self._out)
+        del self._out[:sent]
+
+    def _host_ns(self) -> int:
+        return self._clock.now_ns() + self._clock.host_minus_arrival_ns()
+
+
+def _arrival_ns(
+    ancillary: list[tuple[int, int, bytes]], host_minus_arrival_ns: int, now_ns: int,
+) -> int:
+    """
+    Bring the kernel's receive time to the arrival clock.
+
+    :returns: it, or the present where the kernel gave none that can be meant.
+    """
+    kernel_ns = kernel_time_ns(ancillary)
+    if kernel_ns is None:
+        return now_ns
+    arrival_ns = kernel_ns - host_minus_arrival_ns
+    return arrival_ns if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS else now_ns

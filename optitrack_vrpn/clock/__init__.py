@@ -1,0 +1,10 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A sender's stamps on the host's clock."""
+
+from optitrack_vrpn.clock.source import HISTORY, LIMIT_NS, StampSource
+from optitrack_vrpn.clock.types import ClockEvent, ClockStatus, MODES, StampConfig
+
+__all__ = [
+    'ClockEvent', 'ClockStatus', 'HISTORY', 'LIMIT_NS', 'MODES', 'StampConfig', 'StampSource',
+]

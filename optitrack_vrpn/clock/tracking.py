@@ -1,0 +1,259 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The tracking rule: a line under the arrivals that turns sender time into arrival clock.
+
+The line is pulled down at once by a frame that arrives below it, since nothing arrives before
+it is sent. Once a block (a second; a quarter in the first three) the ``Floor`` says where it
+should be at the end of the next one, and the line goes there: no step in the stamps.
+
+Residuals are arrival - sender time - the first frame's, so that floats hold them to well below a
+nanosecond; all else is integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+import math
+
+from optitrack_vrpn.clock.envelope import Floor
+from optitrack_vrpn.clock.types import GAP, HOST_STEPPED, SENDER_RESTARTED
+
+_BELOW_NS = 5e6
+"""So far below the line is a step of a clock. The delay's change cannot be: it was learnt."""
+_BELOW_AT_START_NS = 250e6
+_START_NS = 10e9
+_LATE_NS = 10e6
+"""When every frame is later than this, a clock may have stepped."""
+_LATE_FOR_NS = 1_500_000_000
+_LATE_COUNT = 20
+_PATIENCE_NS = 90_000_000_000
+"""How long late frames that scatter more than usual are taken for load instead."""
+_FAR_NS = 250e6
+"""Beyond this, late frames may be old ones that were held up: they teach the line nothing."""
+_FAR_FOR_NS = 10_000_000_000
+"""How long they must come as late as that, scattered as usual, until a clock is believed."""
+_BACKLOG_NS = 1e9
+_FITS_NS = 10e6
+_BLOCK_NS = 1_000_000_000
+_FIRST_BLOCK_NS = 250_000_000
+_FIRST_BLOCKS_NS = 3_000_000_000
+
+
+class TrackingRule:
+    """
+    Track offset and rate of a sender's clock for as long as it runs.
+
+    :param max_gap_s: seconds without a frame, on both clocks, after which the epoch ends; the
+        line goes on if the next frame fits to it.
+    """
+
+    def __init__(self, max_gap_s: float = 30.0) -> None:
+        self._max_gap = round(max_gap_s * 1e9)
+        self.restarted = ''
+        self.learnt = False
+        self.samples = 0
+        self._doubtful = False
+        self._floor = Floor()
+        self._usual = 0.0
+        self._period = 0.0
+        self._lay(0, 0)
+
+    def _lay(self, sender_time_ns: int, arrival_ns: int) -> None:
+        """Lay the line through a frame, which becomes the zero of time and residual."""
+        self._zero = sender_time_ns
+        self._base = arrival_ns - sender_time_ns
+        self._height = 0.0
+        self._slope = self._floor.rate
+        self._last_t = 0
+        self._last_arrival = arrival_ns
+        self._late = 0
+        self._late_from = 0
+        self._late_sum = self._late_least = 0.0
+        self._late_reason = ''
+        self._late_far = self._late_sure = False
+        self._open_block(0, _FIRST_BLOCK_NS)
+
+    def _open_block(self, t: int, length_ns: int) -> None:
+        self._least = math.inf
+        self._least_t = self._least_r = 0
+        self._lags = 0.0
+        self._near = self._block_frames = 0
+        self._block_from = t
+        self._block_end = t + length_ns
+
+    def start(self, keep_rate: bool) -> None:
+        """Begin anew with the next frame."""
+        self.learnt = False
+        self.samples = 0
+        if not keep_rate:
+            self._floor = Floor()
+
+    def doubt(self) -> None:
+        """Begin anew with the next frame unless it fits."""
+        self._doubtful = True
+
+    def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
+        """Learn nothing: the first arrival of a frame is the tightest."""
+        return True
+
+    def skew(self) -> float:
+        """Return the arrival clock's rate against the sender's, less one."""
+        return self._floor.rate
+
+    def uncertainty_s(self) -> float:
+        """Return the half-width in which the random error lies nearly always; NaN at first."""
+        return self._floor.uncertainty() * 1e-9
+
+    def read(self, sender_time_ns: int, arrival_ns: int) -> int:
+        """Return the frame's place without learning."""
+        if not self.samples:
+            return arrival_ns
+        line = self._height + self._slope * (sender_time_ns - self._zero)
+        return min(sender_time_ns + self._base + int(line), arrival_ns)
+
+    def place(self, sender_time_ns: int, arrival_ns: int) -> int:
+        """Learn from a frame and return its place."""
+        if not self.samples:
+            return self._begin(sender_time_ns, arrival_ns)
+        t = sender_time_ns - self._zero
+        if t > self._block_end and self._floor.blocks:
+            # What corrected the line in a block would take it away in a silence.
+            self._height += (self._slope - self._floor.rate) * self._block_end
+            self._slope = self._floor.rate
+        residual = arrival_ns - sender_time_ns - self._base
+        line = self._height + self._slope * t
+        lag = residual - line
+        if lag < 0.0 or self._doubtful or arrival_ns - self._last_arrival > self._max_gap:
+            doubtful = self._doubtful
+            reason = self._restart_reason(t, arrival_ns, lag)
+            if reason:
+                return self._restart(reason, sender_time_ns, arrival_ns)
+            if lag < 0.0:
+                self._height = residual - self._slope * t
+                line = residual
+                # Lower than all before it in this block, whatever the line was then.
+                lag = 0.0
+                self._least = math.inf
+            elif lag > _LATE_NS:
+                self._late = 0
+                self._is_step(t, arrival_ns, lag)
+                self._late_sure = doubtful
+        elif lag > _LATE_NS:
+            if self._is_step(t, arrival_ns, lag):
+                return self._restart(self._late_reason, sender_time_ns, arrival_ns)
+        else:
+            self._lags += lag
+            self._near += 1
+            self._late = 0
+        if lag < self._least:
+            self._least = lag
+            self._least_t = t
+            self._least_r = residual
+        self._last_t = t
+        self._last_arrival = arrival_ns
+        self.samples += 1
+        self._block_frames += 1
+        if t >= self._block_end:
+            self._close_block(t)
+        return sender_time_ns + self._base + int(line)
+
+    def _restart_reason(self, t: int, arrival_ns: int, lag: float) -> str:
+        """Return why a frame out of the ordinary ends the epoch, or nothing."""
+        fits = -_BELOW_NS <= lag < _BACKLOG_NS
+        doubtful, self._doubtful = self._doubtful, False
+        if doubtful and not fits:
+            return SENDER_RESTARTED
+        if arrival_ns - self._last_arrival > self._max_gap and lag < _FAR_NS:
+            # Where the sender's time shows no gap, frames were held up, and come now.
+            return GAP
+        if lag >= -_BELOW_NS:
+            return ''
+        if t < _START_NS and lag > -_BELOW_AT_START_NS and arrival_ns >= self._last_arrival:
+            # The first frames came under load, and their line with them.
+            self._floor.restart()
+            self._open_block(t, _FIRST_BLOCK_NS)
+            self._slope = self._floor.rate
+            return ''
+        return self._stepped(t, arrival_ns)
+
+    def _is_step(self, t: int, arrival_ns: int, lag: float) -> bool:
+        """
+        Tell a step of a clock from load, for a frame later than ever.
+
+        Both lift every frame. A step leaves the delays as they scattered before; load, mostly,
+        spreads them. What is late by much might also be old, as long as nothing says that this
+        is another conversation: that takes longer, and without the usual scatter for ever.
+        """
+        far = lag > _FAR_NS
+        if not self._late:
+            self._late_reason = self._stepped(t, arrival_ns)
+            self._open_late(arrival_ns, lag, far)
+        elif far is not self._late_far or (
+                far and arrival_ns - self._last_arrival > _BACKLOG_NS + 4.0 * self._period):
+            # Held up once more: whatever was seen before says nothing of this.
+            self._open_late(arrival_ns, lag, far)
+        self._late += 1
+        self._late_sum += lag
+        self._late_least = min(self._late_least, lag)
+        lasted = arrival_ns - self._late_from
+        doubtful = far and not self._late_sure
+        if self._late < _LATE_COUNT or lasted <= (_FAR_FOR_NS if doubtful else _LATE_FOR_NS):
+            return False
+        if self._late_sum / self._late - self._late_least < 2.5 * self._usual + 50e3:
+            return True
+        if doubtful:
+            self._open_late(arrival_ns, lag, far)
+            self._late = 1
+            self._late_sum = lag
+            return False
+        return lasted > _PATIENCE_NS
+
+    def _open_late(self, arrival_ns: int, lag: float, far: bool) -> None:
+        self._late = 0
+        self._late_from = arrival_ns
+        self._late_sum, self._late_least = 0.0, lag
+        self._late_far, self._late_sure = far, False
+
+    def _stepped(self, t: int, arrival_ns: int) -> str:
+        """Return whose clock stepped: the one whose interval is the odder."""
+        sender = abs(t - self._last_t - self._period)
+        host = abs(arrival_ns - self._last_arrival - self._period)
+        return SENDER_RESTARTED if sender > host else HOST_STEPPED
+
+    def _restart(self, reason: str, sender_time_ns: int, arrival_ns: int) -> int:
+        self.restarted = reason
+        t = sender_time_ns - self._zero
+        if reason == GAP and self._floor.blocks > 3:
+            line = self._height + self._slope * t
+            if -_BELOW_NS / 5 < arrival_ns - sender_time_ns - self._base - line < _FITS_NS:
+                # The same sender after a silence: its clock ran on meanwhile.
+                self._last_arrival = arrival_ns
+                self._last_t = t
+                self._late = 0
+                self._open_block(t, _FIRST_BLOCK_NS)
+                self.samples = 1
+                return self.place(sender_time_ns, arrival_ns)
+        return self._begin(sender_time_ns, arrival_ns)
+
+    def _begin(self, sender_time_ns: int, arrival_ns: int) -> int:
+        self.samples = 1
+        self.learnt = False
+        self._doubtful = False
+        self._floor.restart()
+        self._lay(sender_time_ns, arrival_ns)
+        return arrival_ns
+
+    def _close_block(self, t: int) -> None:
+        length = _BLOCK_NS if t >= _FIRST_BLOCKS_NS else _FIRST_BLOCK_NS
+        if self._least < _FAR_NS:
+            self._floor.add(float(self._least_t), float(self._least_r))
+            if self._near:
+                usual = self._lags / self._near
+                self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
+            self._period = (t - self._block_from) / self._block_frames
+        if self._floor.blocks:
+            self.learnt = self.learnt or (length == _BLOCK_NS and self._floor.blocks > 3)
+            now = self._height + self._slope * t
+            self._slope = (self._floor.line(t + length) - now) / length
+            self._height = now - self._slope * t
+        self._open_block(t, length)

@@ -1,3 +1,0 @@
-# Copyright 2026 The optitrack_vrpn authors
-# SPDX-License-Identifier: BSD-3-Clause
-"""Frames, clocks, bodies and names: pure functions and state machines."""

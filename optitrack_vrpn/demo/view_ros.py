@@ -1,0 +1,312 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What any ROS user would do with the node: bring it up, subscribe, and look at what arrives."""
+
+from collections import deque
+import math
+import threading
+import time
+from typing import Any, Callable, Optional
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from lifecycle_msgs.msg import State, Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+import numpy as np
+from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.demo.view import BodyRow
+from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.node.configuration import selection
+from optitrack_vrpn.parameters import sift
+from rcl_interfaces.srv import GetParameters
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.expand_topic_name import expand_topic_name
+from rclpy.parameter import parameter_value_to_python
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from tf2_msgs.msg import TFMessage
+from transforms3d.euler import quat2euler
+
+_KEPT = 2000
+#: Transforms that are remembered until a pose tells whose they are.
+_MOST_TRANSFORMS = 20_000
+#: Best effort matches every publisher, whatever its parameters say.
+_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+#: An answer is lost where the server has not found its reader yet: ask again after so long (s).
+_ASK_AGAIN_S = 2.0
+#: Pause between looks at the state of a node whose answer may be lost (s).
+_LOOK_AGAIN_S = 0.5
+#: Each transition on the way up, and the states between which it leads.
+_STEPS = (
+    ('configure', Transition.TRANSITION_CONFIGURE,
+     State.PRIMARY_STATE_UNCONFIGURED, State.PRIMARY_STATE_INACTIVE),
+    ('activate', Transition.TRANSITION_ACTIVATE,
+     State.PRIMARY_STATE_INACTIVE, State.PRIMARY_STATE_ACTIVE),
+)
+
+#: What a pose and its transform have in common: parent frame, stamp and position.
+_Key = tuple[str, int, float, float, float]
+
+
+def _key(header: Any, place: Any) -> _Key:
+    stamp = header.stamp
+    return (header.frame_id, stamp.sec * 1_000_000_000 + stamp.nanosec, place.x, place.y, place.z)
+
+
+class BodyTopic:
+    """One body's poses as a subscriber sees them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.stamps: deque[float] = deque(maxlen=_KEPT)
+        self.arrivals: deque[float] = deque(maxlen=_KEPT)
+        self.pose: Optional[PoseStamped] = None
+        self.keys: deque[_Key] = deque(maxlen=_KEPT)
+        self.frame = ''
+        self.origin = 0
+
+    def take(self, message: PoseStamped) -> None:
+        """Note one pose and when it came."""
+        now = time.time_ns()
+        key = _key(message.header, message.pose.position)
+        stamp_ns = key[1]
+        if not self.count:
+            self.origin = stamp_ns
+        self.count += 1
+        # Relative to the first stamp: a double holds Unix seconds to 0.24 us only.
+        self.stamps.append((stamp_ns - self.origin) * 1e-9)
+        self.arrivals.append((now - self.origin) * 1e-9)
+        self.pose = message
+        if not self.frame:
+            self.keys.append(key)
+
+    def row(self, name: str, ned: bool, transforms: int) -> BodyRow:
+        """
+        Sum up what has been seen.
+
+        :param ned: whether the poses are in NED.
+        :param transforms: how many transforms of its frame there were.
+        """
+        message = self.pose
+        if message is None:
+            return BodyRow(name, 0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)
+        stamps, arrivals = np.array(self.stamps), np.array(self.arrivals)
+        size = min(len(stamps), len(arrivals))
+        stamps, arrivals = stamps[:size], arrivals[:size]
+        known = size > 2
+        p, q = message.pose.position, message.pose.orientation
+        yaw = math.degrees(quat2euler((q.w, q.x, q.y, q.z), 'sxyz')[2])
+        # A heading is the yaw of NED; that of ENU is from east and runs the other way.
+        place, heading = (((p.y, p.x, -p.z), yaw) if ned else ((p.x, p.y, p.z), 90.0 - yaw))
+        return BodyRow(
+            name, self.count,
+            float((size - 1) / (stamps[-1] - stamps[0])) if known else 0.0,
+            place, heading % 360.0,
+            float(np.median(arrivals - stamps)) if known else math.nan,
+            float(np.std(np.diff(stamps))) if known else math.nan,
+            float(np.std(np.diff(arrivals))) if known else math.nan,
+            transforms)
+
+
+class DemoView:
+    """
+    A node beside the one that is shown.
+
+    :param target: name of the lifecycle node.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._context = rclpy.Context()
+        self._context.init()
+        self._node = rclpy.create_node(f'{target}_view', context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._target = target
+        self._client = self._node.create_client(ChangeState, f'/{target}/change_state')
+        # Readers are found in the order in which they were made: who answers this one's
+        # questions knows that one, too.
+        self._asker = self._node.create_client(GetParameters, f'/{target}/get_parameters')
+        self._watcher = self._node.create_client(GetState, f'/{target}/get_state')
+        self._node.create_subscription(
+            DiagnosticArray, '/diagnostics', self._take_diagnostics, 10)
+        self._node.create_subscription(TFMessage, '/tf', self._take_tf, _QOS)
+        self._bodies: dict[str, BodyTopic] = {}
+        self._transforms: dict[str, int] = {}
+        self._children: dict[_Key, str] = {}
+        self._template = ''
+        self._ned = False
+        #: Which bodies the node is to follow.
+        self.selection = Selection()
+        #: Whether the node broadcasts transforms at all.
+        self.transforms_wanted = True
+        self.clock: dict[str, str] = {}
+        self.connection = ''
+        #: The last that went wrong with the connection, which may be being tried again by now.
+        self.trouble = ''
+        self._thread = threading.Thread(target=self._spin, name='demo view', daemon=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        try:
+            self._executor.spin()
+        except ExternalShutdownException:
+            pass
+
+    def bring_up(self, timeout_s: float, check: Callable[[], None]) -> None:
+        """
+        Configure and activate the node through its lifecycle services.
+
+        :param check: called often meanwhile; raises if the node has ended by itself.
+        :raises TransportError: if it does not answer or a transition fails.
+        :raises ConfigurationError: if its parameters leave nothing to look at.
+        """
+        deadline = time.monotonic() + timeout_s
+        for client in (self._client, self._asker, self._watcher):
+            while not client.wait_for_service(timeout_sec=0.1):
+                check()
+                if time.monotonic() > deadline:
+                    raise TransportError(
+                        f'the node {self._target} did not appear in {timeout_s:g} s; is the '
+                        'loopback interface up (ip link show lo)?')
+        self._read_parameters(deadline, check)
+        for label, number, before, after in _STEPS:
+            state = self._state(deadline, check)
+            if state.id == before:
+                self._change(label, number, after, deadline, check)
+
+    def _change(
+        self, label: str, number: int, after: int, deadline: float, check: Callable[[], None],
+    ) -> None:
+        """
+        Make a transition, and see it end by its answer or by the state it leads to.
+
+        :raises TransportError: if it fails, or does not end in time.
+        """
+        future = self._client.call_async(
+            ChangeState.Request(transition=Transition(id=number)))
+        state = State(label='unknown')
+        asked, again = None, time.monotonic() + _ASK_AGAIN_S
+        while not future.done():
+            check()
+            now = time.monotonic()
+            if now > deadline:
+                raise TransportError(f'{label} did not end in time; the node is {state.label}')
+            if now > again:    # the answer may be lost
+                if asked is not None and asked.done():
+                    state = asked.result().current_state
+                    if state.id == after:
+                        return
+                asked, again = self._watcher.call_async(GetState.Request()), now + _LOOK_AGAIN_S
+            time.sleep(0.01)
+        # A node that starts by itself may have been there first.
+        if not future.result().success and self._state(deadline, check).id != after:
+            raise TransportError(f'{label} failed; the node says why')
+
+    def _state(self, deadline: float, check: Callable[[], None]) -> Any:
+        """
+        Ask the node for its lifecycle state, once it is in no transition.
+
+        An answer also shows that the node has found this reader.
+        """
+        while True:
+            state = self._ask(
+                self._watcher, GetState.Request(), 'its state', deadline, check).current_state
+            if state.id <= State.PRIMARY_STATE_FINALIZED:
+                return state
+            time.sleep(0.05)
+
+    def _ask(
+        self, client: Any, request: Any, what: str, deadline: float, check: Callable[[], None],
+    ) -> Any:
+        """
+        Ask something harmless, again and again until there is an answer.
+
+        :raises TransportError: if there is none in time.
+        """
+        futures: list[Any] = []
+        while not any(future.done() for future in futures):
+            check()
+            if time.monotonic() > deadline:
+                raise TransportError(f'the node {self._target} does not tell {what}')
+            futures.append(client.call_async(request))
+            again = min(time.monotonic() + _ASK_AGAIN_S, deadline)
+            while not futures[-1].done() and time.monotonic() < again:
+                time.sleep(0.01)
+        return next(future.result() for future in futures if future.done())
+
+    def _read_parameters(self, deadline: float, check: Callable[[], None]) -> None:
+        """Ask the node what it calls its topics, and which of them there are."""
+        names = ['topics.pose', 'topics.pose_ned', 'publish.enu', 'publish.ned', 'publish.tf',
+                 'bodies.allow', 'bodies.deny']
+        answer = self._ask(
+            self._asker, GetParameters.Request(names=names), 'its parameters', deadline, check)
+        values = dict(zip(names, map(parameter_value_to_python, answer.values)))
+        pose, pose_ned, enu, ned, transforms = (values[name] for name in names[:5])
+        if not (enu or ned):
+            raise ConfigurationError(
+                'publish.enu and publish.ned are both false: there are no poses to look at')
+        self._ned = not enu
+        self.transforms_wanted = bool(transforms)
+        self._template = str(pose if enu else pose_ned)
+        # What the node would refuse stands at its default; the node says so itself.
+        self.selection = selection(sift(values)[0])
+
+    def topic(self, name: str) -> str:
+        """Give the topic of a body's poses."""
+        return str(expand_topic_name(
+            self._template.replace('{body}', name), self._target, '/'))
+
+    def close(self) -> None:
+        """Leave ROS."""
+        self._executor.shutdown()
+        self._thread.join()
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+    def rows(self) -> list[BodyRow]:
+        """Sum up every body seen so far, in the order of names."""
+        return [
+            body.row(name, self._ned, self._transforms.get(self._frame(body), 0))
+            for name, body in sorted(self._bodies.items())]
+
+    def _frame(self, topic: BodyTopic) -> str:
+        """
+        Find the frame of a body: that of the transform that says the same as a pose.
+
+        So its name does not matter, which users choose by template or body by body.
+        """
+        if not topic.frame:
+            children = self._children.copy()
+            topic.frame = next(
+                (children[key] for key in list(topic.keys) if key in children), '')
+        return topic.frame
+
+    def _take_diagnostics(self, message: DiagnosticArray) -> None:
+        prefix = f'{self._target}: '
+        for status in message.status:
+            if not status.name.startswith(prefix):
+                continue
+            what = status.name[len(prefix):]
+            if what == 'clock':
+                self.clock = {pair.key: pair.value for pair in status.values}
+            elif what == 'connection':
+                self.connection = status.message
+                if status.level == DiagnosticStatus.ERROR:
+                    self.trouble = status.message
+            elif what.startswith('body ') and self._template:
+                self._subscribe(what[len('body '):])
+
+    def _subscribe(self, name: str) -> None:
+        if name in self._bodies:
+            return
+        topic = self._bodies[name] = BodyTopic()
+        callback: Any = topic.take
+        self._node.create_subscription(PoseStamped, self.topic(name), callback, _QOS)
+
+    def _take_tf(self, message: TFMessage) -> None:
+        for transform in message.transforms:
+            child = transform.child_frame_id
+            self._transforms[child] = self._transforms.get(child, 0) + 1
+            self._children[_key(transform.header, transform.transform.translation)] = child
+        while len(self._children) > _MOST_TRANSFORMS:
+            del self._children[next(iter(self._children))]

@@ -1,0 +1,157 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judge whether bodies are seen, at the end and all the while."""
+
+from __future__ import annotations
+
+import math
+
+from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.doctor.probe_results import Facts, Stream
+from optitrack_vrpn.doctor.result import fail, Finding, ok, skip, Value, warn
+from optitrack_vrpn.doctor.shares import (
+    BY_ARRIVAL, common_share, ENOUGH_FRAMES, ENOUGH_POSES, established, lost_share,
+    missing_share, MUCH, percent, sentences, silence)
+from optitrack_vrpn.doctor.stream_statistics import Pace
+from optitrack_vrpn.names import printable
+
+_LONGEST_DETAIL = 160
+#: What VRPN allows: a name that is cut may be that of two bodies.
+_LONGEST_NAME = 100
+_MOST_SHOWN = 4
+#: Characters for all that is shown of bodies; the line's end is cut off otherwise.
+_ROOM = 800
+#: A body that comes so long after the others was not there (s).
+_LATE_S = 0.5
+
+_IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
+_CAUSES = {
+    State.FROZEN: (
+        f'out of view, and Motive repeats its last pose: {_IN_VIEW} (Or a simulator without '
+        'noise: then set truth.frozen_after_s: 0.0)'),
+    State.ZEROED: f'out of view, and Motive fills in zeros: {_IN_VIEW}',
+    State.STALE: f'out of view, or deleted in Motive: {_IN_VIEW}',
+    State.JUMPED: (
+        'its markers are mistaken for one another: is their arrangement symmetric, or like '
+        "another body's, or do reflections come and go?"),
+    State.INVALID: (
+        'numbers that are no pose: look at the body in Motive, or at what relays its poses'),
+    State.NEW: 'seen too briefly: listen longer (--seconds)',
+}
+_EXCHANGED = (
+    'Motive takes two bodies for one another: give each markers in an arrangement of its own, '
+    'without symmetry, then delete both rigid bodies there and make them anew (or refine them); '
+    'if you exchanged the names yourself, configure the node anew')
+#: What poses that are withheld look like, and the reasons for withholding them.
+_NO_USE = {
+    State.FROZEN: ('repeats of one pose', ('repeat',)),
+    State.ZEROED: ('zeros', ('zeroed',)),
+    State.INVALID: ('not a pose', ('not_finite', 'norm')),
+    State.JUMPED: ('where, or turned as, it cannot be', (
+        'moved_too_far', 'turned_too_far', 'jumped')),
+}
+_NO_FAULT_OF_ITS = ('duplicate', 'out_of_order')
+
+
+def judge_bodies(facts: Facts) -> Finding:
+    """Judge whether bodies are seen, as the node would."""
+    stream = established(facts)
+    if stream is None or not stream.bodies:
+        return skip('bodies', 'no body sent a pose')
+    clock = stream.clock
+    if clock is not None and clock.samples <= 1 and stream.poses >= ENOUGH_POSES:
+        return fail(
+            'bodies', 'poses come, but their time stands still, so that the node takes them for '
+            'repeats', BY_ARRIVAL)
+    bad = [body for body in stream.bodies if body.state is not State.TRACKED]
+    faulty = [(body, *_faults_of(body, stream)) for body in stream.bodies]
+    faulty = [one for one in faulty if one[1]]
+    # What is bad at the moment comes first, and is told even where all is told of few.
+    faulty.sort(key=lambda one: one[0].state is State.TRACKED)
+    good = len(stream.bodies) - len(bad)
+    values: dict[str, Value] = {
+        'tracked': good, 'not_tracked': len(bad), 'with_faults': len(faulty)}
+    for body in bad[:20]:
+        values[f'state of {printable(body.name, 48)}'] = body.state.value
+    if not faulty:
+        return ok('bodies', f'{good} tracked', **values)
+    shown, rest = _shown([
+        f'{printable(body.name, _LONGEST_NAME)!r} {" and ".join(said)}'
+        for body, said, _ in faulty])
+    if rest:
+        shown += f'; and {rest} more'
+    advice = sentences(one for _, _, causes in faulty for one in causes)
+    if good or any(stream.returns.get(body.name) for body in bad):
+        return warn('bodies', f'{good or "none"} tracked at the end, {"and" if bad else "but"} '
+                    f'{shown}', advice, **values)
+    return fail('bodies', f'none is tracked, so that the node publishes none: {shown}', advice,
+                **values)
+
+
+def _shown(lines: list[str]) -> tuple[str, int]:
+    """Put together as many lines as fit, one at least; and count the rest."""
+    count, length = 1, len(lines[0])
+    while count < min(len(lines), _MOST_SHOWN) and length + len(lines[count]) < _ROOM:
+        length += len(lines[count]) + 2
+        count += 1
+    return '; '.join(lines[:count]), len(lines) - count
+
+
+def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
+    """
+    Find what is wrong with a body, or was while it was listened to.
+
+    :returns: what to say after its name, and what to do.
+    """
+    said: list[str] = []
+    states: list[State] = []
+    other = body.held_by or stream.exchanged.get(body.name, '')
+    if body.state is not State.TRACKED:
+        said.append(f'is {body.state.value}' + (
+            '' if body.held_by else f' ({printable(_detail(body), _LONGEST_DETAIL)})'))
+        if not other or body.state is not State.JUMPED:
+            states.append(body.state)
+    if other:
+        said.append(('seems' if body.held_by else 'seemed for a while') +
+                    f' to have exchanged names with {printable(other, _LONGEST_NAME)!r}')
+    poses = body.good + sum(
+        count for reason, count in body.withheld.items() if reason not in _NO_FAULT_OF_ITS)
+    no_use = {state: sum(body.withheld.get(reason, 0) for reason in reasons)
+              for state, (_, reasons) in _NO_USE.items()}
+    total = sum(no_use.values())
+    if total > MUCH * poses and total >= ENOUGH_FRAMES:
+        kinds = [state for state in no_use if no_use[state] > MUCH * poses / len(no_use)]
+        told = ' and '.join(f'{_NO_USE[state][0]} ({state.value})' for state in kinds)
+        said.append(f'was no use in {percent(total / poses)} of its poses: {told}')
+        states += [state for state in kinds if not (other and state is State.JUMPED)]
+    pace, everybody = stream.paces.get(body.name, Pace()), stream.pace
+    silent_s = pace.silent_s - (everybody.silent_s if len(stream.paces) > 1 else 0.0)
+    if pace.silences and silent_s > MUCH * pace.span_s:
+        said.append(f'was silent for {silence(pace)}')
+        states.append(State.STALE)
+    missing = missing_share(pace)
+    # Loss does not hit each body alike: so much is chance.
+    chance = 5.0 * math.sqrt(lost_share(stream) / max(pace.frames, 1))
+    if missing > MUCH + common_share(stream) + chance:
+        said.append(f'lacked {percent(missing)} of the frames')
+        states.append(State.STALE)
+    appeared_s = (pace.first_ns - everybody.first_ns) * 1e-9
+    if _LATE_S < appeared_s < everybody.span_s:
+        said.append(f'was not there for the first {appeared_s:.1f} s')
+        states.append(State.STALE)
+    if said and stream.returns.get(body.name):
+        said.append(f'came back {_times(stream.returns[body.name])}')
+    causes = [f'{state.value}: {_CAUSES[state]}' for state in dict.fromkeys(states)
+              if state in _CAUSES]
+    return said, [*([_EXCHANGED] if other else []), *causes]
+
+
+def _detail(body: BodyStatus) -> str:
+    """Say how a body stands: that of STALE tells when it began and not how long it has been."""
+    if body.state is State.STALE and math.isfinite(body.age_s):
+        return f'no good pose for the last {body.age_s:.1f} s'
+    return body.detail
+
+
+def _times(count: int) -> str:
+    return {1: 'once', 2: 'twice'}.get(count, f'{count} times')

@@ -1,0 +1,239 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Find out, step by step, why poses of a Motive do or do not arrive, and say what to do.
+
+Each step says OK, WARN, FAIL or SKIP, what was found and, where that is bad, what to do about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+import contextlib
+import json
+import os
+import shutil
+import sys
+import textwrap
+from typing import Any, NoReturn, Optional, TextIO, TYPE_CHECKING
+
+from optitrack_vrpn.cli.arguments import positive_number, split_ros_args
+from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
+from optitrack_vrpn.doctor.checks import STAGES
+from optitrack_vrpn.doctor.probe_io import Probe
+from optitrack_vrpn.doctor.probe_results import Facts, Graph
+from optitrack_vrpn.doctor.result import counted, exit_code, Finding, Level
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.doctor.graph_ros import GraphView
+
+USAGE = 3
+INTERRUPTED = 130
+NOBODY_READS = 141
+#: ROS 2 nodes may take 3 s to find each other.
+_DISCOVERY_S = 3.5
+_COLOURS = {Level.OK: 32, Level.WARN: 33, Level.FAIL: 31, Level.SKIP: 90}
+_INDENT = 20
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose refusals have an exit code of their own, since 2 means failures."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line."""
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f'{self.prog}: {message}\n')
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = Parser(
+        prog='doctor', description='Find out why poses of a Motive do or do not arrive.',
+        epilog='Exit code: 0 nothing is wrong, 1 warnings, 2 failures, 3 the command line is '
+        'wrong, 130 Ctrl-C. Steps that were left out (SKIP) count for nothing. Arguments of ROS '
+        'follow --ros-args.')
+    add = parser.add_argument
+    add('--server', required=True, metavar='HOST', help='the Motive PC: name or IPv4 address')
+    add('--port', type=int, default=DEFAULT_PORT, help='its VRPN port (default %(default)s)')
+    add('--interface', default='', metavar='CARD',
+        help='local address or network card, as the parameter of the node')
+    add('--advertise', default='', metavar='HOST[:PORT]',
+        help='what the server is to connect back to, as the parameter of the node')
+    add('--connection', choices=CONNECTIONS, default='auto',
+        help='as the parameter of the node (default %(default)s)')
+    add('--seconds', type=positive_number, default=4.0, metavar='S',
+        help='how long to listen from the first pose on (default %(default)g)')
+    add('--timeout', type=positive_number, default=3.0, metavar='S',
+        help='longest wait for each way to the server (default %(default)g)')
+    add('--expect-rate', type=positive_number, default=0.0, metavar='HZ', help="the cameras' rate")
+    add('--lift', type=positive_number, nargs='?', const=8.0, default=0.0, metavar='S',
+        help='then lift one body: tells which axis is up (default %(const)g s for it)')
+    add('--node', default='', metavar='NAME',
+        help='full name of the running node to look at (default: all of this package)')
+    add('--no-ros', action='store_true', help='leave the ROS graph alone')
+    add('--json', action='store_true', help='one JSON object, for tools')
+    return parser
+
+
+class Report:
+    """
+    Write findings down as they come.
+
+    :param facts: what they are made from.
+    :param as_json: keep them for one JSON object at the end.
+    """
+
+    def __init__(self, facts: Facts, as_json: bool) -> None:
+        self._facts = facts
+        self._json = as_json
+        self._colours = sys.stdout.isatty() and not os.environ.get('NO_COLOR')
+        self._width = max(60, min(shutil.get_terminal_size().columns, 120))
+        self.findings: list[Finding] = []
+        if not as_json:
+            print(f'doctor: {printable(facts.server)} port {facts.port}, connection '
+                  f'{facts.connection}', flush=True)
+
+    def judge(self, stage: str) -> None:
+        """Judge the checks of a stage, and show them."""
+        for check in STAGES[stage]:
+            one = check(self._facts)
+            self.findings.append(one)
+            if not self._json:
+                print('\n'.join(self._lines(one)), flush=True)
+
+    def _lines(self, one: Finding) -> list[str]:
+        level = f'{one.level.value:5}'
+        if self._colours:
+            level = f'\x1b[{_COLOURS[one.level]}m{level}\x1b[0m'
+        head = f'{one.check:13} '
+        lines = self._wrapped(one.found) or ['']
+        result = [f'{level} {head}{lines[0]}']
+        result += [' ' * _INDENT + line for line in lines[1:]]
+        if one.advice:
+            advice = self._wrapped(one.advice, 3)
+            result += [' ' * _INDENT + ('-> ' if not at else '   ') + line
+                       for at, line in enumerate(advice)]
+        return result
+
+    def _wrapped(self, text: str, less: int = 0) -> list[str]:
+        return textwrap.wrap(
+            text, self._width - _INDENT - less, break_on_hyphens=False)
+
+    def end(self) -> int:
+        """
+        Write the end.
+
+        :returns: the exit code.
+        """
+        code = exit_code(self.findings)
+        if self._json:
+            print(json.dumps(self._mapping(code), indent=2, allow_nan=False), flush=True)
+            return code
+        counts = {level: sum(one.level is level for one in self.findings) for level in Level}
+        told = [counted(counts[Level.FAIL], 'failure')] if counts[Level.FAIL] else []
+        told += [counted(counts[Level.WARN], 'warning')] if counts[Level.WARN] else []
+        print(f'doctor: {" and ".join(told) or "nothing is wrong"}', flush=True)
+        return code
+
+    def _mapping(self, code: int) -> dict[str, Any]:
+        facts = self._facts
+        return {
+            'server': printable(facts.server), 'port': facts.port,
+            'connection': facts.connection, 'exit_code': code,
+            'checks': [{
+                'check': one.check, 'level': one.level.value, 'found': one.found,
+                'advice': one.advice, 'values': one.values} for one in self.findings]}
+
+
+def examine(
+    arguments: argparse.Namespace, config: ClientConfig, ros_args: Sequence[str],
+) -> int:
+    """
+    Go through all checks in order.
+
+    :returns: the exit code.
+    """
+    facts = Facts(
+        config.server, config.port, config.link.connection, config.interface,
+        arguments.expect_rate)
+    report = Report(facts, arguments.json)
+    with contextlib.ExitStack() as stack:
+        view = None if arguments.no_ros else _open_graph(facts, ros_args, stack)
+        probe = stack.enter_context(Probe(config, facts))
+        probe.look_up()
+        report.judge('name')
+        probe.find_route()
+        report.judge('route')
+        probe.try_ways()
+        report.judge('ways')
+        probe.listen(
+            arguments.seconds, arguments.lift,
+            lambda: _ask_for_lift(arguments.lift, sys.stderr if arguments.json else sys.stdout))
+        report.judge('stream')
+        if view is not None:
+            facts.graph = view.look(arguments.node, _DISCOVERY_S)
+        report.judge('graph')
+    return report.end()
+
+
+def _open_graph(
+    facts: Facts, ros_args: Sequence[str], stack: contextlib.ExitStack,
+) -> Optional[GraphView]:
+    """Join the ROS graph, or note why that cannot be."""
+    try:
+        from optitrack_vrpn.doctor.graph_ros import GraphView
+    except ImportError as error:
+        facts.graph = Graph(absent=f'ROS 2 is not there ({error}): source its setup.bash')
+        return None
+    try:
+        return stack.enter_context(GraphView(ros_args))
+    except Exception as error:    # whatever the middleware has against it
+        facts.graph = Graph(absent=f'ROS 2 does not start here ({error})')
+        return None
+
+
+def _ask_for_lift(seconds: float, stream: TextIO) -> None:
+    print(f'===>  Now lift one body straight up by half a metre, in view; {seconds:g} s',
+          file=stream, flush=True)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures, 3 for a wrong command line,
+        130 after Ctrl-C.
+    """
+    own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
+    arguments = make_parser().parse_args(own)
+    # Names may hold letters that this terminal cannot show.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, 'reconfigure'):
+            stream.reconfigure(errors='backslashreplace')
+    try:
+        config = ClientConfig(
+            server=arguments.server, port=arguments.port, interface=arguments.interface,
+            advertise=arguments.advertise, link=LinkConfig(
+                connection=arguments.connection, attempt_s=arguments.timeout))
+    except ConfigurationError as error:
+        print(f'doctor: {error}', file=sys.stderr)
+        return USAGE
+    try:
+        return examine(arguments, config, ros_args)
+    except KeyboardInterrupt:
+        print('doctor: stopped', file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads any more; at exit Python would try once more to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOBODY_READS
+
+
+if __name__ == '__main__':
+    sys.exit(main())

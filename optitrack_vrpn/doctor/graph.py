@@ -1,0 +1,207 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judge what runs on the ROS graph: subscribers, lifecycle states, parameters."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from optitrack_vrpn.bodies.selection import Selection, unmatched
+from optitrack_vrpn.doctor.probe_results import Facts, Graph, Mismatch, RunningNode
+from optitrack_vrpn.doctor.result import (
+    counted, fail, Finding, finding, Level, listed, ok, skip, warn)
+from optitrack_vrpn.doctor.shares import established
+from optitrack_vrpn.doctor.stream import judge_axes
+from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
+from optitrack_vrpn.names import printable
+
+_SHOWN = 4
+
+
+def judge_qos(facts: Facts) -> Finding:
+    """Judge whether subscribers get what is published."""
+    graph = facts.graph
+    nobody = _nobody(graph)
+    if graph is None or nobody is not None:
+        return skip('qos', nobody or 'not looked at')
+    topics = sum(node.topics for node in graph.nodes)
+    subscribers = sum(node.subscribers for node in graph.nodes)
+    if not topics:
+        return skip('qos', 'the node publishes nothing yet')
+    mismatches = [(node, one) for node in graph.nodes for one in node.mismatches]
+    values = {'topics': topics, 'subscriptions': subscribers, 'mismatches': len(mismatches)}
+    if mismatches:
+        shown = '; '.join(
+            f'{printable(one.node, 60)} gets nothing from {_source(one)}'
+            f'{f" of {printable(node.name, 60)}" if len(graph.nodes) > 1 else ""} '
+            f'({printable(one.reason, 90)})' for node, one in mismatches[:_SHOWN])
+        if len(mismatches) > _SHOWN:
+            shown += f'; and {len(mismatches) - _SHOWN} more'
+        return fail(
+            'qos', shown, 'let the subscriber ask for best effort or volatile, or set '
+            'qos.reliability: reliable for the node', **values)
+    heard = f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching'
+    return ok('qos', heard if subscribers else
+              f'nobody subscribes to any of {counted(topics, "topic")}', **values)
+
+
+def _source(one: Mismatch) -> str:
+    """Say where a subscriber gets nothing from."""
+    topic = printable(one.topic, 90)
+    return topic if one.refused >= one.publishers else (
+        f'{one.refused} of {one.publishers} publishers of {topic}')
+
+
+def judge_publishers(facts: Facts) -> Finding:
+    """Judge whether others publish on the nodes' topics."""
+    graph = facts.graph
+    nobody = _nobody(graph)
+    if graph is None or nobody is not None:
+        return skip('publishers', nobody or 'not looked at')
+    total = sum(node.pose_topics for node in graph.nodes)
+    if not total:
+        return skip('publishers', 'the node publishes no pose yet')
+    shared: dict[tuple[str, ...], dict[str, None]] = {}    # nodes to the topics they share
+    for node in graph.nodes:
+        for topic, others in node.rivals.items():
+            shared.setdefault(tuple(sorted({node.name, *others})), {})[topic] = None
+    if not shared:
+        return ok('publishers', f'nobody else publishes on {counted(total, "pose topic")}',
+                  shared=0)
+    lines = []
+    for nodes, topics in list(shared.items())[:_SHOWN]:
+        rest = len(topics) - 1
+        lines.append(
+            f'{" and ".join(printable(name, 60) for name in nodes[:_SHOWN])} publish on '
+            f'{printable(next(iter(topics)), 90)}'
+            f'{f" and {rest} more of the same topics" if rest else ""}')
+    number = len({topic for topics in shared.values() for topic in topics})
+    return warn('publishers', '; '.join(lines), f'{ONE_TOPIC}; {LINGERS}', shared=number)
+
+
+def judge_lifecycle(facts: Facts) -> Finding:
+    """Judge the state of running nodes."""
+    graph = facts.graph
+    nobody = _nobody(graph)
+    if graph is None or nobody is not None:
+        if graph is not None and graph.wanted and not graph.absent:
+            return fail('lifecycle', nobody or '',
+                        'start it, or compare with ros2 node list: is ROS_DOMAIN_ID the same, '
+                        'and the name, with its namespace?')
+        return skip('lifecycle', nobody or 'not looked at')
+    findings = [_judge_node(node) for node in graph.nodes]
+    worst = next(level for level in (Level.FAIL, Level.WARN, Level.OK)
+                 if any(one.level is level for one in findings))
+    return finding(
+        'lifecycle', worst, '; '.join(one.found for one in findings[:_SHOWN]),
+        ' '.join(dict.fromkeys(one.advice for one in findings if one.advice)),
+        **{f'state of {node.name}': node.state for node in graph.nodes[:20]})
+
+
+def _judge_node(node: RunningNode) -> Finding:
+    name = printable(node.name, 90)
+    if node.count > 1:
+        return warn('lifecycle', f'{node.count} nodes are called {name}',
+                    f'{ONE_NAME}; {LINGERS}.')
+    if not node.state:
+        return fail('lifecycle', f'{name} does not answer for its state',
+                    'it hangs, or its network does: look at its log, or start it again.')
+    found = f'{name} is {printable(node.state, 30)}'
+    if node.state == 'active':
+        return ok('lifecycle', found)
+    todo = {'unconfigured': 'ros2 lifecycle set {} configure, then activate; its log says why if '
+                            'it refuses.',
+            'inactive': 'ros2 lifecycle set {} activate; or a START of mocap control.'}
+    return warn('lifecycle', f'{found}, so that it publishes no pose',
+                todo.get(node.state, 'start the node again.').format(name))
+
+
+def judge_settings(facts: Facts) -> Finding:
+    """Judge whether the nodes' parameters fit what was found."""
+    graph = facts.graph
+    nobody = _nobody(graph)
+    if graph is None or nobody is not None:
+        return skip('settings', nobody or 'not looked at')
+    told = [node for node in graph.nodes if node.settings]
+    if not told:
+        return skip('settings', 'the node does not tell its parameters')
+    wrong: list[str] = []
+    advice: list[str] = []
+    lifted = _lifted(facts)
+    for node in told:
+        server, port = node.settings.get('server'), node.settings.get('port')
+        if not _same_server(facts, server) or port != facts.port:
+            wrong.append(f'{node.name} follows {server} port {port}, not {facts.server} port '
+                         f'{facts.port}')
+            advice.append('set server and port of the node, or examine that one.')
+        else:
+            _judge_selection(facts, node, wrong, advice)
+        up_axis = node.settings.get('up_axis')
+        if lifted is not None and up_axis is not None and up_axis != lifted:
+            wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
+            advice.append(f'set up_axis: {lifted}.')
+    if wrong:
+        shown = '; '.join(wrong[:_SHOWN])
+        if len(wrong) > _SHOWN:
+            shown += f'; and {len(wrong) - _SHOWN} more'
+        return warn('settings', shown, ' '.join(dict.fromkeys(advice)))
+    # Without a lift nobody knows which axis is up.
+    compared = 'server and port' if lifted is None else 'server, port and up_axis'
+    return ok('settings', f'{compared} of {listed([node.name for node in told])} fit')
+
+
+def _judge_selection(
+    facts: Facts, node: RunningNode, wrong: list[str], advice: list[str],
+) -> None:
+    """Find bodies that were heard and that the node hides, and settings that are for none."""
+    stream = established(facts)
+    heard = [body.name for body in stream.bodies] if stream is not None else []
+    if not heard:
+        return
+    allow, deny = _patterns(node, 'bodies.allow'), _patterns(node, 'bodies.deny')
+    selection = Selection(() if '*' in allow else allow, deny)
+    unwanted = [name for name in heard if not selection.wanted(name)]
+    denied = [name for name in unwanted if not Selection(deny=deny).wanted(name)]
+    for where, names, cure in (
+            ('deny', denied, 'take out of bodies.deny what you want to see.'),
+            ('allow', [name for name in unwanted if name not in denied],
+             'add to bodies.allow what you want to see.')):
+        if names:
+            wrong.append(f'{listed(names)} {"is" if len(names) == 1 else "are"} hidden by '
+                         f'bodies.{where} of {node.name}')
+            advice.append(cure)
+    lines = unmatched(selection, node.bodies, heard)
+    if lines:
+        wrong += lines
+        advice.append('give each name as Motive has it; or is its body out of view?')
+
+
+def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
+    """Give the patterns of a list; a node of somebody else's may have anything there."""
+    value = node.settings.get(name)
+    return tuple(one for one in value if isinstance(one, str) and one) if isinstance(
+        value, (list, tuple)) else ()
+
+
+def _same_server(facts: Facts, server: object) -> bool:
+    if server == facts.server or server in facts.addresses:
+        return True
+    return facts.address.startswith('127.') and str(server) == 'localhost'
+
+
+def _lifted(facts: Facts) -> Optional[str]:
+    axis = judge_axes(facts).values.get('up_axis')
+    return str(axis) if axis is not None else None
+
+
+def _nobody(graph: Optional[Graph]) -> Optional[str]:
+    """Say why there is no node to judge; None where there is one."""
+    if graph is None:
+        return 'not looked at (--no-ros)'
+    if graph.absent:
+        return f'no ROS graph: {graph.absent}'
+    if not graph.nodes:
+        what = printable(graph.wanted, 90) if graph.wanted else 'node of this package'
+        how = '' if graph.wanted else '; name one that is there all the same: --node /NAME'
+        return f'no {what} was discovered within {graph.waited_s:.1f} s{how}'
+    return None

@@ -1,0 +1,230 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Look at the ROS graph for the doctor: nodes, their states, who subscribes and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import contextlib
+import os
+import time
+from types import TracebackType
+from typing import Any, Optional
+
+from lifecycle_msgs.srv import GetState
+from optitrack_vrpn import parameters
+from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, RunningNode
+from optitrack_vrpn.graph.node_names import full_name, NAMELESS
+from rcl_interfaces.srv import GetParameters, ListParameters
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import parameter_value_to_python
+from rclpy.qos import qos_check_compatible, QoSCompatibility
+
+_OURS = 'optitrack_vrpn'
+#: Parameters that no other package's nodes have together, whatever a node is called.
+_ONLY_OURS = ('stamps.mode', 'truth.frozen_after_s', 'motive_x')
+_SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
+_POSE = 'geometry_msgs/msg/PoseStamped'
+_NOT_POSES = ('/rosout', '/parameter_events')
+#: Once a node is found, others and their subscriptions may still be on their way (s).
+_LEAST_S = 1.0
+_ANSWER_S = 2.0
+#: How long an answer may take until the question is put again (s): it is lost where the node has
+#: not found its reader yet.
+_ASK_AGAIN_S = 0.4
+_SLICE_S = 0.02
+_MOST_NODES = 20
+#: Nodes with a lifecycle that are asked whether they are of this package.
+_MOST_ASKED = 100
+_MOST_MISMATCHES = 100
+
+
+class GraphView:
+    """
+    A node of the doctor's own. Make it early: the middleware discovers others meanwhile.
+
+    :param ros_args: ``--ros-args`` and what follows.
+    """
+
+    def __init__(self, ros_args: Sequence[str] = ()) -> None:
+        self._began = time.monotonic()
+        # A context of its own leaves signals alone, so that Ctrl-C stays an exception.
+        self._context = rclpy.Context()
+        self._context.init(args=list(ros_args))
+        try:
+            self._node = rclpy.create_node(
+                f'optitrack_vrpn_doctor_{os.getpid()}', context=self._context,
+                start_parameter_services=False, enable_rosout=False)
+            self._executor = SingleThreadedExecutor(context=self._context)
+            self._executor.add_node(self._node)
+        except BaseException:
+            self._context.try_shutdown()
+            raise
+
+    def __enter__(self) -> GraphView:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self._executor.shutdown(timeout_sec=0.5)
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+    def look(self, wanted: str, wait_s: float) -> Graph:
+        """
+        Find nodes of this package, and ask them.
+
+        :param wanted: name of the node to look at; '' for all of this package.
+        :param wait_s: how long after this object was made nodes may take to be discovered.
+        """
+        wanted = f'/{wanted.strip("/")}' if wanted else ''
+        found = self._find(wanted)
+        while True:
+            passed_s = time.monotonic() - self._began
+            early = wanted or any(_OURS in name for name, _ in found)
+            if passed_s >= (min(_LEAST_S, wait_s) if found and early else wait_s):
+                break
+            time.sleep(0.05)
+            found = self._find(wanted)
+        if not wanted:
+            found = self._ours(found)
+        nodes = tuple(
+            self._ask(*key, count) for key, count in list(found.items())[:_MOST_NODES])
+        return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes)
+
+    def _find(self, wanted: str) -> dict[tuple[str, str], int]:
+        """
+        Find nodes by (name, namespace), and how many there are of each.
+
+        :param wanted: full name of the one; '' for all that have a lifecycle.
+        """
+        lifecycles = {
+            name[:-len('/get_state')] for name, kinds in self._node.get_service_names_and_types()
+            if name.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in kinds}
+        found: dict[tuple[str, str], int] = {}
+        for name, namespace in self._node.get_node_names_and_namespaces():
+            full = full_name(name, namespace)
+            if full == wanted or (not wanted and full in lifecycles):
+                found[name, namespace] = found.get((name, namespace), 0) + 1
+        return found
+
+    def _ours(self, found: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """Leave out nodes of other packages, all of which are asked at once."""
+        asked = sorted(found, key=lambda key: _OURS not in key[0])[:_MOST_ASKED]
+        services = {key: f'{full_name(*key)}/get_parameters' for key in asked}
+        answers = self._call_all(
+            GetParameters, list(services.values()), GetParameters.Request(names=_ONLY_OURS))
+
+        def is_ours(key: tuple[str, str]) -> bool:
+            answer = answers.get(services[key])
+            if answer is None:    # it hangs: then its name must do
+                return _OURS in key[0]
+            return len(answer.values) == len(_ONLY_OURS) and all(
+                value.type for value in answer.values)
+        return {key: found[key] for key in asked if is_ours(key)}
+
+    def _ask(self, name: str, namespace: str, count: int) -> RunningNode:
+        full = full_name(name, namespace)
+        node = RunningNode(full, count)
+        state = self._call(GetState, f'{full}/get_state', GetState.Request())
+        answer = None
+        if state is not None:    # who does not answer the one will not answer the other
+            node.state = state.current_state.label
+            answer = self._call(
+                GetParameters, f'{full}/get_parameters', GetParameters.Request(names=_SETTINGS))
+        if answer is not None and len(answer.values) == len(_SETTINGS):
+            node.settings = {
+                key: parameter_value_to_python(value)
+                for key, value in zip(_SETTINGS, answer.values) if value.type}
+            names = self._call(
+                ListParameters, f'{full}/list_parameters',
+                ListParameters.Request(prefixes=['bodies']))
+            if names is not None:
+                node.bodies = tuple(dict.fromkeys(
+                    parameters.split_body_setting(each)[0] for each in names.result.names
+                    if parameters.is_body_setting(each)))
+        self._look_at_topics(node, name, namespace)
+        return node
+
+    def _call(self, kind: Any, service: str, request: Any) -> Any:
+        """
+        Call a service, again and again until it answers; None if it does not.
+
+        :param request: one that does no harm when it is asked twice.
+        """
+        return self._call_all(kind, [service], request).get(service)
+
+    def _call_all(self, kind: Any, services: Sequence[str], request: Any) -> dict[str, Any]:
+        """
+        Call services, all in the time that one may take; gives the answers of those that did.
+
+        :param request: as of ``_call``.
+        """
+        clients: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
+        try:
+            for service in services:
+                # A name that somebody else's node has may be one that rclpy refuses.
+                with contextlib.suppress(Exception):
+                    clients[service] = self._node.create_client(kind, service)
+            futures: dict[str, list[Any]] = {service: [] for service in clients}
+            again = dict.fromkeys(clients, 0.0)
+            end = time.monotonic() + _ANSWER_S
+            while len(answers) < len(clients) and (now := time.monotonic()) < end:
+                for service, client in clients.items():
+                    if service not in answers and now >= again[service] and (
+                            client.service_is_ready()):
+                        futures[service].append(client.call_async(request))
+                        again[service] = now + _ASK_AGAIN_S
+                # In slices, so that Ctrl-C is heard.
+                self._executor.spin_once(_SLICE_S)
+                for service, asked in futures.items():
+                    done = [future for future in asked if future.done()]
+                    if done and service not in answers:
+                        answers[service] = done[0].result()
+        finally:
+            for client in clients.values():
+                self._node.destroy_client(client)
+        return answers
+
+    def _look_at_topics(self, node: RunningNode, name: str, namespace: str) -> None:
+        try:
+            topics = self._node.get_publisher_names_and_types_by_node(name, namespace)
+        except Exception:    # it has just gone
+            return
+        mismatches: list[Mismatch] = []
+        rivals: dict[str, tuple[str, ...]] = {}
+        for topic, kinds in topics:
+            if topic in _NOT_POSES:
+                continue
+            node.topics += 1
+            publishers = self._node.get_publishers_info_by_topic(topic)
+            offers = [info.qos_profile for info in publishers
+                      if (info.node_name, info.node_namespace) == (name, namespace)]
+            if _POSE in kinds:
+                node.pose_topics += 1
+                others = {full_name(info.node_name, info.node_namespace) for info in publishers
+                          if info.node_name != NAMELESS} - {node.name}
+                if others:
+                    rivals[topic] = tuple(sorted(others))
+            for info in self._node.get_subscriptions_info_by_topic(topic):
+                if (info.node_name, info.node_namespace) == (name, namespace):
+                    continue    # it hears its own mocap control
+                node.subscribers += 1
+                reasons = _mismatches(offers, info.qos_profile)
+                if reasons and len(mismatches) < _MOST_MISMATCHES:
+                    mismatches.append(Mismatch(
+                        topic, full_name(info.node_name, info.node_namespace), reasons[0],
+                        len(reasons), len(offers)))
+        node.mismatches = tuple(mismatches)
+        node.rivals = rivals
+
+
+def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:
+    """Say of each publisher from which a subscription gets nothing why that is."""
+    judged = [qos_check_compatible(offer, asked) for offer in offers]
+    return [reason.strip().rstrip(';') for compatibility, reason in judged
+            if compatibility == QoSCompatibility.ERROR]

@@ -1,0 +1,391 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Try every way to a server once, and listen for a while: the doctor's hands.
+
+It goes the ways that the client goes, by the same functions, and holds no connection open that it
+does not read: a VRPN server may wait for one client and serve none meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import contextlib
+import dataclasses
+import os
+import select
+import socket
+from types import TracebackType
+from typing import Optional
+
+from optitrack_vrpn.client.addresses_io import card_address, local_address, Lookup
+from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.handshake_io import (
+    connect_back, connect_out, NoAnswerError, ServerAbsentError, Waiting)
+from optitrack_vrpn.client.link import Link
+from optitrack_vrpn.client.session_io import Conversation
+from optitrack_vrpn.client.sockets_io import Waker
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.doctor.probe_results import Attempt, Facts, Outcome, Stream
+from optitrack_vrpn.doctor.stream import DATA_WITHIN_S
+from optitrack_vrpn.doctor.watch import Watch
+from optitrack_vrpn.errors import RemoteProtocolError, TransportError, VersionRefusedError
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.messages import PeerHello
+
+_NS = 1_000_000_000
+_LOOKUP_S = 5.0
+_MOST_ADDRESSES = 8
+_MOST_STRANGERS = 8
+#: How long another program on the port is given to say what it is.
+_LAST_WORD_S = 0.5
+#: While listening, how often to look whether it has been long enough.
+_LOOK_S = 0.05
+#: How often the node looks whether a body is silent.
+_TICK_NS = 100_000_000
+
+
+class Probe:
+    """
+    Look at one server; every method fills in its part of the facts and none waits without end.
+
+    :param config: the server and how it is to be reached; ``link.attempt_s`` bounds each wait.
+    :param facts: filled in.
+    """
+
+    def __init__(self, config: ClientConfig, facts: Facts) -> None:
+        self._config = config
+        self._facts = facts
+        self._clock = HostClock()
+        self._waker = Waker()
+        self._waiting = Waiting(
+            self._clock.now_ns, lambda: False, self._waker, self._stranger)
+        self._sock: Optional[socket.socket] = None
+
+    def __enter__(self) -> Probe:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._sock is not None:
+            self._sock.close()
+        self._waker.close()
+
+    # -- name, route, ways ---------------------------------------------------------------------
+
+    def look_up(self) -> None:
+        """Resolve the server's name."""
+        facts, wake = self._facts, self._waker.wake
+        lookup = Lookup(self._config.server, wake)
+        deadline = self._clock.now_ns() + int(_LOOKUP_S * _NS)
+        while not lookup.finished and self._clock.now_ns() < deadline:
+            self._waiting.wait(deadline)
+        if not lookup.finished:
+            lookup.abandon(wake)
+            facts.name_error = (
+                f'the name {self._config.server!r} is not resolved within {_LOOKUP_S:g} s: the '
+                'name server does not answer')
+            return
+        try:
+            facts.addresses = tuple(dict.fromkeys(
+                lookup.address(turn) for turn in range(_MOST_ADDRESSES)))
+        except TransportError as error:
+            facts.name_error = str(error).partition(': ')[0]
+
+    def find_route(self) -> None:
+        """Find the local address on the way to the server."""
+        facts = self._facts
+        facts.surroundings = surroundings()
+        if not facts.address:
+            return
+        try:
+            facts.local = local_address(
+                facts.address, self._config.port, self._config.interface)
+        except TransportError as error:
+            facts.route_error = str(error)
+            return
+        facts.card = _card_of(facts.local)
+
+    def try_ways(self) -> None:
+        """Try ``tcp://``, then the request by UDP; a connection that comes of it is kept."""
+        facts = self._facts
+        if not facts.local:
+            return
+        facts.tcp = self._try_tcp()
+        if self._config.link.connection != 'tcp':
+            facts.udp = self._try_udp()
+        if not any(one and one.outcome is Outcome.OPEN for one in (facts.tcp, facts.udp)):
+            facts.nobody_there = nobody_has(facts.address)
+
+    def _try_udp(self) -> Attempt:
+        link, began_ns = self._config.link, self._clock.now_ns()
+        try:
+            self._sock = connect_back(
+                self._waiting, self._server, self._facts.local, self._config.advertise,
+                link.request_interval_s, link.attempt_s)
+        except (TransportError, OSError) as error:
+            return self._failed(error, began_ns)
+        return Attempt(Outcome.OPEN, took_s=self._since_s(began_ns), peer=_peer(self._sock))
+
+    def _try_tcp(self) -> Attempt:
+        began_ns = self._clock.now_ns()
+        try:
+            sock = connect_out(
+                self._waiting, self._server, self._facts.local, self._config.link.attempt_s)
+        except (TransportError, OSError) as error:
+            return self._failed(error, began_ns)
+        with sock:
+            attempt = Attempt(Outcome.OPEN, took_s=self._since_s(began_ns), peer=_peer(sock))
+            self._greet(sock, attempt)
+            return attempt
+
+    def _failed(self, error: OSError, began_ns: int) -> Attempt:
+        outcome = (
+            Outcome.REFUSED if isinstance(error, ServerAbsentError) else
+            Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED)
+        detail = str(error) if isinstance(error, TransportError) else (
+            f'the network failed ({error.strerror or error})')
+        return Attempt(outcome, detail, self._since_s(began_ns))
+
+    def _greet(self, sock: socket.socket, attempt: Attempt) -> None:
+        """Exchange cookies, and find out what else the peer is if it is no VRPN server."""
+        connection = Connection(time_ns=self._clock.now_ns())
+        deadline = self._clock.now_ns() + int(self._config.link.attempt_s * _NS)
+        try:
+            sock.send(connection.data_to_send())
+            while not connection.established:
+                if not self._waiting.wait(deadline, (sock, select.POLLIN)):
+                    if self._clock.now_ns() < deadline:
+                        continue
+                    attempt.fault = self._last_word(sock, connection)
+                    break
+                data = sock.recv(65536)
+                if not data:
+                    attempt.fault = 'it closed the connection before it said a word of VRPN'
+                    break
+                _note_hello(attempt, connection, data)
+        except RemoteProtocolError as error:
+            attempt.fault = str(error)
+            attempt.version_refused = isinstance(error, VersionRefusedError)
+        except OSError as error:
+            attempt.fault = f'it broke the connection ({error.strerror or error})'
+
+    def _last_word(self, sock: socket.socket, connection: Connection) -> str:
+        """
+        Say no more, upon which servers of other kinds answer what they have understood.
+
+        :raises RemoteProtocolError: with what the peer said, if it did.
+        """
+        silent = (
+            f'it takes connections but said nothing within {self._config.link.attempt_s:g} s')
+        sock.shutdown(socket.SHUT_WR)
+        deadline = self._clock.now_ns() + int(_LAST_WORD_S * _NS)
+        while self._waiting.wait(deadline, (sock, select.POLLIN)):
+            data = sock.recv(65536)
+            if not data:
+                break
+            connection.receive_stream(data)
+            if connection.established:
+                return f'{silent}, and its greeting only when this side had hung up'
+        return silent
+
+    # -- listening -----------------------------------------------------------------------------
+
+    def listen(self, seconds: float, lift_s: float, on_lift: Callable[[], None]) -> None:
+        """
+        Talk to the server as the node would.
+
+        :param seconds: how long from the first pose on.
+        :param lift_s: how long then for the user to lift a body; 0 for not at all.
+        :param on_lift: called when that time begins.
+        """
+        facts = self._facts
+        sock, self._sock = self._sock, None
+        way = 'udp'
+        if sock is None:
+            way = 'tcp'
+            if self._config.link.connection == 'udp' or not (facts.tcp and facts.tcp.version):
+                return
+            try:
+                sock = connect_out(
+                    self._waiting, self._server, facts.local, self._config.link.attempt_s)
+            except (TransportError, OSError) as error:
+                facts.stream = Stream('tcp', Attempt(
+                    Outcome.FAILED, fault=f'it was there a moment ago, but not again ({error})'))
+                return
+        with sock:
+            facts.stream = self._converse(sock, way, seconds, lift_s, on_lift)
+        stream = facts.stream
+        if (way == 'udp' and stream.attempt.version and not stream.poses and not stream.ended
+                and facts.tcp and facts.tcp.version):
+            facts.tcp_poses = self._count_by_tcp()
+
+    def _count_by_tcp(self) -> Optional[int]:
+        """Look whether poses come by TCP, where none came by UDP."""
+        try:
+            sock = connect_out(
+                self._waiting, self._server, self._facts.local, self._config.link.attempt_s)
+        except (TransportError, OSError):
+            return None
+        with sock:
+            return self._converse(sock, 'tcp', 0.1, 0.0, lambda: None).poses
+
+    def _converse(
+        self, sock: socket.socket, way: str, seconds: float, lift_s: float,
+        on_lift: Callable[[], None],
+    ) -> Stream:
+        config = dataclasses.replace(self._config, link=dataclasses.replace(
+            self._config.link, silent_after_s=0.0, reconnect_after_s=0.0))
+        now_ns = self._clock.now_ns()
+        link = Link(config.link, now_ns)
+        link.way = way
+        watch = Watch()
+        attempt = Attempt(Outcome.OPEN, peer=_peer(sock))
+        stream = Stream(way, attempt)
+        greeted_ns: Optional[int] = None
+        try:
+            with Conversation(
+                    sock, self._facts.address, self._facts.local, link, config, self._clock,
+                    watch, lambda change: None, self._stranger) as conversation:
+                poll = select.poll()
+                conversation.register(poll)
+                lifting = False
+                tick_ns = now_ns
+                while not stream.ended:
+                    wait_s = conversation.next_check_s()
+                    if greeted_ns is not None:
+                        wait_s = min(wait_s, _LOOK_S)
+                    ready = poll.poll(wait_s * 1e3)
+                    stream.ended = conversation.handle(ready) or ''
+                    now_ns = self._clock.now_ns()
+                    if now_ns >= tick_ns:
+                        tick_ns = now_ns + _TICK_NS
+                        watch.tick(now_ns)
+                    if watch.hello is None:
+                        continue
+                    greeted_ns = greeted_ns or now_ns
+                    first_ns = watch.first_pose_ns
+                    if first_ns is None:
+                        if now_ns - greeted_ns >= DATA_WITHIN_S * _NS:
+                            break
+                        continue
+                    heard_s = (now_ns - first_ns) / _NS
+                    if heard_s >= seconds and lift_s and not lifting:
+                        lifting = True
+                        watch.begin_lift()
+                        on_lift()
+                    if heard_s >= seconds + lift_s:
+                        break
+                stream.counters = dataclasses.asdict(conversation.connection.counters)
+                stream.counters['names_refused'] = conversation.connection.remote.refused
+                stream.counters.update(conversation.queue())
+        except RemoteProtocolError as error:
+            stream.ended = str(error)
+            attempt.version_refused = isinstance(error, VersionRefusedError)
+        except (TransportError, OSError) as error:
+            stream.ended = str(error) if isinstance(error, TransportError) else (
+                f'the network failed ({error.strerror or error})')
+        _sum_up(stream, watch, greeted_ns, self._clock.now_ns())
+        return stream
+
+    # -- small ones ----------------------------------------------------------------------------
+
+    @property
+    def _server(self) -> tuple[str, int]:
+        return self._facts.address, self._config.port
+
+    def _since_s(self, began_ns: int) -> float:
+        return (self._clock.now_ns() - began_ns) / _NS
+
+    def _stranger(self, address: str, what: str) -> None:
+        strangers = self._facts.strangers
+        if address in strangers or len(strangers) < _MOST_STRANGERS:
+            strangers[address] = what
+
+
+def _note_hello(attempt: Attempt, connection: Connection, data: bytes) -> None:
+    for event in connection.receive_stream(data):
+        if isinstance(event, PeerHello):
+            attempt.version, attempt.note = (event.major, event.minor), event.note
+
+
+def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int) -> None:
+    """Write down what was heard."""
+    attempt = stream.attempt
+    if watch.hello is not None:
+        attempt.version = (watch.hello.major, watch.hello.minor)
+        attempt.note = watch.hello.note
+    else:
+        attempt.fault = stream.ended
+    if greeted_ns is not None:
+        stream.listened_s = (now_ns - greeted_ns) / _NS
+        if watch.first_pose_ns is not None:
+            stream.first_pose_s = max(0.0, (watch.first_pose_ns - greeted_ns) / _NS)
+            stream.quiet_s = (now_ns - watch.last_pose_ns) / _NS
+    watch.tick(now_ns)
+    stream.poses = watch.poses
+    stream.senders, stream.answered = watch.senders, watch.answered
+    stream.bodies, stream.more_bodies = watch.bodies(now_ns), watch.more_bodies
+    stream.rates, stream.clock = watch.rates(), watch.clock()
+    stream.paces, stream.pace = watch.paces(), watch.pace()
+    stream.returns, stream.exchanged = watch.returns, watch.exchanged
+    stream.newest_sender_ns, stream.ahead_s = watch.newest_sender_ns, watch.ahead_s
+    stream.lifts, stream.texts = watch.lifts, watch.texts
+
+
+def _peer(sock: socket.socket) -> str:
+    try:
+        address, port = sock.getpeername()[:2]
+    except OSError:
+        return ''
+    return f'{address}:{port}'
+
+
+def _card_of(address: str) -> str:
+    """Find the network card that has an address; '' where none says so."""
+    for _, name in socket.if_nameindex():
+        with contextlib.suppress(TransportError):
+            if card_address(name) == address:
+                return name
+    return ''
+
+
+def surroundings(root: str = '/') -> tuple[str, ...]:
+    """
+    Look what may stand between this process and the network.
+
+    :param root: where the file system begins.
+    :returns: some of 'container', 'wsl' and 'ufw'.
+    """
+    found = []
+    if any(os.path.exists(os.path.join(root, path))
+           for path in ('.dockerenv', 'run/.containerenv')):
+        found.append('container')
+    if 'microsoft' in _read(os.path.join(root, 'proc/sys/kernel/osrelease')).lower():
+        found.append('wsl')
+    lines = _read(os.path.join(root, 'etc/ufw/ufw.conf')).lower().splitlines()
+    if any(line.replace(' ', '') == 'enabled=yes' for line in lines):
+        found.append('ufw')
+    return tuple(found)
+
+
+def nobody_has(address: str, table: str = '/proc/net/arp') -> bool:
+    """
+    Tell whether the local network was asked in vain who has an IPv4 address.
+
+    :param table: the system's list of neighbours, as Linux gives it: the third column is 0x0
+        while nobody has answered.
+    """
+    rows = [line.split() for line in _read(table).splitlines()[1:]]
+    flags = [row[2] for row in rows if len(row) > 2 and row[0] == address]
+    return bool(flags) and set(flags) == {'0x0'}
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding='utf-8', errors='replace') as file:
+            return file.read(65536)
+    except OSError:
+        return ''

@@ -1,0 +1,95 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""One line of the doctor's report, and what all of them come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+import enum
+from typing import NamedTuple, Union
+
+from optitrack_vrpn.names import printable
+
+#: Characters of what was found and of what to do: the network has a say in both.
+_LONGEST = 900
+_MOST_NAMED = 6
+
+Value = Union[str, int, float, bool, None]
+
+
+class Level(enum.Enum):
+    """How a check ended."""
+
+    OK = 'OK'
+    WARN = 'WARN'
+    FAIL = 'FAIL'
+    SKIP = 'SKIP'
+
+
+class Finding(NamedTuple):
+    """
+    What one check found.
+
+    :ivar check: the check's name, as in `name`, `udp`, `rate`.
+    :ivar level: how it ended.
+    :ivar found: what was found, one line.
+    :ivar advice: what to do about it, '' where nothing is to be done.
+    :ivar values: figures for tools; keys carry their unit.
+    """
+
+    check: str
+    level: Level
+    found: str
+    advice: str = ''
+    values: dict[str, Value] = {}
+
+
+def finding(
+    check: str, level: Level, found: str, advice: str = '', **values: Value,
+) -> Finding:
+    """Make a finding whose texts fit a terminal whatever the network said."""
+    return Finding(check, level, printable(found, _LONGEST), printable(advice, _LONGEST), {
+        printable(key): printable(value, _LONGEST) if isinstance(value, str) else value
+        for key, value in values.items()})
+
+
+def ok(check: str, found: str, **values: Value) -> Finding:
+    """Find nothing wrong."""
+    return finding(check, Level.OK, found, '', **values)
+
+
+def skip(check: str, why: str) -> Finding:
+    """Leave a check out."""
+    return finding(check, Level.SKIP, why)
+
+
+def warn(check: str, found: str, advice: str, **values: Value) -> Finding:
+    """Find something that may be meant."""
+    return finding(check, Level.WARN, found, advice, **values)
+
+
+def fail(check: str, found: str, advice: str, **values: Value) -> Finding:
+    """Find something that keeps poses away."""
+    return finding(check, Level.FAIL, found, advice, **values)
+
+
+def listed(names: Sequence[str]) -> str:
+    """List names that somebody else chose, no more than a line can hold."""
+    shown = ', '.join(repr(printable(name, 48)) for name in names[:_MOST_NAMED])
+    rest = len(names) - _MOST_NAMED
+    return f'{shown} and {rest} more' if rest > 0 else shown
+
+
+def counted(number: int, what: str) -> str:
+    """Say how many there are of something whose plural has an s."""
+    return f'{number} {what}{"" if number == 1 else "s"}'
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """
+    Sum findings up for the shell.
+
+    :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures.
+    """
+    levels = {one.level for one in findings}
+    return 2 if Level.FAIL in levels else 1 if Level.WARN in levels else 0

@@ -1,0 +1,324 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judge what the server says once it is connected: handshake, poses, rates, axes, stamps."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from optitrack_vrpn.bodies.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
+from optitrack_vrpn.clock.types import UNIX_EPOCH
+from optitrack_vrpn.doctor.probe_results import Attempt, Facts, Stream
+from optitrack_vrpn.doctor.result import (
+    counted, fail, Finding, listed, ok, skip, Value, warn)
+from optitrack_vrpn.doctor.shares import (
+    BY_ARRIVAL, ENOUGH_FRAMES, established, lost_share, MUCH, NEARLY_ALL, percent, QUIET_S,
+    sentences, silence, unsent_share)
+from optitrack_vrpn.names import printable
+
+#: The server must send a pose this soon after the handshake (s).
+DATA_WITHIN_S = 2.0
+_MUCH_JITTER_S = 0.010
+#: Nobody lifts a body by less (m); noise and a nudge stay below.
+_LEAST_LIFT = 0.1
+#: The other axes may show this share of the largest displacement.
+_STRAIGHT = 0.5
+_UNHEARD = 'nothing was heard'
+
+
+def judge_handshake(facts: Facts) -> Finding:
+    """Judge the greeting and the version."""
+    attempt = _handshake(facts)
+    if attempt is None:
+        return skip('handshake', 'there is no connection')
+    if attempt.version is not None:
+        major, minor = attempt.version
+        note = f' ({attempt.note})' if attempt.note else ''
+        return ok('handshake', f'VRPN {major:02d}.{minor:02d}{note}',
+                  version=f'{major:02d}.{minor:02d}')
+    if attempt.version_refused:
+        return fail('handshake', attempt.fault,
+                    'no Motive speaks it: what listens on this port there?')
+    fault = attempt.fault or 'the connection ended before a word of VRPN'
+    return fail('handshake', fault,
+                f'another program has port {facts.port} there, or Motive hangs: give the port of '
+                "Motive's VRPN streaming, and restart Motive")
+
+
+def _handshake(facts: Facts) -> Optional[Attempt]:
+    if facts.stream is not None:
+        return facts.stream.attempt
+    if facts.tcp is not None and (facts.tcp.version or facts.tcp.fault):
+        return facts.tcp
+    return None
+
+
+def judge_senders(facts: Facts) -> Finding:
+    """Judge which rigid bodies the server names."""
+    stream = established(facts)
+    if stream is None:
+        return skip('senders', _UNHEARD)
+    if not stream.senders:
+        return warn(
+            'senders', 'the server names no rigid body',
+            'make a rigid body in Motive; only rigid bodies are streamed over VRPN', count=0)
+    echoes = [name for name in stream.senders
+              if name not in stream.answered
+              and not any(body.name == name for body in stream.bodies)]
+    found = f'{counted(len(stream.senders), "sender")}: {listed(stream.senders)}'
+    values: dict[str, Value] = {
+        'count': len(stream.senders), 'answer_pings': len(stream.answered),
+        'send_poses': len(stream.bodies)}
+    if echoes:
+        found += f'; neither poses nor an answer from {listed(echoes)}'
+    return ok('senders', found, **values)
+
+
+def judge_data(facts: Facts) -> Finding:
+    """Judge whether poses come, and soon."""
+    stream = established(facts)
+    if stream is None:
+        return skip('data', _UNHEARD)
+    counters = stream.counters
+    values: dict[str, Value] = {
+        'poses': stream.poses, 'way': stream.way, 'listened_s': round(stream.listened_s, 3)}
+    if stream.first_pose_s is None:
+        return _judge_silence(facts, stream, values)
+    values['first_pose_s'] = round(stream.first_pose_s, 4)
+    said = f'; {"; ".join(stream.texts)}' if stream.texts else ''
+    found = (
+        f'{counted(stream.poses, "pose")} of {_bodies(len(stream.bodies))} by '
+        f'{stream.way.upper()} in {stream.listened_s:.1f} s, the first after '
+        f'{stream.first_pose_s * 1e3:.0f} ms{said}')
+    if stream.ended:
+        return warn('data', f'{found}; then: {stream.ended}',
+                    'does Motive stay up? Is another client in its way?', **values)
+    faults = {name: counters.get(name, 0) for name in (
+        'malformed', 'bad_time', 'unknown_type', 'names_refused')}
+    troubles = []
+    if stream.more_bodies or any(faults.values()):
+        values.update(faults)
+        told = [f'{count} {name}' for name, count in faults.items() if count]
+        if stream.more_bodies:
+            told.append(f'{stream.more_bodies} poses of bodies beyond bodies.max')
+        troubles.append((f'but also: {", ".join(told)}',
+                         'the node leaves these out; what server is that?'))
+    troubles += _troubles_on_the_way(stream)
+    values.update({
+        name: counters[name] for name in ('udp_lost', 'udp_reordered', 'udp_repeated')
+        if counters.get(name)})
+    if troubles:
+        return warn('data', '; '.join([found, *(one for one, _ in troubles)]),
+                    sentences(advice for _, advice in troubles), **values)
+    return ok('data', found, **values)
+
+
+def _bodies(count: int) -> str:
+    return f'{count} {"body" if count == 1 else "bodies"}'
+
+
+def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
+    """Find what became of the frames between the server and this process, and what to do."""
+    counters, result = stream.counters, []
+    lost, unread = lost_share(stream), counters.get('dropped_unread', 0)
+    if lost > MUCH and unread:
+        result.append((
+            f'{percent(lost)} were lost, since this machine had no room for datagrams',
+            'something keeps this machine too busy to read: look at its load'))
+    elif lost > MUCH:
+        result.append((
+            f'{percent(lost)} were lost on the way',
+            'a cable in place of WLAN, a switch of its own; or connection: tcp, which loses '
+            'nothing but comes late'))
+    datagrams = max(counters.get('datagrams', 0), 1)
+    late = counters.get('udp_reordered', 0)
+    if late > MUCH * datagrams:
+        result.append((
+            f'{percent(late / datagrams)} of the datagrams were overtaken by later ones, and '
+            'the node leaves poses out that are older than the last',
+            'a cable in place of WLAN, no two network paths at once; or connection: tcp, which '
+            'keeps the order but comes late'))
+    twice = counters.get('udp_repeated', 0)
+    if twice > MUCH * datagrams:
+        result.append((
+            f'{percent(twice / datagrams)} of the datagrams came twice, of which the node takes '
+            'one', 'is there a loop, a repeater or a second path in the network?'))
+    frames = sum(pace.frames for pace in stream.paces.values())
+    doubled = sum(pace.doubled for pace in stream.paces.values()) - twice
+    if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
+        share = doubled / frames
+        result.append((
+            ('every frame comes' if share > NEARLY_ALL else
+             f'{percent(share)} of the frames come') + ' twice, of which the node takes one',
+            'the server sends them so: does a second program, a relay, send what Motive sends?'))
+    if stream.quiet_s > max(QUIET_S, 5.0 * stream.pace.interval_s):
+        result.append((
+            f'but none in the last {stream.quiet_s:.1f} s',
+            'is Motive paused, or every body out of view? Does the network hold?'))
+    pace = stream.pace
+    if len(stream.paces) > 1 and pace.silences:
+        result.append((
+            f'nothing came of any body for {silence(pace)}',
+            'is Motive paused at times, or its machine too busy?' if lost <= MUCH else
+            'see that the network holds'))
+    return result
+
+
+def _judge_silence(facts: Facts, stream: Stream, values: dict[str, Value]) -> Finding:
+    found = f'connected, but no pose within {DATA_WITHIN_S:g} s'
+    if stream.texts:
+        found += f' ({"; ".join(stream.texts)})'
+    if stream.ended:
+        return fail('data', f'{found}: {stream.ended}',
+                    'look at what Motive, or the program on that port, says', **values)
+    if facts.strangers:
+        others = ', '.join(sorted(facts.strangers))
+        return fail('data', f'{found}; but there is something from {others}, which is refused',
+                    f'the server has several network cards: set server to {others}', **values)
+    if facts.tcp_poses:
+        values['tcp_poses'] = facts.tcp_poses
+        return fail(
+            'data', f'{found} by UDP, though {facts.tcp_poses} came by TCP',
+            'the server hangs, or sends its datagrams elsewhere: start it again, or set '
+            'connection: tcp' if facts.loopback else
+            f'a firewall drops the datagrams: let UDP in from {facts.address} (sudo ufw allow '
+            f'from {facts.address}), or set connection: tcp', **values)
+    if stream.counters.get('datagrams'):
+        values['datagrams'] = stream.counters['datagrams']
+        return fail('data', f'{found}, only messages of another kind',
+                    'is that Motive? Other VRPN servers send what this package does not use',
+                    **values)
+    return fail(
+        'data', found,
+        'is Motive live, not paused or in edit mode? Is a rigid body ticked for streaming and in '
+        'view?' if stream.senders else 'make a rigid body in Motive and tick it for streaming',
+        **values)
+
+
+def judge_rate(facts: Facts) -> Finding:
+    """Judge how fast bodies come."""
+    stream = established(facts)
+    if stream is None or not stream.rates:
+        return skip('rate', 'too few poses')
+    rates = stream.rates
+    fastest = max(rates.values())
+    nominal = facts.expected_rate_hz or fastest
+    slow = {name: rate for name, rate in rates.items() if rate < TOO_SLOW * nominal}
+    values: dict[str, Value] = {'rate_hz': round(fastest, 2), 'slow_bodies': len(slow)}
+    if fastest < TOO_SLOW * nominal:
+        return warn('rate', f'{fastest:.1f} Hz where the cameras run at {nominal:g} Hz',
+                    WHERE_TO_LOOK, **values)
+    if slow:
+        shown = ', '.join(f'{printable(name, 48)!r} {rate:.1f} Hz'
+                          for name, rate in list(slow.items())[:4])
+        return warn('rate', f'{fastest:.1f} Hz, but slower: {shown}',
+                    'are these often out of view? Poses that get lost look alike', **values)
+    unsent = unsent_share(stream)
+    if unsent:
+        values['missing_share'] = round(unsent, 4)
+        return warn(
+            'rate', f'{fastest:.1f} Hz, but {percent(unsent)} of the frames are missing at the '
+            'sender: they were not lost on the way',
+            "Motive does not keep up: look at its machine's load, and whether its cameras drop "
+            'frames', **values)
+    like_a_display = display_rate(fastest, facts.expected_rate_hz)
+    if like_a_display:
+        return warn(
+            'rate', like_a_display,
+            f'{WHERE_TO_LOOK}; if 60 Hz is what you want, say --expect-rate 60 here and set '
+            'expected_rate_hz: 60 for the node', **values)
+    return ok('rate', f'{fastest:.1f} Hz', **values)
+
+
+def judge_axes(facts: Facts) -> Finding:
+    """Judge which axis is up, from a body that the user lifted and from nothing else."""
+    stream = established(facts)
+    if stream is None or not stream.bodies:
+        return skip('axes', 'no body sent a pose')
+    if stream.lifts is None:
+        return skip('axes', 'run with --lift and lift a body to learn which axis is up')
+    again = 'say --lift again and lift one body straight up by half a metre, in view'
+    if not stream.lifts:
+        return warn('axes', 'no body was tracked while it was to be lifted', again)
+    lift = max(stream.lifts, key=lambda one: one.length)
+    name = repr(printable(lift.body, 48))
+    if lift.length < _LEAST_LIFT:
+        return warn('axes', f'nothing was lifted: {name} moved most, by {lift.length:.3f} m',
+                    again)
+    sizes = [abs(value) for value in lift.displacement]
+    axis = sizes.index(max(sizes))
+    letter, along = 'xyz'[axis], lift.displacement[axis]
+    moved = f'{name} moved by {along:+.2f} m along {letter}'
+    if sorted(sizes)[1] > _STRAIGHT * sizes[axis]:
+        shown = ', '.join(f'{value:+.2f}' for value in lift.displacement)
+        return warn('axes', f'{name} moved aslant, by x, y, z = {shown} m', again)
+    if letter == 'x':
+        return warn('axes', f'{moved}, which is never up in Motive', again)
+    if along < 0:
+        return warn('axes', f'{moved}, downwards', again)
+    return ok('axes', f'{moved}: set up_axis: {letter}', up_axis=letter)
+
+
+def judge_stamps(facts: Facts) -> Finding:
+    """Judge what the sender's times count from."""
+    stream = established(facts)
+    clock = stream.clock if stream else None
+    if stream is None or clock is None or not clock.samples:
+        return skip('stamps', 'no pose with a time')
+    seconds = stream.newest_sender_ns / 1e9
+    values: dict[str, Value] = {'base': clock.sender_base, 'sender_time_s': round(seconds, 6)}
+    poses = max(stream.poses, 1)
+    stuck = sum(pace.stuck for pace in stream.paces.values())
+    if stuck > MUCH * poses:
+        return warn(
+            'stamps', f'{percent(stuck / poses)} of the poses bear the time of the pose before, '
+            'though they differ, so that the node takes them for repeats', BY_ARRIVAL,
+            **values, stuck=stuck)
+    late = sum(pace.late for pace in stream.paces.values())
+    if late > MUCH * poses and not stream.counters.get('udp_reordered'):
+        return warn(
+            'stamps', f'{percent(late / poses)} of the poses are older than the one before, '
+            'though they came in order, so that the node leaves them out',
+            "do two programs send under this server's name? Is its clock set again and again?",
+            **values, late=late)
+    if clock.sender_base == UNIX_EPOCH:
+        values['ahead_s'] = round(stream.ahead_s, 6)
+        return ok('stamps', 'sender times count from the Unix epoch, '
+                  f"{stream.ahead_s:+.3f} s from this host's clock", **values)
+    return ok('stamps', "sender times count from the sender's start, "
+              f'{_ago(seconds)} ago', **values)
+
+
+def judge_clock(facts: Facts) -> Finding:
+    """Judge offset and jitter as the node's estimator sees them."""
+    stream = established(facts)
+    clock = stream.clock if stream else None
+    if clock is None or not clock.samples:
+        return skip('clock', 'no pose with a time')
+    values: dict[str, Value] = {
+        'offset_s': round(clock.offset_ns / 1e9, 9), 'frames': clock.samples,
+        'jitter_std_s': _figure(clock.jitter_std_s), 'jitter_p99_s': _figure(clock.jitter_p99_s),
+        'uncertainty_s': _figure(clock.uncertainty_s)}
+    found = (
+        f'host time is sender time {clock.offset_ns / 1e9:+.6f} s; arrivals lag by up to '
+        f'{clock.jitter_p99_s * 1e3:.2f} ms (99 %), std {clock.jitter_std_s * 1e3:.2f} ms, over '
+        f'{counted(clock.samples, "frame")}')
+    if clock.restarts:
+        told = ', '.join(f'{count} {name}' for name, count in clock.restarts.items())
+        return warn('clock', f'{found}; began anew: {told}',
+                    "did Motive restart just now? Do two programs send under this server's name?",
+                    **values)
+    if clock.jitter_p99_s > _MUCH_JITTER_S:
+        return warn(
+            'clock', found, 'the network or this machine is busy: a cable in place of WLAN, and '
+            'power saving off; stamps.mode: tracking takes most of it out of the stamps, but '
+            'poses come late', **values)
+    return ok('clock', found, **values)
+
+
+def _ago(seconds: float) -> str:
+    return f'{seconds:.1f} s' if seconds < 600 else f'{seconds / 3600:.2f} hours'
+
+
+def _figure(value: float) -> Value:
+    return round(value, 9) if value == value else None

@@ -1,0 +1,204 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Listen to a server the way the node does, and keep what a diagnosis needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import math
+from typing import Optional
+
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.client.link import LinkChange
+from optitrack_vrpn.clock import ClockStatus
+from optitrack_vrpn.doctor.probe_results import Lift
+from optitrack_vrpn.doctor.stream_statistics import Pace, Tally
+from optitrack_vrpn.pipeline.channel import body_name, Channel
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
+from optitrack_vrpn.vrpn.messages import (
+    Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
+
+_MOST_NAMES = 2000
+_MOST_BODIES = 500
+_MOST_TEXTS = 5
+_PATIENCE_S = 0.5
+
+
+class Watch:
+    """
+    Take the events of one conversation; memory is bounded whatever comes.
+
+    Bodies and stamps are judged by the node's own pipeline with its default settings, but with
+    more patience for silence: a hiccup of this machine's is no body out of view.
+
+    :ivar hello: the peer's, once it came.
+    :ivar poses: poses so far.
+    :ivar first_pose_ns: arrival of the first.
+    :ivar last_pose_ns: arrival of the last.
+    :ivar newest_sender_ns: the newest sender time.
+    :ivar ahead_s: that less the host's time of its arrival (s).
+    """
+
+    def __init__(self) -> None:
+        self.hello: Optional[PeerHello] = None
+        self.poses = 0
+        self.first_pose_ns: Optional[int] = None
+        self.last_pose_ns = 0
+        self.newest_sender_ns = 0
+        self.ahead_s = math.nan
+        self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_PATIENCE_S)))
+        self._senders: dict[str, None] = {}
+        self._answered: dict[str, None] = {}
+        self._texts: list[str] = []
+        self._all = Tally()
+        self._tallies: dict[tuple[str, int], Tally] = {}
+        self._tracked: dict[str, int] = {}
+        self._exchanged: dict[str, str] = {}
+        self._lifting = False
+        self._from: dict[str, Vector] = {}
+        self._lifts: dict[str, Lift] = {}
+
+    def receive(
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Take the events of one datagram or one piece of the stream; see ``Sink``."""
+        for event in events:
+            if isinstance(event, PoseReport):
+                self.poses += 1
+                if self.first_pose_ns is None:
+                    self.first_pose_ns = arrival_ns
+                self.last_pose_ns = arrival_ns
+                self._count(event)
+                self.newest_sender_ns = event.sender_time_ns
+                self.ahead_s = (
+                    event.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
+            elif isinstance(event, PeerHello):
+                self.hello = event
+            elif isinstance(event, SenderDescribed):
+                _note(self._senders, event.sender)
+            elif isinstance(event, PongReport):
+                _note(self._answered, event.sender)
+        samples = self._pipeline.process(events, arrival_ns, host_minus_arrival_ns)
+        if self._lifting:
+            for sample in samples:
+                self._follow(sample.channel)
+        for notice in self._pipeline.take_notices():
+            if notice.text.startswith('the server says') and len(self._texts) < _MOST_TEXTS:
+                self._texts.append(notice.text)
+        self._note_changes()
+
+    def link_changed(self, change: LinkChange) -> None:
+        """Leave the connection's states to those who made it; see ``Sink``."""
+
+    def tick(self, now_ns: int) -> None:
+        """Let silence be noticed, as the node does, and about as often."""
+        self._pipeline.tick(now_ns)
+        self._note_changes()
+        for channel in self._pipeline.bodies:
+            if channel.truth.held_by:
+                self._exchanged[channel.names.motive] = channel.truth.held_by
+
+    def begin_lift(self) -> None:
+        """Measure displacements from where the bodies are now."""
+        self._lifting = True
+        for channel in self._pipeline.bodies:
+            self._follow(channel)
+
+    def _count(self, pose: PoseReport) -> None:
+        """Count a pose of a body, and of all."""
+        key = pose.sender, pose.sensor
+        tally = self._tallies.get(key)
+        if tally is None:
+            if len(self._tallies) >= _MOST_BODIES:
+                return
+            tally = self._tallies[key] = Tally()
+        tally.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
+        self._all.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
+
+    def _note_changes(self) -> None:
+        """Count how often each body became TRACKED."""
+        for change in self._pipeline.take_state_changes():
+            if change.after is State.TRACKED:
+                self._tracked[change.body] = self._tracked.get(change.body, 0) + 1
+
+    def _follow(self, channel: Channel) -> None:
+        good = channel.truth.last_good
+        if good is None:
+            return
+        name, position = channel.names.motive, good[1]
+        start = self._from.setdefault(name, position)
+        moved = Lift(name, (
+            position[0] - start[0], position[1] - start[1], position[2] - start[2]))
+        largest = self._lifts.setdefault(name, moved)
+        if moved.length > largest.length:
+            self._lifts[name] = moved
+
+    # -- results -------------------------------------------------------------------------------
+
+    @property
+    def senders(self) -> tuple[str, ...]:
+        """Names that were described, in order."""
+        return tuple(self._senders)
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """Names that answered a ping."""
+        return tuple(self._answered)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the first things that the server wants people to read."""
+        return tuple(self._texts)
+
+    @property
+    def lifts(self) -> Optional[tuple[Lift, ...]]:
+        """Largest displacements since ``begin_lift``; None before."""
+        return tuple(self._lifts.values()) if self._lifting else None
+
+    @property
+    def more_bodies(self) -> int:
+        """Poses of bodies beyond the most that are followed."""
+        return self._pipeline.refused_bodies
+
+    def paces(self) -> dict[str, Pace]:
+        """Tell how regularly the frames of every body came."""
+        return {body_name(*key): tally.pace() for key, tally in self._tallies.items()}
+
+    def pace(self) -> Pace:
+        """Tell how regularly frames came of any body."""
+        return self._all.pace()
+
+    def rates(self) -> dict[str, float]:
+        """
+        Give the frame rate (Hz) of every body that sent two frames, by sender time.
+
+        Gaps do not show in it, as they do in the node's own estimate for some seconds.
+        """
+        return {name: 1.0 / pace.interval_s for name, pace in self.paces().items()
+                if pace.interval_s > 0.0}
+
+    @property
+    def returns(self) -> dict[str, int]:
+        """How often each body was believed anew after it had been lost."""
+        return {name: count - 1 for name, count in self._tracked.items() if count > 1}
+
+    @property
+    def exchanged(self) -> dict[str, str]:
+        """Bodies that were seen in another one's place, and that one, by name."""
+        return dict(self._exchanged)
+
+    def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
+        """Give the state of every body that sent a pose."""
+        return tuple(channel.truth.status(now_ns) for channel in self._pipeline.bodies)
+
+    def clock(self) -> ClockStatus:
+        """Give what is known of the sender's clock."""
+        return self._pipeline.stamps.status()
+
+
+def _note(names: dict[str, None], name: str) -> None:
+    if name != CONTROL_SENDER and len(names) < _MOST_NAMES:
+        names[name] = None

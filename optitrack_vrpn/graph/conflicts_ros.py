@@ -1,0 +1,95 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Notice other nodes that publish what this one does: of its full name, or on its topics."""
+
+from typing import Optional, Sequence
+
+from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
+from optitrack_vrpn.graph.node_names import full_name, NAMELESS
+from optitrack_vrpn.names import printable
+from rclpy.node import Node
+
+#: When to look, after the beginning (ns): discovery takes a moment, and on a busy machine several.
+_LOOKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
+#: How often to look at the topics of one body (ns), for as long as the node runs: others may come
+#: later. A look takes 0.1 to 0.3 ms, in which Python does nothing else.
+TURN_NS = 2_000_000_000
+#: Nodes that are told of; more of them are no news.
+_MOST_TOLD = 8
+
+
+class Namesakes:
+    """
+    Look a few times for nodes that are called as this one is.
+
+    :param node: this one.
+    :param now_ns: the beginning.
+    """
+
+    def __init__(self, node: Node, now_ns: int) -> None:
+        self._node = node
+        self._due_ns = [now_ns + after_ns for after_ns in _LOOKS_NS]
+
+    def look(self, now_ns: int) -> str:
+        """
+        Look, if it is time to.
+
+        :returns: what to say of others of this name, once; else ''.
+        """
+        if not self._due_ns or now_ns < self._due_ns[0]:
+            return ''
+        self._due_ns.pop(0)
+        own = self._node.get_name(), self._node.get_namespace()
+        others = self._node.get_node_names_and_namespaces().count(own) - 1
+        if others < 1:
+            return ''
+        self._due_ns.clear()
+        name = self._node.get_fully_qualified_name()
+        return (
+            f'{"another node is" if others == 1 else f"{others} other nodes are"} called {name} '
+            'too, so that topics and transforms are published twice, and commands reach either: '
+            f'{ONE_NAME}; {LINGERS}')
+
+
+class Rivals:
+    """
+    Look now and then, at one body's topics each time, who else publishes on them.
+
+    :param node: this one.
+    :param now_ns: the beginning.
+    """
+
+    def __init__(self, node: Node, now_ns: int) -> None:
+        self._node = node
+        self._due_ns = now_ns + _LOOKS_NS[0]
+        self._turns = 0
+        self._told: set[str] = set()
+
+    def turn(self, now_ns: int) -> Optional[int]:
+        """Count the turns: gives the next one's number, or None while it is not due."""
+        if now_ns < self._due_ns or len(self._told) >= _MOST_TOLD:
+            return None
+        self._due_ns = now_ns + TURN_NS
+        self._turns += 1
+        return self._turns - 1
+
+    def look(self, topics: Sequence[str]) -> list[str]:
+        """
+        Look at topics of this node.
+
+        :param topics: resolved names.
+        :returns: what to say of others that publish there, once of each.
+        """
+        own = self._node.get_name(), self._node.get_namespace()
+        lines = []
+        for topic in topics:
+            for info in self._node.get_publishers_info_by_topic(topic):
+                other = full_name(info.node_name, info.node_namespace)
+                if (info.node_name, info.node_namespace) == own or other in self._told or (
+                        info.node_name == NAMELESS):
+                    continue
+                self._told.add(other)
+                lines.append(
+                    f'{printable(other)} publishes on {topic} too, so that whoever listens gets '
+                    f'both: {ONE_TOPIC}; {LINGERS}')
+        return lines

@@ -1,0 +1,272 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Start, stop and list capture systems over mocap control, without rqt.
+
+See docs/mocap_control.md.
+"""
+
+import argparse
+from collections.abc import Sequence
+import sys
+from typing import Optional, TYPE_CHECKING
+
+from optitrack_vrpn.cli.arguments import namespace, positive_number, without_ros_arguments
+from optitrack_vrpn.cli.loading import INTERRUPTED, loading
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.graph.node_names import base_name
+from optitrack_vrpn.mocap_control.protocol import AUTO, GENERATIONS, Kind
+from optitrack_vrpn.mocap_control.round import DISCOVERY_S
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.mocap_control.controller_ros import MocapController
+    from optitrack_vrpn.mocap_control.round import Answer, Listeners, Namesakes, Round
+
+SUCCESS, SOMEBODY_MISSING, CANNOT = 0, 1, 2
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='mocap_control',
+        description='Start, stop and list the capture systems that follow mocap control.',
+        epilog='Exit code: 0 if all systems acknowledged (status: if there are any), 1 if one '
+        'did not, 2 if the command is wrong or no control messages are installed.')
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        '--timeout', type=positive_number, default=5.0, metavar='S',
+        help='longest wait for answers and poses (default 5)')
+    common.add_argument(
+        '--discovery', type=positive_number, default=DISCOVERY_S, metavar='S',
+        help='time in which systems are found; with names, the longest wait for them '
+        f'(default {DISCOVERY_S:g}: ROS 2 nodes may take 3 s to find each other)')
+    common.add_argument(
+        '--generation', choices=[AUTO, *(g.name for g in GENERATIONS)], default=AUTO,
+        help='generation of the protocol (default: all that are installed)')
+    common.add_argument(
+        '--namespace', type=namespace, default='', metavar='NS',
+        help='namespace of the control topics, for systems with relative ones (default: root)')
+    verbs = parser.add_subparsers(dest='verb', required=True, metavar='status | start | stop')
+    verbs.add_parser('status', parents=[common], help='list systems, states and topics')
+    for verb, text in (('start', 'start systems, or all of them'),
+                       ('stop', 'stop systems, or all of them')):
+        added = verbs.add_parser(verb, parents=[common], help=text)
+        added.add_argument('systems', nargs='*', metavar='SYSTEM',
+                           help='names of systems, as status lists them, or full names '
+                           '(default: all)')
+        added.add_argument('--session', default='', metavar='ID',
+                           help='name of the capture session')
+    return parser
+
+
+def main(args: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the controller.
+
+    :param args: command line without the program's name; ``--ros-args`` as for any node.
+    :returns: exit code.
+    """
+    given = list(sys.argv[1:] if args is None else args)
+    arguments = make_parser().parse_args(without_ros_arguments(given))
+    try:
+        with loading('mocap_control'):
+            from optitrack_vrpn.mocap_control.controller_ros import open_controller
+            from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
+    except BackendUnavailableError as error:
+        print(f'mocap_control: {error}', file=sys.stderr)
+        return CANNOT
+    dialects, problems = find_dialects([arguments.generation])
+    for problem in problems:
+        print(f'mocap_control: {problem}', file=sys.stderr)
+    if not dialects:
+        if not problems:
+            print(f'mocap_control: {how_to_install()}', file=sys.stderr)
+        return CANNOT
+    run = _status if arguments.verb == 'status' else _command
+    try:
+        with open_controller([sys.argv[0], *given], dialects, arguments.namespace) as controller:
+            return run(controller, arguments)
+    except ConfigurationError as error:
+        print(f'mocap_control: {error}', file=sys.stderr)
+        return CANNOT
+    except KeyboardInterrupt:
+        print('mocap_control: stopped', file=sys.stderr)
+        return INTERRUPTED
+
+
+def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int:
+    controller.discover(arguments.discovery)
+    silent = controller.silent()
+    if not controller.systems and not silent:
+        return _nobody(controller, arguments)
+    names = [*sorted(controller.systems), *silent]
+    shared = controller.listeners().shared(names)
+    states = controller.states(
+        [one for name in names for one in shared.get(name, (name,))], arguments.timeout)
+    for name in names:
+        announced = controller.topics(name)
+        system = controller.systems.get(name)
+        alone = {name: frozenset(system.generations if system else ())}
+        for one, generations in shared.get(name, alone).items():
+            # In one order, whichever was heard of first.
+            known = ', '.join(g.name for g in GENERATIONS if g.name in generations)
+            if name in silent:
+                known = 'listens, announces no topics yet'
+            print(f'{one}: {states.get(one, "state unknown")} ({known})')
+            _print_topics(announced.pop(one, ()))
+        for topics in announced.values():
+            print(f'{name}: which of them has these topics is not known')
+            _print_topics(topics)
+    _tell_of_namesakes(shared, '')
+    return SUCCESS
+
+
+def _print_topics(topics: Sequence[str]) -> None:
+    for topic in topics:
+        print(f'  {topic}')
+
+
+def _command(controller: 'MocapController', arguments: argparse.Namespace) -> int:
+    kind = Kind.START if arguments.verb == 'start' else Kind.STOP
+    controller.discover(arguments.discovery, arguments.systems)
+    listeners = controller.listeners()
+    inseparable = listeners.inseparable(arguments.systems)
+    if inseparable:
+        _tell_of_namesakes(
+            inseparable, '; a command reaches all of one name: give the base name, {name}')
+        return CANNOT
+    systems = [name if name in controller.systems else listeners.targets([name])[0]
+               for name in arguments.systems]
+    unknown = [name for name in dict.fromkeys(systems)
+               if name not in controller.systems and name not in listeners.names]
+    if unknown:
+        _tell_who_is_there(controller, listeners, unknown)
+        if len(unknown) == len(set(systems)):
+            return SOMEBODY_MISSING
+    if not systems and not controller.everyone(kind):
+        return _nobody(controller, arguments)
+    outcome = controller.command(kind, systems, arguments.session, arguments.timeout)
+    states = controller.states(
+        [*(name for name in outcome.missing if name not in outcome.namesakes),
+         *(one for found in outcome.namesakes.values() for one in found)],
+        min(1.0, arguments.timeout))
+    states.update(dict.fromkeys(unknown, 'no such system'))
+    names = [*outcome.wanted,
+             *(name for name in outcome.answers if name not in outcome.wanted)]
+    rows = [('system', 'answer', 'after', 'clock deviation', 'first pose')]
+    for name in names:
+        rows += _rows(controller, outcome, name, states, arguments.timeout)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print('  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    _tell_of_namesakes(
+        outcome.namesakes, '; a command is for all of them, and whose an answer is cannot be told')
+    if outcome.missing:
+        _tell_who_is_missing(outcome, unknown, states, arguments.timeout)
+        return SOMEBODY_MISSING
+    return SUCCESS
+
+
+def _tell_of_namesakes(shared: 'dict[str, Namesakes]', what_of_it: str) -> None:
+    for name, found in shared.items():
+        print(f'mocap_control: {len(found)} systems are called {name}: {", ".join(found)}'
+              f'{what_of_it.format(name=name)}', file=sys.stderr)
+
+
+def _tell_who_is_there(
+    controller: 'MocapController', listeners: 'Listeners', unknown: Sequence[str],
+) -> None:
+    there = []
+    for name in sorted({*controller.systems, *controller.silent()}):
+        found = listeners.called(name)
+        there.append(name if found.keys() <= {f'/{name}'} else f'{name} ({", ".join(found)})')
+    for name in unknown:
+        print(f'mocap_control: no system of that name: {name}; there are: '
+              f'{", ".join(there) or "none at all (see --namespace)"}', file=sys.stderr)
+
+
+def _tell_who_is_missing(
+    outcome: 'Round', unknown: Sequence[str], states: dict[str, str], timeout_s: float,
+) -> None:
+    silent = [name for name in outcome.missing
+              if name not in outcome.namesakes and name not in unknown]
+    if silent:
+        print(f'mocap_control: no answer from {", ".join(silent)} within {timeout_s:g} s',
+              file=sys.stderr)
+    for name, found in outcome.namesakes.items():
+        if name in outcome.missing:
+            print(f'mocap_control: {len(outcome.acknowledged(name))} of the {len(found)} systems '
+                  f'called {name} answered within {timeout_s:g} s', file=sys.stderr)
+    asleep = [one for name in outcome.missing for one in outcome.namesakes.get(name, (name,))
+              if states.get(one) == 'unconfigured']
+    if asleep:
+        print(f'mocap_control: configure {", ".join(asleep)} first, or let a START do that '
+              '(its parameter control.configure_on_start)', file=sys.stderr)
+
+
+_Row = tuple[str, str, str, str, str]
+
+
+def _rows(
+    controller: 'MocapController', outcome: 'Round', name: str, states: dict[str, str],
+    timeout_s: float,
+) -> list[_Row]:
+    """Make a system's row; for several of one name one of each answer, and one of each system."""
+    answers = outcome.acknowledged(name)
+    namesakes = outcome.namesakes.get(name)
+    if namesakes is None:
+        if not answers:
+            return [(name, f'none ({states.get(name, "state unknown")})', '-', '-', '-')]
+        return [(name, *_answer(answers[0]), _pose(controller, outcome, name, timeout_s))]
+    rows: list[_Row] = []
+    for number in range(len(namesakes)):
+        called = f'{name}, {number + 1} of {len(namesakes)}'
+        if number < len(answers):
+            rows.append((called, *_answer(answers[number]), '-'))
+        else:
+            rows.append((called, 'none', '-', '-', '-'))
+    for one in namesakes:
+        state = f'is {states[one]}' if one in states else 'state unknown'
+        rows.append((one, state, '-', '-', _pose(controller, outcome, one, timeout_s)))
+    return rows
+
+
+def _answer(answer: 'Answer') -> tuple[str, str, str]:
+    deviation = _ms(answer.deviation_ns)
+    return (f'{answer.kind.name} ({answer.generation})', _ms(answer.after_ns),
+            deviation if deviation.startswith('-') else f'+{deviation}')
+
+
+def _pose(
+    controller: 'MocapController', outcome: 'Round', one: str, timeout_s: float,
+) -> str:
+    """Say when a system's first pose came; of several of one name by its full name."""
+    if one in outcome.poses:
+        after_ns, topic = outcome.poses[one]
+        return f'{_ms(after_ns)} on {topic}'
+    if outcome.kind is not Kind.START:
+        return '-'
+    if base_name(one) in outcome.poses:
+        after_ns, topic = outcome.poses[base_name(one)]
+        return f'{_ms(after_ns)} on {topic}, from which of them is not known'
+    pose = f'none within {timeout_s:g} s'
+    return pose if controller.has_poses(one) else f'{pose} (no pose topic yet)'
+
+
+def _ms(time_ns: int) -> str:
+    return f'{time_ns / 1e6:.1f} ms'
+
+
+def _nobody(controller: 'MocapController', arguments: argparse.Namespace) -> int:
+    print(f'mocap_control: no system has announced itself within {arguments.discovery:g} s: is '
+          'one running and configured, in this ROS_DOMAIN_ID, and with these control topics '
+          '(--namespace)?', file=sys.stderr)
+    silent = controller.silent()
+    if silent:
+        print(f'mocap_control: {", ".join(silent)} can be started by name once configured',
+              file=sys.stderr)
+    return SOMEBODY_MISSING
+
+
+if __name__ == '__main__':
+    sys.exit(main())

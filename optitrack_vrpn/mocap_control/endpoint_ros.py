@@ -1,0 +1,97 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Publishers and subscription of one generation of mocap control, and its acknowledgements."""
+
+from collections import deque
+from typing import Any, Callable, Sequence
+
+from optitrack_vrpn.mocap_control.messages_ros import CONTROL_QOS, Dialect, INFO_QOS
+from optitrack_vrpn.mocap_control.protocol import Command, Kind
+from rclpy.clock import Clock
+from rclpy.node import Node
+
+#: How long an acknowledgement waits for a controller that does not listen yet. mocap4r2cli sends
+#: its command first and subscribes then, and gives up 0.5 s after the command.
+_PATIENCE_NS = 200_000_000
+_RETRY_S = 0.005
+_MOST_DEAF = 1000
+
+
+def idle_timer(node: Node, period_s: float, callback: Callable[[], None], clock: Clock) -> Any:
+    """Make a timer that does not run before it is reset."""
+    timer = node.create_timer(period_s, callback, clock=clock)
+    timer.cancel()
+    return timer
+
+
+class Endpoint:
+    """
+    One generation's way in and out of a controlled node.
+
+    :param node: the node.
+    :param dialect: the generation.
+    :param absolute: topics in the root namespace.
+    :param clock: one that a simulation cannot stop.
+    :param on_command: called with this endpoint and each message that arrives.
+    """
+
+    def __init__(
+        self, node: Node, dialect: Dialect, absolute: bool, clock: Clock,
+        on_command: Callable[['Endpoint', Command], None],
+    ) -> None:
+        self.generation = dialect.generation
+        self._node = node
+        self._dialect = dialect
+        self._clock = clock
+        self._due: deque[tuple[Kind, str, int]] = deque()
+        self._deaf: set[bytes] = set()
+        self._unmatched = 0
+        control_topic, info_topic = dialect.generation.topics(absolute)
+        # Plain publishers: those of a lifecycle node are silent until it is active.
+        self._control = node.create_publisher(dialect.control_type, control_topic, CONTROL_QOS)
+        self._info = node.create_publisher(dialect.info_type, info_topic, INFO_QOS)
+        self._timer = idle_timer(node, _RETRY_S, self._send, clock)
+        self._subscription = node.create_subscription(
+            dialect.control_type, control_topic,
+            lambda message: on_command(self, dialect.read(message)), CONTROL_QOS)
+
+    def announce(self, topics: Sequence[str]) -> None:
+        """Publish the topics of this system."""
+        self._info.publish(self._dialect.write_info(self._node.get_name(), topics))
+
+    def acknowledge(self, kind: Kind, session_id: str) -> None:
+        """Send an acknowledgement as soon as all controllers can hear it, in order."""
+        self._due.append((kind, session_id, self._clock.now().nanoseconds + _PATIENCE_NS))
+        self._send()
+
+    def _send(self) -> None:
+        self._timer.cancel()
+        while self._due:
+            kind, session_id, deadline_ns = self._due[0]
+            if not self._all_listen(self._clock.now().nanoseconds >= deadline_ns):
+                self._timer.reset()
+                return
+            self._due.popleft()
+            self._control.publish(self._dialect.write(
+                kind, self._node.get_clock().now().to_msg(), self._node.get_name(), session_id))
+
+    def _all_listen(self, give_up: bool) -> bool:
+        """
+        Tell whether every node that sends on the control topic can hear an answer.
+
+        :param give_up: take those that cannot for such that never will, and say yes.
+        """
+        topic = self._control.topic_name
+        listeners = self._node.get_subscriptions_info_by_topic(topic)
+        nodes = {(entry.node_namespace, entry.node_name) for entry in listeners}
+        deaf = {
+            bytes(entry.endpoint_gid)
+            for entry in self._node.get_publishers_info_by_topic(topic)
+            if (entry.node_namespace, entry.node_name) not in nodes} - self._deaf
+        unmatched = max(0, len(listeners) - self._control.get_subscription_count())
+        self._unmatched = min(self._unmatched, unmatched)
+        if give_up:
+            self._deaf = deaf if len(self._deaf) >= _MOST_DEAF else self._deaf | deaf
+            self._unmatched = unmatched
+            return True
+        return not deaf and unmatched <= self._unmatched

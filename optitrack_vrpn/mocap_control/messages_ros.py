@@ -1,0 +1,130 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The mocap_control message packages that are installed, behind one interface."""
+
+from dataclasses import dataclass
+import importlib
+from typing import Any, Sequence
+
+from builtin_interfaces.msg import Time
+from optitrack_vrpn.mocap_control.protocol import (
+    choose_generations, Command, Generation, GENERATIONS, Kind, match_generation)
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+_NS = 1_000_000_000
+
+#: Control: reliable and volatile as in the reference, which keeps 100. The history is each end's
+#: own business, and a longer one loses nothing in a burst of commands and acknowledgements.
+CONTROL_QOS = QoSProfile(
+    depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.VOLATILE)
+
+#: Info of one system: reliable and transient local as in the reference. That one keeps all, since
+#: it sends but one; here each message replaces the one before it, and a tool that joins late must
+#: not meet a system many times, nor topics of the past.
+INFO_QOS = QoSProfile(
+    depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+#: Info of all systems, for those who listen.
+INFO_LISTENER_QOS = QoSProfile(
+    depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def time_ns(stamp: Time) -> int:
+    """Turn a ROS time into nanoseconds."""
+    return int(stamp.sec) * _NS + int(stamp.nanosec)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """
+    One generation with its message classes.
+
+    :ivar generation: what it is.
+    :ivar control_type: its message class ``Control``.
+    :ivar info_type: its message class ``MocapInfo``.
+    """
+
+    generation: Generation
+    control_type: Any
+    info_type: Any
+
+    def read(self, message: Any) -> Command:
+        """Turn a ``Control`` message into a command."""
+        names = self.generation
+        return Command(
+            control_type=int(message.control_type), stamp_ns=time_ns(message.stamp),
+            source=getattr(message, names.source), session_id=getattr(message, names.session),
+            systems=tuple(getattr(message, names.targets)), generation=names.name,
+            original=message)
+
+    def write(
+        self, kind: Kind, stamp: Time, source: str, session_id: str, systems: Sequence[str] = (),
+    ) -> Any:
+        """Make a ``Control`` message."""
+        names = self.generation
+        return self.control_type(control_type=int(kind), stamp=stamp, **{
+            names.source: source, names.session: session_id, names.targets: list(systems)})
+
+    def read_info(self, message: Any) -> tuple[str, list[str]]:
+        """Take the system's name and its topics out of a ``MocapInfo`` message."""
+        return getattr(message, self.generation.source), list(message.topics)
+
+    def write_info(self, source: str, topics: Sequence[str]) -> Any:
+        """Make the ``MocapInfo`` message of a ROS 2 system."""
+        return self.info_type(
+            ros_version_source=self.info_type.ROS2, topics=list(topics),
+            **{self.generation.source: source})
+
+
+def find_dialects(names: Sequence[str]) -> tuple[list[Dialect], list[str]]:
+    """
+    Find the generations that are wanted and installed.
+
+    :param names: as in ``ControlConfig.generations``.
+    :returns: those that are there, newest first; and what is wrong with installed packages that
+        none of these can be read with, and with generations that were named but are not there.
+    :raises ConfigurationError: if there is no generation of that name.
+    """
+    wanted = choose_generations(names)
+    found: list[Dialect] = []
+    problems: list[str] = []
+    for package in dict.fromkeys(generation.package for generation in GENERATIONS):
+        asked_for = [g for g in wanted if g.package == package]
+        if not asked_for:
+            continue
+        named = [g.name for g in asked_for if g.name in names]
+        try:
+            messages = importlib.import_module(f'{package}.msg')
+            control, info = messages.Control, messages.MocapInfo
+            generation = match_generation(
+                package, control.get_fields_and_field_types(), info.get_fields_and_field_types())
+        except ModuleNotFoundError as error:
+            if named or not package.startswith(str(error.name)):
+                problems.append(f'{package} (for {", ".join(named) or package}): {error}')
+            continue
+        except Exception as error:
+            problems.append(f'{package} cannot be used: {error}')
+            continue
+        if generation is None:
+            problems.append(
+                f'{package} is of no known generation: its Control has the fields '
+                f'{", ".join(control.get_fields_and_field_types())}')
+        elif generation in asked_for:
+            found.append(Dialect(generation, control, info))
+        if named and generation is not None and named != [generation.name]:
+            problems.append(
+                f'generation {", ".join(named)} was asked for, and the {package} that is '
+                f'installed is of generation {generation.name}')
+    return found, problems
+
+
+def how_to_install() -> str:
+    """Tell how to get the messages."""
+    packages = dict.fromkeys(generation.package for generation in GENERATIONS)
+    return (
+        f'none of {", ".join(packages)} is installed: sudo apt install '
+        'ros-$ROS_DISTRO-mocap4r2-control-msgs where that is released (Humble), or build it from '
+        'https://github.com/MOCAP4ROS2-Project/mocap4r2')

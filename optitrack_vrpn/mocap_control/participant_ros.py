@@ -1,0 +1,392 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A lifecycle node that mocap control starts and stops; subclass it for any capture system.
+
+See docs/mocap_control.md. Everything here runs in the executor's thread, except
+``set_info_topics``, which any thread may call.
+"""
+
+from collections import deque
+import contextlib
+import functools
+import threading
+import traceback
+from typing import Any, Callable, Optional, Sequence
+
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from optitrack_vrpn import parameters
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.mocap_control.endpoint_ros import Endpoint, idle_timer
+from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
+from optitrack_vrpn.mocap_control.protocol import (
+    Action, Command, ControlConfig, ControlCounters, fits, Follower, Kind, refusal, Verdict)
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.ros.log import ThrottledLog
+from optitrack_vrpn.ros.parameter_server import descriptor
+from rclpy.clock import Clock, ClockType
+from rclpy.exceptions import InvalidHandle
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+
+_TRANSITIONS = ('configure', 'activate', 'deactivate', 'cleanup', 'shutdown', 'error')
+#: Names of the transitions that may be asked for by number.
+_ASKED = {
+    Transition.TRANSITION_CONFIGURE: 'configure', Transition.TRANSITION_CLEANUP: 'cleanup',
+    Transition.TRANSITION_ACTIVATE: 'activate', Transition.TRANSITION_DEACTIVATE: 'deactivate',
+    Transition.TRANSITION_UNCONFIGURED_SHUTDOWN: 'shutdown',
+    Transition.TRANSITION_INACTIVE_SHUTDOWN: 'shutdown',
+    Transition.TRANSITION_ACTIVE_SHUTDOWN: 'shutdown'}
+_PREFIX = 'control.'
+#: Bodies that appear within this time are announced together.
+_INFO_DELAY_S = 0.05
+#: How often a command asks again whether the transition under way has ended.
+_RETRY_S = 0.02
+_MOST_WAITING = 1000
+
+
+class ControlledLifecycleNode(LifecycleNode):
+    """
+    A lifecycle node that follows START and STOP of mocap control and acknowledges them.
+
+    Override the ``on_...`` callbacks as in any lifecycle node, and ``control_start`` and
+    ``control_stop`` where a command matters in itself. An exception in an ``on_...`` callback is
+    logged here, since rclpy would swallow it.
+
+    :param node_name: its name before any remapping.
+    :param control: how to follow mocap control; without it the parameters ``control.*`` are
+        declared and say so.
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(
+        self, node_name: str, *, control: Optional[ControlConfig] = None, **kwargs: Any,
+    ) -> None:
+        # rclpy takes hold of the callbacks when it constructs the node.
+        for name in _TRANSITIONS:
+            setattr(self, f'on_{name}', self._watched(name, getattr(self, f'on_{name}')))
+        super().__init__(node_name, **kwargs)
+        self._fault = ''
+        self._control_error = ''
+        self._follower = Follower(self.get_name())
+        self._endpoints: list[Endpoint] = []
+        self._waiting: deque[tuple[Endpoint, Command]] = deque()
+        self._working = False
+        self._log = ThrottledLog(self)
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._info_lock = threading.Lock()
+        self._info_topics: Optional[tuple[str, ...]] = None
+        self._announced: Optional[tuple[str, ...]] = None
+        self._guard_change_state()
+        self._retry_timer = idle_timer(self, _RETRY_S, self._work_off, self._steady)
+        self._info_timer = idle_timer(self, _INFO_DELAY_S, self._announce_later, self._steady)
+        self._info_changed = self.create_guard_condition(self._schedule_info)
+        self._set_up_control(control)
+        self._own_topics = {publisher.topic_name for publisher in self.publishers}
+        if self._follower.configure_on_start:
+            # Controllers list whom they have heard of: without this nobody could be ticked.
+            self._publish_info(())
+
+    # -- for subclasses ------------------------------------------------------------------------
+
+    def control_start(self, msg: Command) -> None:
+        """
+        Note that a START made this system active; it has been acknowledged.
+
+        :param msg: the command, with ``session_id``; ``original`` is the ROS message.
+        """
+
+    def control_stop(self, msg: Command) -> None:
+        """
+        Note that a STOP made this system inactive; it has been acknowledged.
+
+        :param msg: the command; ``original`` is the ROS message.
+        """
+
+    def set_info_topics(self, topics: Sequence[str]) -> None:
+        """
+        Say which topics this system publishes; callable from any thread, never blocks.
+
+        Controllers are told when the node is configured, shortly after every change from then on,
+        and when it is cleaned up or shut down, that there are none. A node that never calls this
+        announces the topics of all its publishers.
+
+        :param topics: fully resolved names.
+        """
+        with self._info_lock:
+            if self._info_topics == tuple(topics):
+                return
+            self._info_topics = tuple(topics)
+        with contextlib.suppress(InvalidHandle):   # the node is being destroyed
+            self._info_changed.trigger()
+
+    @property
+    def control_counters(self) -> ControlCounters:
+        """Count what came over the control topics so far."""
+        return self._follower.counters
+
+    @property
+    def control_generations(self) -> tuple[str, ...]:
+        """Names of the generations this node speaks."""
+        return tuple(endpoint.generation.name for endpoint in self._endpoints)
+
+    @property
+    def control_session(self) -> str:
+        """Return the capture session of the last START that was followed."""
+        return self._follower.session_id
+
+    @property
+    def lifecycle_label(self) -> str:
+        """Name the lifecycle state; rclpy has no public name for it up to Kilted."""
+        return str(self._state_machine.current_state[1])
+
+    # -- setting up ----------------------------------------------------------------------------
+
+    def _set_up_control(self, config: Optional[ControlConfig]) -> None:
+        try:
+            if config is None:
+                config = self._declared_config()
+            dialects, problems = find_dialects(config.generations)
+        except ConfigurationError as error:
+            self._control_error = str(error)
+            self.get_logger().error(f'mocap control is off: {error}')
+            return
+        self._follower = Follower(self.get_name(), config.configure_on_start)
+        for dialect in dialects:
+            try:
+                self._endpoints.append(Endpoint(
+                    self, dialect, config.absolute_topics, self._steady, self._received))
+            except Exception as error:
+                problems.append(f'{dialect.generation.package} cannot be used: {error}')
+        for problem in problems:
+            self.get_logger().warning(f'mocap control: {problem}')
+        if config.generations and not self._endpoints and not problems:
+            self.get_logger().warning(
+                f'mocap control is off, all else works: {how_to_install()}; or set '
+                "control.generations: ['none'] to do without")
+
+    def _declared_config(self) -> ControlConfig:
+        """
+        Read the parameters ``control.*``, declared here unless a subclass has done so.
+
+        :raises ConfigurationError: if one is wrong.
+        """
+        values: dict[str, Any] = {}
+        for row in parameters.TABLE:
+            if not row.name.startswith(_PREFIX):
+                continue
+            if not self.has_parameter(row.name):
+                description = descriptor(row)
+                description.read_only = True
+                description.additional_constraints = f'{row.type_name}; fixed once the node runs'
+                default = list(row.default) if isinstance(row.default, tuple) else row.default
+                self.declare_parameter(row.name, default, description)
+            values[row.name[len(_PREFIX):]] = row.check(self.get_parameter(row.name).value)
+        return ControlConfig(**values)
+
+    def _watched(
+        self, name: str, callback: Callable[[LifecycleState], Any],
+    ) -> Callable[[LifecycleState], TransitionCallbackReturn]:
+        """Wrap an ``on_...`` callback: log what goes wrong in it, announce what comes of it."""
+        @functools.wraps(callback)
+        def watched(state: LifecycleState) -> TransitionCallbackReturn:
+            result = self._outcome(name, callback, state)
+            if name == 'configure':
+                if result is TransitionCallbackReturn.SUCCESS:
+                    self._publish_info(self._topics())
+            elif name in ('cleanup', 'shutdown', 'error') and self._announced and (
+                    (name, result) != ('cleanup', TransitionCallbackReturn.FAILURE)):
+                # What is latched would tell late joiners of topics that are no more.
+                self._publish_info(())
+            return result
+        return watched
+
+    def _outcome(
+        self, name: str, callback: Callable[[LifecycleState], Any], state: LifecycleState,
+    ) -> TransitionCallbackReturn:
+        """Call an ``on_...`` callback; what it raises or returns wrongly is logged, an ERROR."""
+        if name == 'configure' and self._control_error:
+            self._fault = self._control_error
+            self.get_logger().error(f'cannot configure: {self._control_error}')
+            return TransitionCallbackReturn.FAILURE
+        try:
+            result = callback(state)
+        except Exception as error:
+            self._fault = f'on_{name} raised {type(error).__name__}: {error}'
+            self.get_logger().error(f'on_{name} failed:\n{traceback.format_exc()}')
+            return TransitionCallbackReturn.ERROR
+        if not isinstance(result, TransitionCallbackReturn):
+            # rclpy would break down and hang in the transition for good.
+            self._fault = f'on_{name} returned {result!r}, not a TransitionCallbackReturn'
+            self.get_logger().error(self._fault)
+            return TransitionCallbackReturn.ERROR
+        return result
+
+    def _guard_change_state(self) -> None:
+        """
+        Keep a wrong request for a transition from ending the process.
+
+        rclpy lets the error of a transition that does not fit the state escape from the service's
+        callback, which ends the executor.
+        """
+        for service in self.services:
+            if service.srv_type is ChangeState:
+                service.callback = functools.partial(self._change_state, service.callback)
+
+    def _change_state(
+        self, callback: Callable[[Any, Any], Any], request: Any, response: Any,
+    ) -> Any:
+        number = request.transition.id
+        asked = request.transition.label or _ASKED.get(number, f'transition {number}')
+        before = self.lifecycle_label
+        error: Optional[Exception] = None
+        try:
+            response = callback(request, response)
+        except Exception as raised:
+            error = raised
+            response.success = False
+        if not response.success and not fits(asked, before) and (
+                error is not None or before == self.lifecycle_label):
+            self._log('warn', refusal(printable(asked), before), 'change_state')
+        elif error is not None:
+            self._log('warn', f'{printable(asked)} refused in state {before}: {error}',
+                      'change_state')
+        return response
+
+    # -- commands ------------------------------------------------------------------------------
+
+    def _received(self, endpoint: Endpoint, command: Command) -> None:
+        """Take a message of the control topic."""
+        if not self._follower.concerns(command):
+            if command.kind is None:
+                self._log('warn', f'mocap control: a message of unknown type '
+                          f'{command.control_type} from {printable(command.source)!r} is ignored',
+                          'unknown')
+            return
+        if len(self._waiting) >= _MOST_WAITING:
+            self._follower.counters.dropped += 1
+            self._log('error', 'mocap control: too many commands wait for a transition to end; '
+                      'the newest are dropped', 'dropped')
+            return
+        self._waiting.append((endpoint, command))
+        self._work_off()
+
+    def _work_off(self) -> None:
+        """Follow the commands that wait, in order, as far as the lifecycle state allows."""
+        self._retry_timer.cancel()
+        if self._working:   # a transition that spins: what came in its midst waits for its end
+            return
+        self._working = True
+        try:
+            while self._waiting:
+                endpoint, command = self._waiting.popleft()
+                try:
+                    followed = self._follow(endpoint, command)
+                except Exception:   # would end the executor, and with it the node
+                    self.get_logger().error(
+                        f'mocap control: a bug met a command:\n{traceback.format_exc()}')
+                    continue
+                if not followed:
+                    self._waiting.appendleft((endpoint, command))
+                    self._retry_timer.reset()
+                    return
+        finally:
+            self._working = False
+
+    def _follow(self, endpoint: Endpoint, command: Command) -> bool:
+        """Do what a command asks for; False if a transition is under way."""
+        verdict = self._follower.judge(command, self.lifecycle_label)
+        if verdict.action is Action.WAIT:
+            return False
+        if verdict.action is Action.REFUSE:
+            self._follower.counters.refused += 1
+            self._refuse(command, verdict.reason.replace(
+                '<node>', self.get_fully_qualified_name()))
+        elif verdict.action is Action.FOLLOW:
+            for transition in verdict.transitions:
+                reason = self._make(transition)
+                if reason is None:
+                    return False
+                if reason:
+                    self._follower.counters.failed += 1
+                    self._refuse(command, reason)
+                    return True
+            self._acknowledge(endpoint, command, verdict)
+        return True
+
+    def _make(self, transition: str) -> Optional[str]:
+        """Make a transition; the reason if it fails, None if somebody else makes one."""
+        self._fault = ''
+        try:
+            result = getattr(self, f'trigger_{transition}')()
+        except Exception as error:
+            if self.lifecycle_label.endswith('ing'):   # another thread was quicker
+                return None
+            return f'{transition} could not be made: {error}'
+        if result is TransitionCallbackReturn.SUCCESS:
+            return ''
+        if self.lifecycle_label.endswith('ing'):   # the same from Kilted on, which gives ERROR
+            return None
+        outcome = 'failed' if result is TransitionCallbackReturn.FAILURE else 'broke down'
+        reason = self._fault or 'its reason is logged above'
+        return f'{transition} {outcome} ({reason}); the node is {self.lifecycle_label}'
+
+    def _refuse(self, command: Command, reason: str) -> None:
+        name = Kind(command.control_type).name
+        self._log('warn', f'mocap control: {name} from {printable(command.source)!r} is not '
+                  f'acknowledged: {reason}', (name, reason))
+
+    def _acknowledge(self, endpoint: Endpoint, command: Command, verdict: Verdict) -> None:
+        known = self._follower.has_followed(command)
+        answer, session = self._follower.acknowledge(command, verdict)
+        try:
+            endpoint.acknowledge(answer, session)
+        except Exception as error:   # ROS is shutting down
+            self._log('error', f'mocap control: no acknowledgement could be sent: {error}', 'ack')
+        known_as = f'{printable(command.source)!r}, session {printable(session)!r}'
+        name = Kind(command.control_type).name
+        if not verdict.transitions and known:
+            self.get_logger().debug(
+                f'mocap control: {name} from {known_as}: the same command in generation '
+                f'{command.generation}, acknowledged there too')
+            return
+        if not verdict.transitions:
+            self._log('info', f'mocap control: {name} from {known_as}: {self.lifecycle_label} '
+                      'already, acknowledged again', (name, 'again'))
+            return
+        self.get_logger().info(
+            f'mocap control: {name} from {known_as}: now {self.lifecycle_label}')
+        try:
+            (self.control_start if command.kind is Kind.START else self.control_stop)(command)
+        except Exception:
+            self.get_logger().error(
+                f'control_{name.lower()} failed:\n{traceback.format_exc()}')
+
+    # -- info ----------------------------------------------------------------------------------
+
+    def _topics(self) -> tuple[str, ...]:
+        with self._info_lock:
+            if self._info_topics is not None:
+                return self._info_topics
+        return tuple(dict.fromkeys(
+            publisher.topic_name for publisher in self.publishers
+            if publisher.topic_name not in self._own_topics))
+
+    def _publish_info(self, topics: tuple[str, ...]) -> None:
+        self._info_timer.cancel()
+        self._announced = topics
+        for endpoint in self._endpoints:
+            try:
+                endpoint.announce(topics)
+            except Exception as error:   # ROS is shutting down, or a topic is no string
+                self._log('error', f'mocap control: cannot announce the topics: {error}', 'info')
+
+    def _schedule_info(self) -> None:
+        if self.lifecycle_label in ('inactive', 'active') and self._info_timer.is_canceled():
+            self._info_timer.reset()
+
+    def _announce_later(self) -> None:
+        self._info_timer.cancel()
+        topics = self._topics()
+        if self.lifecycle_label in ('inactive', 'active') and topics != self._announced:
+            self._publish_info(topics)

@@ -1,0 +1,235 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What is made of a body's good poses: where its base is, smoothed, how it moves, how sure.
+
+One ``Estimator`` a body, in the world that is published (east north up, forward left up). Noise
+and motion are those of the rigid body that is measured, and are carried over to the robot's base
+afterwards (``lever.py``): at the base the noise of attitude and position would be mixed up.
+
+The low-pass smooths the base's pose alone. The motion knows nothing of it, neither of its delay
+nor of the stamp that it may change: it has its own stamp and the pose measured at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from optitrack_vrpn.motion import lever_arm as lever
+from optitrack_vrpn.motion.kalman import diagonal, Motion, MotionConfig
+from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
+from optitrack_vrpn.motion.quaternion import (
+    conjugate, IDENTITY, multiply, Quat, rotate, Vector)
+from optitrack_vrpn.motion.rest import RestConfig, RestDetector
+from optitrack_vrpn.motion.transform import compose, Transform
+
+
+class MotionEstimate(NamedTuple):
+    """
+    Where the robot's base is at one stamp, and how it moves; nothing of it has been smoothed.
+
+    Covariances are 36 numbers, row by row, in the order of REP 103 (x, y, z, then about x, y, z).
+
+    :ivar stamp_ns: when (ns), whatever a low-pass does to the stamp of its pose.
+    :ivar position, quat_xyzw: the pose as measured (m).
+    :ivar velocity, acceleration: in the world (m/s, m/s^2).
+    :ivar angular_velocity, angular_acceleration: in world axes (rad/s, rad/s^2).
+    :ivar body_velocity, body_angular_velocity: in the base's axes.
+    :ivar body_twist_covariance: of these two.
+    :ivar pose_covariance: of the pose, rotations about fixed axes.
+    """
+
+    stamp_ns: int
+    position: Vector
+    quat_xyzw: Quat
+    velocity: Vector
+    acceleration: Vector
+    angular_velocity: Vector
+    angular_acceleration: Vector
+    body_velocity: Vector
+    body_angular_velocity: Vector
+    body_twist_covariance: list[float]
+    pose_covariance: list[float]
+
+
+@dataclass(frozen=True)
+class EstimateConfig:
+    """
+    Say what is made of a body's poses.
+
+    :ivar world_from_mocap: the mocap world in the user's world.
+    :ivar body_from_base: the robot's base in Motive's rigid body.
+    :ivar lowpass: smoothing of the pose; off by default.
+    :ivar motion: noises of the motion estimate.
+    :ivar rest: when a body is at rest.
+    :ivar learn_noise: take the measurement noise from the body at rest, once it has been.
+    :ivar estimate_motion: whether velocities are wanted at all.
+    """
+
+    world_from_mocap: Transform = field(default_factory=Transform)
+    body_from_base: Transform = field(default_factory=Transform)
+    lowpass: LowpassConfig = field(default_factory=LowpassConfig)
+    motion: MotionConfig = field(default_factory=MotionConfig)
+    rest: RestConfig = field(default_factory=RestConfig)
+    learn_noise: bool = True
+    estimate_motion: bool = False
+
+    def with_settings(self, settings: Mapping[str, Any]) -> EstimateConfig:
+        """
+        Apply what is set for one body.
+
+        :param settings: ``offset`` (a transform: the base in Motive's body), and fields of
+            ``LowpassConfig`` and ``MotionConfig`` as ``lowpass.<field>``, ``motion.<field>``.
+        :returns: this configuration with them.
+        :raises ConfigurationError: a value is not allowed.
+        """
+        parts: dict[str, dict[str, Any]] = {'lowpass': {}, 'motion': {}}
+        for key, value in settings.items():
+            if key != 'offset':
+                section, _, leaf = key.partition('.')
+                parts[section][leaf] = value
+        return replace(
+            self, body_from_base=settings.get('offset', self.body_from_base),
+            lowpass=replace(self.lowpass, **parts['lowpass']),
+            motion=replace(self.motion, **parts['motion']))
+
+
+class Estimator:
+    """
+    Follow one body's good poses.
+
+    :param config: what to make of them.
+    :ivar idle: whether poses pass untouched and unwatched.
+    :ivar placed: stamp (ns), position (m) and attitude of the base at the last pose, before the
+        low-pass.
+    :ivar lever: the base's place from the origin of Motive's body, in the base's axes (m).
+    """
+
+    __slots__ = ('config', 'idle', 'lowpass', 'motion', 'rest', 'placed', 'lever', '_world',
+                 '_base', '_resets')
+
+    def __init__(self, config: EstimateConfig) -> None:
+        self.config = config
+        self._resets = 0
+        world, base = config.world_from_mocap, config.body_from_base
+        self._world = world if world != Transform() else None
+        self._base = base if base != Transform() else None
+        self.lever = rotate(conjugate(base.quat_xyzw), base.position)
+        self.placed: tuple[int, Vector, Quat] = (0, (0.0, 0.0, 0.0), IDENTITY)
+        self.lowpass = Lowpass(config.lowpass) if config.lowpass.cutoff_hz > 0.0 else None
+        self.motion = Motion(config.motion) if config.estimate_motion else None
+        self.rest = RestDetector(config.rest) if config.learn_noise else None
+        self.idle = not (
+            self._world or self._base or self.lowpass or self.motion or self.rest)
+
+    def update(
+        self, stamp_ns: int, position: Vector, quat_xyzw: Quat, rate_hz: float, resets: int,
+    ) -> tuple[int, Vector, Quat]:
+        """
+        Take in one good pose.
+
+        :param stamp_ns: its stamp (ns).
+        :param position: position in the mocap world (m).
+        :param quat_xyzw: attitude of unit norm, its sign continuous.
+        :param rate_hz: the body's own rate.
+        :param resets: the body's count of discontinuities; when it grows, nothing of what came
+            before continues.
+        :returns: stamp, position and attitude to publish.
+        """
+        if resets != self._resets:
+            self._resets = resets
+            self.reset()
+        if self._world is not None:
+            position, quat_xyzw = compose(self._world, Transform(position, quat_xyzw))
+        if self.rest is not None and self.rest.update(position, quat_xyzw):
+            noise = self.rest.noise()
+            if noise is not None and self.motion is not None:
+                self.motion.set_noise(*noise)
+        if self.motion is not None:
+            self.motion.update(stamp_ns, position, quat_xyzw)
+        if self._base is not None:
+            position, quat_xyzw = compose(Transform(position, quat_xyzw), self._base)
+        self.placed = (stamp_ns, position, quat_xyzw)
+        if self.lowpass is not None:
+            return self.lowpass.update(stamp_ns, position, quat_xyzw, rate_hz)
+        return stamp_ns, position, quat_xyzw
+
+    def place(self, position: Vector, quat_xyzw: Quat) -> tuple[Vector, Quat]:
+        """
+        Apply the fixed offsets alone.
+
+        :param position: position in the mocap world (m).
+        :param quat_xyzw: attitude of unit norm.
+        :returns: position and attitude of the base in the user's world.
+        """
+        return compose(
+            compose(self.config.world_from_mocap, Transform(position, quat_xyzw)),
+            self.config.body_from_base)
+
+    def reset(self) -> None:
+        """Let nothing of what came before go on: the body jumped, or was unseen for long."""
+        for part in (self.lowpass, self.motion, self.rest):
+            if part is not None:
+                part.reset()
+
+    def new_epoch(self) -> None:
+        """Begin anew what counts by stamps: these have stepped, while the body has not moved."""
+        for part in (self.lowpass, self.motion):
+            if part is not None:
+                part.reset()
+
+    @property
+    def lowpass_delay_s(self) -> float:
+        """Group delay of the low-pass at low frequencies (s); 0 without one."""
+        return 0.0 if self.lowpass is None else self.lowpass.delay_s
+
+    @property
+    def taken_off_ns(self) -> int:
+        """How much older (ns) the low-pass makes the stamps; 0 where it leaves them alone."""
+        if self.lowpass is None or not self.config.lowpass.compensate_delay:
+            return 0
+        return round(self.lowpass.delay_s * 1e9)
+
+    def motion_estimate(self) -> MotionEstimate | None:
+        """Give the motion at the last pose, or None while it is not known."""
+        motion = self.motion
+        stamp_ns, position, quat = self.placed
+        if motion is None or not motion.valid or motion.stamp_ns != stamp_ns:
+            return None
+        velocity, acceleration = motion.velocity, motion.acceleration
+        rate, change = motion.angular_velocity, motion.angular_acceleration
+        if self._base is None:
+            return MotionEstimate(
+                stamp_ns, position, quat, velocity, acceleration, rate, change,
+                motion.body_velocity(), motion.body_angular_velocity(),
+                motion.body_twist_covariance(), self.pose_covariance(quat))
+        world_from_base = multiply(motion.quat, self._base.quat_xyzw)
+        base_from_world = conjugate(world_from_base)
+        arm = rotate(world_from_base, self.lever)
+        velocity = lever.velocity_at(arm, velocity, rate)
+        body_velocity = rotate(base_from_world, velocity)
+        body_rate = rotate(base_from_world, rate)
+        return MotionEstimate(
+            stamp_ns, position, quat, velocity,
+            lever.acceleration_at(arm, acceleration, rate, change), rate, change,
+            body_velocity, body_rate,
+            lever.twist_covariance_at(
+                self.lever, motion.linear, motion.angular, body_velocity, body_rate),
+            self.pose_covariance(quat))
+
+    def pose_covariance(self, quat_xyzw: Quat) -> list[float]:
+        """
+        Give the covariance of a measured pose of the base: learned at rest, else as configured.
+
+        :param quat_xyzw: the attitude of that pose.
+        :returns: 36 numbers, row by row, in the order of REP 103.
+        """
+        covariance = self.rest.covariance() if self.rest is not None else None
+        if covariance is None:
+            noise = self.config.motion
+            covariance = diagonal(noise.position_noise ** 2, noise.attitude_noise ** 2)
+        if self._base is None:
+            return covariance
+        return lever.pose_covariance_at(rotate(quat_xyzw, self.lever), covariance)

@@ -1,0 +1,148 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+From OptiTrack's axes to ENU and NED (REP 103), position and attitude.
+
+Motive's world is y-up: x forward, y up, z right. A rigid body's own axes are parallel to the
+world's when it is created, so that its nose is along x. Here:
+
+- *Motive y-up*, body axes the same: what everything is brought to first;
+- *ENU*: x east, y north, z up; body FLU: x forward, y left, z up;
+- *NED*: x north, y east, z down; body FRD: x forward, y right, z down.
+
+Which way Motive's x points on the map is a convention (``motive_x``):
+
+- ``north``: E = z, N = x, U = y; the convention of the original optitrack_vrpn package;
+- ``east``: E = x, N = -z, U = y; that of other packages in the field, 90 degrees apart.
+
+In either, a body as created in Motive looks along Motive's x, which is the forward axis of FLU and
+FRD. Every conversion below is a change of axes, ``parent_from_child`` on both sides:
+``R_enu_flu = P_enu_motive R_motive_body P_body_flu``. The P are rotations by multiples of 90
+degrees, so that positions keep every bit and attitudes all but the last.
+"""
+
+from dataclasses import dataclass
+import math
+from typing import Callable, NamedTuple
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.quaternion import Quat, Vector
+
+UP_AXES = ('y', 'z')
+MOTIVE_X = ('north', 'east')
+
+_HALF = math.sqrt(0.5)
+
+#: Attitude of NED in ENU (x, y, z, w): half a turn about the axis between x and y.
+QUAT_ENU_NED: Quat = (_HALF, _HALF, 0.0, 0.0)
+
+
+class Pose(NamedTuple):
+    """A position (m) and an attitude (x, y, z, w; rotates child axes into the parent's)."""
+
+    position: Vector
+    quat_xyzw: Quat
+
+
+@dataclass(frozen=True)
+class AxesConfig:
+    """
+    What Motive sends and how its world lies on the map.
+
+    :ivar up_axis: 'y' (Motive's default) or 'z' (x forward, y left, z up).
+    :ivar motive_x: 'north' or 'east': where Motive's x axis points on the map.
+    """
+
+    up_axis: str = 'y'
+    motive_x: str = 'north'
+
+    def __post_init__(self) -> None:
+        if self.up_axis not in UP_AXES:
+            raise ConfigurationError(f"up_axis is {self.up_axis!r}; allowed are 'y' and 'z'")
+        if self.motive_x not in MOTIVE_X:
+            raise ConfigurationError(
+                f"motive_x is {self.motive_x!r}; allowed are 'north' and 'east'")
+
+
+# -- each convention, position and attitude -------------------------------------------------------
+
+def position_to_enu_north(p: Vector) -> Vector:
+    """Take a y-up position to ENU, Motive's x pointing north."""
+    return (p[2], p[0], p[1])
+
+
+def quat_to_enu_north(q: Quat) -> Quat:
+    """
+    Take a y-up attitude to that of FLU in ENU, Motive's x pointing north.
+
+    The vector part is permuted as positions are, then follows a rotation by +90 degrees about z,
+    which turns the permuted body axes to forward-left-up: ``(z, x, y, w) (0, 0, h, h)``.
+    """
+    x, y, z, w = q
+    return (_HALF * (z + x), _HALF * (x - z), _HALF * (y + w), _HALF * (w - y))
+
+
+def position_to_enu_east(p: Vector) -> Vector:
+    """Take a y-up position to ENU, Motive's x pointing east."""
+    return (p[0], -p[2], p[1])
+
+
+def quat_to_enu_east(q: Quat) -> Quat:
+    """Take a y-up attitude to that of FLU in ENU, Motive's x pointing east."""
+    return (q[0], -q[2], q[1], q[3])
+
+
+def position_z_up_to_y_up(p: Vector) -> Vector:
+    """Bring a position of Motive's z-up setting (x forward, y left, z up) to y-up."""
+    return (p[0], p[2], -p[1])
+
+
+def quat_z_up_to_y_up(q: Quat) -> Quat:
+    """Bring an attitude of Motive's z-up setting to y-up; body axes change with the world's."""
+    return (q[0], q[2], -q[1], q[3])
+
+
+PositionMap = Callable[[Vector], Vector]
+QuaternionMap = Callable[[Quat], Quat]
+
+
+class FrameMaps(NamedTuple):
+    """The conversions of one convention, from what Motive sends."""
+
+    position_to_enu: PositionMap
+    quat_to_enu: QuaternionMap
+
+
+_Y_UP = {
+    'north': FrameMaps(position_to_enu_north, quat_to_enu_north),
+    'east': FrameMaps(position_to_enu_east, quat_to_enu_east),
+}
+
+
+def frame_maps(config: AxesConfig) -> FrameMaps:
+    """
+    Choose the conversions for a convention.
+
+    :returns: functions of plain tuples; quaternions x, y, z, w; norms are kept.
+    """
+    maps = _Y_UP[config.motive_x]
+    if config.up_axis == 'y':
+        return maps
+    return FrameMaps(
+        lambda p: maps.position_to_enu(position_z_up_to_y_up(p)),
+        lambda q: maps.quat_to_enu(quat_z_up_to_y_up(q)))
+
+
+def enu_to_ned(pose: Pose) -> Pose:
+    """
+    Take a pose of FLU in ENU to that of FRD in NED.
+
+    With Motive's x to the north this is, of what Motive sends, position (x, z, -y) and attitude
+    (x, z, -y, w).
+
+    :returns: ``R_ned_frd = R_ned_enu R_enu_flu R_flu_frd``; both outer ones half turns.
+    """
+    (east, north, up), (x, y, z, w) = pose
+    return Pose(
+        (north, east, -up),
+        (_HALF * (x + y), _HALF * (x - y), _HALF * (w - z), _HALF * (w + z)))

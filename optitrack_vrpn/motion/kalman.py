@@ -1,0 +1,281 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Estimate velocity, acceleration and angular rate of a body from its stamped poses.
+
+Position: a Kalman filter with the Wiener-process acceleration model. Attitude: an error-state
+filter on SO(3) with the same model for the angular acceleration; its error is a rotation vector
+in world axes, q = exp(error) * estimate, its rates are in world axes too. The noise of each is
+taken to be alike on three axes, so that each has one 3 x 3 covariance (see ``gains``).
+
+The filters know no frames: whatever world the poses are given in, the estimates are in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+import math
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.gains import Gains
+from optitrack_vrpn.motion.quaternion import (
+    conjugate, from_rotation_vector, IDENTITY, multiply, Quat, rotate, to_rotation_vector, Vector)
+
+SETTLED_RATIO = 2.0
+"""Velocities are valid once their variance is below this many times that of the long run."""
+
+
+@dataclass(frozen=True)
+class MotionConfig:
+    """
+    Say how a body moves and how well it is measured.
+
+    :ivar position_noise: standard deviation of a measured position, each axis (m).
+    :ivar attitude_noise: standard deviation of a measured attitude, each axis (rad).
+    :ivar acceleration_wander: change of the acceleration in one second (m/s^2, one sigma, growing
+        with the square root of time). More follows faster, less is smoother.
+    :ivar angular_wander: the same for the angular acceleration (rad/s^2).
+    :ivar adaptive: learn both wanders from the motion, up to a hundredfold either way, starting
+        from these.
+    :ivar reset_after_s: gap (s) between poses after which the estimate begins anew.
+    """
+
+    position_noise: float = 0.0003
+    attitude_noise: float = 0.002
+    acceleration_wander: float = 10.0
+    angular_wander: float = 20.0
+    adaptive: bool = True
+    reset_after_s: float = 0.25
+
+    def __post_init__(self) -> None:
+        """
+        Check every field.
+
+        :raises ConfigurationError: a value is not a finite number above zero.
+        """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == 'adaptive':
+                continue
+            if not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise ConfigurationError(
+                    f'motion setting {field.name} is {value!r}: give a finite number above 0')
+
+
+class Motion:
+    """
+    Follow the motion of one body.
+
+    :ivar valid: whether velocities and accelerations have settled since the estimate began;
+        publish none before. After gaps shorter than ``reset_after_s`` they stay valid, with the
+        covariance that the gap leaves.
+    :ivar stamp_ns: stamp of the last pose taken in.
+    :ivar position, quat: pose (m; x, y, z, w).
+    :ivar velocity, acceleration: in the world (m/s, m/s^2).
+    :ivar angular_velocity, angular_acceleration: in world axes (rad/s, rad/s^2).
+    :ivar resets: how often the estimate began anew.
+    """
+
+    __slots__ = (
+        'config', 'valid', 'stamp_ns', 'position', 'quat', 'velocity', 'acceleration',
+        'angular_velocity', 'angular_acceleration', 'resets', 'linear', 'angular', '_reset_ns')
+
+    def __init__(self, config: MotionConfig | None = None) -> None:
+        """
+        Begin without an estimate.
+
+        :param config: noises; the defaults when None.
+        """
+        self.config = config = config if config is not None else MotionConfig()
+        self.linear = Gains(
+            config.position_noise, config.acceleration_wander, config.adaptive)
+        self.angular = Gains(config.attitude_noise, config.angular_wander, config.adaptive)
+        self._reset_ns = round(config.reset_after_s * 1e9)
+        self.resets = -1
+        self.stamp_ns = 0
+        self.position: Vector = (0.0, 0.0, 0.0)
+        self.quat: Quat = IDENTITY
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the motion: what comes next does not continue what was (a jump, an epoch)."""
+        self.valid = False
+        self.resets += 1
+        self.stamp_ns = -1 << 62
+        self.velocity: Vector = (0.0, 0.0, 0.0)
+        self.acceleration: Vector = (0.0, 0.0, 0.0)
+        self.angular_velocity: Vector = (0.0, 0.0, 0.0)
+        self.angular_acceleration: Vector = (0.0, 0.0, 0.0)
+
+    def set_noise(self, position_noise: float, attitude_noise: float) -> None:
+        """
+        Take measurement noise learned from the body at rest.
+
+        :param position_noise: standard deviation, each axis (m), above zero.
+        :param attitude_noise: standard deviation, each axis (rad), above zero.
+        """
+        self.linear.set_noise(position_noise)
+        self.angular.set_noise(attitude_noise)
+
+    def update(self, stamp_ns: int, position: Vector, quat_xyzw: Quat) -> bool:
+        """
+        Take in one good pose.
+
+        :param stamp_ns: its stamp (ns). A pose not later than the one before is left out.
+        :param position: position (m).
+        :param quat_xyzw: attitude of unit norm, either sign.
+        :returns: whether velocities are valid (see ``valid``).
+        """
+        elapsed = stamp_ns - self.stamp_ns
+        if not 0 < elapsed < self._reset_ns:
+            if -self._reset_ns < elapsed <= 0:
+                return self.valid
+            self._begin(stamp_ns, position, quat_xyzw)
+            return False
+        self.stamp_ns = stamp_ns
+        t = elapsed * 1e-9
+        half = 0.5 * t
+
+        gains = self.linear
+        gains.step(t)
+        k1, k2, k3 = gains.k1, gains.k2, gains.k3
+        px, py, pz = self.position
+        vx, vy, vz = self.velocity
+        ax, ay, az = self.acceleration
+        mx, my, mz = position
+        px += t * (vx + half * ax)
+        py += t * (vy + half * ay)
+        pz += t * (vz + half * az)
+        mx -= px
+        my -= py
+        mz -= pz
+        self.position = (px + k1 * mx, py + k1 * my, pz + k1 * mz)
+        self.velocity = (vx + t * ax + k2 * mx, vy + t * ay + k2 * my, vz + t * az + k2 * mz)
+        self.acceleration = (ax + k3 * mx, ay + k3 * my, az + k3 * mz)
+        if gains.adaptive:
+            gains.learn(mx, my, mz, t)
+
+        gains = self.angular
+        gains.step(t)
+        k1, k2, k3 = gains.k1, gains.k2, gains.k3
+        vx, vy, vz = self.angular_velocity
+        ax, ay, az = self.angular_acceleration
+        a, b, c, d = predicted = multiply(from_rotation_vector((
+            t * (vx + half * ax), t * (vy + half * ay), t * (vz + half * az))), self.quat)
+        x, y, z, w = quat_xyzw
+        ex = w * -a + x * d - y * c + z * b
+        ey = w * -b + x * c + y * d - z * a
+        ez = w * -c - x * b + y * a + z * d
+        ew = w * d + x * a + y * b + z * c
+        if ew < 0.0:
+            ex, ey, ez, ew = -ex, -ey, -ez, -ew
+            x, y, z, w = -x, -y, -z, -w
+        if ew > 0.999:
+            # Within 5 degrees: 2 asin(s) / s, and the chord in place of the arc (cubic error).
+            scale = 2.0 + (ex * ex + ey * ey + ez * ez) / 3.0
+            ex *= scale
+            ey *= scale
+            ez *= scale
+            a += k1 * (x - a)
+            b += k1 * (y - b)
+            c += k1 * (z - c)
+            d += k1 * (w - d)
+        else:
+            ex, ey, ez = to_rotation_vector((ex, ey, ez, ew))
+            a, b, c, d = multiply(
+                from_rotation_vector((k1 * ex, k1 * ey, k1 * ez)), predicted)
+        scale = 1.0 / math.sqrt(a * a + b * b + c * c + d * d)
+        self.quat = (a * scale, b * scale, c * scale, d * scale)
+        self.angular_velocity = (
+            vx + t * ax + k2 * ex, vy + t * ay + k2 * ey, vz + t * az + k2 * ez)
+        self.angular_acceleration = (ax + k3 * ex, ay + k3 * ey, az + k3 * ez)
+        if gains.adaptive:
+            gains.learn(ex, ey, ez, t)
+
+        if not self.valid:
+            self._judge(t)
+        return self.valid
+
+    def _begin(self, stamp_ns: int, position: Vector, quat_xyzw: Quat) -> None:
+        """Begin with one pose: at rest as far as known, which is not far."""
+        if self.stamp_ns > -1 << 62:
+            self.reset()
+        self.stamp_ns = stamp_ns
+        self.position = position
+        self.quat = quat_xyzw
+        self.linear.begin(5.0, 30.0)
+        self.angular.begin(10.0, 200.0)
+
+    def _judge(self, t: float) -> None:
+        """Tell whether the velocities have settled."""
+        self.valid = (
+            self.linear.vv < SETTLED_RATIO * self.linear.steady_rate_variance(t)
+            and self.angular.vv < SETTLED_RATIO * self.angular.steady_rate_variance(t))
+
+    def body_velocity(self) -> Vector:
+        """Give the linear velocity in the body's axes (m/s)."""
+        return rotate(conjugate(self.quat), self.velocity)
+
+    def body_angular_velocity(self) -> Vector:
+        """Give the angular rate in the body's axes (rad/s)."""
+        return rotate(conjugate(self.quat), self.angular_velocity)
+
+    def pose_covariance(self) -> list[float]:
+        """
+        Give the pose's covariance as ROS wants it.
+
+        :returns: 36 numbers, row by row; order x, y, z, rotation about fixed X, Y, Z (REP 103).
+        """
+        return diagonal(self.linear.pp, self.angular.pp)
+
+    def world_twist_covariance(self) -> list[float]:
+        """
+        Give the covariance of velocity and angular rate in world axes.
+
+        :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
+        """
+        return diagonal(self.linear.vv, self.angular.vv)
+
+    def body_twist_covariance(self) -> list[float]:
+        """
+        Give the covariance of velocity and angular rate in the body's axes.
+
+        An attitude that is wrong by e turns a velocity v by e x v, so that the body's sideways
+        velocity is less certain the faster it goes; the same holds for the rates.
+
+        :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
+        """
+        matrix = diagonal(self.linear.vv, self.angular.vv)
+        _add_lever(matrix, 0, self.body_velocity(), self.angular.pp)
+        _add_lever(matrix, 21, self.body_angular_velocity(), self.angular.pp)
+        return matrix
+
+    def acceleration_covariance(self) -> list[float]:
+        """
+        Give the covariance of the accelerations in world axes.
+
+        :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
+        """
+        return diagonal(self.linear.aa, self.angular.aa)
+
+
+def diagonal(linear: float, angular: float) -> list[float]:
+    """
+    Lay out a 6 x 6 covariance that is alike on three axes.
+
+    :param linear: variance of each of the first three.
+    :param angular: variance of each of the last three.
+    :returns: 36 numbers, row by row.
+    """
+    matrix = [0.0] * 36
+    matrix[0] = matrix[7] = matrix[14] = linear
+    matrix[21] = matrix[28] = matrix[35] = angular
+    return matrix
+
+
+def _add_lever(matrix: list[float], corner: int, v: Vector, variance: float) -> None:
+    """Add variance * (|v|^2 I - v v') to a 3 x 3 block of a 6 x 6 matrix."""
+    square = v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
+    for i in range(3):
+        for j in range(3):
+            matrix[corner + 6 * i + j] += variance * ((square if i == j else 0.0) - v[i] * v[j])

@@ -1,0 +1,116 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+How a point away from a body's origin moves, and how sure that is.
+
+The base of a robot sits on an arm (m) of Motive's rigid body, fixed to it. What is measured and
+estimated is the body; a small error e (rad) of its attitude moves the base by e x arm, so that
+errors of attitude and position belong together at the base although they do not at the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import math
+
+from optitrack_vrpn.motion.gains import Gains
+from optitrack_vrpn.motion.quaternion import Vector
+
+_AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    """Give a x b."""
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def _sum(a: Vector, b: Vector) -> Vector:
+    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+
+def velocity_at(arm: Vector, velocity: Vector, rate: Vector) -> Vector:
+    """
+    Give the velocity (m/s) at the end of an arm; all vectors along the same axes.
+
+    :param arm: from the body's origin (m).
+    :param velocity: of the body's origin (m/s).
+    :param rate: angular rate (rad/s).
+    """
+    return _sum(velocity, cross(rate, arm))
+
+
+def acceleration_at(arm: Vector, acceleration: Vector, rate: Vector, change: Vector) -> Vector:
+    """
+    Give the acceleration (m/s^2) at the end of an arm; all vectors along the same, fixed axes.
+
+    :param arm: from the body's origin (m).
+    :param acceleration: of the body's origin (m/s^2).
+    :param rate: angular rate (rad/s).
+    :param change: angular acceleration (rad/s^2).
+    """
+    return _sum(acceleration, _sum(cross(change, arm), cross(rate, cross(rate, arm))))
+
+
+def pose_covariance_at(arm: Vector, covariance: Sequence[float]) -> list[float]:
+    """
+    Give the covariance of a pose at the end of an arm.
+
+    :param arm: from the body's origin, in world axes (m).
+    :param covariance: of the body's pose, 36 numbers of which those off the diagonal are zero;
+        order x, y, z, rotation about fixed X, Y, Z.
+    :returns: the same at the end of the arm, row by row.
+    """
+    x, y, z = arm
+    a, b, c = covariance[21], covariance[28], covariance[35]
+    return [
+        covariance[0] + z * z * b + y * y * c, -x * y * c, -x * z * b, 0.0, z * b, -y * c,
+        -x * y * c, covariance[7] + z * z * a + x * x * c, -y * z * a, -z * a, 0.0, x * c,
+        -x * z * b, -y * z * a, covariance[14] + y * y * a + x * x * b, y * a, -x * b, 0.0,
+        0.0, -z * a, y * a, a, 0.0, 0.0,
+        z * b, 0.0, -x * b, 0.0, b, 0.0,
+        -y * c, x * c, 0.0, 0.0, 0.0, c]
+
+
+def twist_covariance_at(
+    arm: Vector, linear: Gains, angular: Gains, velocity: Vector, rate: Vector,
+) -> list[float]:
+    """
+    Give the covariance of velocity and angular rate at the end of an arm, in the body's axes.
+
+    What an error of the rate does at the end of the arm is a rotation's velocity. An error e of
+    the attitude turns the arm, and with it rate x arm; and seen in axes that are off by e,
+    velocity and rate themselves are off by velocity x e and rate x e.
+
+    It is a sum over errors that know nothing of each other: what each of them, one sigma large,
+    does to the six numbers is a column, and the columns' outer products add up.
+
+    :param arm: from the body's origin (m); all vectors are in the axes of the result.
+    :param linear: covariance of the body's position and velocity.
+    :param angular: that of its attitude and rate.
+    :param velocity: at the end of the arm (m/s).
+    :param rate: angular rate (rad/s).
+    :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
+    """
+    # Part of the rate's error goes with the attitude's, the rest is its own.
+    tilt = math.sqrt(angular.pp)
+    shared = angular.pv / tilt
+    own = math.sqrt(max(0.0, angular.vv - shared * shared))
+    columns = []
+    for axis in _AXES:
+        swing = cross(axis, arm)
+        p, q, r = cross(rate, swing)
+        u, v, w = cross(velocity, axis)
+        a, b, c = cross(rate, axis)
+        x, y, z = swing
+        i, j, k = axis
+        columns.append((
+            shared * x + tilt * (p + u), shared * y + tilt * (q + v), shared * z + tilt * (r + w),
+            shared * i + tilt * a, shared * j + tilt * b, shared * k + tilt * c))
+        columns.append((own * x, own * y, own * z, own * i, own * j, own * k))
+    rows = list(zip(*columns))
+    matrix = [
+        a * p + b * q + c * r + d * s + e * t + f * u
+        for a, b, c, d, e, f in rows for p, q, r, s, t, u in rows]
+    for corner in (0, 7, 14):
+        matrix[corner] += linear.vv
+    return matrix

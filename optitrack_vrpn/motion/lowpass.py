@@ -1,0 +1,326 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Smooth a body's poses by a causal Butterworth low-pass.
+
+The filter is that of the OptiTrack-LabVIEW interface thesis (order 5, cutoff a twentieth of the
+sampling rate), designed by scipy as second-order sections at the body's own rate and run here,
+transposed direct form II, on plain floats: a call of ``scipy.signal.sosfilt`` for one sample
+costs many times the arithmetic.
+
+Attitude has no components that may be filtered: quaternions must keep their norm and their two
+signs, angles wrap. What is filtered is the path: the sum c of the small rotations from pose to
+pose (rotation vectors, world axes), which neither wraps nor ends. The difference between the
+filtered and the true path is the small rotation by which the filter lags:
+q_filtered = exp(c_filtered - c) q. Turning about a fixed axis by any angle is filtered exactly as
+``sosfilt`` filters the angle; in general the error is of second order in the angle turned about
+changing axes within the filter's delay.
+
+A filter that has just started is not late yet: it gives the pose it began with. So what is taken
+off the stamps is not its delay but how far it is behind by then, which is what it makes of the
+time itself: a body that moves evenly is always where it was at its stamp.
+"""
+
+from __future__ import annotations
+
+import cmath
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+import math
+
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.quaternion import (
+    conjugate, from_rotation_vector, IDENTITY, multiply, normalised, Quat, to_rotation_vector,
+    Vector)
+
+RATE_CHANGE = 0.05
+"""Relative change of a body's rate that calls for a new design."""
+MEMORY = 5.0
+"""Group delays of the past that a new design is given to begin with."""
+MOST_REMEMBERED = 1000
+MAX_FILL = 10
+"""So many missing frames are filled in on a straight line; after more the filter starts anew."""
+
+Section = tuple[float, float, float, float, float]
+Six = tuple[float, float, float, float, float, float]
+
+
+@dataclass(frozen=True)
+class LowpassConfig:
+    """
+    Say how poses are smoothed.
+
+    :ivar cutoff_hz: frequency (Hz) at which half the power passes; 0 switches the filter off.
+    :ivar order: order of the Butterworth filter, 1 to 10.
+    :ivar compensate_delay: take off the stamp what the filter is behind: its group delay at low
+        frequencies, once it has gone on for so long.
+    """
+
+    cutoff_hz: float = 0.0
+    order: int = 5
+    compensate_delay: bool = False
+
+    def __post_init__(self) -> None:
+        """
+        Check every field.
+
+        :raises ConfigurationError: the cutoff is negative or not finite, or the order not 1 to 10.
+        """
+        if not 0 <= self.cutoff_hz < math.inf:
+            raise ConfigurationError(
+                f'lowpass setting cutoff_hz is {self.cutoff_hz!r}: give a frequency in Hz, or 0 '
+                'to switch the filter off')
+        if self.order not in range(1, 11):
+            raise ConfigurationError(
+                f'lowpass setting order is {self.order!r}: give a whole number from 1 to 10')
+        if self.cutoff_hz:
+            # It takes a second to load: now, where it is wanted at all, and not at the first pose.
+            import scipy.signal  # noqa: F401
+
+
+class Channels:
+    """
+    Run one cascade of second-order sections over six channels at once.
+
+    :param sections: (b0, b1, b2, a1, a2) of each.
+    :param at_rest: settled state (two numbers) of each section for a constant input of 1.
+    """
+
+    __slots__ = ('sections', 'at_rest', 'states')
+
+    def __init__(self, sections: list[Section], at_rest: list[tuple[float, float]]) -> None:
+        self.sections = sections
+        self.at_rest = at_rest
+        self.states: list[list[float]] = []
+
+    def settle(self, values: tuple[float, ...]) -> None:
+        """
+        Put the filter where it would be had the input always been this.
+
+        :param values: six numbers.
+        """
+        self.states = [
+            [first * value for value in values] + [second * value for value in values]
+            for first, second in self.at_rest]
+
+    def step(self, a: float, b: float, c: float, d: float, e: float, f: float) -> Six:
+        """
+        Take in one sample of each channel.
+
+        :returns: the filtered sample of each.
+        """
+        for (b0, b1, b2, a1, a2), state in zip(self.sections, self.states):
+            s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5 = state
+            p = b0 * a + s0
+            q = b0 * b + s1
+            r = b0 * c + s2
+            u = b0 * d + s3
+            v = b0 * e + s4
+            w = b0 * f + s5
+            state[:] = (
+                b1 * a - a1 * p + t0, b1 * b - a1 * q + t1, b1 * c - a1 * r + t2,
+                b1 * d - a1 * u + t3, b1 * e - a1 * v + t4, b1 * f - a1 * w + t5,
+                b2 * a - a2 * p, b2 * b - a2 * q, b2 * c - a2 * r,
+                b2 * d - a2 * u, b2 * e - a2 * v, b2 * f - a2 * w)
+            a, b, c, d, e, f = p, q, r, u, v, w
+        return a, b, c, d, e, f
+
+
+class Lag:
+    """
+    Follow how far a filter is behind, from its start on, for a motion at constant speed.
+
+    :param sections: (b0, b1, b2, a1, a2) of each.
+    :ivar behind_s: how far (s).
+    """
+
+    __slots__ = ('behind_s', '_sections', '_states')
+
+    def __init__(self, sections: list[Section]) -> None:
+        self.behind_s = 0.0
+        self._sections = sections
+        self._states = [[0.0, 0.0] for _ in sections]
+
+    def step(self, dt: float) -> None:
+        """
+        Go on by one sample.
+
+        :param dt: time since the one before (s).
+        """
+        a = dt
+        for (b0, b1, b2, a1, a2), state in zip(self._sections, self._states):
+            p = b0 * a + state[0]
+            state[:] = b1 * a - a1 * p + state[1], b2 * a - a2 * p
+            a = p
+        self.behind_s += dt - a
+
+
+class Lowpass:
+    """
+    Smooth the poses of one body.
+
+    :ivar rate_hz: the rate the filter is designed for (Hz), 0 before it is known.
+    :ivar delay_s: group delay at low frequencies (s), 0 before the rate is known.
+    :ivar starts: how often the filter has started, each time without a transient.
+    """
+
+    __slots__ = (
+        'config', 'rate_hz', 'delay_s', 'starts', '_sos', '_at_rest', '_channels', '_lag',
+        '_recent', '_stamp_ns', '_position', '_quat', '_turned')
+
+    def __init__(self, config: LowpassConfig) -> None:
+        """
+        Begin without poses.
+
+        :param config: the filter; its cutoff must not be 0.
+        """
+        self.config = config
+        self.rate_hz = 0.0
+        self.delay_s = 0.0
+        self.starts = 0
+        self._sos = np.empty((0, 6))
+        self._at_rest = np.empty((0, 2))
+        self._channels: Channels | None = None
+        self._lag = Lag([])
+        # What the filter was given last: position and path of the attitude, time since the one
+        # before.
+        self._recent: deque[tuple[Six, float]] = deque()
+        self._stamp_ns = 0
+        self._position: Vector = (0.0, 0.0, 0.0)
+        self._quat: Quat = IDENTITY
+        self._turned: Vector = (0.0, 0.0, 0.0)
+
+    def reset(self) -> None:
+        """Start anew with the next pose (a jump, an epoch, a body seen again)."""
+        self._channels = None
+        self._recent.clear()
+
+    def update(self, stamp_ns: int, position: Vector, quat_xyzw: Quat,
+               rate_hz: float) -> tuple[int, Vector, Quat]:
+        """
+        Take in one good pose.
+
+        :param stamp_ns: its stamp (ns).
+        :param position: position (m).
+        :param quat_xyzw: attitude of unit norm, either sign.
+        :param rate_hz: the body's own rate (Hz), ``Body.rate_hz``. While it is unknown, or the
+            cutoff is not below half of it, poses pass as they are.
+        :returns: stamp (ns; earlier by what the filter is behind where that is configured),
+            position and attitude, filtered. The attitude's sign goes with the one given.
+        """
+        if abs(rate_hz - self.rate_hz) > RATE_CHANGE * rate_hz:
+            self._design(rate_hz)
+        if self.rate_hz <= 0.0:
+            return stamp_ns, position, quat_xyzw
+        steps = 0
+        if self._channels is not None:
+            steps = round((stamp_ns - self._stamp_ns) * 1e-9 * self.rate_hz) or 1
+        turned = self._turned
+        x, y, z = position
+        if not 1 <= steps <= MAX_FILL + 1:
+            self._turned = turned = (0.0, 0.0, 0.0)
+            filtered: Six = (x, y, z, *turned)
+            self._recent.clear()
+            self._start(filtered)
+        else:
+            dx, dy, dz = to_rotation_vector(multiply(quat_xyzw, conjugate(self._quat)))
+            dt = (stamp_ns - self._stamp_ns) * 1e-9 / steps
+            if steps > 1:
+                px, py, pz = self._position
+                for k in range(1, steps):
+                    part = k / steps
+                    self._step((
+                        px + part * (x - px), py + part * (y - py), pz + part * (z - pz),
+                        turned[0] + part * dx, turned[1] + part * dy, turned[2] + part * dz), dt)
+            self._turned = turned = (turned[0] + dx, turned[1] + dy, turned[2] + dz)
+            filtered = self._step((x, y, z, *turned), dt)
+        self._stamp_ns = stamp_ns
+        self._position = position
+        self._quat = quat_xyzw
+        lag = from_rotation_vector((
+            filtered[3] - turned[0], filtered[4] - turned[1], filtered[5] - turned[2]))
+        if self.config.compensate_delay:
+            stamp_ns -= round(self._lag.behind_s * 1e9)
+        return stamp_ns, filtered[:3], normalised(multiply(lag, quat_xyzw))
+
+    def group_delay(self, frequency_hz: float) -> float:
+        """
+        Give the delay of a motion of one frequency.
+
+        :param frequency_hz: frequency (Hz), below half the rate.
+        :returns: group delay (s); 0 before the rate is known.
+        """
+        if self.rate_hz <= 0.0:
+            return 0.0
+        back = cmath.exp(-2j * math.pi * frequency_hz / self.rate_hz)
+        return sum(
+            _polynomial_delay(row[:3], back) - _polynomial_delay(row[3:], back)
+            for row in self._sos.tolist()) / self.rate_hz
+
+    def _design(self, rate_hz: float) -> None:
+        """Design the filter for a rate; it goes on from the poses that it was given last."""
+        going_on = self._channels is not None
+        self._channels = None
+        self.rate_hz = 0.0
+        self.delay_s = 0.0
+        if rate_hz <= 2.0 * self.config.cutoff_hz or self.config.cutoff_hz <= 0.0:
+            return
+        from scipy import signal  # see LowpassConfig
+        self.rate_hz = rate_hz
+        self._sos = signal.butter(self.config.order, self.config.cutoff_hz, output='sos',
+                                  fs=rate_hz)
+        self._at_rest = signal.sosfilt_zi(self._sos)
+        self.delay_s = self.group_delay(0.0)
+        recent = self._recent
+        self._recent = deque(
+            maxlen=min(math.ceil(MEMORY * self.delay_s * rate_hz), MOST_REMEMBERED))
+        if going_on and recent:
+            self._go_on(recent)
+
+    def _go_on(self, recent: deque[tuple[Six, float]]) -> None:
+        """Start from the poses given last, as they would have come at the new rate."""
+        ago = np.cumsum([0.0] + [dt for _, dt in islice(recent, 1, None)])
+        ago -= ago[-1]
+        times = np.arange(math.ceil(ago[0] * self.rate_hz), 1) / self.rate_hz
+        paths = np.array([path for path, _ in recent])
+        rows = np.column_stack([np.interp(times, ago, column) for column in paths.T]).tolist()
+        self._start(tuple(rows[0]))
+        for row in rows[1:]:
+            self._step(tuple(row), 1.0 / self.rate_hz)
+
+    def _start(self, path: Six) -> None:
+        """
+        Start the filter as if the body had always been here.
+
+        :param path: position (m) and path of the attitude (rad).
+        """
+        sections = [(row[0], row[1], row[2], row[4], row[5]) for row in self._sos.tolist()]
+        self._channels = Channels(
+            sections, [(row[0], row[1]) for row in self._at_rest.tolist()])
+        self._channels.settle(path)
+        self._lag = Lag(sections)
+        self.starts += 1
+
+    def _step(self, path: Six, dt: float) -> Six:
+        """Take in one sample; gives the filtered one."""
+        assert self._channels is not None
+        self._recent.append((path, dt))
+        if self.config.compensate_delay:
+            self._lag.step(dt)
+        return self._channels.step(*path)
+
+
+def _polynomial_delay(taps: list[float], back: complex) -> float:
+    """
+    Give the group delay (samples) of a polynomial in 1/z.
+
+    It is minus the derivative of the phase: the real part of sum(k c_k z^-k) / sum(c_k z^-k).
+
+    :param taps: c_0, c_1, c_2.
+    :param back: 1/z on the unit circle.
+    """
+    c0, c1, c2 = taps
+    first, second = c1 * back, c2 * back * back
+    return ((first + 2.0 * second) / (c0 + first + second)).real

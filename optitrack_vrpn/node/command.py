@@ -1,0 +1,66 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run the node."""
+
+import argparse
+import sys
+from typing import Sequence
+
+from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.parameters import BY_NAME
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of what is not for ROS: nothing but a request for help."""
+    return argparse.ArgumentParser(
+        prog='optitrack_vrpn_node', usage='%(prog)s [-h] [--ros-args ...]', allow_abbrev=False,
+        description='Run the lifecycle node: motion capture in, PoseStamped and TF out.',
+        epilog='Everything is a ROS parameter, as in: optitrack_vrpn_node --ros-args '
+        '-p server:=10.0.0.1 -p autostart:=true, or --ros-args --params-file FILE. The tool '
+        '"parameters" prints such a file with every parameter, its default and what it means.')
+
+
+def for_ros(given: Sequence[str]) -> str:
+    """Say how arguments would be written that are meant for ROS, as far as that can be told."""
+    found = []
+    for argument, following in zip(given, [*given[1:], '']):
+        name, sign, value = argument.lstrip('-').partition('=')
+        name = name.rstrip(':')
+        if name in BY_NAME:
+            found.append(f'-p {name}:={value if sign else following or "..."}')
+        elif ':=' in argument:
+            found.append(f'-r {argument}')
+    return ' '.join(['--ros-args', *(found or ['-p server:=10.0.0.1'])])
+
+
+def check(argv: Sequence[str]) -> None:
+    """
+    Give help, or refuse arguments that the node would not notice.
+
+    :param argv: the command line without the program's name.
+    :raises SystemExit: in both cases.
+    """
+    parser = make_parser()
+    _, unknown = parser.parse_known_args(without_ros_arguments(argv))
+    if unknown:
+        parser.error(f'unrecognized arguments: {" ".join(unknown)}; parameters are given as '
+                     f'in: {parser.prog} {for_ros(unknown)}')
+
+
+def main() -> int:
+    """
+    Run the lifecycle node until it is told to end; ``--ros-args`` as for any node.
+
+    :returns: exit code.
+    """
+    check(sys.argv[1:])
+    try:
+        with loading('optitrack_vrpn_node', 0):
+            from optitrack_vrpn.node.node import OptitrackVrpnNode
+            from optitrack_vrpn.ros.run import run
+        return run(OptitrackVrpnNode, sys.argv)
+    except ConfigurationError as error:
+        print(f'optitrack_vrpn_node: {error}', file=sys.stderr)
+        return 2

@@ -1,0 +1,101 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The node's own reports on /diagnostics (REP 107).
+
+Where diagnostic_updater is installed it publishes them, with the parameters that its users know
+(``diagnostic_updater.period``, ``diagnostic_updater.use_fqn``); elsewhere a plain publisher does.
+"""
+
+from typing import Any, Callable, Sequence
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from optitrack_vrpn.node.report import Entry
+from rclpy.node import Node
+
+try:
+    from diagnostic_updater import Updater
+except ImportError:
+    Updater = None
+
+PERIOD_S = 1.0
+
+
+def fill(status: Any, entry: Entry) -> Any:
+    """Write an entry's level, message and values into a status."""
+    status.level = bytes([entry.level])
+    status.message = entry.message
+    status.values = [KeyValue(key=key, value=value) for key, value in entry.values.items()]
+    return status
+
+
+class Diagnostics:
+    """
+    Publish entries on /diagnostics once a second.
+
+    :param node: creates the publisher; one instance a node, for as long as it lives.
+    :param collect: gives the present entries, or none while there is nothing to report.
+    """
+
+    def __init__(self, node: Node, collect: Callable[[], Sequence[Entry]]) -> None:
+        self._node = node
+        self._collect = collect
+        self._hardware_id = ''
+        self._updater: Any = None
+        self._publisher: Any = None
+        self._timer: Any = None
+        self._latest: dict[str, Entry] = {}
+
+    def open(self, hardware_id: str) -> None:
+        """
+        Begin to publish.
+
+        :param hardware_id: the server.
+        """
+        self._hardware_id = hardware_id
+        if Updater is None:
+            self._publisher = self._node.create_publisher(DiagnosticArray, '/diagnostics', 10)
+            self._timer = self._node.create_timer(PERIOD_S, self._publish)
+            return
+        if self._updater is None:    # it declares parameters, which can be done once
+            self._updater = Updater(self._node, PERIOD_S)
+        self._updater.setHardwareID(hardware_id)
+        self._updater.timer.reset()
+        # Ahead of the updater's own timer, which finds the entries there.
+        self._timer = self._node.create_timer(self._updater.period, self._refresh)
+
+    def close(self) -> None:
+        """Publish nothing more."""
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
+        if self._publisher is not None:
+            self._node.destroy_publisher(self._publisher)
+            self._publisher = None
+        if self._updater is not None:
+            self._updater.timer.cancel()
+            for name in self._latest:
+                self._updater.removeByName(name)
+        self._latest.clear()
+
+    def status(self, entry: Entry) -> DiagnosticStatus:
+        """Make the message of one entry."""
+        return fill(DiagnosticStatus(
+            name=f'{self._node.get_name()}: {entry.name}', hardware_id=self._hardware_id), entry)
+
+    def _publish(self) -> None:
+        entries = self._collect()
+        if entries and self._publisher.get_subscription_count():
+            message = DiagnosticArray(status=[self.status(entry) for entry in entries])
+            message.header.stamp = self._node.get_clock().now().to_msg()
+            self._publisher.publish(message)
+
+    def _refresh(self) -> None:
+        """Bring the updater's tasks up to date."""
+        entries = {entry.name: entry for entry in self._collect()}
+        for name in [name for name in self._latest if name not in entries]:
+            self._updater.removeByName(name)
+        new = [name for name in entries if name not in self._latest]
+        self._latest = entries
+        for name in new:
+            self._updater.add(name, lambda status, name=name: fill(status, self._latest[name]))

@@ -1,0 +1,138 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What happens to every pose, read from top to bottom.
+
+The protocol has decoded a datagram (``vrpn/connection.py``: ``receive_datagram``), and the pipeline
+has stamped its poses, validated them and turned them to ENU (``pipeline/pipeline.py``:
+``process``). This file publishes the remaining samples, in the client's thread and under the
+node's lock. A frame of bodies leaves as one PoseStamped each, one TFMessage for all, and the other
+topics that have subscribers.
+
+Nothing here logs or reads a parameter, and the clock is looked at for one purpose alone: this
+process may be stopped at any line (by the scheduler, a debugger, a virtual machine that is moved),
+and what has grown too old meanwhile must not go out when it goes on. Messages are bytes
+(``cdr.py``), or objects where the middleware encodes in a way that is not known; this file does
+not see the difference. What is prepared beforehand stands in ``body_output.py`` and
+``publishers.py``, and docs/performance.md tells what each step costs.
+"""
+
+from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
+
+from optitrack_vrpn.motion.estimator import MotionEstimate
+from optitrack_vrpn.motion.frames import enu_to_ned, Pose
+from optitrack_vrpn.motion.quaternion import conjugate, Quat, rotate, Vector
+from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
+from optitrack_vrpn.ros.cdr import stamp_bytes
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.node.body_output import BodyOutput
+
+#: Covariance that nobody knows, as sensor_msgs has it.
+_UNKNOWN = (0.0,) * 36
+
+
+def publish_samples(
+    samples: Sequence[Sample], send_tf: Callable[[list[Any]], None],
+    clock: Callable[[], int], allowance_ns: int,
+) -> None:
+    """
+    Publish samples in order; the transforms of one frame go out in one message.
+
+    A frame is samples that share a stamp and stand together, no body twice: frames that arrived
+    in one piece may share their stamp.
+
+    :param send_tf: publishes the transforms of a frame.
+    :param clock: reads the present (ns).
+    :param allowance_ns: what that may be beyond a stamp until the pose is too old: the greatest
+        age, less what the stamps' clock is ahead of this one. What a low-pass takes off the
+        stamps of a body comes on top of it.
+    """
+    frame_ns = -1
+    stamp = b''
+    transforms: list[Any] = []
+    bodies: set[Any] = set()
+    for channel, stamp_ns, position, quat, motion in samples:
+        output = channel.user
+        if output is None:
+            channel.unsent += 1
+            continue
+        if clock() > stamp_ns + allowance_ns and _too_old(
+                (channel,), clock, stamp_ns + allowance_ns):
+            channel.too_old += 1
+            channel.unsent += 1
+            continue
+        if stamp_ns != frame_ns or output in bodies:
+            if transforms:
+                if clock() <= frame_ns + allowance_ns or not _too_old(
+                        [body.channel for body in bodies], clock, frame_ns + allowance_ns):
+                    send_tf(transforms)
+                transforms = []
+            bodies.clear()
+            frame_ns = stamp_ns
+            stamp = stamp_bytes(stamp_ns)
+        bodies.add(output)
+        if output.send_pose is not None:
+            output.send_pose(output.write_pose(stamp, position, quat))
+        if output.tf:
+            write = output.write_tf.other if transforms else output.write_tf.first
+            transforms.append(write(stamp, position, quat))
+        if output.heard or output.tf_ned:
+            _publish_more(output, stamp, position, quat, motion, transforms)
+    if transforms and (clock() <= frame_ns + allowance_ns or not _too_old(
+            [body.channel for body in bodies], clock, frame_ns + allowance_ns)):
+        send_tf(transforms)
+
+
+def _too_old(channels: Sequence[Channel], clock: Callable[[], int], latest_ns: int) -> bool:
+    """Tell whether it is too late for poses even if a low-pass has made their stamp older."""
+    return clock() > latest_ns + min(channel.estimator.taken_off_ns for channel in channels)
+
+
+def _publish_more(
+    output: 'BodyOutput', stamp: bytes, position: Vector, quat: Quat,
+    motion: Optional[MotionEstimate], transforms: list[Any],
+) -> None:
+    """Publish what goes beyond pose and transform in ENU: all of it on demand."""
+    heard = output.heard
+    if output.tf_ned or 'pose_ned' in heard:
+        ned = enu_to_ned(Pose(position, quat))
+        if 'pose_ned' in heard:
+            output.send('pose_ned', stamp, *ned)
+        if output.tf_ned:
+            write = output.write_tf_ned.other if transforms else output.write_tf_ned.first
+            transforms.append(write(stamp, *ned))
+    if 'pose_cov' in heard:
+        output.send(
+            'pose_cov', stamp, position, quat, output.channel.estimator.pose_covariance(quat))
+    if motion is None:
+        return
+    # Of the pose as measured: a low-pass changes the pose above, and perhaps its stamp.
+    stamp = stamp_bytes(motion.stamp_ns)
+    if 'odom' in heard:
+        output.send(
+            'odom', stamp, motion.position, motion.quat_xyzw, motion.pose_covariance,
+            motion.body_velocity, motion.body_angular_velocity, motion.body_twist_covariance)
+    if 'twist' in heard:
+        output.send('twist', stamp, motion.velocity, motion.angular_velocity)
+    if 'accel' in heard:
+        output.send('accel', stamp, motion.acceleration, motion.angular_acceleration)
+
+
+def publish_server_motion(output: 'BodyOutput', moved: ServerMotion) -> None:
+    """Publish a velocity or acceleration that the server itself sent."""
+    heard = output.heard
+    stamp = stamp_bytes(moved.stamp_ns)
+    if not moved.is_velocity:
+        if 'accel' in heard:
+            output.send('accel', stamp, moved.linear, moved.angular)
+        return
+    if 'twist' in heard:
+        output.send('twist', stamp, moved.linear, moved.angular)
+    if 'odom' in heard:
+        quat = moved.quat_xyzw
+        body_from_world = conjugate(quat)
+        output.send(
+            'odom', stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
+            rotate(body_from_world, moved.linear), rotate(body_from_world, moved.angular),
+            _UNKNOWN)

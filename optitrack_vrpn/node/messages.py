@@ -1,0 +1,95 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Fill ROS messages with plain numbers: positions in metres, quaternions x, y, z, w.
+
+``cdr.py`` makes the same messages as bytes, and learns and proves how from these functions.
+"""
+
+from typing import Any, Sequence
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import (
+    AccelStamped, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
+from nav_msgs.msg import Odometry
+from optitrack_vrpn.motion.quaternion import Quat, Vector
+from optitrack_vrpn.ros.cdr import Fill, time_of, Write
+
+
+def keep(message: Any, fill: Fill) -> Write:
+    """
+    Make a function that fills one and the same message anew each time, as it is to be published.
+
+    :returns: ``write(stamp, *groups)`` like those of ``cdr.lay_down``, but it gives an object.
+    """
+    def write(stamp: bytes, *groups: Sequence[float]) -> Any:
+        fill(message, time_of(stamp), *groups)
+        return message
+    return write
+
+
+def _fill(pose: Pose, position: Vector, quat: Quat) -> None:
+    pose.position.x, pose.position.y, pose.position.z = position
+    (pose.orientation.x, pose.orientation.y, pose.orientation.z, pose.orientation.w) = quat
+
+
+def fill_pose(message: PoseStamped, stamp: Time, position: Vector, quat: Quat) -> None:
+    """Write stamp, position and attitude into a pose."""
+    message.header.stamp = stamp
+    _fill(message.pose, position, quat)
+
+
+def fill_pose_cov(
+    message: PoseWithCovarianceStamped, stamp: Time, position: Vector, quat: Quat,
+    covariance: Sequence[float],
+) -> None:
+    """Write a pose and its covariance (36 numbers, REP 103's order) into a message."""
+    message.header.stamp = stamp
+    _fill(message.pose.pose, position, quat)
+    message.pose.covariance = covariance
+
+
+def fill_transform(
+    message: TransformStamped, stamp: Time, position: Vector, quat: Quat,
+) -> None:
+    """Write stamp, translation and rotation into a transform."""
+    message.header.stamp = stamp
+    transform = message.transform
+    transform.translation.x, transform.translation.y, transform.translation.z = position
+    (transform.rotation.x, transform.rotation.y, transform.rotation.z,
+     transform.rotation.w) = quat
+
+
+def fill_twist(message: TwistStamped, stamp: Time, linear: Vector, angular: Vector) -> None:
+    """Write stamp and velocities (m/s, rad/s) into a twist."""
+    message.header.stamp = stamp
+    twist = message.twist
+    twist.linear.x, twist.linear.y, twist.linear.z = linear
+    twist.angular.x, twist.angular.y, twist.angular.z = angular
+
+
+def fill_accel(message: AccelStamped, stamp: Time, linear: Vector, angular: Vector) -> None:
+    """Write stamp and accelerations (m/s^2, rad/s^2) into a message."""
+    message.header.stamp = stamp
+    accel = message.accel
+    accel.linear.x, accel.linear.y, accel.linear.z = linear
+    accel.angular.x, accel.angular.y, accel.angular.z = angular
+
+
+def fill_odometry(
+    message: Odometry, stamp: Time, position: Vector, quat: Quat,
+    pose_covariance: Sequence[float], linear: Vector, angular: Vector,
+    twist_covariance: Sequence[float],
+) -> None:
+    """
+    Write an odometry (REP 147): pose in the world, velocities in the body's axes.
+
+    :param twist_covariance: 36 numbers as ``pose_covariance``; zeros where unknown.
+    """
+    message.header.stamp = stamp
+    _fill(message.pose.pose, position, quat)
+    message.pose.covariance = pose_covariance
+    twist = message.twist.twist
+    twist.linear.x, twist.linear.y, twist.linear.z = linear
+    twist.angular.x, twist.angular.y, twist.angular.z = angular
+    message.twist.covariance = twist_covariance

@@ -1,0 +1,183 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""From samples to topics: every body's own, and the transforms of a frame in one message."""
+
+from typing import Any, Callable, Optional, Sequence
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import TransformStamped
+from optitrack_vrpn.motion.frames import QUAT_ENU_NED
+from optitrack_vrpn.node.body_output import BodyOutput, sender, understood
+from optitrack_vrpn.node.configuration import PublishConfig
+from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
+from optitrack_vrpn.node.messages import fill_transform
+from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
+from optitrack_vrpn.ros.cdr import tf_message
+from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
+from rclpy.lifecycle import LifecycleNode
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from tf2_msgs.msg import TFMessage
+
+try:
+    from rclpy.event_handler import PublisherEventCallbacks, UnsupportedEventTypeError
+except ImportError:  # Humble
+    from rclpy.qos_event import PublisherEventCallbacks, UnsupportedEventTypeError
+
+#: The executor looks at every event before each wait.
+_NO_EVENTS = PublisherEventCallbacks(use_default_callbacks=False)
+
+
+class Publishers:
+    """
+    Publish samples of all bodies.
+
+    Not safe from several threads at once; the node holds its lock around every call but
+    ``prepare``.
+
+    :param node: creates the publishers.
+    :param config: what is published.
+    :param on_mismatch: called when a subscriber's quality of service does not match, with the
+        resolved topic and the kind of the policy.
+    :param destroy: takes publishers that are not needed any more, from any thread.
+    :param as_bytes: publish bytes laid down beforehand; by default where this module knows how
+        the middleware encodes.
+    """
+
+    def __init__(
+        self, node: LifecycleNode, config: PublishConfig, on_mismatch: Callable[[str, int], None],
+        destroy: Callable[[Any], None], as_bytes: Optional[bool] = None,
+    ) -> None:
+        self._node = node
+        self._on_mismatch = on_mismatch
+        self._destroy = destroy
+        self._channels: list[Channel] = []
+        self._as_bytes = understood() if as_bytes is None else as_bytes
+        self._tf = tf_publisher(node)
+        self._publish_tf = sender(self._tf, self._as_bytes)
+        self._static = StaticTransformBroadcaster(node)
+        self._static_sent = False
+        self.config = config
+
+    def prepare(self, channel: Channel) -> BodyOutput:
+        """
+        Create a body's publishers, which takes milliseconds; nothing is published by them yet.
+
+        :raises Exception: whatever the middleware has against it; nothing is left behind then.
+        """
+        output = BodyOutput(channel, self._create, self._destroy, self._as_bytes)
+        try:
+            output.equip(self.config)
+        except Exception:
+            output.close()
+            raise
+        return output
+
+    def adopt(self, output: BodyOutput) -> None:
+        """Hang a body's publishers on its channel: from now on its poses go out."""
+        if output.config is not self.config:    # it has changed meanwhile
+            output.equip(self.config)
+        output.channel.user = output
+        self._channels.append(output.channel)
+
+    def reconfigure(self, config: PublishConfig) -> None:
+        """Switch topics and transforms on or off."""
+        self.config = config
+        for channel in self._channels:
+            channel.user.equip(config)
+        if self._static_sent and not (config.tf and config.ned):
+            # Replaces what is latched: late joiners shall not find a world that is no more.
+            self._static.pub_tf.publish(TFMessage())
+            self._static_sent = False
+
+    def retain(self, channels: Sequence[Channel]) -> None:
+        """Close the publishers of all bodies but these."""
+        for channel in self._channels:
+            if channel not in channels:
+                channel.user.close()
+                channel.user = None
+        self._channels = [channel for channel in self._channels if channel in channels]
+
+    def listen(self) -> None:
+        """Look who listens to what; call it some ten times a second."""
+        for channel in self._channels:
+            channel.user.listen()
+
+    def send_static(self) -> None:
+        """Tell how the NED world lies in the ENU world, where both are broadcast."""
+        if not (self.config.tf and self.config.ned):
+            return
+        message = TransformStamped()
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.header.frame_id = self.config.world
+        message.child_frame_id = self.config.world_ned
+        fill_transform(message, message.header.stamp, (0.0, 0.0, 0.0), QUAT_ENU_NED)
+        self._static.sendTransform([message])
+        self._static_sent = True
+
+    def publish(
+        self, samples: Sequence[Sample], server_motions: Sequence[ServerMotion],
+        clock: Callable[[], int], allowance_ns: int,
+    ) -> None:
+        """
+        Publish samples in order; the transforms of one frame go out in one message.
+
+        :param clock: reads the present (ns).
+        :param allowance_ns: how far that may be beyond a stamp, see ``publish_samples``.
+        """
+        publish_samples(samples, self._send_tf, clock, allowance_ns)
+        for moved in server_motions:
+            if moved.channel.user is not None and clock() <= moved.stamp_ns + allowance_ns:
+                publish_server_motion(moved.channel.user, moved)
+
+    def _send_tf(self, pieces: list[Any]) -> None:
+        self._publish_tf(
+            tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
+
+    def status_wanted(self, channel: Channel, heard_only: bool) -> bool:
+        """Tell whether the state of a body is to be published, or heard by anybody."""
+        publisher = channel.user and channel.user.publishers.get('status')
+        return publisher is not None and bool(
+            not heard_only or publisher.get_subscription_count())
+
+    def publish_status(self, channel: Channel, status: DiagnosticStatus) -> None:
+        """Publish the state of one body, where ``status_wanted``."""
+        channel.user.publishers['status'].publish(status)
+
+    def close(self) -> None:
+        """Close every publisher."""
+        self.retain([])
+        for publisher in (self._tf, self._static.pub_tf):
+            self._destroy(publisher)
+
+    def topics(self) -> list[str]:
+        """List the resolved names of all topics: transforms, then those of every body."""
+        return [self._tf.topic_name, *(
+            publisher.topic_name
+            for channel in self._channels for publisher in channel.user.publishers.values())]
+
+    def pose_topics(self, turn: int) -> list[str]:
+        """List the resolved names of one body's poses, of the next body at each turn."""
+        if not self._channels:
+            return []
+        publishers = self._channels[turn % len(self._channels)].user.publishers
+        return [publishers[kind].topic_name for kind in ('pose', 'pose_ned')
+                if kind in publishers]
+
+    def _create(self, message_type: Any, topic: str, kind: str) -> Any:
+        if kind == 'status':
+            # Latched: whoever comes later is told how the body stands.
+            return self._node.create_publisher(message_type, topic, QoSProfile(
+                depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL), event_callbacks=_NO_EVENTS)
+        qos = QoSProfile(
+            depth=self.config.depth, reliability=ReliabilityPolicy.RELIABLE
+            if self.config.reliable else ReliabilityPolicy.BEST_EFFORT)
+        try:
+            publisher: Any = self._node.create_publisher(
+                message_type, topic, qos, event_callbacks=PublisherEventCallbacks(
+                    incompatible_qos=lambda event: self._on_mismatch(
+                        publisher.topic_name, event.last_policy_kind),
+                    use_default_callbacks=False))
+            return publisher
+        except UnsupportedEventTypeError:    # a middleware that does not tell
+            return self._node.create_publisher(
+                message_type, topic, qos, event_callbacks=_NO_EVENTS)

@@ -1,0 +1,215 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What the node knows of itself, as names, levels and values for people and monitors (REP 107).
+
+Pure: takes snapshots, gives entries; the ROS side turns them into diagnostic_msgs.
+"""
+
+import enum
+import math
+from typing import Mapping, NamedTuple, Optional
+
+from optitrack_vrpn.bodies.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
+from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.client.loss import LossWatch
+from optitrack_vrpn.clock import ClockStatus
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.stats import Percentiles
+
+
+#: Reasons are cut off beyond this: what helps stands at their end.
+MAX_REASON = 400
+
+
+class Level(enum.IntEnum):
+    """Levels of diagnostic_msgs/DiagnosticStatus."""
+
+    OK = 0
+    WARN = 1
+    ERROR = 2
+    STALE = 3
+
+
+class Entry(NamedTuple):
+    """
+    One diagnostic.
+
+    :ivar name: what it is about.
+    :ivar level: how it stands.
+    :ivar message: one short line.
+    :ivar values: details; keys carry their unit.
+    """
+
+    name: str
+    level: Level
+    message: str
+    values: dict[str, str]
+
+
+#: How each state of the connection is judged.
+_LINK_LEVELS = {
+    LinkState.STREAMING: Level.OK,
+    LinkState.CONNECTED: Level.WARN,
+    LinkState.SILENT: Level.WARN,
+    LinkState.RESOLVING: Level.WARN,
+    LinkState.REQUESTING: Level.WARN,
+    LinkState.CONNECTING: Level.WARN,
+    LinkState.HANDSHAKING: Level.WARN,
+    LinkState.LOST: Level.ERROR,
+    LinkState.REFUSED: Level.ERROR,
+    LinkState.STOPPED: Level.ERROR,
+}
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a number for a table; what is not known is ``unknown``."""
+    return f'{value:.{digits}f}' if math.isfinite(value) else 'unknown'
+
+
+def link_entry(
+    state: LinkState, reason: str, values: Mapping[str, object], counters: Mapping[str, int],
+    loss: Optional[LossWatch] = None,
+) -> Entry:
+    """
+    Report the connection.
+
+    :param values: way, server, sessions and the like.
+    :param counters: the protocol's counters.
+    :param loss: whether messages get lost on the way.
+    """
+    details = {name: str(value) for name, value in values.items()}
+    details.update({name: str(count) for name, count in counters.items()})
+    level = _LINK_LEVELS[state]
+    if loss is not None and 'udp_lost' in counters:
+        details['udp_lost_percent'] = number(100.0 * loss.share, 1)
+        if loss.trouble and level is Level.OK:
+            level, reason = Level.WARN, loss.trouble
+    message = printable(reason, MAX_REASON)
+    if not message.startswith(state.value):    # as "connected to 192.168.1.20" does
+        message = f'{state.value}: {message}'
+    return Entry('connection', level, message, details)
+
+
+def clock_entry(status: ClockStatus) -> Entry:
+    """Report what is known of the sender's clock."""
+    level, message = Level.OK, f'{status.mode}, epoch {status.epoch}'
+    if not status.samples:
+        level, message = Level.WARN, f'{status.mode}, no frame yet'
+    elif not status.learnt:
+        message += ', learning'
+    values = {
+        'mode': status.mode,
+        'epoch': str(status.epoch),
+        'learnt': str(status.learnt).lower(),
+        'offset_s': f'{status.offset_ns / 1e9:.9f}',
+        'skew_ppm': number(status.skew_ppm),
+        'uncertainty_us': number(status.uncertainty_s * 1e6, 1),
+        'arrival_jitter_std_us': number(status.jitter_std_s * 1e6, 1),
+        'arrival_jitter_p99_us': number(status.jitter_p99_s * 1e6, 1),
+        'sender_base': status.sender_base,
+        'samples': str(status.samples),
+        'refused': str(status.refused),
+    }
+    values.update({
+        f'epochs_ended_{reason}': str(count) for reason, count in status.restarts.items()})
+    return Entry('clock', level, message, values)
+
+
+def frames_entry(
+    work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
+    thinning: bool = False,
+) -> Entry:
+    """
+    Report how quickly poses go through the node.
+
+    :param work: from a datagram's being read to its poses' being published (s).
+    :param latency: from a pose's stamp to its publication (s).
+    :param wait: of datagrams in the kernel, before they were read (s).
+    :param dropped: poses that were not published, by reason.
+    :param thinning: whether frames are left out since this computer does not keep up.
+    """
+    values = {}
+    for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
+        for field, value in zip(figures._fields, figures):
+            values[f'{name}_{field}_us'] = number(value * 1e6, 1)
+    values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
+    message = f'{values["latency_p50_us"]} us from stamp to topic'
+    if thinning:
+        return Entry('frames', Level.WARN, (
+            f'{message}; this computer does not keep up, and whole frames are left out so that '
+            'the others are fresh'), values)
+    return Entry('frames', Level.OK, message, values)
+
+
+def body_entry(
+    name: str, status: BodyStatus, too_old: int, host_minus_arrival_ns: int,
+    lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
+    latency: Optional[Percentiles] = None, published: int = 0, not_rising: int = 0,
+    choked: bool = False, left_out: int = 0,
+) -> Entry:
+    """
+    Report one body.
+
+    :param name: its name in ROS.
+    :param too_old: poses that arrived, or were to go out, too long after their stamp.
+    :param host_minus_arrival_ns: host clock less the clock of the status.
+    :param lowpass_delay_s: group delay of the low-pass, 0 where there is none.
+    :param expected_hz: the cameras' rate as the user gave it (Hz), 0 where not.
+    :param fastest_hz: the fastest body's rate (Hz), which is expected of all where the cameras'
+        is not given; 0 where not known.
+    :param latency: from stamp to publication (s).
+    :param published: poses that have left this node.
+    :param not_rising: poses whose stamp was not later than that of the one before.
+    :param choked: whether poses come, but are all too old to go out.
+    :param left_out: good poses left out since this computer did not keep up.
+    """
+    level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
+    message = f'{status.state.value}: {printable(status.detail, MAX_REASON)}'
+    if status.state is State.STALE:    # its detail is of when that began
+        message = (f'STALE: the last good pose came {status.age_s:.1f} s ago'
+                   if math.isfinite(status.age_s) else 'STALE: no good pose has come yet')
+    nominal_hz = expected_hz or fastest_hz
+    like_a_display = display_rate(status.rate_hz, expected_hz)
+    if level is Level.OK and 0 < status.rate_hz < TOO_SLOW * nominal_hz:
+        level = Level.WARN
+        message = (
+            f'{status.rate_hz:.0f} Hz where {nominal_hz:.0f} Hz is expected: {WHERE_TO_LOOK}')
+    elif level is Level.OK and like_a_display:
+        level = Level.WARN
+        message = (f'{like_a_display}: {WHERE_TO_LOOK}; if 60 Hz is what you want, set '
+                   'expected_rate_hz: 60')
+    if choked:
+        level = Level.WARN
+        message = (
+            f'{status.state.value}, but nothing is published: every pose is too old when it is '
+            'to go out (stamps.max_age_s)')
+    values = {
+        'motive_name': printable(status.name),
+        'state': status.state.value,
+        # Absolute, since a latched status is read later.
+        'since': number((status.since_ns + host_minus_arrival_ns) / 1e9
+                        if status.since_ns >= 0 else math.nan),
+        'rate_hz': number(status.rate_hz, 1),
+        'nominal_rate_hz': number(nominal_hz or math.nan, 1),
+        'age_s': number(status.age_s),
+        'good': str(status.good),
+        'published': str(published),
+        'resets': str(status.resets),
+        'gaps': str(status.gaps),
+        'lost_frames': str(status.lost),
+        'duplicates': str(status.withheld.get('duplicate', 0)),
+        'out_of_order': str(status.withheld.get('out_of_order', 0)),
+        'too_old': str(too_old),
+        'left_out': str(left_out),
+        'stamp_not_rising': str(not_rising),
+    }
+    if latency is not None:
+        values['latency_p50_us'] = number(latency.p50 * 1e6, 1)
+        values['latency_p99_us'] = number(latency.p99 * 1e6, 1)
+        values['jitter_p99_us'] = number((latency.p99 - latency.p50) * 1e6, 1)
+    if lowpass_delay_s:
+        values['lowpass_delay_s'] = number(lowpass_delay_s, 4)
+    values.update({f'withheld_{reason}': str(n) for reason, n in status.withheld.items()})
+    return Entry(f'body {name}', level, message, values)

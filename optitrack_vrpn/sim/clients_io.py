@@ -1,0 +1,257 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""All clients of the simulated Motive: what they say, what is said to all, who is dropped."""
+
+from collections.abc import Callable, Sequence
+import logging
+import selectors
+import socket
+import threading
+import time
+from typing import Any, Optional, TypeVar
+
+from optitrack_vrpn.errors import LocalProtocolError
+from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
+from optitrack_vrpn.sim.counters_io import Counters, Throttle
+from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.peer_io import Peer, PeerGone, tune
+from optitrack_vrpn.sim.scenario_io import Scenario
+from optitrack_vrpn.sim.world import Report
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.constants import PONG_TYPE
+from optitrack_vrpn.vrpn.messages import (
+    Event, PeerHello, PingReport, SenderDescribed, TextReport, UdpDescribed)
+from optitrack_vrpn.vrpn.names import LocalNames
+
+_T = TypeVar('_T')
+_LOG = logging.getLogger(__name__)
+
+#: Pongs answer many pings at once, so that pinging costs the pinger more than the others.
+_PONG_INTERVAL_NS = 20_000_000
+#: A request that was already answered may still be on its way.
+_REPEATED_REQUEST_NS = 1_000_000_000
+#: Names that clients made up are echoed, as the library does, but no more than these.
+_MAX_FOREIGN_NAMES = 100
+
+#: What a tracker of the VRPN library describes, in its order.
+TRACKER_TYPES = (
+    'vrpn_Tracker Pos_Quat', 'vrpn_Tracker Velocity', 'vrpn_Tracker Acceleration',
+    'vrpn_Tracker To_Room', 'vrpn_Tracker Unit_To_Sensor', 'vrpn_Tracker Request_Tracker_To_Room',
+    'vrpn_Tracker Request_Unit_To_Sensor', 'vrpn_Tracker Workspace',
+    'vrpn_Tracker Request_Tracker_Workspace', 'vrpn_Tracker set_update_rate',
+    'vrpn_Tracker Reset_Origin', 'vrpn_Base text_message', 'vrpn_Base ping_message',
+    'vrpn_Base pong_message',
+)
+
+
+class Clients:
+    """
+    The clients of one server; all of it belongs to the server's thread.
+
+    :param scenario: network, limits and seed are used.
+    :param selector: told of every socket, with a callable of the event mask as its data.
+    :param counters: kept up to date.
+    :param changed: notified when a client comes or goes.
+    :ivar established: number of clients that finished their handshake.
+    """
+
+    def __init__(
+        self, scenario: Scenario, selector: selectors.BaseSelector, counters: Counters,
+        changed: threading.Condition,
+    ) -> None:
+        self._scenario = scenario
+        self._limits = scenario.server
+        self._selector = selector
+        self._counters = counters
+        self._changed = changed
+        self._peers: set[Peer] = set()
+        self._number = 0
+        self._names = LocalNames()
+        self._own: set[str] = set()
+        self._foreign = 0
+        self._pongs: dict[str, None] = {}
+        self._pongs_sent_ns = 0
+        self._visits = Throttle(_LOG)
+        self.established = 0
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def begin(self, names: Sequence[str]) -> None:
+        """Give the bodies new numbers, in this order; no client may be there."""
+        self._names, self._own, self._foreign = LocalNames(), set(), 0
+        self._pongs.clear()
+        for name in names:
+            self.register(name)
+        for name in TRACKER_TYPES:
+            self._names.type_id(name)
+
+    def register(self, name: str) -> None:
+        """
+        Make a body known.
+
+        :raises LocalProtocolError: if the wire cannot carry its name, or another one.
+        """
+        if name not in self._own:
+            self._names.sender_id(name)
+            self._own.add(name)
+
+    def _echo(self, name: str) -> None:
+        """Describe a client's name to all, as the library does with names it doesn't know."""
+        if name in self._names.senders:
+            return
+        try:
+            if self._foreign >= _MAX_FOREIGN_NAMES:
+                raise LocalProtocolError('too many names')
+            self._names.sender_id(name)
+        except LocalProtocolError:
+            self._counters.refused_names += 1
+            return
+        self._foreign += 1
+        for peer in list(self._peers):
+            peer.connection.describe(time.time_ns())
+            self._guard(peer, peer.flush, raw_clock_ns())
+
+    # -- coming and going ----------------------------------------------------------------------
+
+    def add(self, sock: socket.socket, udp_port: Optional[int]) -> None:
+        """
+        Take a new connection.
+
+        :param udp_port: the server's own port for datagrams, to be described; None for
+            clients that came in by TCP.
+        """
+        now_ns = raw_clock_ns()
+        if len(self._peers) >= self._limits.max_clients:
+            self._counters.refused_clients += 1
+            self._visits.log(
+                now_ns, logging.WARNING, 'a client was refused: there are %d already',
+                len(self._peers))
+            sock.close()
+            return
+        try:
+            tune(sock)
+            udp_address = None if udp_port is None else (sock.getsockname()[0], udp_port)
+            connection = Connection(self._names, udp_address, time.time_ns())
+            self._number += 1
+            link = Link(self._scenario.network, self._scenario.seed, self._number)
+            peer = Peer(sock, connection, link, self._limits, now_ns)
+        except OSError:
+            sock.close()  # it left before it was looked at
+            return
+        self._peers.add(peer)
+        self._selector.register(
+            sock, selectors.EVENT_READ, lambda mask: self._serve(peer, mask))
+        self._guard(peer, peer.flush, now_ns)
+
+    def knows(self, address: tuple[str, int], now_ns: int) -> bool:
+        """Say whether a client with this address came just now."""
+        return any(peer.address == address and now_ns - peer.since_ns < _REPEATED_REQUEST_NS
+                   for peer in self._peers)
+
+    def drop_all(self, reason: str) -> None:
+        """Close every connection."""
+        for peer in list(self._peers):
+            self._drop(peer, reason)
+
+    def _drop(self, peer: Peer, reason: str) -> None:
+        if peer not in self._peers:
+            return
+        self._peers.discard(peer)
+        try:
+            self._selector.unregister(peer.sock)
+        except (KeyError, ValueError):
+            pass
+        peer.close()
+        self._counters.dropped[reason.split(':')[0]] += 1
+        self._count()
+        self._visits.log(raw_clock_ns(), logging.INFO, 'client %s dropped: %s', peer, reason)
+
+    def _count(self) -> None:
+        with self._changed:
+            self.established = sum(peer.connection.established for peer in self._peers)
+            self._changed.notify_all()
+
+    # -- listening -----------------------------------------------------------------------------
+
+    def _serve(self, peer: Peer, mask: int) -> None:
+        now_ns = raw_clock_ns()
+        if mask & selectors.EVENT_READ:
+            for event in self._guard(peer, peer.receive, now_ns) or ():
+                if peer in self._peers:
+                    self._guard(peer, self._handle, peer, event, now_ns)
+        if peer in self._peers:
+            self._guard(peer, peer.flush, now_ns)
+
+    def _handle(self, peer: Peer, event: Event, now_ns: int) -> None:
+        if isinstance(event, PeerHello):
+            self._counters.accepted += 1
+            self._count()
+            self._visits.log(now_ns, logging.INFO, 'client %s connected%s', peer,
+                             f' ({event.note})' if event.note else '')
+        elif isinstance(event, UdpDescribed):
+            peer.use_udp(event.port)
+        elif isinstance(event, PingReport):
+            if event.sender in self._own:
+                self._pongs[event.sender] = None
+        elif isinstance(event, SenderDescribed):
+            self._echo(event.sender)
+        elif isinstance(event, TextReport):
+            _LOG.debug('client %s says %.200r', peer, event.text)
+
+    # -- speaking ------------------------------------------------------------------------------
+
+    def deliver(self, reports: list[Report], now_ns: int, scenario_time: float) -> None:
+        """Send the reports of one frame to all."""
+        time_ns = time.time_ns()
+        for peer in list(self._peers):
+            datagrams = self._guard(
+                peer, peer.deliver, reports, now_ns, scenario_time, time_ns)
+            self._counters.datagrams += datagrams or 0
+
+    def say(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
+        """Send a message to all, by TCP."""
+        for peer in list(self._peers):
+            peer.connection.send(sender, type_name, payload, time_ns)
+            self._guard(peer, peer.flush, raw_clock_ns())
+
+    @property
+    def next_due_ns(self) -> Optional[int]:
+        """When ``turn`` has something to do; None for nothing."""
+        due = [peer.next_due_ns for peer in self._peers if peer.next_due_ns is not None]
+        if self._pongs:
+            due.append(self._pongs_sent_ns + _PONG_INTERVAL_NS)
+        return min(due, default=None)
+
+    def turn(self, now_ns: int) -> None:
+        """Send what was held back until now."""
+        for peer in list(self._peers):
+            due_ns = peer.next_due_ns
+            if due_ns is not None and due_ns <= now_ns:
+                self._guard(peer, peer.send_due, now_ns)
+        if self._pongs and now_ns - self._pongs_sent_ns >= _PONG_INTERVAL_NS:
+            names, self._pongs = self._pongs, {}
+            self._pongs_sent_ns = now_ns
+            for name in names:
+                self.say(name, PONG_TYPE, b'', time.time_ns())
+
+    def check(self, now_ns: int) -> None:
+        """Drop clients that take too long."""
+        for peer in list(self._peers):
+            self._guard(peer, peer.check, now_ns)
+
+    def _guard(self, peer: Peer, action: Callable[..., _T], *values: Any) -> Optional[_T]:
+        """Do something for a client; if it is gone, drop it and nobody else."""
+        try:
+            result = action(*values)
+        except PeerGone as gone:
+            self._drop(peer, str(gone))
+            return None
+        if peer in self._peers:
+            key = self._selector.get_key(peer.sock)
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.wants_write else 0)
+            if key.events != wanted:
+                self._selector.modify(peer.sock, wanted, key.data)
+        return result

@@ -1,0 +1,199 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Stream rigid bodies as OptiTrack's Motive would, without any hardware.
+
+The flags say what a scenario file says; where both are given the flags win. See
+docs/motive_sim.md.
+"""
+
+import argparse
+from collections.abc import Sequence
+import logging
+import re
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any, Optional
+
+from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.sim.faults import OCCLUSION_MODES
+from optitrack_vrpn.sim.motion import MOTIONS
+from optitrack_vrpn.sim.scenario_io import (
+    find_scenario, MAX_BODIES, named_bodies, read_mapping, Scenario, scenario_from_mapping)
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+
+_OCCLUSION = re.compile(
+    r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='motive_sim',
+        description='Stream rigid bodies over VRPN as Motive would: metres, y up, x forward.',
+        epilog='Prints "listening on HOST:PORT" first. Ends on Ctrl-C or after --duration.')
+    add = parser.add_argument
+    add('--scenario', metavar='FILE',
+        help="YAML file that says all this and more, or the name of one of the package's own")
+    bodies = parser.add_mutually_exclusive_group()
+    bodies.add_argument('--bodies', type=int, metavar='N',
+                        help='so many bodies, "Rigid Body 1" and so on (default 3)')
+    bodies.add_argument('--names', nargs='+', metavar='NAME', help='bodies with these names')
+    add('--rate', type=float, metavar='HZ', help='frames per second (default 120)')
+    add('--motion', choices=tuple(MOTIONS), help='how they move (default circle)')
+    add('--host', metavar='ADDRESS',
+        help='local address to listen on (default 127.0.0.1: this machine alone; 0.0.0.0: every '
+        'network)')
+    add('--port', type=int, help='TCP and UDP port (default 3883); 0 takes any free one')
+    add('--noise-mm', type=float, metavar='MM', help='standard deviation of each coordinate')
+    add('--noise-deg', type=float, metavar='DEG', help='standard deviation about each axis')
+    add('--occlude', nargs='+', action='extend', default=[], metavar='NAME:MODE:START-END[/EVERY]',
+        help='a body out of view: silent, frozen or zeroed from START to END (s; no END: for '
+        'ever), again EVERY so many seconds')
+    add('--delay-ms', type=float, metavar='MS', help='delay of every frame')
+    add('--jitter-ms', type=float, metavar='MS', help='mean of a random delay on top')
+    add('--loss', type=float, metavar='SHARE', help='share of datagrams lost, 0 to 1')
+    add('--skew-ppm', type=float, metavar='PPM', help="how much faster the sender's clock runs")
+    add('--stamps', choices=('motive', 'epoch'),
+        help="stamps count from the start, as Motive's, or are the system's time")
+    add('--stamp-start', type=float, metavar='S', help='first stamp, with --stamps motive')
+    add('--velocities', action='store_true', default=None,
+        help='send velocities and accelerations too, as other VRPN servers do')
+    add('--stamp-in-pose', action='store_true', default=None,
+        help='for benchmarks: x and y become seconds and nanoseconds of the monotonic clock')
+    add('--connect-back-anywhere', action='store_true', default=None,
+        help='connect to the address in a request even if it came from another one (unsafe)')
+    add('--seed', type=int, help='the same seed gives the same poses (default 0)')
+    add('--duration', type=float, metavar='S', help='end by itself after so many seconds')
+    add('--log-level', default='info', choices=('debug', 'info', 'warning', 'error'),
+        help='what is logged to the standard error output')
+    return parser
+
+
+#: Flag (as argparse calls it) to its place in a scenario.
+_PLACES: dict[str, tuple[str, ...]] = {
+    'rate': ('rate',), 'motion': ('motion',), 'seed': ('seed',), 'duration': ('duration',),
+    'velocities': ('velocities',), 'stamp_in_pose': ('stamp_in_pose',),
+    'host': ('server', 'host'), 'port': ('server', 'port'),
+    'connect_back_anywhere': ('server', 'connect_back_anywhere'),
+    'noise_mm': ('noise', 'position_mm'), 'noise_deg': ('noise', 'attitude_deg'),
+    'delay_ms': ('network', 'delay_ms'), 'jitter_ms': ('network', 'jitter_ms'),
+    'loss': ('network', 'loss'),
+    'skew_ppm': ('clock', 'skew_ppm'), 'stamps': ('clock', 'base'),
+    'stamp_start': ('clock', 'start'),
+}
+
+
+def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
+    """
+    Make the scenario that a command line asks for.
+
+    :raises ConfigurationError: if something in it or in its file is not allowed.
+    """
+    data: dict[str, Any] = {}
+    where = ''
+    if arguments.scenario is not None:
+        path = find_scenario(arguments.scenario)
+        where = f'{path}: '
+        data = read_mapping(path)
+        scenario_from_mapping(data, where)  # its own faults are not to be blamed on flags
+    for flag, (*parents, key) in _PLACES.items():
+        value = getattr(arguments, flag)
+        if value is None:
+            continue
+        target = data
+        for parent in parents:
+            target[parent] = dict(target.get(parent) or {})
+            target = target[parent]
+        target[key] = value
+    if arguments.names is not None or arguments.bodies is not None or not data.get('bodies'):
+        names = arguments.names
+        count = 3 if arguments.bodies is None else arguments.bodies
+        if names is None and not 0 <= count <= MAX_BODIES:
+            raise ConfigurationError(
+                f'--bodies: {count} is not allowed; allowed: 0 to {MAX_BODIES}')
+        data['bodies'] = [
+            {'name': body.name} for body in named_bodies(count if names is None else names)]
+    if arguments.occlude:
+        _occlude(data, arguments.occlude)
+    try:
+        return scenario_from_mapping(data)
+    except ConfigurationError as error:
+        raise ConfigurationError(f'{where}with the flags given: {error}') from None
+
+
+def _occlude(data: dict[str, Any], occlusions: Sequence[str]) -> None:
+    bodies = data['bodies']
+    if isinstance(bodies, int):
+        bodies = [body.name for body in named_bodies(bodies)]
+    bodies = [{'name': body} if isinstance(body, str) else dict(body) for body in bodies]
+    data['bodies'] = bodies
+    for text in occlusions:
+        match = _OCCLUSION.fullmatch(text)
+        body = next((body for body in bodies if match and body['name'] == match['name']), None)
+        if match is None or body is None:
+            names = ', '.join(repr(body['name']) for body in bodies)
+            raise ConfigurationError(
+                f'--occlude: {text!r} is not allowed; allowed: NAME:MODE:START-END[/EVERY] with '
+                f'NAME one of {names} and MODE one of {", ".join(OCCLUSION_MODES)}')
+        fault: dict[str, Any] = {'type': 'occlusion', 'mode': match['mode']}
+        try:
+            fault.update({key: float(match[key]) for key in ('start', 'end', 'every')
+                          if match[key]})
+        except ValueError:
+            raise ConfigurationError(f'--occlude: {text!r}: times are seconds') from None
+        body['faults'] = [*body.get('faults', ()), fault]
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0 after Ctrl-C, SIGTERM or ``--duration``; 1 for an error.
+    """
+    parser = make_parser()
+    arguments = parser.parse_args(
+        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    logging.basicConfig(
+        level=arguments.log_level.upper(), format='[motive_sim] %(levelname)s %(message)s')
+    ended = threading.Event()
+
+    def end(number: int, frame: Optional[FrameType]) -> None:
+        ended.set()
+
+    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        scenario = scenario_from_arguments(arguments)
+        with MotiveSimServer(scenario) as server:
+            _announce(server)
+            # A wait without end would not let signals through on every system.
+            while not ended.wait(0.1) and not server.finished.is_set():
+                pass
+    except OptitrackVrpnError as error:
+        print(f'motive_sim: {error}', file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 0  # nobody reads the first line any more
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return 1 if server.failure is not None else 0
+
+
+def _announce(server: MotiveSimServer) -> None:
+    scenario = server.scenario
+    reach = ('this machine alone can connect; --host 0.0.0.0 lets others'
+             if server.host.startswith('127.') else 'any machine that reaches it can connect')
+    names = [body.name for body in scenario.bodies]
+    shown = ', '.join(map(repr, names[:5])) + (', ...' if len(names) > 5 else '')
+    count = f'{len(names)} {"body" if len(names) == 1 else "bodies"}'
+    print(f'listening on {server.host}:{server.port}\n'
+          f'{count} at {scenario.rate:g} Hz: {shown}; {reach}', flush=True)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,265 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""One client of the simulated Motive: its sockets, what waits for it, and when it is given up."""
+
+from collections.abc import Iterable, Iterator
+import heapq
+import socket
+from typing import Optional, Union
+
+from optitrack_vrpn.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.scenario_io import Server
+from optitrack_vrpn.sim.world import Report
+from optitrack_vrpn.vrpn.codec import encode_motion, encode_pose
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.constants import (
+    ACCELERATION_TYPE, MAX_DATAGRAM_SIZE, POSE_TYPE, VELOCITY_TYPE)
+from optitrack_vrpn.vrpn.messages import Event, PoseReport, VelocityReport
+
+#: Read at most this much before others have their turn.
+_READ_SIZE = 16384
+#: A client says a few kilobytes in its life; one that says more than this a second is no client.
+_FLOOD_BYTES = 1_000_000
+_SECOND = 1_000_000_000
+#: Kernel memory for a client that stops reading.
+_SEND_BUFFER = 262_144
+
+
+class PeerGone(TransportError):
+    """The conversation is over; the message is the reason."""
+
+
+def encode_report(report: Report) -> tuple[str, bytes]:
+    """Make a report's message type and payload."""
+    if isinstance(report, PoseReport):
+        return POSE_TYPE, encode_pose(report.sensor, report.position, report.quat_xyzw)
+    if isinstance(report, VelocityReport):
+        return VELOCITY_TYPE, encode_motion(
+            report.sensor, report.velocity, report.quat_xyzw, report.dt)
+    return ACCELERATION_TYPE, encode_motion(
+        report.sensor, report.acceleration, report.quat_xyzw, report.dt)
+
+
+def tune(sock: socket.socket) -> None:
+    """Prepare a TCP socket: no waiting for more to send, bounded, and aware of a dead peer."""
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (('TCP_KEEPIDLE', 10), ('TCP_KEEPINTVL', 5), ('TCP_KEEPCNT', 3)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+class Peer:
+    """
+    One client.
+
+    :param sock: its TCP connection, connected.
+    :param connection: its conversation.
+    :param link: its way through the simulated network.
+    :param limits: what it is granted.
+    :param now_ns: the server's clock.
+    """
+
+    def __init__(
+        self, sock: socket.socket, connection: Connection, link: Link, limits: Server,
+        now_ns: int,
+    ) -> None:
+        self.sock = sock
+        self.connection = connection
+        self.address: tuple[str, int] = sock.getpeername()[:2]
+        self.since_ns = now_ns
+        self._link = link
+        self._limits = limits
+        self._timeout_ns = round(limits.client_timeout * _SECOND)
+        self._udp: Optional[socket.socket] = None
+        self._out = bytearray()
+        self._blocked_since_ns: Optional[int] = None
+        self._window_ns = now_ns
+        self._window_bytes = 0
+        self._delayed: list[tuple[int, int, Union[bytes, list[Report]]]] = []
+        self._order = 0
+        self.lost_datagrams = 0
+
+    def __str__(self) -> str:
+        return f'{self.address[0]}:{self.address[1]}'
+
+    @property
+    def wants_write(self) -> bool:
+        """Tell whether bytes wait for the client to read."""
+        return bool(self._out)
+
+    @property
+    def next_due_ns(self) -> Optional[int]:
+        """When the next delayed transmission leaves; None where there is none."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def receive(self, now_ns: int) -> list[Event]:
+        """
+        Read what came.
+
+        :raises PeerGone: if the client closed, broke the protocol or floods.
+        """
+        try:
+            data = self.sock.recv(_READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError as error:
+            raise PeerGone(f'lost: {error.strerror}') from None
+        if not data:
+            raise PeerGone('closed by the client')
+        if now_ns - self._window_ns > _SECOND:
+            self._window_ns, self._window_bytes = now_ns, 0
+        self._window_bytes += len(data)
+        if self._window_bytes > _FLOOD_BYTES:
+            raise PeerGone(f'flood: more than {_FLOOD_BYTES} bytes in a second')
+        try:
+            return self.connection.receive_stream(data)
+        except RemoteProtocolError as error:
+            raise PeerGone(f'protocol: {error}') from None
+
+    def use_udp(self, port: int) -> None:
+        """
+        Send poses by UDP from now on.
+
+        They go to the address that the TCP connection comes from, whatever host the client
+        names, so that nobody can have them sent to somebody else.
+
+        :raises PeerGone: if there is no socket for it.
+        """
+        try:
+            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        except OSError as error:
+            raise PeerGone(f'no socket: {error.strerror}') from None
+        try:
+            udp.setblocking(False)
+            udp.bind((self.sock.getsockname()[0], 0))
+            udp.connect((self.address[0], port))
+        except OSError as error:
+            udp.close()
+            raise PeerGone(f'no way to its UDP port: {error.strerror}') from None
+        if self._udp is not None:
+            self._udp.close()
+        self._udp = udp
+
+    def deliver(self, reports: list[Report], now_ns: int, time: float, time_ns: int) -> int:
+        """
+        Send the reports of a frame, by UDP where the client takes it, else by TCP.
+
+        :param now_ns: the server's clock.
+        :param time: seconds of the scenario.
+        :param time_ns: stamp of the descriptions of new names.
+        :returns: number of datagrams; 0 by TCP.
+        :raises PeerGone: if too much waits for the client already.
+        """
+        if not reports or not self.connection.established:
+            return 0
+        if self._udp is None:
+            if self._link.ideal:
+                self._send_stream(reports, now_ns)
+            else:
+                self._delay(self._link.stream(now_ns, time), list(reports))
+            return 0
+        self.connection.describe(time_ns)
+        self.flush(now_ns)
+        datagrams = 0
+        for datagram in self._datagrams(reports):
+            datagrams += 1
+            if self._link.ideal:
+                self._send_datagram(datagram)
+            else:
+                for due_ns in self._link.datagram(now_ns, time):
+                    self._delay(due_ns, datagram)
+        return datagrams
+
+    def send_due(self, now_ns: int) -> None:
+        """
+        Send what the simulated network has held until now.
+
+        :raises PeerGone: if too much waits for the client already.
+        """
+        while self._delayed and self._delayed[0][0] <= now_ns:
+            item = heapq.heappop(self._delayed)[2]
+            if isinstance(item, bytes):
+                self._send_datagram(item)
+            else:
+                self._send_stream(item, now_ns)
+
+    def flush(self, now_ns: int) -> None:
+        """
+        Hand the kernel what it takes of the bytes that wait.
+
+        :raises PeerGone: if the connection is lost or too much waits.
+        """
+        self._out += self.connection.data_to_send()
+        while self._out:
+            try:
+                sent = self.sock.send(self._out)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                raise PeerGone(f'lost: {error.strerror}') from None
+            del self._out[:sent]
+            self._blocked_since_ns = None
+        if not self._out:
+            self._blocked_since_ns = None
+        elif self._blocked_since_ns is None:
+            self._blocked_since_ns = now_ns
+        if len(self._out) > self._limits.client_buffer:
+            raise PeerGone(f'stalled: {len(self._out)} bytes wait for it to read')
+
+    def check(self, now_ns: int) -> None:
+        """
+        Give up a client that takes too long.
+
+        :raises PeerGone: if its handshake or its reading does.
+        """
+        if not self.connection.established:
+            if now_ns - self.since_ns > self._timeout_ns:
+                raise PeerGone('handshake: no cookie in time')
+        elif (self._blocked_since_ns is not None
+                and now_ns - self._blocked_since_ns > self._timeout_ns):
+            raise PeerGone('stalled: it stopped reading')
+
+    def close(self) -> None:
+        """Close its sockets."""
+        self.sock.close()
+        if self._udp is not None:
+            self._udp.close()
+            self._udp = None
+        self._delayed.clear()
+
+    def _delay(self, due_ns: int, item: Union[bytes, list[Report]]) -> None:
+        self._order += 1
+        heapq.heappush(self._delayed, (due_ns, self._order, item))
+
+    def _send_stream(self, reports: Iterable[Report], now_ns: int) -> None:
+        for report in reports:
+            type_name, payload = encode_report(report)
+            self.connection.send(report.sender, type_name, payload, report.sender_time_ns)
+        self.flush(now_ns)
+
+    def _datagrams(self, reports: Iterable[Report]) -> Iterator[bytes]:
+        """Pack messages as tightly as the library does."""
+        packed = bytearray()
+        for report in reports:
+            type_name, payload = encode_report(report)
+            message = self.connection.datagram_message(
+                report.sender, type_name, payload, report.sender_time_ns)
+            if len(packed) + len(message) > MAX_DATAGRAM_SIZE:
+                yield bytes(packed)
+                packed.clear()
+            packed += message
+        if packed:
+            yield bytes(packed)
+
+    def _send_datagram(self, datagram: bytes) -> None:
+        if self._udp is None:
+            return
+        try:
+            self._udp.send(datagram)
+        except OSError:
+            # A full buffer or a closed port: UDP loses what it cannot deliver.
+            self.lost_datagrams += 1

@@ -1,0 +1,270 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A scenario: which bodies move how, what goes wrong, and what the network does to it.
+
+One tree of frozen dataclasses, from Python, from a YAML file or from the flags of
+``motive_sim``; the same values have the same names in all three.
+"""
+
+from dataclasses import dataclass, MISSING, replace
+import os
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.settings import build, checked, setting
+from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
+from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
+from optitrack_vrpn.vrpn.codec import encode_name
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, DEFAULT_PORT
+import yaml
+
+MAX_BODIES = 500
+
+
+@checked
+@dataclass(frozen=True)
+class Noise:
+    """What the cameras add to a pose: normal, independent, per axis."""
+
+    position_mm: float = setting(0.0, unit='mm', low=0.0, high=10000.0,
+                                 doc='standard deviation of each coordinate')
+    attitude_deg: float = setting(0.0, unit='deg', low=0.0, high=180.0,
+                                  doc='standard deviation about each body axis')
+
+
+@checked
+@dataclass(frozen=True)
+class Body:
+    """One rigid body."""
+
+    name: str = setting(MISSING, doc='its name in Motive; spaces and case matter')
+    motion: Optional[Motion] = setting(None, tags=MOTIONS, doc="none: the scenario's own")
+    noise: Optional[Noise] = setting(None, doc="none: the scenario's own")
+    faults: tuple[BodyFault, ...] = setting((), tags=BODY_FAULTS, doc='what goes wrong with it')
+
+    def check(self) -> None:
+        """
+        Check that the wire can carry the name.
+
+        :raises ConfigurationError: if it cannot.
+        """
+        try:
+            encode_name(self.name)
+        except LocalProtocolError as error:
+            raise ConfigurationError(f'name: {error}') from None
+        if self.name == CONTROL_SENDER:
+            raise ConfigurationError(f"name: {self.name!r} is the VRPN library's own sender")
+
+
+@checked
+@dataclass(frozen=True)
+class Clock:
+    """
+    The sender's clock.
+
+    A frame at time t of the scenario bears the stamp base + t, and is sent when
+    t / (1 + skew) has gone by on this machine's raw clock.
+    """
+
+    base: str = setting('motive', choices=('motive', 'epoch'),
+                        doc="stamps count from Motive's start, or are the system's time")
+    start: float = setting(0.0, unit='s', low=0.0, high=3e9,
+                           doc='stamp of the first frame where base is motive')
+    skew_ppm: float = setting(0.0, unit='ppm', low=-10000.0, high=10000.0,
+                              doc="how much faster than this machine's clock it runs")
+
+
+@checked
+@dataclass(frozen=True)
+class Network:
+    """What the network does to poses, for each client on its own."""
+
+    delay_ms: float = setting(0.0, unit='ms', low=0.0, high=10000.0, doc='of every frame')
+    jitter_ms: float = setting(0.0, unit='ms', low=0.0, high=10000.0,
+                               doc='mean of the random delay on top; median for lognormal')
+    jitter: str = setting('gamma', choices=('gamma', 'exponential', 'uniform', 'lognormal'),
+                          doc='its distribution: wired, loaded, polled, wireless')
+    loss: float = setting(0.0, low=0.0, high=1.0, doc='chance that a datagram is lost')
+    duplicate: float = setting(0.0, low=0.0, high=1.0, doc='chance that it comes twice')
+    reorder: float = setting(0.0, low=0.0, high=1.0, doc='chance that later ones overtake it')
+    reorder_ms: float = setting(10.0, unit='ms', low=0.0, high=10000.0,
+                                doc='how long an overtaken one is held')
+    outages: tuple[tuple[float, float], ...] = setting(
+        (), unit='s', doc='stretches [start, end] in which nothing passes: datagrams are lost, '
+        'TCP comes in one burst afterwards')
+
+    def check(self) -> None:
+        """
+        Check the outages.
+
+        :raises ConfigurationError: if one ends before it begins.
+        """
+        for start, end in self.outages:
+            if not 0 <= start < end:
+                raise ConfigurationError(
+                    f'outages: [{start:g}, {end:g}] is not allowed; allowed: 0 <= start < end')
+
+
+@checked
+@dataclass(frozen=True)
+class Server:
+    """Where the server listens and what it grants its clients."""
+
+    host: str = setting('127.0.0.1', doc='local IPv4 address; 0.0.0.0 for every network')
+    port: int = setting(DEFAULT_PORT, low=0, high=65535, doc='TCP and UDP; 0: any free one')
+    max_clients: int = setting(16, low=1, high=200, doc='connections at once')
+    client_buffer: int = setting(1_000_000, unit='bytes', low=10_000, high=100_000_000,
+                                 doc='a client for which more waits is dropped')
+    client_timeout: float = setting(5.0, unit='s', low=0.1, high=3600.0,
+                                    doc='to finish a handshake, or to read what waits')
+    connect_back_anywhere: bool = setting(
+        False, doc='connect to the address in a request even if it came from another one')
+
+
+@checked
+@dataclass(frozen=True)
+class Scenario:
+    """Everything that ``motive_sim`` does."""
+
+    bodies: tuple[Body, ...] = setting((), doc='a number, a list of names, or a list of bodies')
+    rate: float = setting(120.0, unit='Hz', low=0.1, high=5000.0, doc='frames per second')
+    duration: Optional[float] = setting(None, unit='s', low=0.0, high=1e7, doc='none: for ever')
+    seed: int = setting(0, low=0, high=2**63 - 1, doc='the same seed, the same poses')
+    motion: str = setting('circle', choices=tuple(MOTIONS),
+                          doc='of bodies that name none, each in its own place')
+    noise: Noise = setting(Noise(), doc='of bodies that name none')
+    velocities: bool = setting(False, doc='send velocities and accelerations too, as other VRPN '
+                               'servers do')
+    stamp_in_pose: bool = setting(
+        False, doc='for benchmarks: x and y become seconds and nanoseconds of the monotonic '
+        'clock at sending')
+    clock: Clock = setting(Clock(), doc="the sender's clock")
+    faults: tuple[FrameFault, ...] = setting((), tags=FRAME_FAULTS, doc='of whole frames')
+    network: Network = setting(Network(), doc='between server and clients')
+    server: Server = setting(Server(), doc='sockets')
+
+    def check(self) -> None:
+        """
+        Check what fields say of one another.
+
+        :raises ConfigurationError: for two bodies of one name, too many bodies, and faults of
+            bodies that don't exist.
+        """
+        names = [body.name for body in self.bodies]
+        if len(names) > MAX_BODIES:
+            raise ConfigurationError(f'bodies: {len(names)} are too many; allowed: {MAX_BODIES}')
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigurationError(f'bodies: two are called {name!r}; names must differ')
+        for i, fault in enumerate(self.faults):
+            if isinstance(fault, SwapLabels):
+                for name in fault.bodies:
+                    if name not in names:
+                        raise ConfigurationError(
+                            f'faults[{i}].bodies: no body is called {name!r}; '
+                            f'allowed: {", ".join(map(repr, names))}')
+
+    def settled(self) -> tuple[Body, ...]:
+        """List the bodies with motion and noise filled in from the scenario's own."""
+        count = len(self.bodies)
+        return tuple(
+            replace(body, motion=body.motion or arranged(self.motion, i, count),
+                    noise=body.noise or self.noise)
+            for i, body in enumerate(self.bodies))
+
+
+def named_bodies(names: Union[int, list[str], tuple[str, ...]]) -> tuple[Body, ...]:
+    """
+    Make bodies without further ado.
+
+    :param names: their names, or how many, which are then called as Motive calls new ones.
+    """
+    if isinstance(names, int):
+        names = [f'Rigid Body {i + 1}' for i in range(names)]
+    return tuple(Body(name=name) for name in names)
+
+
+def scenario_from_mapping(data: Any, where: str = '') -> Scenario:
+    """
+    Make a scenario from plain data.
+
+    :param data: nested mappings and lists as a YAML file holds them.
+    :param where: what to begin messages with, such as ``scenario.yaml: ``.
+    :raises ConfigurationError: for whatever is not allowed; names key and allowed values.
+    """
+    if isinstance(data, dict) and 'bodies' in data:
+        data = dict(data)
+        data['bodies'] = _plain_bodies(data['bodies'], where)
+    return build(Scenario, data, where)
+
+
+def _plain_bodies(value: Any, where: str) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value <= MAX_BODIES:
+            raise ConfigurationError(
+                f'{where}bodies: {value} is not allowed; allowed: 0 to {MAX_BODIES}')
+        return [{'name': body.name} for body in named_bodies(value)]
+    if isinstance(value, list):
+        return [{'name': item} if isinstance(item, str) else item for item in value]
+    return value
+
+
+def _own_folders() -> list[Path]:
+    """List where this package's own scenarios may lie: in its share folder, or in its source."""
+    here = Path(__file__).resolve()
+    ament = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
+    prefixes = [*(Path(prefix) for prefix in ament if prefix), *here.parents]
+    return [here.parents[2] / 'config' / 'scenarios', *(
+        prefix / 'share' / 'optitrack_vrpn' / 'config' / 'scenarios' for prefix in prefixes)]
+
+
+def find_scenario(given: str) -> str:
+    """
+    Find a scenario file: as given or, where there is none and it is a mere name, among our own.
+
+    :param given: a path, or a name with or without its ending, as in `hard_day`.
+    :returns: its path.
+    :raises ConfigurationError: if a mere name is nowhere; names the scenarios there are.
+    """
+    if os.path.dirname(given) or os.path.isfile(given):
+        return given
+    name = given if given.endswith('.yaml') else f'{given}.yaml'
+    folders = _own_folders()
+    for folder in folders:
+        if (folder / name).is_file():
+            return str(folder / name)
+    own = sorted({path.stem for folder in folders for path in folder.glob('*.yaml')})
+    raise ConfigurationError(
+        f'{given}: cannot be read: no such file here, and none of the package, which has '
+        f'{", ".join(own) or "none"}')
+
+
+def read_mapping(path: Union[str, Path]) -> dict[str, Any]:
+    """
+    Read the plain data of a scenario file.
+
+    :raises ConfigurationError: if it cannot be read or is no YAML mapping.
+    """
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
+    except OSError as error:
+        raise ConfigurationError(f'{path}: cannot be read: {error.strerror}') from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f'{path}: is not YAML: {error}') from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigurationError(f'{path}: a scenario is a mapping of settings')
+    return data
+
+
+def load_scenario(path: Union[str, Path]) -> Scenario:
+    """
+    Read a scenario file.
+
+    :raises ConfigurationError: if anything in it is not allowed; names file, key and allowed
+        values.
+    """
+    return scenario_from_mapping(read_mapping(path), f'{path}: ')

@@ -1,0 +1,399 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A VRPN server that streams a scenario as Motive would; one thread serves all its clients.
+
+No client can stop it: sockets never block, everything that a client makes it keep is bounded,
+and a client that stalls, floods or speaks nonsense is dropped with the reason. It connects back
+and sends poses to addresses that asked for them, and to no others.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+import logging
+import queue
+import selectors
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Optional, TypeVar
+
+from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.sim.acceptor_io import Door, forget, raw_clock_ns
+from optitrack_vrpn.sim.clients_io import Clients
+from optitrack_vrpn.sim.counters_io import Counters
+from optitrack_vrpn.sim.peer_io import encode_report
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.stream import Stream
+from optitrack_vrpn.sim.world import Frame, Report, World
+from optitrack_vrpn.vrpn.codec import encode_message, encode_text
+from optitrack_vrpn.vrpn.constants import TEXT_TYPE
+from optitrack_vrpn.vrpn.messages import PoseReport
+
+_T = TypeVar('_T')
+_LOG = logging.getLogger(__name__)
+
+_SECOND = 1_000_000_000
+_MILLISECOND = 1_000_000
+_HOUSEKEEPING_NS = 250 * _MILLISECOND
+
+
+class MotiveSimServer:
+    """
+    A simulated Motive on real sockets.
+
+    Use it as a context manager, or call ``start`` and ``stop``. What sends may be called from
+    any thread once it is started.
+
+    :param scenario: what to stream; three bodies by default.
+    :param host: local address instead of the scenario's.
+    :param port: port instead of the scenario's; 0 takes any free one, see ``port``.
+    :param paced: send frames by the clock; otherwise only ``send_frame`` and ``send`` do.
+    :ivar world: what is streamed, and the truth behind it.
+    :ivar counters: what happened so far.
+    :ivar finished: set when the scenario's duration is over or the server has stopped.
+    :ivar failure: the bug that ended the thread, if one did.
+    """
+
+    def __init__(
+        self, scenario: Optional[Scenario] = None, host: Optional[str] = None,
+        port: Optional[int] = None, paced: bool = True,
+    ) -> None:
+        scenario = scenario or Scenario(bodies=named_bodies(3))
+        server = scenario.server
+        self.scenario = replace(scenario, server=replace(
+            server, host=server.host if host is None else host,
+            port=server.port if port is None else port))
+        self.world = World(self.scenario)
+        self.counters = Counters()
+        self.finished = threading.Event()
+        self.failure: Optional[BaseException] = None
+        self._stream = Stream(self.scenario)
+        self._paced = paced
+        self._paused = False
+        self._running = False
+        self._thread: Optional[threading.Thread] = None
+        self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._selector: selectors.BaseSelector
+        self._wake: tuple[socket.socket, socket.socket]
+        self._door: Optional[Door] = None
+        self._clients: Clients
+        self._back_at_ns: Optional[int] = None
+        self._checked_ns = 0
+
+    # -- from any thread -----------------------------------------------------------------------
+
+    @property
+    def host(self) -> str:
+        """Return the local address."""
+        return self.scenario.server.host
+
+    @property
+    def port(self) -> int:
+        """Return the port, TCP and UDP; the one chosen by the system once started."""
+        return self._door.port if self._door is not None else self.scenario.server.port
+
+    @property
+    def base_ns(self) -> int:
+        """Stamp of frame 0; a stamp less this is a time of the scenario."""
+        return self._stream.base_ns
+
+    @property
+    def clients(self) -> int:
+        """Count the clients that finished their handshake."""
+        return self._clients.established if self._door is not None else 0
+
+    def start(self) -> 'MotiveSimServer':
+        """
+        Open the sockets and start serving.
+
+        :raises TransportError: if the address or port cannot be had.
+        """
+        if self._thread is not None:
+            raise TransportError('the simulated Motive is already started')
+        self._selector = selectors.DefaultSelector()
+        self._wake = socket.socketpair()
+        for end in self._wake:
+            end.setblocking(False)
+        self._selector.register(self._wake[0], selectors.EVENT_READ, self._read_wake)
+        self._clients = Clients(self.scenario, self._selector, self.counters, self._changed)
+        self._door = Door(
+            self.scenario.server, self._selector, self.counters, self._welcome,
+            lambda: len(self._clients), self._clients.knows)
+        try:
+            self._open()
+        except BaseException:
+            self._close()
+            raise
+        self._stream.start(raw_clock_ns(), time.time_ns())
+        self._running = True
+        self.finished.clear()
+        self._thread = threading.Thread(target=self._run, name='motive_sim', daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Close every connection and socket and end the thread; may be called again."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._running = False
+            self._poke()
+            thread.join()
+
+    def __enter__(self) -> 'MotiveSimServer':
+        return self.start()
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.stop()
+
+    def wait_for_clients(self, count: int = 1, timeout: float = 10.0) -> bool:
+        """
+        Wait until so many clients have finished their handshake.
+
+        :param timeout: seconds.
+        :returns: False if they did not in time.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: self.clients >= count, timeout)
+
+    def send_frame(self) -> Frame:
+        """Send the scenario's next frame now, whatever its time, and say what it was."""
+        return self._call(self._send_next_frame)
+
+    def send(self, reports: list[Report]) -> None:
+        """
+        Send these reports to every client, as one frame.
+
+        Names that are new are described first. It returns when the kernel or the simulated
+        network has them.
+
+        :raises LocalProtocolError: if a name, a stamp or the number of names does not fit the
+            wire; nothing is sent then.
+        """
+        for report in reports:
+            encode_message(0, 0, encode_report(report)[1], report.sender_time_ns, 0)
+
+        def act() -> None:
+            for report in reports:
+                self._clients.register(report.sender)
+            self._deliver(reports, self._stream.time(raw_clock_ns()))
+        self._call(act)
+
+    def send_poses(self, poses: list[PoseReport]) -> None:
+        """Send these poses to every client, as one frame; see ``send``."""
+        self.send(list(poses))
+
+    def send_text(
+        self, sender: str, text: str, severity: int = 0, level: int = 0,
+        sender_time_ns: Optional[int] = None,
+    ) -> None:
+        """
+        Send a text message to every client, by TCP as ever.
+
+        :param severity: 0 normal, 1 warning, 2 error.
+        :param sender_time_ns: its stamp; the system's time by default.
+        """
+        payload = encode_text(text, severity, level)
+        time_ns = time.time_ns() if sender_time_ns is None else sender_time_ns
+        encode_message(0, 0, payload, time_ns, 0)
+        self._call(lambda: self._clients.say(sender, TEXT_TYPE, payload, time_ns))
+
+    def pause(self) -> None:
+        """Fall silent, connections kept; time goes on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Send frames again after ``pause``."""
+        self._paused = False
+
+    def drop_clients(self) -> None:
+        """Close every connection; clients may come again."""
+        self._call(lambda: self._clients.drop_all('told to'))
+
+    def restart(self, downtime: float = 0.0) -> None:
+        """
+        Do as Motive does when it is closed and opened: same port, new clock, other ids.
+
+        It returns when the server listens again.
+
+        :param downtime: seconds without server.
+        :raises TransportError: if the port was taken meanwhile.
+        """
+        before = self.counters.restarts
+        self._call(lambda: self._go_down(downtime))
+        with self._changed:
+            if not self._changed.wait_for(
+                    lambda: self.counters.restarts > before or not self._running,
+                    downtime + 10.0):
+                raise TransportError(f'cannot listen on port {self.port} again')
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._running:
+                self._turn()
+        except BaseException as error:  # a bug; say so instead of dying unseen
+            self.failure = error
+            _LOG.exception('the simulated Motive failed')
+        finally:
+            self._running = False
+            self._close()
+            self._run_commands()
+            self.finished.set()
+
+    def _turn(self) -> None:
+        """Wait for whatever is next, and do it."""
+        rest_ns = self._next_due_ns() - raw_clock_ns()
+        # Selectors count in milliseconds; what is less is slept to the microsecond.
+        events = self._selector.select(max(rest_ns // _MILLISECOND, 0) * 1e-3)
+        for key, mask in events:
+            # One event may have closed the socket of the next.
+            if key.fileobj.fileno() >= 0:  # type: ignore[union-attr]
+                key.data(mask)
+        self._run_commands()
+        rest_ns = self._next_due_ns() - raw_clock_ns()
+        if not events and 0 < rest_ns < _MILLISECOND:
+            time.sleep(rest_ns * 1e-9)
+        self._send_due_frames()
+        now_ns = raw_clock_ns()
+        self._clients.turn(now_ns)
+        if now_ns - self._checked_ns >= _HOUSEKEEPING_NS:
+            self._checked_ns = now_ns
+            self._clients.check(now_ns)
+            if self._door is not None:
+                self._door.check(now_ns)
+        if self._back_at_ns is not None and now_ns >= self._back_at_ns:
+            self._come_back(now_ns)
+
+    def _next_due_ns(self) -> int:
+        due = [self._checked_ns + _HOUSEKEEPING_NS]
+        if self._streaming:
+            due.append(self._stream.due_ns)
+        for moment_ns in (self._back_at_ns, self._clients.next_due_ns):
+            if moment_ns is not None:
+                due.append(moment_ns)
+        return min(due)
+
+    def _call(self, action: Callable[[], _T]) -> _T:
+        """Run something on the server's thread and wait for its result."""
+        if threading.current_thread() is self._thread:
+            return action()
+        future: Future[_T] = Future()
+
+        def run() -> None:
+            try:
+                if not self._running:
+                    raise TransportError('the simulated Motive is not running')
+                future.set_result(action())
+            except BaseException as error:
+                future.set_exception(error)
+
+        if not self._running:
+            raise TransportError('the simulated Motive is not running')
+        self._commands.put(run)
+        self._poke()
+        return future.result(timeout=30.0)
+
+    def _run_commands(self) -> None:
+        while not self._commands.empty():
+            self._commands.get()()
+
+    def _poke(self) -> None:
+        try:
+            self._wake[1].send(b'\0')
+        except OSError:
+            pass  # full: it wakes anyway; closed: it is over
+
+    def _read_wake(self, mask: int) -> None:
+        self._wake[0].recv(4096)
+
+    # -- frames --------------------------------------------------------------------------------
+
+    @property
+    def _streaming(self) -> bool:
+        return self._paced and not self._stream.over
+
+    def _send_due_frames(self) -> None:
+        while self._streaming and self._stream.due_ns <= raw_clock_ns():
+            self._send_next_frame()
+        if self._stream.over and not self.finished.is_set():
+            self.finished.set()
+
+    def _send_next_frame(self) -> Frame:
+        stream = self._stream
+        if self._paced:
+            number, missed = stream.take(raw_clock_ns())
+            self.counters.skipped_frames += missed
+        else:
+            number, stream.number = stream.number, stream.number + 1
+        restart = stream.restart_at(number)
+        if restart is not None:
+            self._go_down(restart.downtime)
+        if self._paced and (self._paused or not self._clients.established):
+            return Frame(number, [], 0)
+        frame = self.world.frame(number, stream.base_ns)
+        self.counters.frames += 1
+        for _ in range(frame.copies):
+            self._deliver(frame.reports, stream.time_ns(number) / _SECOND)
+        return frame
+
+    def _deliver(self, reports: list[Report], scenario_time: float) -> None:
+        if self.scenario.stamp_in_pose:
+            now = time.monotonic_ns()
+            place = float(now // _SECOND), float(now % _SECOND)
+            reports = [
+                report._replace(position=(*place, report.position[2]))
+                if isinstance(report, PoseReport) else report for report in reports]
+        self._clients.deliver(reports, raw_clock_ns(), scenario_time)
+
+    # -- opening, closing, restarting ----------------------------------------------------------
+
+    def _open(self) -> None:
+        # After a restart the same bodies have other numbers.
+        names = self.world.names
+        self._clients.begin(names[::-1] if self.counters.restarts % 2 else names)
+        if self._door is not None:
+            self._door.open()
+
+    def _close(self) -> None:
+        self._clients.drop_all('the server stops')
+        if self._door is not None:
+            self._door.close()
+        for end in self._wake:
+            forget(self._selector, end)
+        self._selector.close()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _welcome(self, sock: socket.socket, connected_back: bool) -> None:
+        udp_port = self._door.udp_port if self._door is not None and connected_back else None
+        self._clients.add(sock, udp_port)
+
+    def _go_down(self, downtime: float) -> None:
+        if self._door is None or not self._door.is_open:
+            return
+        _LOG.info('restarting; gone for %.1f s', downtime)
+        self._clients.drop_all('the server restarts')
+        self._door.close()
+        self._back_at_ns = raw_clock_ns() + round(downtime * _SECOND)
+
+    def _come_back(self, now_ns: int) -> None:
+        self.counters.restarts += 1
+        try:
+            self._open()
+        except TransportError as error:
+            self.counters.restarts -= 1
+            _LOG.error('%s', error)
+            self._back_at_ns = now_ns + _SECOND
+            return
+        self._back_at_ns = None
+        self._stream.restart()
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,159 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Listen to a PoseStamped topic and say how regular its stamps are, and how old."""
+
+import argparse
+from collections.abc import Sequence
+import importlib
+import math
+import sys
+from typing import Any, Optional
+
+from optitrack_vrpn.cli.arguments import duration, split_ros_args
+from optitrack_vrpn.cli.loading import INTERRUPTED, loading
+from optitrack_vrpn.errors import (
+    BackendUnavailableError, ConfigurationError, OptitrackVrpnError, TransportError)
+from optitrack_vrpn.tools.intervals import histogram, judge, Spread, StampReport
+
+_BAR = 40
+_GAPS_SHOWN = 8
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='analyze_stamps',
+        description='Judge the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
+        epilog='Arguments of ROS follow --ros-args. Exit code: 0, or 1 if nothing came or '
+        'something was missing, 2 if the command is wrong, 130 on Ctrl-C before anything came.')
+    parser.add_argument('topic', help='as in /wand/pose')
+    parser.add_argument('--seconds', type=duration, default=10.0, metavar='S',
+                        help='how long from the first message on (default %(default)s)')
+    parser.add_argument('--wait', type=duration, default=10.0, metavar='S',
+                        help='how long to wait for it (default %(default)s)')
+    parser.add_argument('--plot', metavar='FILE.png', help='draw it too (needs matplotlib)')
+    return parser
+
+
+def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float, int]]) -> str:
+    """Return a report as text."""
+    lines = [
+        f'{topic}: {report.messages} stamps over {report.duration_s:.3f} s, '
+        f'{report.rate_hz:.3f} Hz (median)',
+        '',
+        f'{"ms":12}{"mean":>11}{"std":>11}{"least":>11}{"median":>11}{"p99":>11}{"most":>11}',
+        _row('intervals', report.intervals),
+        _row('arrivals', report.arrivals),
+    ]
+    if math.isnan(report.age.mean):
+        lines.append("age          unknown: the stamps are not of this host's clock")
+    else:
+        lines.append(_row('age', report.age))
+        if report.age.least < 0:
+            lines.append("             stamps in the future: is the publisher's clock another?")
+    lines += [
+        '',
+        f'repeated {report.repeated}, backwards {report.backwards}, gaps {len(report.gaps)} '
+        f'(room for {report.missing} frames)',
+    ]
+    for gap in report.gaps[:_GAPS_SHOWN]:
+        lines.append(f'  at {gap.after_s:9.3f} s: {gap.length_s * 1e3:.3f} ms')
+    if len(report.gaps) > _GAPS_SHOWN:
+        lines.append(f'  and {len(report.gaps) - _GAPS_SHOWN} more')
+    if bars:
+        most = max(count for _, _, count in bars)
+        lines += ['', 'intervals (ms; the ends hold what lies beyond)']
+        for low, high, count in bars:
+            bar = '#' * math.ceil(_BAR * count / most)
+            lines.append(f'  {low * 1e3:9.4f} .. {high * 1e3:9.4f} {count:7} {bar}')
+    return '\n'.join(lines)
+
+
+def _row(name: str, spread: Spread) -> str:
+    cells = (spread.mean, spread.std, spread.least, spread.median, spread.p99, spread.most)
+    return f'{name:12}' + ''.join(f'{cell * 1e3:11.4f}' for cell in cells)
+
+
+def load_pyplot() -> Any:
+    """
+    Import matplotlib for files alone.
+
+    :raises BackendUnavailableError: if it is not installed.
+    """
+    try:
+        importlib.import_module('matplotlib').use('Agg')
+        return importlib.import_module('matplotlib.pyplot')
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f'--plot needs matplotlib, and {error}: install python3-matplotlib, or leave --plot '
+            'out') from None
+
+
+def plot(
+    pyplot: Any, path: str, topic: str, stamps_ns: Sequence[int], arrivals_ns: Sequence[int],
+) -> None:
+    """
+    Draw intervals and ages.
+
+    :raises TransportError: if the file cannot be written.
+    """
+    seconds = [(s - stamps_ns[0]) * 1e-9 for s in stamps_ns]
+    figure, (upper, lower) = pyplot.subplots(2, 1, sharex=True, figsize=(9, 6))
+    for name, times in (('arrivals', arrivals_ns), ('stamps', stamps_ns)):
+        steps = [(b - a) * 1e-6 for a, b in zip(times, times[1:])]
+        upper.plot(seconds[1:], steps, '.', markersize=3, label=name)
+    upper.set_ylabel('interval [ms]')
+    upper.legend()
+    upper.set_title(topic)
+    lower.plot(seconds, [(a - s) * 1e-6 for a, s in zip(arrivals_ns, stamps_ns)], '.',
+               markersize=3)
+    lower.set_ylabel('age [ms]')
+    lower.set_xlabel('stamp since the first [s]')
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:
+        raise TransportError(f'--plot {path}: {error}') from None
+    finally:
+        pyplot.close(figure)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0, or 1 if nothing came or something was missing, 2 if the command is wrong, 130
+        on Ctrl-C.
+    """
+    own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
+    arguments = make_parser().parse_args(own)
+    try:
+        pyplot = load_pyplot() if arguments.plot else None
+        with loading('analyze_stamps'):
+            from optitrack_vrpn.tools.stamp_listener_ros import collect
+        print(f'listening to {arguments.topic} for {arguments.seconds:g} s', flush=True)
+        found = collect(arguments.topic, arguments.seconds, arguments.wait, ros_args)
+        if len(found.stamps_ns) < 2:
+            raise TransportError(
+                f'{len(found.stamps_ns)} messages on {arguments.topic} in {arguments.wait:g} s '
+                f'({found.publishers} publishers): is the node active, is the name right '
+                '(ros2 topic list)?')
+        report = judge(found.stamps_ns, found.arrivals_ns)
+        print(f'frame {found.frame_id}')
+        print(describe(arguments.topic, report, histogram(found.stamps_ns)))
+        if pyplot is not None:
+            plot(pyplot, arguments.plot, arguments.topic, found.stamps_ns, found.arrivals_ns)
+            print(f'drawn in {arguments.plot}')
+    except OptitrackVrpnError as error:
+        print(f'analyze_stamps: {error}', file=sys.stderr)
+        wrong = isinstance(error, ConfigurationError) and not isinstance(
+            error, BackendUnavailableError)
+        return 2 if wrong else 1
+    except KeyboardInterrupt:
+        print('analyze_stamps: stopped', file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,177 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Stamp recorded pairs of sender time and receive time again, with the node's own code.
+
+In and out are CSV with a header line. The columns ``sender_time`` and ``receive_time`` are
+seconds, each on its own clock and with any zero; all other columns pass through. Two are added:
+``stamp`` (seconds on the receiver's clock; empty where a frame must be dropped) and ``epoch``.
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+import csv
+from decimal import Decimal, InvalidOperation
+import sys
+from typing import IO, Optional
+
+from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+
+_NS = 1_000_000_000
+_REFUSED_NS = -1
+#: So many refused rows are named.
+_TOLD = 5
+
+
+def parse_seconds(text: Optional[str]) -> int:
+    """
+    Return decimal seconds as integer nanoseconds, exactly.
+
+    A float would hold seconds since 1970 to 0.24 us only. What is no time, or none that can be
+    stamped (NaN, infinite, negative, beyond 2116), is -1, which a ``StampSource`` refuses.
+    """
+    try:
+        value = Decimal((text or '').strip())
+    except InvalidOperation:
+        return _REFUSED_NS
+    if not value.is_finite() or not 0 <= value < LIMIT_NS // _NS:
+        return _REFUSED_NS
+    return int((value * _NS).to_integral_value())
+
+
+def format_seconds(time_ns: int) -> str:
+    """Return integer nanoseconds as decimal seconds, exactly."""
+    sign = '-' if time_ns < 0 else ''
+    return f'{sign}{abs(time_ns) // _NS}.{abs(time_ns) % _NS:09d}'
+
+
+def refusal(row: dict[str, str]) -> str:
+    """Say why a row can have no stamp; '' for one that can."""
+    for column in ('sender_time', 'receive_time'):
+        text = row[column]
+        if parse_seconds(text) == _REFUSED_NS:
+            given = 'is missing' if not (text or '').strip() else f'is {text.strip()!r}'
+            return f'{column} {given}; allowed are seconds from 0 to {LIMIT_NS // _NS}'
+    return ''
+
+
+def restamp(
+    rows: Iterable[dict[str, str]], source: StampSource, log: IO[str],
+) -> Iterator[dict[str, str]]:
+    """
+    Add stamp and epoch to each row.
+
+    :param rows: with ``sender_time`` and ``receive_time`` in seconds.
+    :param source: stamps them, in order.
+    :param log: where what happened to the clocks is told, a line each.
+    """
+    epoch = 0
+    for row in rows:
+        stamp = source.stamp(
+            parse_seconds(row['sender_time']), parse_seconds(row['receive_time']))
+        for event in source.events():
+            epoch = event.epoch
+            print(f'receive_time {row["receive_time"]}: {event.text}', file=log)
+        yield {**row, 'stamp': '' if stamp is None else format_seconds(stamp),
+               'epoch': str(epoch)}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='restamp', description='Put recorded frames on the clock of their receiver.',
+        epilog='Columns sender_time and receive_time in seconds; stamp and epoch are added.')
+    defaults = StampConfig()
+    parser.add_argument('input', metavar='IN.csv', help='- is the standard input')
+    parser.add_argument('output', metavar='OUT.csv', help='- is the standard output')
+    parser.add_argument('--mode', choices=MODES, default=defaults.mode,
+                        help='default %(default)s; see docs/stamps.md')
+    parser.add_argument('--offset-samples', type=int, default=defaults.offset_samples,
+                        metavar='N', help='messages for min_offset (default %(default)s)')
+    parser.add_argument('--latency-ms', type=float, default=defaults.latency_ms, metavar='MS',
+                        help='taken off every stamp (default %(default)s)')
+    parser.add_argument('--max-gap-s', type=float, default=defaults.max_gap_s, metavar='S',
+                        help='silence that ends an epoch (default %(default)s)')
+    return parser
+
+
+def _telling(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dict[str, str]]:
+    """Hand rows on, and name the first ones that will be refused."""
+    refused = 0
+    for row in reader:
+        reason = refusal(row)
+        if reason:
+            refused += 1
+            if refused <= _TOLD:
+                print(f'line {reader.line_num}: {reason}', file=log)
+            elif refused == _TOLD + 1:
+                print('and more lines like these', file=log)
+        yield row
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    source = StampSource(StampConfig(
+        mode=arguments.mode, offset_samples=arguments.offset_samples,
+        latency_ms=arguments.latency_ms, max_gap_s=arguments.max_gap_s))
+    with _open(arguments.input, 'r') as read, _open(arguments.output, 'w', read) as write:
+        reader = csv.DictReader(read, skipinitialspace=True, restkey=None)
+        names = [name.strip() for name in reader.fieldnames or ()]
+        missing = [name for name in ('sender_time', 'receive_time') if name not in names]
+        if missing:
+            raise ConfigurationError(
+                f'{arguments.input}: no column {" and no column ".join(missing)}; the first line '
+                'must name them')
+        taken = [name for name in ('stamp', 'epoch') if name in names]
+        if taken:
+            raise ConfigurationError(
+                f'{arguments.input}: has a column {taken[0]} already; rename or remove it')
+        reader.fieldnames = names
+        writer = csv.DictWriter(
+            write, [*names, 'stamp', 'epoch'], lineterminator='\n', extrasaction='ignore')
+        writer.writeheader()
+        writer.writerows(restamp(_telling(reader, sys.stderr), source, sys.stderr))
+    status = source.status()
+    known = '' if status.uncertainty_s != status.uncertainty_s else (
+        f' known to {status.uncertainty_s * 1e6:.0f} us,')
+    print(f'{status.mode}: {reader.line_num - 1} rows, epoch {status.epoch}, offset '
+          f'{status.offset_ns / _NS:+.6f} s,{known} skew {status.skew_ppm:+.3f} ppm, '
+          f'{status.refused} refused', file=sys.stderr)
+
+
+def _open(
+    name: str, how: str, other: Optional[IO[str]] = None,
+) -> contextlib.AbstractContextManager[IO[str]]:
+    if name == '-':
+        return contextlib.nullcontext(sys.stdin if how == 'r' else sys.stdout)
+    if other is not None and getattr(other, 'name', None) == name:
+        raise ConfigurationError(f'{name}: give the output another name than the input')
+    try:
+        return open(name, how, newline='', encoding='utf-8-sig' if how == 'r' else 'utf-8')
+    except OSError as error:
+        raise ConfigurationError(f'{name}: {error.strerror}') from None
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0, or 1 for an error that was told.
+    """
+    arguments = make_parser().parse_args(
+        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    try:
+        _run(arguments)
+    except (OptitrackVrpnError, csv.Error, UnicodeDecodeError) as error:
+        print(f'restamp: {error}', file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 0
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
