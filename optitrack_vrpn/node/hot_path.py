@@ -3,8 +3,8 @@
 """
 What happens to every pose, read from top to bottom.
 
-The protocol has decoded a datagram (``vrpn/connection.py``: ``receive_datagram``). The pipeline has
-stamped its poses, validated them and turned them to ENU (``pipeline/pipeline.py``:
+The protocol has decoded a datagram (``vrpn/connection.py``: ``receive_datagram``). The pipeline
+has stamped its poses, validated them and turned them to ENU (``pipeline/pipeline.py``:
 ``process``). This file publishes the remaining samples, in the client's thread and under the
 node's lock. A frame of bodies leaves as one PoseStamped each, one TFMessage for all, and the other
 topics that have subscribers.
