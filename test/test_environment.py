@@ -201,21 +201,25 @@ def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkey
     monkeypatch.setattr(parts.environment, 'need_venv', lambda python: None)
     monkeypatch.setattr(parts.from_pypi, 'need_machine', lambda env: None)
 
-    def made():
+    def made(**options):
         ran.clear()
-        parts.from_pypi.make('jazzy')
+        parts.from_pypi.make('jazzy', **options)
         return set(ran)
     interfaces = set(parts.from_pypi.INTERFACES)
-    assert made() == {'venv', 'python', 'ros', 'check', *interfaces}
-    assert made() == set()
+    assert made(runtime_only=True) == {'venv', 'python', 'ros', 'check', *interfaces}
+    assert made(runtime_only=True) == set()
+    assert made() == {'test'}, 'the demo must not wait for what only tests need'
+    assert made() == made(runtime_only=True) == set()
     definition = next((checkout / 'underlay' / 'tf2_msgs').rglob('*.msg'))
     definition.write_text(definition.read_text() + '# more\n')
     assert made() == {'tf2_msgs', 'check'}
     assert made() == set()
-    requirements = checkout / 'tools' / 'requirements-python.txt'
-    requirements.write_text(requirements.read_text() + '# more\n')
-    assert made() == {'python', 'check'}
-    assert made() == set()
+    for group, stages in (('runtime', {'python', 'check'}), ('test', {'check', 'test'}),
+                          ('optional', {'check', 'test'})):
+        requirements = checkout / 'tools' / f'requirements-{group}.txt'
+        requirements.write_text(requirements.read_text() + '# more\n')
+        assert made() == stages
+        assert made() == set()
 
 
 def test_a_run_that_failed_goes_on_where_it_stopped(parts, monkeypatch, checkout):

@@ -38,7 +38,7 @@ def main(arguments):
         if os.environ.get('AMENT_PREFIX_PATH') and os.environ.get('OPTITRACK_VRPN_ROS') != 'pypi':
             python = from_sourced.make(runtime_only)
         else:
-            env = from_pypi.make(os.environ.get('ROS_DISTRO') or 'jazzy')
+            env = from_pypi.make(os.environ.get('ROS_DISTRO') or 'jazzy', runtime_only)
             python = env.python
             # A parent Python's: the environment finds its libraries itself.
             variables.pop('_ROS_WHEELS_BOOTSTRAP_COMPLETE', None)

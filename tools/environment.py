@@ -17,7 +17,9 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOOLS = os.path.join(ROOT, 'tools')
-REQUIREMENTS = os.path.join(TOOLS, 'requirements-python.txt')
+# What the package needs; what tests and lint need; what optional capabilities need.
+RUNTIME, TEST, OPTIONAL = (os.path.join(TOOLS, 'requirements-{}.txt'.format(group))
+                           for group in ('runtime', 'test', 'optional'))
 
 
 class EnvironmentFailure(Exception):
@@ -192,7 +194,9 @@ def need_venv(python):
 
 
 def requirement_lines(names):
-    """Take the pinned lines of those distributions from the requirements file."""
-    with open(REQUIREMENTS) as stream:
-        lines = [line.strip() for line in stream]
+    """Take the pinned lines of those distributions from the requirements files."""
+    lines = []
+    for path in (RUNTIME, TEST, OPTIONAL):
+        with open(path) as stream:
+            lines += [line.strip() for line in stream]
     return [line for line in lines if line.split('=')[0] in names]

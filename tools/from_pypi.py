@@ -114,10 +114,11 @@ def build_interfaces(env, ros_key):
     shutil.rmtree(builds)
 
 
-def make(distro):
+def make(distro, runtime_only=False):
     """
     Make or complete the environment of one distribution.
 
+    :param runtime_only: install what the package needs, without what tests and lint need
     :returns: the finished :class:`environment.Environment`
     """
     if distro not in DISTROS:
@@ -128,9 +129,11 @@ def make(distro):
     env = environment.Environment(folder, chosen_python(folder))
     ros = os.path.join(environment.TOOLS, 'requirements-{}.txt'.format(distro))
     ros_key = digest([env.version, env.base], [ros])
-    python_key = digest([env.version, env.base], [environment.REQUIREMENTS])
+    python_key = digest([env.version, env.base], [environment.RUNTIME])
+    test_key = digest([env.version, env.base], [environment.TEST, environment.OPTIONAL])
     key = digest([ros_key, environment.ROOT], [environment.TOOLS, UNDERLAY])
-    if env.done('complete', key) and os.path.exists(env.python):
+    complete = env.done('complete', key) and os.path.exists(env.python)
+    if complete and (runtime_only or env.done('test', test_key)):
         return env
     need_machine(env)
     start = time.monotonic()
@@ -140,13 +143,18 @@ def make(distro):
         if not (env.done('ros', ros_key) and env.done('python', python_key)):
             say('installing ROS 2 {} and the tools from PyPI into {} (about a minute)'.format(
                 distro.capitalize(), env.name))
-        env.install('python', python_key, '-r', environment.REQUIREMENTS)
+        env.install('python', python_key, '-r', environment.RUNTIME)
         env.install('ros', ros_key, '--no-deps', '-r', ros)
         env.see_project()
         build_interfaces(env, ros_key)
-        env.run('check', [env.python, '-c', 'import rclpy, tf2_msgs.msg, mocap_control_msgs.msg, '
-                          'mocap4r2_control_msgs.msg, numpy, scipy, transforms3d'])
-        env.mark('complete', key)
+        if not complete:
+            env.run('check', [
+                env.python, '-c', 'import rclpy, tf2_msgs.msg, mocap_control_msgs.msg, '
+                'mocap4r2_control_msgs.msg, numpy, scipy, transforms3d'])
+            env.mark('complete', key)
+        if not runtime_only and not env.done('test', test_key):
+            say('installing what tests and lint need')
+            env.install('test', test_key, '-r', environment.TEST, '-r', environment.OPTIONAL)
     say('{} is ready: ROS 2 {} from PyPI, Python {} ({:.0f} s)'.format(
         env.name, distro.capitalize(), env.version, time.monotonic() - start))
     return env
