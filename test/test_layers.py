@@ -20,6 +20,7 @@ BELOW = {
     'throttle': set(),
     'names': {'errors'},
     'settings': {'errors'},
+    'settings_ros': {'errors', 'settings'},
     'vrpn': {'errors'},
     'motion': {'errors'},
     'clock': {'errors'},

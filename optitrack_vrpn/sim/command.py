@@ -114,7 +114,7 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
         count = 3 if arguments.bodies is None else arguments.bodies
         if names is None and not 0 <= count <= MAX_BODIES:
             raise ConfigurationError(
-                f'--bodies: {count} is not allowed; allowed: 0 to {MAX_BODIES}')
+                f'--bodies is {count}; allowed: 0 to {MAX_BODIES}')
         data['bodies'] = [
             {'name': body.name} for body in named_bodies(count if names is None else names)]
     if arguments.occlude:
@@ -137,7 +137,7 @@ def _occlude(data: dict[str, Any], occlusions: Sequence[str]) -> None:
         if match is None or body is None:
             names = ', '.join(repr(body['name']) for body in bodies)
             raise ConfigurationError(
-                f'--occlude: {text!r} is not allowed; allowed: NAME:MODE:START-END[/EVERY] with '
+                f'--occlude is {text!r}; allowed: NAME:MODE:START-END[/EVERY] with '
                 f'NAME one of {names} and MODE one of {", ".join(OCCLUSION_MODES)}')
         fault: dict[str, Any] = {'type': 'occlusion', 'mode': match['mode']}
         try:

@@ -66,5 +66,4 @@ def _allowed(field: 'dataclasses.Field[Any]') -> str:
         return 'see below'
     if isinstance(field.default, bool):
         return 'true, false'
-    words = allowed(field)
-    return '' if words == 'a value' else words
+    return allowed(field.metadata) or field.metadata['unit']

@@ -104,7 +104,7 @@ class Network:
         for start, end in self.outages:
             if not 0 <= start < end:
                 raise ConfigurationError(
-                    f'outages: [{start:g}, {end:g}] is not allowed; allowed: 0 <= start < end')
+                    f'outages is [{start:g}, {end:g}]; allowed: 0 <= start < end')
 
 
 @checked
@@ -204,7 +204,7 @@ def _plain_bodies(value: Any, where: str) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= MAX_BODIES:
             raise ConfigurationError(
-                f'{where}bodies: {value} is not allowed; allowed: 0 to {MAX_BODIES}')
+                f'{where}bodies is {value}; allowed: 0 to {MAX_BODIES}')
         return [{'name': body.name} for body in named_bodies(value)]
     if isinstance(value, list):
         return [{'name': item} if isinstance(item, str) else item for item in value]

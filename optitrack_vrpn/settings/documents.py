@@ -1,0 +1,85 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Documents made from settings: a commented YAML file of parameters, and a table in Markdown."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from optitrack_vrpn.settings.parameters import Parameter
+from optitrack_vrpn.settings.schema import Change
+
+_WIDTH = 99
+#: What the table says of the parameters that it marks.
+_MARKS = {Change.ANY_TIME: '', Change.CONFIGURE: '\\*', Change.START: '\\*\\*'}
+
+
+def yaml_value(value: Any) -> str:
+    """Write a value as YAML that ROS reads with the same type."""
+    if isinstance(value, bool):
+        return 'true' if value else 'false'
+    if isinstance(value, (list, tuple)):
+        return '[' + ', '.join(yaml_value(item) for item in value) + ']'
+    if isinstance(value, float):
+        return repr(round(value, 9))
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def yaml_text(
+    parameters: Sequence[Parameter], heading: Sequence[str], *, node: str = '/**',
+    notes: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """
+    Write a parameter file with every parameter at its default and its description above it.
+
+    :param heading: lines of the comment at the top.
+    :param node: the node or pattern that the file is for.
+    :param notes: lines of comment that follow a section, by its name.
+    """
+    lines = [*(f'# {line}' for line in heading), f'{node}:', '  ros__parameters:']
+    section: list[str] = []
+    for parameter in parameters:
+        *path, leaf = parameter.name.split('.')
+        if path != section:
+            lines += _notes(section, notes)
+        for depth, name in enumerate(path):
+            if section[:depth + 1] != path[:depth + 1]:
+                lines.append('  ' * (depth + 2) + f'{name}:')
+        section = path
+        indent = '  ' * (len(path) + 2)
+        about = parameter.allowed or parameter.unit
+        lines += _wrapped(
+            parameter.description + (f' ({about})' if about else ''), f'{indent}# ')
+        lines.append(f'{indent}{leaf}: {yaml_value(parameter.ros_default)}')
+    return '\n'.join([*lines, *_notes(section, notes)]) + '\n'
+
+
+def _notes(section: Sequence[str], notes: Mapping[str, Sequence[str]] | None) -> list[str]:
+    indent = '  ' * (len(section) + 2)
+    return [f'{indent}# {line}' for line in (notes or {}).get('.'.join(section), ())]
+
+
+def _wrapped(text: str, prefix: str) -> list[str]:
+    lines, line = [], prefix
+    for word in text.split():
+        if len(line) + len(word) > _WIDTH and line != prefix:
+            lines.append(line.rstrip())
+            line = prefix
+        line += word + ' '
+    return [*lines, line.rstrip()]
+
+
+def markdown_table(parameters: Sequence[Parameter]) -> str:
+    """Write a table of parameters, with marks that say which ones are fixed, and when."""
+    lines = ['| parameter | type | default | allowed | meaning |', '|---|---|---|---|---|']
+    for parameter in parameters:
+        lines.append(
+            f'| `{parameter.name}`{_MARKS[parameter.change]} | {parameter.type_name} '
+            f'| `{yaml_value(parameter.ros_default)}` | {parameter.allowed or parameter.unit} '
+            f'| {parameter.description.replace("|", chr(92) + "|")} |')
+    used = {parameter.change for parameter in parameters}
+    for change, mark in _MARKS.items():
+        if mark and change in used:
+            lines += ['', f'{mark} {change.value}']
+    return '\n'.join(lines) + '\n'

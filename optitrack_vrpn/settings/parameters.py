@@ -1,0 +1,219 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The fields of a settings dataclass as ROS parameters: flat names, and values from them.
+
+A field that holds a dataclass is a section: its fields are named ``section.field``.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import difflib
+import typing
+from typing import Any, TypeVar
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings.schema import (
+    allowed, Change, convert, did_you_mean, hints_of, is_section, named)
+
+T = TypeVar('T')
+
+#: Similarity (difflib's ratio) of an unknown name to a known one from which it counts as a
+#: misspelling. Lower values offer strange corrections, higher ones miss some.
+_MISSPELT = 0.5
+#: The same for taking an unknown name for this node's at all: files are shared between nodes, and
+#: a name of another node's must not stop this one.
+_OURS = 0.7
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """
+    One parameter.
+
+    :ivar name: as in YAML, sections separated by dots.
+    :ivar default: its default, of the field's type.
+    :ivar hint: the field's type.
+    :ivar metadata: what ``setting`` declares.
+    """
+
+    name: str
+    default: Any
+    hint: Any
+    metadata: Mapping[str, Any] = dataclasses.field(hash=False)
+
+    @property
+    def description(self) -> str:
+        """Give the sentence that explains it."""
+        return str(self.metadata['doc'])
+
+    @property
+    def unit(self) -> str:
+        """Give the unit of a number; '' if it has none."""
+        return str(self.metadata['unit'])
+
+    @property
+    def change(self) -> Change:
+        """Say when it may change."""
+        return typing.cast('Change', self.metadata['change'])
+
+    @property
+    def low(self) -> float | None:
+        """Give the least value allowed."""
+        return typing.cast('float | None', self.metadata['low'])
+
+    @property
+    def high(self) -> float | None:
+        """Give the greatest value allowed."""
+        return typing.cast('float | None', self.metadata['high'])
+
+    @property
+    def allowed(self) -> str:
+        """Write what is allowed, with the unit; '' if every value of its type is."""
+        return allowed(self.metadata)
+
+    @property
+    def item_type(self) -> type[Any]:
+        """Give the type of a scalar, or of the elements of a list."""
+        if typing.get_origin(self.hint) is tuple:
+            return typing.cast('type[Any]', typing.get_args(self.hint)[0])
+        return typing.cast('type[Any]', self.hint)
+
+    @property
+    def is_list(self) -> bool:
+        """Say whether it is a list."""
+        return typing.get_origin(self.hint) is tuple
+
+    @property
+    def type_name(self) -> str:
+        """Name the type as ROS users know it."""
+        name = {bool: 'bool', int: 'int', float: 'double', str: 'string'}[self.item_type]
+        return f'{name}[]' if self.is_list else name
+
+    @property
+    def ros_default(self) -> Any:
+        """Give the default as ROS takes it, which has no empty list of strings."""
+        if not self.is_list:
+            return self.default
+        return list(self.default) or ([''] if self.item_type is str else [])
+
+    def check(self, value: Any) -> Any:
+        """
+        Check a value given by a user.
+
+        :returns: the value in the field's type.
+        :raises ConfigurationError: if it is of another type or not allowed.
+        """
+        if self.is_list and self.item_type is str:
+            # ROS cannot write an empty list of strings; [''] and no value stand for it.
+            if value is None:
+                value = ()
+            elif isinstance(value, (list, tuple)):
+                value = [item for item in value if item != '']
+        return convert(self.hint, value, self.name, self.metadata)
+
+
+def parameters_of(cls: type[Any], prefix: str = '') -> tuple[Parameter, ...]:
+    """
+    List the parameters of a settings dataclass.
+
+    Fields that are not declared with ``setting`` or ``section`` are none.
+
+    :param cls: every field has a default.
+    :param prefix: put before every name, with its dot.
+    """
+    return tuple(_parameters_of(cls(), prefix))
+
+
+def _parameters_of(defaults: Any, prefix: str) -> Iterable[Parameter]:
+    hints = hints_of(type(defaults))
+    for field in dataclasses.fields(defaults):
+        if not field.metadata:
+            continue
+        default = getattr(defaults, field.name)
+        if is_section(hints[field.name], field.metadata):
+            yield from _parameters_of(default, f'{prefix}{_section_prefix(field)}')
+        else:
+            yield Parameter(f'{prefix}{_name(field)}', default, hints[field.name], field.metadata)
+
+
+def _name(field: 'dataclasses.Field[Any]') -> str:
+    given = field.metadata['name']
+    return field.name if given is None else str(given)
+
+
+def _section_prefix(field: 'dataclasses.Field[Any]') -> str:
+    name = _name(field)
+    return f'{name}.' if name else ''
+
+
+def sift(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> tuple[T, list[str]]:
+    """
+    Make settings from parameter values, and say what is wrong.
+
+    :param values: by name of the parameter; other names are ignored.
+    :returns: settings in which wrong or missing values stand at their default, and one line for
+        each value that is wrong.
+    """
+    checked: dict[str, Any] = {}
+    wrong: list[str] = []
+    for parameter in parameters_of(cls, prefix):
+        if parameter.name in values:
+            try:
+                checked[parameter.name] = parameter.check(values[parameter.name])
+            except ConfigurationError as error:
+                wrong.append(str(error))
+    return _assemble(cls(), checked, prefix, wrong), wrong
+
+
+def _assemble(defaults: T, checked: Mapping[str, Any], prefix: str, wrong: list[str]) -> T:
+    """Make a dataclass and those inside it; what is wrong stays at its default."""
+    given: dict[str, Any] = {}
+    hints = hints_of(type(defaults))
+    for field in dataclasses.fields(defaults):  # type: ignore[arg-type]
+        if not field.metadata:
+            continue
+        if is_section(hints[field.name], field.metadata):
+            given[field.name] = _assemble(
+                getattr(defaults, field.name), checked, f'{prefix}{_section_prefix(field)}', wrong)
+        elif f'{prefix}{_name(field)}' in checked:
+            given[field.name] = checked[f'{prefix}{_name(field)}']
+    try:
+        return named(lambda: dataclasses.replace(defaults, **given), prefix)  # type: ignore
+    except ConfigurationError as error:
+        wrong += str(error).splitlines()
+        return defaults
+
+
+def from_parameters(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
+    """
+    Make settings from parameter values.
+
+    :raises ConfigurationError: with one line for each value that is wrong and each name that is
+        unknown.
+    """
+    known = [parameter.name for parameter in parameters_of(cls, prefix)]
+    made, wrong = sift(cls, values, prefix)
+    wrong += [unknown(name, known) for name in values if name not in known]
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+    return made
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """Report a parameter that does not exist, with the name that may have been meant."""
+    near = did_you_mean(name, known, _MISSPELT)
+    return f'there is no parameter {name!r}; {near or "ros2 param list shows those that exist"}'
+
+
+def is_foreign(name: str, known: Iterable[str]) -> bool:
+    """
+    Say whether an unknown parameter resembles no known one.
+
+    It then belongs to another node of a shared parameter file rather than to a typing error.
+    """
+    known = list(known)
+    start = name.partition('.')[0]
+    return not (
+        difflib.get_close_matches(name, known, 1, _OURS)
+        or ('.' in name and any(each.startswith(f'{start}.') for each in known)))

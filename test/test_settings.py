@@ -1,0 +1,269 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of any node: declared once, named as ROS parameters, checked and documented."""
+
+from dataclasses import dataclass, replace
+import math
+import re
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import (
+    Change, checked, from_parameters, parameters_of, section, setting, sift)
+from optitrack_vrpn.settings.documents import markdown_table, yaml_text
+import pytest
+import yaml
+
+
+@checked
+@dataclass(frozen=True)
+class Arm:
+    """A section."""
+
+    length: float = setting(
+        1.5, unit='m', low=0.1, high=9.0, doc='its length', change=Change.ANY_TIME)
+    joints: int = setting(6, low=1, high=9, doc='joints that it has')
+    grip: str = setting('soft', choices=('soft', 'firm'), doc='how it grips',
+                        change=Change.ANY_TIME)
+    spare: float = 2.0    # a constant: not a parameter
+
+    def check(self) -> None:
+        """Refuse what no single field shows."""
+        if self.length > self.joints:
+            raise ConfigurationError(
+                f'length is {self.length:g}; at most 1 m for each of the {self.joints} joints')
+
+
+@checked
+@dataclass(frozen=True)
+class Robot:
+    """Settings of a node."""
+
+    name: str = setting('r2', doc='its name')
+    wheels: tuple[str, ...] = setting((), doc='names of its wheels')
+    origin: tuple[float, float, float] = setting(
+        (0.0, 0.0, 0.0), unit='m', low=-100.0, high=100.0, doc='where it starts')
+    arm: Arm = section(Arm())
+    left: Arm = section(Arm(joints=4), name='')
+    log: bool = setting(False, doc='write a log | or not', change=Change.START, name='logs.on')
+
+
+NAMES = ['name', 'wheels', 'origin', 'arm.length', 'arm.joints', 'arm.grip',
+         'length', 'joints', 'grip', 'logs.on']
+
+
+def messages(cls, values, prefix=''):
+    with pytest.raises(ConfigurationError) as caught:
+        from_parameters(cls, values, prefix)
+    return str(caught.value).splitlines()
+
+
+# -- names and values -----------------------------------------------------------------------------
+
+def test_fields_become_parameters_and_nested_dataclasses_sections():
+    assert [each.name for each in parameters_of(Robot)] == NAMES
+    assert [each.name for each in parameters_of(Robot, 'a.')] == [f'a.{name}' for name in NAMES]
+    by_name = {each.name: each for each in parameters_of(Robot)}
+    assert by_name['joints'].default == 4 and by_name['arm.joints'].default == 6
+    assert [by_name[name].type_name for name in ('name', 'wheels', 'origin', 'arm.joints', 'log'
+                                                 's.on', 'length')] == [
+        'string', 'string[]', 'double[]', 'int', 'bool', 'double']
+    assert by_name['wheels'].ros_default == [''] and by_name['origin'].ros_default == [0.0] * 3
+
+
+def test_values_reach_the_field_that_their_name_says():
+    made = from_parameters(Robot, {
+        'arm.length': 3, 'length': 2.0, 'wheels': ['', 'a'], 'origin': [1, 2.5, 3],
+        'logs.on': True})
+    assert made == Robot(
+        wheels=('a',), origin=(1.0, 2.5, 3.0), arm=Arm(length=3.0), log=True,
+        left=Arm(length=2.0, joints=4))
+    assert isinstance(made.arm.length, float) and isinstance(made.origin[0], float)
+    assert from_parameters(Robot, {}) == Robot()
+
+
+@pytest.mark.parametrize('empty', [[], [''], None, ()])
+def test_an_empty_list_of_strings_can_be_written_in_every_way_that_yaml_and_ros_leave(empty):
+    assert from_parameters(Robot, {'wheels': empty}).wheels == ()
+
+
+def test_everything_wrong_is_named_at_once_and_the_rest_still_holds():
+    values = {'arm.length': 99, 'arm.grip': 'frim', 'name': 3, 'origin': [1.0, math.nan, 2.0],
+              'wheels': 'left', 'joints': 9, 'length': 2.0, 'logs.no': True, 'arms.length': 1.0}
+    lines = messages(Robot, values)
+    assert lines == [
+        'name is 3; it must be a string',
+        "wheels is 'left'; it must be a list of strings, such as ['a', 'b']",
+        'origin[1] is nan; allowed: -100 to 100 m',
+        'arm.length is 99.0; allowed: 0.1 to 9 m',
+        "arm.grip is 'frim'; allowed: soft, firm (did you mean 'firm'?)",
+        "there is no parameter 'logs.no'; did you mean 'logs.on'?",
+        "there is no parameter 'arms.length'; did you mean 'arm.length'?"]
+    made, wrong = sift(Robot, values)
+    assert wrong == lines[:5]
+    assert made == Robot(left=Arm(joints=9, length=2.0))
+
+
+def test_a_rule_between_fields_is_reported_with_the_full_name():
+    assert messages(Robot, {'x.arm.length': 8.0, 'x.arm.joints': 2}, 'x.') == [
+        'x.arm.length is 8; at most 1 m for each of the 2 joints']
+
+
+@pytest.mark.parametrize(('value', 'said'), [
+    (True, 'length is True; it must be a number (0.1 to 9 m)'),
+    ('3', "length is '3'; it must be a number (0.1 to 9 m)"),
+    (None, 'length is nothing; it must be a number (0.1 to 9 m)'),
+    (0.09, 'length is 0.09; allowed: 0.1 to 9 m'),
+    (math.inf, 'length is inf; allowed: 0.1 to 9 m'),
+    (10**400, '; allowed: 0.1 to 9 m')])
+def test_a_number_out_of_range_or_of_another_type_is_refused(value, said):
+    (line,) = messages(Robot, {'length': value})
+    assert line.endswith(said)
+
+
+@given(value=st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(),
+    st.dictionaries(st.text(), st.integers(), max_size=2),
+    st.lists(st.one_of(st.floats(), st.integers(), st.text(), st.none()), max_size=4)))
+def test_any_value_is_taken_in_the_type_of_the_field_or_refused_by_name(value):
+    for each in parameters_of(Robot):
+        try:
+            found = each.check(value)
+        except ConfigurationError as error:
+            assert str(error).startswith(each.name)
+            continue
+        assert type(found) is type(each.default)
+        assert each.check(found) == found
+
+
+def test_a_constructor_checks_what_python_code_passes():
+    for wrong in ({'length': 0.0}, {'length': 'long'}, {'grip': 'none'}, {'joints': 2.0}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            Arm(**wrong)
+        with pytest.raises(ConfigurationError):
+            replace(Arm(), **wrong)
+
+
+# -- documents ------------------------------------------------------------------------------------
+
+def test_the_yaml_file_holds_every_parameter_with_its_description_right_above():
+    text = yaml_text(parameters_of(Robot), ['Heading'], node='/robot', notes={'arm': ['a note']})
+    values = {}
+    for key, value in yaml.safe_load(text)['/robot']['ros__parameters'].items():
+        values.update({f'{key}.{leaf}': each for leaf, each in value.items()}
+                      if isinstance(value, dict) else {key: value})
+    assert list(values) == NAMES
+    assert from_parameters(Robot, values) == Robot()
+    lines = text.splitlines()
+    assert lines[0] == '# Heading'
+    at = lines.index('      length: 1.5')
+    assert lines[at - 1] == '      # its length (0.1 to 9 m)'
+    assert '      # a note' in lines and max(map(len, lines)) <= 99
+
+
+def test_the_table_marks_what_is_fixed():
+    table = markdown_table(parameters_of(Robot))
+    assert '| `arm.length` | double | `1.5` | 0.1 to 9 m | its length |' in table
+    assert '| `joints`\\* | int | `4` | 1 to 9 |' in table
+    assert '| `logs.on`\\*\\* | bool | `false` |  | write a log \\| or not |' in table
+    assert re.findall(r'^(\S*) (fixed|read)', table, re.MULTILINE) == [
+        ('\\*', 'fixed'), ('\\*\\*', 'read')]
+
+
+# -- in a node ------------------------------------------------------------------------------------
+
+@pytest.fixture
+def make_node():
+    """Make plain rclpy nodes with parameters from a command line."""
+    rclpy = pytest.importorskip('rclpy')
+    context = rclpy.Context()
+    nodes = []
+
+    def make(*arguments, **kwargs):
+        given_ = [word for argument in arguments for word in ('-p', argument)]
+        nodes.append(rclpy.create_node(
+            'robot', context=context, cli_args=['--ros-args', *given_], **kwargs))
+        return nodes[-1]
+    context.init()
+    yield make
+    for node in nodes:
+        node.destroy_node()
+    context.shutdown()
+
+
+def set_parameter(node, name, value):
+    """Set one parameter; gives the reason of a refusal, or ''."""
+    from rclpy.parameter import Parameter
+    (result,) = node.set_parameters([Parameter(name, value=value)])
+    assert result.successful is not bool(result.reason)
+    return result.reason
+
+
+@pytest.mark.ros
+def test_a_node_reads_its_settings_with_whole_numbers_and_empty_lists(make_node):
+    from optitrack_vrpn.settings_ros import declare_settings, read_settings
+    node = make_node('b.arm.length:=5', "b.wheels:=['']", 'b.origin:=[1.0, 2.0, 3.0]',
+                     'other:=3')
+    node.declare_parameter('other', 1)
+    declare_settings(node, Robot, 'b')
+    assert read_settings(node, Robot, 'b') == Robot(
+        arm=Arm(length=5.0), origin=(1.0, 2.0, 3.0))
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize('undeclared', [False, True])
+def test_a_node_is_told_everything_that_is_wrong(make_node, undeclared):
+    from optitrack_vrpn.settings_ros import declare_settings, read_settings
+    node = make_node(
+        'arm.length:=50.0', 'arm.jonts:=3', 'grip:=frim', 'wheels:=[1, 2]', 'xyzzy:=1',
+        allow_undeclared_parameters=undeclared)
+    declare_settings(node, Robot)
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(node, Robot)
+    assert str(caught.value).splitlines() == [
+        "wheels is [1, 2]; it must be a list of strings, such as ['a', 'b']",
+        'arm.length is 50.0; allowed: 0.1 to 9 m',
+        "grip is 'frim'; allowed: soft, firm (did you mean 'firm'?)",
+        "there is no parameter 'arm.jonts'; did you mean 'arm.joints'?"]
+
+
+@pytest.mark.ros
+def test_descriptors_state_type_range_and_when_it_may_change(make_node):
+    from optitrack_vrpn.settings_ros import declare_settings
+    node = make_node('joints:=99')
+    declare_settings(node, Robot)
+    described = node.describe_parameter('arm.length')
+    assert described.description == 'its length [m]'
+    assert described.additional_constraints == 'double; 0.1 to 9 m; can change at any time'
+    assert described.floating_point_range[0].to_value == 9.0
+    assert node.describe_parameter('arm.joints').integer_range[0].from_value == 1
+    assert not node.describe_parameter('joints').integer_range    # rclpy would raise
+    assert 'read when' in node.describe_parameter('logs.on').additional_constraints
+
+
+@pytest.mark.ros
+def test_changes_at_run_time_are_checked_and_passed_on(make_node):
+    from optitrack_vrpn.settings_ros import declare_settings, follow_settings
+    node = make_node()
+    declare_settings(node, Robot)
+    applied, configured = [], [True]
+
+    def apply(settings):
+        if settings.arm.grip == 'firm' and settings.arm.length > 4:
+            raise ConfigurationError('arm.grip is firm; too long for that')
+        applied.append(settings)
+    follow_settings(node, Robot, apply, configured=lambda: configured[0])
+    assert set_parameter(node, 'arm.length', 5) == ''
+    assert applied == [Robot(arm=Arm(length=5.0))]
+    assert 'Max: 9.0' in set_parameter(node, 'arm.length', 50.0)    # rclpy's own words
+    assert set_parameter(node, 'arm.length', 'long').startswith("arm.length is 'long'; it must")
+    assert set_parameter(node, 'grip', 'frim').endswith("(did you mean 'firm'?)")
+    assert set_parameter(node, 'arm.length', 7.0) == (
+        'arm.length is 7; at most 1 m for each of the 6 joints')
+    assert set_parameter(node, 'arm.grip', 'firm').endswith('too long for that')
+    assert 'fixed while the node is configured' in set_parameter(node, 'arm.joints', 3)
+    assert 'read when the node starts' in set_parameter(node, 'logs.on', True)
+    assert len(applied) == 1
+    configured[0] = False
+    assert set_parameter(node, 'arm.joints', 8) == ''
+    assert len(applied) == 1
