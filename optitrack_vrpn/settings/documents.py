@@ -9,6 +9,8 @@ from optitrack_vrpn.settings.parameters import Parameter
 from optitrack_vrpn.settings.schema import Change
 
 _WIDTH = 99
+#: Names that YAML 1.1 reads as something other than a string.
+_NO_PLAIN_KEYS = ('on', 'off', 'yes', 'no', 'y', 'n', 'true', 'false', 'null')
 #: What the table says of the parameters that it marks.
 _MARKS = {Change.ANY_TIME: '', Change.CONFIGURE: '\\*', Change.START: '\\*\\*'}
 
@@ -24,6 +26,10 @@ def yaml_value(value: Any) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value)
+
+
+def _key(name: str) -> str:
+    return f"'{name}'" if name.lower() in _NO_PLAIN_KEYS else name
 
 
 def yaml_text(
@@ -45,13 +51,13 @@ def yaml_text(
             lines += _notes(section, notes)
         for depth, name in enumerate(path):
             if section[:depth + 1] != path[:depth + 1]:
-                lines.append('  ' * (depth + 2) + f'{name}:')
+                lines.append('  ' * (depth + 2) + f'{_key(name)}:')
         section = path
         indent = '  ' * (len(path) + 2)
         about = parameter.allowed or parameter.unit
         lines += _wrapped(
             parameter.description + (f' ({about})' if about else ''), f'{indent}# ')
-        lines.append(f'{indent}{leaf}: {yaml_value(parameter.ros_default)}')
+        lines.append(f'{indent}{_key(leaf)}: {yaml_value(parameter.ros_default)}')
     return '\n'.join([*lines, *_notes(section, notes)]) + '\n'
 
 
