@@ -38,6 +38,7 @@ BELOW = {
     'doctor': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'names', 'parameters',
                'pipeline', 'vrpn'},
     'tools': {'errors', 'cli', 'clock', 'parameters'},
+    'recording': {'errors'},
     'demo': {'errors', 'bodies', 'cli', 'client', 'node', 'parameters', 'sim', 'vrpn'},
     '__main__': {'cli'},
     '__init__': set(),

@@ -1,0 +1,302 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Errors of an estimated trajectory against a reference: alignment, ATE and RPE.
+
+Definitions follow Sturm et al., A Benchmark for the Evaluation of RGB-D SLAM Systems (IROS 2012):
+the absolute trajectory error (ATE) is the distance of positions after a rigid alignment, the
+relative pose error (RPE) the difference of motions over a fixed time or number of poses.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.trajectory import Floats, interpolate, NS, Stamps, Trajectory
+from scipy.spatial.transform import Rotation
+
+Indices = npt.NDArray[np.intp]
+
+#: Greatest difference of two stamps that count as the same moment (s): that of the TUM tools is
+#: 0.02, evo's 0.01.
+MAX_DIFFERENCE_S = 0.01
+#: How far a pair's time may be from the one asked for, as a share of it; half an interval between
+#: poses is always allowed, since the nearest pose is no nearer.
+PAIR_TOLERANCE = 0.02
+
+
+class Statistics(NamedTuple):
+    """Figures of a set of errors, in their unit."""
+
+    rmse: float
+    mean: float
+    median: float
+    std: float
+    min: float
+    max: float
+    samples: int
+
+
+class Alignment(NamedTuple):
+    """
+    A similarity ``reference_from_estimate``: ``scale R p + t``.
+
+    :ivar rotation: R.
+    :ivar translation: t (m).
+    :ivar scale: 1 unless it was asked for.
+    """
+
+    rotation: Rotation
+    translation: Floats
+    scale: float
+
+
+class Absolute(NamedTuple):
+    """
+    Absolute trajectory error.
+
+    :ivar translation: of the distances (m).
+    :ivar rotation_deg: of the angles between attitudes (degrees).
+    :ivar stamps_ns: of the poses that were compared.
+    :ivar distances: (n,) (m).
+    :ivar aligned: the estimate in the reference's frame.
+    :ivar reference: the reference at the same stamps.
+    :ivar alignment: how the estimate was brought there.
+    """
+
+    translation: Statistics
+    rotation_deg: Statistics
+    stamps_ns: Stamps
+    distances: Floats
+    aligned: Trajectory
+    reference: Trajectory
+    alignment: Alignment
+
+
+class Relative(NamedTuple):
+    """
+    Relative pose error.
+
+    :ivar translation: of the lengths of the error's translation (m per delta).
+    :ivar rotation_deg: of the error's angles (degrees per delta).
+    :ivar stamps_ns: of the first pose of each pair.
+    :ivar distances: (n,) (m).
+    :ivar angles_deg: (n,).
+    :ivar delta: what the pairs are apart, in words.
+    """
+
+    translation: Statistics
+    rotation_deg: Statistics
+    stamps_ns: Stamps
+    distances: Floats
+    angles_deg: Floats
+    delta: str
+
+
+def statistics(values: Floats) -> Statistics:
+    """
+    Sum up errors.
+
+    :raises ConfigurationError: if there are none.
+    """
+    values = np.asarray(values, dtype=float)
+    if not len(values):
+        raise ConfigurationError('there is nothing to compare: no error was computed')
+    return Statistics(
+        float(np.sqrt(np.mean(values ** 2))), float(np.mean(values)), float(np.median(values)),
+        float(np.std(values)), float(np.min(values)), float(np.max(values)), len(values))
+
+
+def associate(
+    reference: Trajectory, estimate: Trajectory, *, method: str = 'interpolation',
+    max_difference_s: float = MAX_DIFFERENCE_S, max_gap_s: Optional[float] = None,
+) -> tuple[Trajectory, Trajectory]:
+    """
+    Bring two trajectories to the same moments, which are stamps of the estimate.
+
+    :param method: 'interpolation' takes the reference between its neighbours, which is right for
+        a reference of a high rate; 'nearest' takes the reference's nearest pose, as the tools of
+        the TUM benchmark do.
+    :param max_difference_s: for 'nearest', how far that may be.
+    :param max_gap_s: for 'interpolation', the longest gap of the reference that is bridged; by
+        default two and a half of its intervals.
+    :returns: reference and estimate with as many poses, and the estimate's stamps.
+    :raises ConfigurationError: if no two poses belong together.
+    """
+    if method == 'interpolation':
+        limit = None if max_gap_s is None else round(max_gap_s * NS)
+        positions, quats, valid = interpolate(reference, estimate.stamps_ns, limit)
+        stamps = estimate.stamps_ns[valid]
+        matched = Trajectory(stamps, positions[valid], quats[valid])
+    elif method == 'nearest':
+        index, valid = _nearest(reference.stamps_ns, estimate.stamps_ns,
+                                round(max_difference_s * NS))
+        stamps = estimate.stamps_ns[valid]
+        chosen = index[valid]
+        matched = Trajectory(
+            stamps, reference.positions[chosen], reference.quats_xyzw[chosen])
+    else:
+        raise ConfigurationError(
+            f"association {method!r} is not known; allowed are 'interpolation' and 'nearest'")
+    if not len(stamps):
+        raise ConfigurationError(
+            f'no pose of the estimate ({_span(estimate)}) has one of the reference '
+            f'({_span(reference)}) at the same time: are both on the same clock?')
+    return matched, estimate.at(valid)
+
+
+def _nearest(
+    stamps: Stamps, times: Stamps, limit_ns: int,
+) -> tuple[Indices, npt.NDArray[np.bool_]]:
+    if not len(stamps):
+        return np.zeros(len(times), dtype=np.intp), np.zeros(len(times), dtype=bool)
+    after = np.clip(np.searchsorted(stamps, times, 'right'), 0, len(stamps) - 1)
+    before = np.maximum(after - 1, 0)
+    closer = np.abs(stamps[after] - times) < np.abs(times - stamps[before])
+    index = np.where(closer, after, before).astype(np.intp)
+    return index, np.abs(stamps[index] - times) <= limit_ns
+
+
+def _span(trajectory: Trajectory) -> str:
+    if not len(trajectory):
+        return 'empty'
+    first, last = int(trajectory.stamps_ns[0]), int(trajectory.stamps_ns[-1])
+    return f'{len(trajectory)} poses, {first / NS:.3f} s to {last / NS:.3f} s'
+
+
+def umeyama(reference: Floats, estimate: Floats, with_scale: bool = False) -> Alignment:
+    """
+    Find the similarity that takes points of the estimate closest to those of the reference.
+
+    Umeyama, Least-squares estimation of transformation parameters between two point patterns,
+    IEEE PAMI 13(4), 1991, equations 38 to 43.
+
+    :param reference: (n, 3).
+    :param estimate: (n, 3), the same points.
+    :param with_scale: estimate a scale too, as for a single camera without depth.
+    :raises ConfigurationError: if there are fewer than three points, or all lie on one line, in
+        which case the rotation about that line is unknown.
+    """
+    if len(reference) != len(estimate) or len(reference) < 3:
+        raise ConfigurationError(
+            f'an alignment needs three or more pairs of points, and there are {len(reference)}')
+    mean_reference, mean_estimate = reference.mean(axis=0), estimate.mean(axis=0)
+    deviations = estimate - mean_estimate
+    covariance = (reference - mean_reference).T @ deviations / len(reference)
+    left, singular, right = np.linalg.svd(covariance)
+    if singular[1] <= 1e-9 * max(singular[0], 1e-300) or singular[0] < 1e-300:
+        raise ConfigurationError(
+            'the positions lie on one line or in one point, which leaves the alignment about it '
+            'unknown: take a recording in which the body moves in two directions or more')
+    signs = np.ones(3)
+    if np.linalg.det(left) * np.linalg.det(right) < 0.0:
+        signs[2] = -1.0
+    matrix = left @ np.diag(signs) @ right
+    scale = 1.0
+    if with_scale:
+        scale = float(np.sum(singular * signs) / np.mean(np.sum(deviations ** 2, axis=1)))
+    return Alignment(Rotation.from_matrix(matrix),
+                     mean_reference - scale * (matrix @ mean_estimate), scale)
+
+
+def absolute_error(
+    reference: Trajectory, estimate: Trajectory, *, with_scale: bool = False,
+    align: bool = True,
+) -> Absolute:
+    """
+    Compute the absolute trajectory error of associated trajectories.
+
+    :param reference: with the stamps of the estimate, see ``associate``.
+    :param with_scale: estimate the estimate's scale too.
+    :param align: bring the estimate to the reference's frame first.
+    :raises ConfigurationError: if the alignment is not determined.
+    """
+    if align:
+        alignment = umeyama(reference.positions, estimate.positions, with_scale)
+    else:
+        alignment = Alignment(Rotation.identity(), np.zeros(3), 1.0)
+    scaled = Trajectory(
+        estimate.stamps_ns, alignment.scale * estimate.positions, estimate.quats_xyzw)
+    aligned = scaled.transformed(alignment.rotation, alignment.translation)
+    distances = np.linalg.norm(aligned.positions - reference.positions, axis=1)
+    angles = np.degrees((reference.rotations.inv() * aligned.rotations).magnitude())
+    return Absolute(statistics(distances), statistics(angles), estimate.stamps_ns, distances,
+                    aligned, reference, alignment)
+
+
+def relative_error(
+    reference: Trajectory, estimate: Trajectory, *, frames: Optional[int] = None,
+    seconds: Optional[float] = None,
+) -> Relative:
+    """
+    Compute the relative pose error over all pairs a fixed distance apart.
+
+    The error of a pair is ``(Q_i^-1 Q_j)^-1 (P_i^-1 P_j)``, Q the reference and P the estimate.
+
+    :param frames: pairs so many poses apart, or
+    :param seconds: pairs so long apart, see ``pairs_apart``.
+    :raises ConfigurationError: if not exactly one is given, or there are no such pairs.
+    """
+    if (frames is None) == (seconds is None):
+        raise ConfigurationError('give the distance of pairs either in frames or in seconds')
+    stamps = estimate.stamps_ns
+    if frames is not None:
+        if frames < 1:
+            raise ConfigurationError(f'pairs {frames} frames apart are none; give 1 or more')
+        first = np.arange(max(len(stamps) - frames, 0))
+        second = first + frames
+        delta = f'{frames} frame{"s" if frames > 1 else ""}'
+    else:
+        first, second = pairs_apart(stamps, seconds or 0.0)
+        delta = f'{seconds:g} s'
+    if not len(first):
+        raise ConfigurationError(f'no two poses are {delta} apart: the trajectory is too short')
+    error_t, error_r = motion_difference(reference, estimate, first, second)
+    distances = np.linalg.norm(error_t, axis=1)
+    angles = np.degrees(error_r.magnitude())
+    return Relative(statistics(distances), statistics(angles), stamps[first], distances, angles,
+                    delta)
+
+
+def pairs_apart(stamps_ns: Stamps, seconds: float) -> tuple[Indices, Indices]:
+    """
+    List pairs of poses so long apart, to ``PAIR_TOLERANCE`` of it or half an interval.
+
+    :returns: indices of the first and of the second of each pair.
+    """
+    wanted = round(seconds * NS)
+    interval = int(np.median(np.diff(stamps_ns))) if len(stamps_ns) > 1 else 0
+    limit = min(max(round(PAIR_TOLERANCE * wanted), 11 * interval // 20), wanted // 2)
+    index, valid = _nearest(stamps_ns, stamps_ns + wanted, limit)
+    first = np.flatnonzero(valid & (index > np.arange(len(stamps_ns))))
+    return first, index[first]
+
+
+def motion_difference(
+    reference: Trajectory, estimate: Trajectory, first: Indices, second: Indices,
+) -> tuple[Floats, Rotation]:
+    """
+    Compare the motions of pairs of poses.
+
+    :returns: translation (n, 3) and rotation of ``(Q_i^-1 Q_j)^-1 (P_i^-1 P_j)``.
+    """
+    q_t, q_r = motions(reference, first, second)
+    p_t, p_r = motions(estimate, first, second)
+    return q_r.inv().apply(p_t - q_t), q_r.inv() * p_r
+
+
+def motions(
+    trajectory: Trajectory, first: Indices, second: Indices,
+) -> tuple[Floats, Rotation]:
+    """
+    Give the motions ``P_i^-1 P_j``.
+
+    :returns: translations (n, 3) in the first pose's frame, and rotations.
+    """
+    rotations = trajectory.rotations
+    inverse = rotations[first].inv()
+    shift = trajectory.positions[second] - trajectory.positions[first]
+    return inverse.apply(shift), inverse * rotations[second]

@@ -1,0 +1,355 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What lies between mocap and an odometry: a time offset and a fixed transform.
+
+The reference gives ``world_from_body``, the estimate ``odom_from_sensor``. Sought are the offset
+that takes the estimate's stamps to the reference's clock, and ``body_from_sensor``. Three steps:
+
+1. The offset, where the angular speeds of both agree best; it needs neither frame.
+2. The hand-eye equation ``A X = X B`` of motions over half a second: rotation from the rotation
+   vectors (Park and Martin, IEEE Trans. Robotics and Automation 10(5), 1994), translation from
+   ``(R_A - I) t_X = R_X t_B - t_A``.
+3. All seven numbers together by least squares with Huber weights. Motions, and not poses, are
+   compared, so that the drift of an odometry does not turn into a wrong transform.
+
+Whether the recorded motion determines the result is part of it: each unknown has a standard
+deviation. A weak prior keeps what the motion leaves open at its initial value (zero).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.evaluation import Indices, motions, pairs_apart
+from optitrack_vrpn.recording.trajectory import Floats, interpolate, Mask, NS, Trajectory
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+
+#: Grid of the angular speed (s) and the time over which it is taken: long enough to keep the
+#: noise of 0.2 degrees below that of slow motion by hand, short enough to show its changes.
+_GRID_S = 0.01
+_SPEED_HALF = 5
+#: An offset is accepted where the angular speeds correlate at least so well; recordings of
+#: different motions stay below 0.5.
+_LEAST_CORRELATION = 0.7
+#: Fewer seconds in common show too few turns to be told from others.
+_LEAST_OVERLAP_S = 3.0
+#: Motions of the hand-eye step are over these times (s): the first has the most pairs, the
+#: second turns further, which the translation needs.
+_PAIRS_S = (0.5, 2.0)
+#: Motions that turn less than this say little about the axes.
+_LEAST_TURN_RAD = np.radians(5.0)
+#: Share of the first singular value of the rotation vectors above which the second axis counts:
+#: less is noise or the wobble of a robot on wheels.
+_SECOND_AXIS = 0.1
+#: Most motions that are used of each length; beyond it the time grows and the result does not.
+_MOST_PAIRS = 1500
+#: Standard deviation of the prior: body and sensor are within a metre of each other, any
+#: rotation is possible.
+_PRIOR_M = 1.0
+_PRIOR_RAD = np.pi
+_PRIOR_OFFSET_S = 1.0
+#: Above these a result is called undetermined. Chosen: ten times the accuracy that recordings by
+#: hand reach in simulation, and far below the prior.
+UNDETERMINED_M = 0.01
+UNDETERMINED_DEG = 1.0
+#: Greatest change of the offset in the last step, which follows an offset known to a grid step.
+_REFINE_S = 0.05
+
+
+class TimeOffset(NamedTuple):
+    """
+    What must be added to the estimate's stamps.
+
+    :ivar offset_ns: reference's clock less the estimate's.
+    :ivar correlation: of the angular speeds at this offset, 1 at best.
+    :ivar warnings: why it may be wrong; empty if nothing speaks against it.
+    """
+
+    offset_ns: int
+    correlation: float
+    warnings: tuple[str, ...]
+
+
+class HandEye(NamedTuple):
+    """
+    The fixed transform from body to sensor, and what is left of the time offset.
+
+    :ivar rotation: of ``body_from_sensor``.
+    :ivar translation: of ``body_from_sensor`` (m); zero along directions that the motion does
+        not determine.
+    :ivar offset_ns: to be added to the estimate's stamps.
+    :ivar rotation_std_deg: standard deviation about the worst axis (degrees).
+    :ivar translation_std_m: standard deviation along the worst direction (m).
+    :ivar warnings: what the motion does not determine; empty if nothing.
+    """
+
+    rotation: Rotation
+    translation: Floats
+    offset_ns: int
+    rotation_std_deg: float
+    translation_std_m: float
+    warnings: tuple[str, ...]
+
+
+def angular_speed(trajectory: Trajectory, start_ns: int, count: int) -> tuple[Floats, Mask]:
+    """
+    Sample the angular speed on a grid of 10 ms.
+
+    :returns: speeds (rad/s) and which of them are known; speeds next to a gap are not.
+    """
+    step = round(_GRID_S * NS)
+    times = start_ns + step * np.arange(-_SPEED_HALF, count + _SPEED_HALF, dtype=np.int64)
+    limit = max(2 * step, round(2.5 * trajectory.median_interval_ns))
+    _, quats, valid = interpolate(trajectory, times, limit)
+    quats[~valid] = (0.0, 0.0, 0.0, 1.0)
+    turns = Rotation.from_quat(quats)
+    width = 2 * _SPEED_HALF
+    speed = (turns[:-width].inv() * turns[width:]).magnitude() / (width * _GRID_S)
+    return speed, valid[:-width] & valid[width:]
+
+
+def estimate_time_offset(
+    reference: Trajectory, estimate: Trajectory, max_offset_s: float = 2.0,
+) -> TimeOffset:
+    """
+    Find the time offset at which the angular speeds of two trajectories correlate best.
+
+    :param max_offset_s: largest offset that is tried, either way.
+    :raises ConfigurationError: if the trajectories have no 3 s in common.
+    """
+    step = round(_GRID_S * NS)
+    lags = round(max_offset_s / _GRID_S)
+    first = int(max(reference.stamps_ns[0], estimate.stamps_ns[0] - lags * step)) \
+        if len(reference) and len(estimate) else 0
+    last = int(min(reference.stamps_ns[-1], estimate.stamps_ns[-1] + lags * step)) \
+        if len(reference) and len(estimate) else 0
+    count = (last - first) // step + 1
+    if count * _GRID_S < _LEAST_OVERLAP_S:
+        raise ConfigurationError(
+            f'reference and estimate have {max(count, 0) * _GRID_S:.1f} s in common; the time '
+            f'offset needs {_LEAST_OVERLAP_S:g} s. Are both on the same clock?')
+    speed_r, known_r = angular_speed(reference, first, count)
+    speed_e, known_e = angular_speed(estimate, first - lags * step, count + 2 * lags)
+    scores = np.full(2 * lags + 1, -1.0)
+    for number in range(2 * lags + 1):
+        # Number `lags` is no offset; a positive offset takes the estimate from earlier.
+        begin = 2 * lags - number
+        both = known_r & known_e[begin:begin + count]
+        if np.count_nonzero(both) * _GRID_S >= _LEAST_OVERLAP_S:
+            scores[number] = _correlation(speed_r[both], speed_e[begin:begin + count][both])
+    best = int(np.argmax(scores))
+    correlation = float(scores[best])
+    if correlation < -0.5:
+        raise ConfigurationError(
+            'reference and estimate are never both seen for 3 s: no time offset can be found')
+    place = float(best)
+    if 0 < best < 2 * lags and min(scores[best - 1], scores[best + 1]) > -1.0:
+        left, top, right = scores[best - 1:best + 2]
+        curve = left - 2.0 * top + right
+        if curve < 0.0:
+            place += 0.5 * (left - right) / curve
+    warnings = []
+    if correlation < _LEAST_CORRELATION:
+        warnings.append(
+            f'the time offset is uncertain: angular speeds correlate at {correlation:.2f} only '
+            f'({_LEAST_CORRELATION:g} is needed). Turn the body more, in irregular motion')
+    elif best in (0, 2 * lags):
+        warnings.append(
+            f'the time offset is at the end of the search ({max_offset_s:g} s): look further')
+    return TimeOffset(round((place - lags) * _GRID_S * NS), correlation, tuple(warnings))
+
+
+def _correlation(first: Floats, second: Floats) -> float:
+    a, b = first - first.mean(), second - second.mean()
+    scale = float(np.sqrt(np.dot(a, a) * np.dot(b, b)))
+    # Less than 1e-3 rad/s of variation is no motion; its correlation would be that of noise.
+    if scale < 1e-6 * len(a):
+        return 0.0
+    return float(np.dot(a, b)) / scale
+
+
+def estimate_hand_eye(
+    reference: Trajectory, estimate: Trajectory, offset_ns: int = 0, *,
+    refine_offset: bool = True,
+) -> HandEye:
+    """
+    Find ``body_from_sensor`` and what is left of the time offset.
+
+    :param reference: ``world_from_body``.
+    :param estimate: ``odom_from_sensor``.
+    :param offset_ns: to be added to the estimate's stamps, known to some 10 ms.
+    :param refine_offset: estimate the rest of the offset too.
+    :raises ConfigurationError: if the two have fewer than 20 motions in common.
+    """
+    estimate = estimate.shifted(offset_ns)
+    problem = _Problem(reference, estimate, refine_offset)
+    found = least_squares(
+        problem.residuals, problem.start(), loss='huber', f_scale=1.5,
+        x_scale=(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.01), max_nfev=40)
+    vector = found.x
+    rotation_std, translation_stds, directions = problem.deviations(vector)
+    # What the motion leaves open would be noise: zero is as good, and can be recognised.
+    known = directions[:, translation_stds <= UNDETERMINED_M]
+    offset = vector[6] if refine_offset else 0.0
+    return HandEye(
+        Rotation.from_rotvec(vector[:3]), known @ (known.T @ vector[3:6]),
+        offset_ns + round(offset * NS), rotation_std, float(translation_stds[-1]),
+        _warnings(rotation_std, float(translation_stds[-1]), directions[:, -1]))
+
+
+def _warnings(rotation_std: float, translation_std: float, direction: Floats) -> tuple[str, ...]:
+    warnings = []
+    if translation_std > UNDETERMINED_M:
+        axis = ', '.join(f'{value:+.2f}' for value in direction)
+        warnings.append(
+            f'the motion does not determine where the sensor is along [{axis}] of the body '
+            f'(standard deviation {1000 * translation_std:.0f} mm): turn the body about two or '
+            'more axes')
+    if rotation_std > UNDETERMINED_DEG:
+        warnings.append(
+            f'the motion does not determine the attitude of the sensor on the body (standard '
+            f'deviation {rotation_std:.1f} degrees): turn the body about two or more axes')
+    return tuple(warnings)
+
+
+class _Problem:
+    """
+    The least squares of step 3.
+
+    Parameters are the rotation vector and translation of ``body_from_sensor`` and the offset (s).
+    """
+
+    def __init__(self, reference: Trajectory, estimate: Trajectory, with_offset: bool) -> None:
+        margin = round(_REFINE_S * NS)
+        _, _, inside = interpolate(reference, estimate.stamps_ns)
+        _, _, early = interpolate(reference, estimate.stamps_ns - margin)
+        _, _, late = interpolate(reference, estimate.stamps_ns + margin)
+        usable = estimate.at(inside & early & late) if with_offset else estimate.at(inside)
+        first, second = _pairs(usable)
+        if len(first) < 20:
+            raise ConfigurationError(
+                f'reference and estimate have {len(first)} motions of half a second in common; '
+                'the hand-eye transform needs 20')
+        self._reference, self._with_offset = reference, with_offset
+        self._stamps = usable.stamps_ns
+        self._first, self._second = first, second
+        self._b_t, self._b_r = motions(usable, first, second)
+        self._sigma_t = self._sigma_r = 1.0
+        self._a_t, self._a_r = self._reference_motions(0.0)
+
+    def start(self) -> Floats:
+        """Solve step 2, and set the scale of the residuals by what it leaves."""
+        solved = []
+        for rotation in self._initial_rotations():
+            translation, scatter = self._solve_translation(rotation)
+            solved.append((scatter, rotation, translation))
+        scatter, rotation, translation = min(solved, key=lambda found: found[0])
+        self._sigma_t = max(scatter, 1e-6)
+        return np.concatenate((rotation.as_rotvec(), translation, [0.0]))
+
+    def _initial_rotations(self) -> list[Rotation]:
+        """Give rotations to begin with: one, or many about the only axis of motion."""
+        a, b = self._a_r.as_rotvec(), self._b_r.as_rotvec()
+        turning = np.linalg.norm(b, axis=1) > _LEAST_TURN_RAD
+        if np.count_nonzero(turning) < 10:
+            turning = np.linalg.norm(b, axis=1) > 0.0
+        if not turning.any():
+            return [Rotation.identity()]
+        _, spread, axes = np.linalg.svd(b[turning], full_matrices=False)
+        aligned = _align(a[turning], b[turning])
+        rest = self._a_r.inv() * (aligned * self._b_r * aligned.inv())
+        self._sigma_r = max(1.4826 * float(np.median(rest.magnitude())), 1e-5)
+        if spread[1] > _SECOND_AXIS * spread[0]:
+            return [aligned]
+        # As of a robot on wheels: the rotation about that axis shows in the translations alone.
+        return [aligned * Rotation.from_rotvec(axes[0] * angle)
+                for angle in np.radians(np.arange(0.0, 360.0, 5.0))]
+
+    def _solve_translation(self, rotation: Rotation) -> tuple[Floats, float]:
+        """
+        Solve for the translation by least squares, what is open left at zero.
+
+        :returns: the translation (m) and the scatter that it leaves (m).
+        """
+        left = (self._a_r.as_matrix() - np.eye(3)).reshape(-1, 3)
+        right = (rotation.apply(self._b_t) - self._a_t).reshape(-1)
+        solution = np.linalg.lstsq(left, right, rcond=0.02)[0]
+        rest = (left @ solution - right).reshape(-1, 3)
+        return (np.clip(solution, -5.0, 5.0),
+                1.4826 * float(np.median(np.linalg.norm(rest, axis=1))))
+
+    def residuals(self, vector: Floats) -> Floats:
+        """Compare ``A X`` with ``X B`` for every motion; the prior comes last."""
+        rotation, translation = Rotation.from_rotvec(vector[:3]), vector[3:6]
+        a_t, a_r = self._a_t, self._a_r
+        if self._with_offset and vector[6] != 0.0:
+            a_t, a_r = self._reference_motions(float(vector[6]))
+        rest_t = a_t + a_r.apply(translation) - rotation.apply(self._b_t) - translation
+        rest_r = ((a_r * rotation).inv() * (rotation * self._b_r)).as_rotvec()
+        prior = np.concatenate((
+            vector[:3] / _PRIOR_RAD, translation / _PRIOR_M, [vector[6] / _PRIOR_OFFSET_S]))
+        return np.concatenate((
+            (rest_t / self._sigma_t).ravel(), (rest_r / self._sigma_r).ravel(), prior))
+
+    def deviations(self, vector: Floats) -> tuple[float, Floats, Floats]:
+        """
+        Give the standard deviations of the result.
+
+        :returns: rotation about the worst axis (degrees), translation along three orthogonal
+            directions (m), the worst last, and these directions in the body's axes as columns.
+        """
+        rest = self.residuals(vector)[:-7]
+        half = len(rest) // 2
+        scale = np.ones(len(rest) + 7)
+        # The scatter as it is, robustly. Motions that overlap repeat each other's noise: only
+        # as many count as fit one behind the other.
+        span = float(self._stamps[-1] - self._stamps[0]) / NS
+        overlap = max(len(self._first) / max(span / _PAIRS_S[0], 1.0), 1.0)
+        for part in (slice(0, half), slice(half, 2 * half)):
+            sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), 1e-9)
+            scale[part] = 1.0 / (sigma * np.sqrt(overlap))
+        weighted = self._numeric_jacobian(vector) * scale[:, None]
+        covariance = np.linalg.pinv(weighted.T @ weighted, hermitian=True)
+        values, vectors = np.linalg.eigh(covariance[3:6, 3:6])
+        turning = np.linalg.eigvalsh(covariance[:3, :3])
+        return (float(np.degrees(np.sqrt(max(turning[-1], 0.0)))),
+                np.sqrt(np.maximum(values, 0.0)), vectors)
+
+    def _numeric_jacobian(self, vector: Floats) -> Floats:
+        """Differentiate without Huber's weights, which scale the solver's own Jacobian."""
+        columns = []
+        for index in range(7):
+            step = np.zeros(7)
+            step[index] = 1e-5
+            columns.append((self.residuals(vector + step) - self.residuals(vector - step)) / 2e-5)
+        return np.stack(columns, axis=1)
+
+    def _reference_motions(self, offset_s: float) -> tuple[Floats, Rotation]:
+        offset_s = float(np.clip(offset_s, -_REFINE_S, _REFINE_S))
+        positions, quats, _ = interpolate(self._reference, self._stamps + round(offset_s * NS))
+        moved = Trajectory(self._stamps, positions, quats)
+        return motions(moved, self._first, self._second)
+
+
+def _align(a: Floats, b: Floats) -> Rotation:
+    """Find R with a = R b; where one axis alone turns, any of the rotations that fit."""
+    left, _, right = np.linalg.svd(a.T @ b)
+    signs = np.diag((1.0, 1.0, np.sign(np.linalg.det(left) * np.linalg.det(right)) or 1.0))
+    return Rotation.from_matrix(left @ signs @ right)
+
+
+def _pairs(trajectory: Trajectory) -> tuple[Indices, Indices]:
+    """List motions of each length, thinned evenly."""
+    firsts, seconds = [], []
+    for length_s in _PAIRS_S:
+        first, second = pairs_apart(trajectory.stamps_ns, length_s)
+        if len(first) > _MOST_PAIRS:
+            keep = np.linspace(0, len(first) - 1, _MOST_PAIRS).astype(np.intp)
+            first, second = first[keep], second[keep]
+        firsts.append(first)
+        seconds.append(second)
+    return np.concatenate(firsts), np.concatenate(seconds)

@@ -1,0 +1,198 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Trajectories as arrays: stamps in integer nanoseconds, positions, attitudes.
+
+A double holds Unix seconds to 0.24 us only, so that stamps stay integers and every floating
+point time here is a difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+import numpy as np
+import numpy.typing as npt
+from optitrack_vrpn.errors import ConfigurationError
+from scipy.spatial.transform import Rotation
+
+Floats = npt.NDArray[np.float64]
+Stamps = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+NS = 1_000_000_000
+#: An interval of more than this many median intervals is a gap.
+GAP_INTERVALS = 2.5
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """
+    Poses of one body over time.
+
+    :ivar stamps_ns: (n,) int64, strictly rising.
+    :ivar positions: (n, 3), metres, in the parent frame.
+    :ivar quats_xyzw: (n, 4), unit quaternions parent_from_child.
+    """
+
+    stamps_ns: Stamps
+    positions: Floats
+    quats_xyzw: Floats
+
+    def __post_init__(self) -> None:
+        """
+        Check shapes, order and values, and scale quaternions to unit norm.
+
+        :raises ConfigurationError: if the arrays do not fit together, stamps do not rise, a
+            value is not finite or a quaternion is zero.
+        """
+        stamps = np.asarray(self.stamps_ns, dtype=np.int64)
+        positions = np.asarray(self.positions, dtype=float).reshape(-1, 3)
+        quats = np.asarray(self.quats_xyzw, dtype=float).reshape(-1, 4)
+        if not len(stamps) == len(positions) == len(quats):
+            raise ConfigurationError(
+                f'a trajectory needs as many stamps ({len(stamps)}) as positions '
+                f'({len(positions)}) and attitudes ({len(quats)})')
+        if len(stamps) > 1 and not np.all(np.diff(stamps) > 0):
+            at = int(np.argmax(np.diff(stamps) <= 0)) + 1
+            raise ConfigurationError(
+                f'stamps of a trajectory must rise; number {at} ({stamps[at]} ns) does not')
+        norms = np.linalg.norm(quats, axis=1)
+        if not (np.isfinite(positions).all() and np.isfinite(norms).all() and (norms > 0).all()):
+            raise ConfigurationError('a trajectory holds a pose that is not finite, or a zero '
+                                     'quaternion')
+        object.__setattr__(self, 'stamps_ns', stamps)
+        object.__setattr__(self, 'positions', positions)
+        object.__setattr__(self, 'quats_xyzw', quats / norms[:, None] if len(norms) else quats)
+
+    def __len__(self) -> int:
+        return len(self.stamps_ns)
+
+    @property
+    def rotations(self) -> Rotation:
+        """Return the attitudes as one object of scipy."""
+        return Rotation.from_quat(self.quats_xyzw)
+
+    @property
+    def duration_s(self) -> float:
+        """Return the time from the first pose to the last."""
+        return float(self.stamps_ns[-1] - self.stamps_ns[0]) / NS if len(self) else 0.0
+
+    @property
+    def median_interval_ns(self) -> int:
+        """Return the median time between neighbours; 0 for fewer than two poses."""
+        return int(np.median(np.diff(self.stamps_ns))) if len(self) > 1 else 0
+
+    def at(self, index: npt.NDArray[np.intp] | Mask | slice) -> Trajectory:
+        """Choose poses by index, mask or slice."""
+        return Trajectory(
+            self.stamps_ns[index], self.positions[index], self.quats_xyzw[index])
+
+    def between(self, start_ns: Optional[int], end_ns: Optional[int]) -> Trajectory:
+        """Choose the poses with start <= stamp <= end; None is no limit."""
+        first = 0 if start_ns is None else np.searchsorted(self.stamps_ns, start_ns, 'left')
+        last = len(self) if end_ns is None else np.searchsorted(self.stamps_ns, end_ns, 'right')
+        return self.at(slice(int(first), int(last)))
+
+    def shifted(self, offset_ns: int) -> Trajectory:
+        """Add a time to every stamp."""
+        return Trajectory(self.stamps_ns + offset_ns, self.positions, self.quats_xyzw)
+
+    def transformed(self, rotation: Rotation, translation: Floats) -> Trajectory:
+        """
+        Express the poses in another parent: ``new_from_old`` times each pose.
+
+        :param rotation: of ``new_from_old``.
+        :param translation: of ``new_from_old`` (m).
+        """
+        return Trajectory(self.stamps_ns, rotation.apply(self.positions) + translation,
+                          (rotation * self.rotations).as_quat())
+
+    def of_child(self, rotation: Rotation, translation: Floats) -> Trajectory:
+        """
+        Give the poses of a frame that is fixed to the body: each pose times ``body_from_child``.
+
+        :param rotation: of ``body_from_child``.
+        :param translation: of ``body_from_child`` (m).
+        """
+        own = self.rotations
+        return Trajectory(self.stamps_ns, self.positions + own.apply(translation),
+                          (own * rotation).as_quat())
+
+
+def gap_limit_ns(trajectory: Trajectory) -> int:
+    """Give the longest interval between neighbours that is not a gap (ns)."""
+    return int(GAP_INTERVALS * trajectory.median_interval_ns)
+
+
+def interpolate(
+    trajectory: Trajectory, times_ns: Stamps, max_gap_ns: Optional[int] = None,
+    breaks_ns: Optional[Stamps] = None,
+) -> tuple[Floats, Floats, Mask]:
+    """
+    Interpolate positions linearly and attitudes along the great arc (slerp).
+
+    Nothing is extrapolated, and nothing is interpolated across a gap or a break.
+
+    :param times_ns: (m,) at which.
+    :param max_gap_ns: longest interval between two neighbours that is bridged; by default
+        ``gap_limit_ns``.
+    :param breaks_ns: stamps of poses before which the trajectory is discontinuous.
+    :returns: positions (m, 3), unit quaternions x y z w (m, 4), and which are valid (m,); values
+        that are not valid are NaN.
+    """
+    times_ns = np.asarray(times_ns, dtype=np.int64)
+    count = len(times_ns)
+    positions, quats = np.full((count, 3), np.nan), np.full((count, 4), np.nan)
+    valid = np.zeros(count, dtype=bool)
+    stamps = trajectory.stamps_ns
+    if not len(trajectory):
+        return positions, quats, valid
+    after = np.searchsorted(stamps, times_ns, 'left')
+    inside = after < len(stamps)
+    exact = np.zeros(count, dtype=bool)
+    exact[inside] = stamps[after[inside]] == times_ns[inside]
+    limit = gap_limit_ns(trajectory) if max_gap_ns is None else max_gap_ns
+    between = inside & ~exact & (after > 0)
+    upper = after[between]
+    span = stamps[upper] - stamps[upper - 1]
+    bridged = span <= limit
+    if breaks_ns is not None and len(breaks_ns):
+        bridged &= ~np.isin(stamps[upper], breaks_ns)
+    chosen = np.flatnonzero(between)[bridged]
+    upper, span = upper[bridged], span[bridged]
+    lower = upper - 1
+    share = (times_ns[chosen] - stamps[lower]) / span
+    positions[chosen] = (trajectory.positions[lower] * (1.0 - share[:, None])
+                         + trajectory.positions[upper] * share[:, None])
+    quats[chosen] = slerp(
+        trajectory.quats_xyzw[lower], trajectory.quats_xyzw[upper], share)
+    positions[exact] = trajectory.positions[after[exact]]
+    quats[exact] = trajectory.quats_xyzw[after[exact]]
+    valid[chosen] = valid[exact] = True
+    return positions, quats, valid
+
+
+def slerp(first: Floats, second: Floats, share: Floats) -> Floats:
+    """
+    Interpolate between pairs of attitudes the shorter way round.
+
+    :param first: (n, 4) unit quaternions.
+    :param second: (n, 4) unit quaternions.
+    :param share: (n,) 0 gives the first, 1 the second.
+    """
+    cosine = np.sum(first * second, axis=1)
+    second = np.where((cosine < 0.0)[:, None], -second, second)
+    half = np.arctan2(np.linalg.norm(second - first, axis=1),
+                      np.linalg.norm(second + first, axis=1))
+    # The angle between the unit vectors is 2 half; sin(2 half) tends to 0 with it, and the
+    # straight line is exact to 1e-16 where the angle is below 1e-8.
+    angle = 2.0 * half
+    small = angle < 1e-8
+    sine = np.where(small, 1.0, np.sin(angle))
+    before = np.where(small, 1.0 - share, np.sin((1.0 - share) * angle) / sine)
+    behind = np.where(small, share, np.sin(share * angle) / sine)
+    mixed = before[:, None] * first + behind[:, None] * second
+    result: Floats = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
+    return result

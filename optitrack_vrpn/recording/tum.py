@@ -1,0 +1,79 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The text format of the TUM RGB-D benchmark: ``stamp tx ty tz qx qy qz qw``, one pose a line.
+
+https://cvg.cit.tum.de/data/datasets/rgbd-dataset/file_formats; stamps are decimal seconds, and
+keep all nine decimals here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.trajectory import NS, Trajectory
+
+
+def parse_stamp_ns(text: str) -> int:
+    """
+    Read decimal seconds as integer nanoseconds, exactly.
+
+    :raises ValueError: if it is no finite number.
+    """
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f'{text!r} is no time in seconds') from None
+    if not value.is_finite():
+        raise ValueError(f'{text!r} is no time in seconds')
+    return int((value * NS).to_integral_value())
+
+
+def format_stamp_ns(stamp_ns: int) -> str:
+    """Write integer nanoseconds as decimal seconds with nine decimals."""
+    sign = '-' if stamp_ns < 0 else ''
+    return f'{sign}{abs(stamp_ns) // NS}.{abs(stamp_ns) % NS:09d}'
+
+
+def parse_tum(lines: Iterable[str], source: str) -> Trajectory:
+    """
+    Read a trajectory.
+
+    :param lines: of the file; empty lines and those that begin with # do not count.
+    :param source: the file's name, for messages.
+    :raises ConfigurationError: if a line has no eight numbers, or stamps do not rise.
+    """
+    stamps, values = [], []
+    for number, line in enumerate(lines, 1):
+        fields = line.replace(',', ' ').split()
+        if not fields or fields[0].startswith('#'):
+            continue
+        try:
+            if len(fields) != 8:
+                raise ValueError(f'{len(fields)} values')
+            stamps.append(parse_stamp_ns(fields[0]))
+            values.append([float(field) for field in fields[1:]])
+        except ValueError as error:
+            raise ConfigurationError(
+                f'{source}, line {number}: {error}; a line of a TUM file has eight numbers: '
+                'stamp tx ty tz qx qy qz qw') from None
+    if not stamps:
+        raise ConfigurationError(f'{source}: holds no pose')
+    table = np.array(values)
+    try:
+        return Trajectory(np.array(stamps, dtype=np.int64), table[:, :3], table[:, 3:])
+    except ConfigurationError as error:
+        raise ConfigurationError(f'{source}: {error}') from None
+
+
+def format_tum(trajectory: Trajectory) -> Iterator[str]:
+    """Write a trajectory, a line each, with every bit of its values."""
+    for stamp, position, quat in zip(
+            trajectory.stamps_ns.tolist(), trajectory.positions.tolist(),
+            trajectory.quats_xyzw.tolist()):
+        values = ' '.join(repr(value) for value in (*position, *quat))
+        yield f'{format_stamp_ns(stamp)} {values}\n'

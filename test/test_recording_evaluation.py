@@ -1,0 +1,335 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Alignment, ATE, RPE, time offset and hand-eye transform against closed forms and evo."""
+
+import json
+import os
+import subprocess
+import sys
+
+from hypothesis import given, settings, strategies as st
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.evaluation import (
+    absolute_error, associate, pairs_apart, relative_error, umeyama)
+from optitrack_vrpn.recording.evaluation_calibration import (
+    estimate_hand_eye, estimate_time_offset)
+from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
+from optitrack_vrpn.recording.trajectory import interpolate, NS, slerp, Trajectory
+from optitrack_vrpn.recording.tum import format_tum, parse_tum
+import pytest
+from scipy.spatial.transform import Rotation, Slerp
+
+BEGIN_NS = 1_790_000_000_123_456_789
+#: What the tests put between body and camera, and between the clocks.
+CAMERA = Rotation.from_euler('xyz', (20, -100, 35), degrees=True)
+CAMERA_M = np.array((0.08, -0.05, 0.12))
+WORLD = Rotation.from_euler('xyz', (1, 2, 130), degrees=True)
+WORLD_M = np.array((3.0, -1.0, 0.5))
+OFFSET_S = 0.0371
+
+
+def motion(times, seed, axes=(1, 1, 1, 1, 1, 1)):
+    """Move smoothly: sums of sines; ``axes`` switches x, y, z, roll, pitch and yaw on."""
+    rng = np.random.default_rng(seed)
+    frequency, phase = rng.uniform(0.1, 0.7, (2, 6, 3)) * [[[1.0]], [[9.0]]]
+    amplitude = np.array((0.4, 0.4, 0.2, 0.5, 0.5, 0.8)) * axes / 1.5
+    parts = [amplitude[i] * np.sin(
+        2 * np.pi * frequency[i][:, None] * times + phase[i][:, None]).sum(axis=0)
+        for i in range(6)]
+    return np.stack(parts[:3], axis=1), Rotation.from_euler('zyx', np.stack(parts[:2:-1], axis=1))
+
+
+def stamps(times):
+    return BEGIN_NS + np.round(times * 1e9).astype(np.int64)
+
+
+def recording(seed, duration_s=57.0, noise=1.0, drift_m=0.0, axes=(1, 1, 1, 1, 1, 1)):
+    """
+    Make 240 Hz mocap (0.3 mm, 0.05 deg) and a 30 Hz odometry (3 mm, 0.2 deg) of one motion.
+
+    :param noise: factor on both.
+    :param drift_m: random walk of the odometry per pose (m).
+    """
+    rng = np.random.default_rng(seed + 1000)
+
+    def noisy(positions, rotations, sigma_m, sigma_deg):
+        return (positions + noise * rng.normal(0, sigma_m, positions.shape),
+                rotations * Rotation.from_rotvec(
+                    noise * rng.normal(0, np.radians(sigma_deg), positions.shape)))
+
+    times = np.arange(0.0, duration_s, 1 / 240)
+    positions, rotations = noisy(*motion(times, seed, axes), 0.0003, 0.05)
+    reference = Trajectory(stamps(times), positions, rotations.as_quat())
+    times = np.arange(1.0, duration_s - 1.0, 1 / 30)
+    positions, rotations = motion(times, seed, axes)
+    positions = WORLD.apply(positions + rotations.apply(CAMERA_M)) + WORLD_M
+    positions = positions + np.cumsum(rng.normal(0, drift_m, positions.shape), axis=0)
+    positions, rotations = noisy(positions, WORLD * rotations * CAMERA, 0.003, 0.2)
+    return reference, Trajectory(stamps(times - OFFSET_S), positions, rotations.as_quat())
+
+
+def degrees_between(first, second):
+    return np.degrees((first.inv() * second).magnitude())
+
+
+# -- trajectories ---------------------------------------------------------------------------------
+
+def test_interpolation_equals_scipys_and_is_exact_at_the_poses():
+    reference, _ = recording(1, duration_s=2.0)
+    times = reference.stamps_ns[:-1] + 1_234_567
+    positions, quats, valid = interpolate(reference, times)
+    assert valid.all()
+    seconds = (reference.stamps_ns - BEGIN_NS) / NS
+    expected = Slerp(seconds, reference.rotations)((times - BEGIN_NS) / NS)
+    assert np.max((Rotation.from_quat(quats).inv() * expected).magnitude()) < 1e-7
+    for axis in range(3):
+        np.testing.assert_allclose(positions[:, axis], np.interp(
+            (times - BEGIN_NS) / NS, seconds, reference.positions[:, axis]), atol=1e-9)
+    positions, quats, valid = interpolate(reference, reference.stamps_ns)
+    np.testing.assert_array_equal(positions, reference.positions)
+    np.testing.assert_array_equal(quats, reference.quats_xyzw)
+
+
+def test_interpolation_never_bridges_a_gap_or_a_break_and_never_extrapolates():
+    reference, _ = recording(1, duration_s=1.0)
+    kept = np.ones(len(reference), dtype=bool)
+    kept[100:110] = False
+    gappy = reference.at(kept)
+    middle = (reference.stamps_ns[:-1] + reference.stamps_ns[1:]) // 2
+    positions, _, valid = interpolate(gappy, middle, breaks_ns=reference.stamps_ns[50:51])
+    assert list(np.flatnonzero(~valid)) == [49, *range(99, 110)]
+    assert np.isnan(positions[~valid]).all()
+    outside = np.array([reference.stamps_ns[0] - 1, reference.stamps_ns[-1] + 1])
+    assert not interpolate(reference, outside)[2].any()
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_slerp_of_q_and_minus_q_is_the_same(seed):
+    first, second = Rotation.random(2, rng=np.random.default_rng(seed)).as_quat()
+    share = np.array([0.3])
+    plain = slerp(first[None], second[None], share)
+    flipped = slerp(first[None], -second[None], share)
+    np.testing.assert_allclose(plain, flipped, atol=1e-12)
+
+
+@pytest.mark.parametrize('change, said', [
+    (lambda s, p, q: (s[::-1], p, q), 'must rise'),
+    (lambda s, p, q: (s[1:], p, q), 'as many stamps'),
+    (lambda s, p, q: (s, p * np.nan, q), 'not finite'),
+    (lambda s, p, q: (s, p, q * 0), 'zero quaternion'),
+])
+def test_a_trajectory_refuses_what_is_none(change, said):
+    reference, _ = recording(1, duration_s=0.1)
+    with pytest.raises(ConfigurationError, match=said):
+        Trajectory(*change(reference.stamps_ns, reference.positions, reference.quats_xyzw))
+
+
+def test_tum_text_keeps_every_bit():
+    reference, _ = recording(3, duration_s=0.5)
+    again = parse_tum(format_tum(reference), 'x')
+    np.testing.assert_array_equal(again.stamps_ns, reference.stamps_ns)
+    np.testing.assert_array_equal(again.positions, reference.positions)
+    np.testing.assert_allclose(again.quats_xyzw, reference.quats_xyzw, rtol=0, atol=3e-16)
+
+
+def test_a_broken_line_of_a_tum_file_is_named():
+    with pytest.raises(ConfigurationError, match=r'a\.txt, line 3: 7 values'):
+        parse_tum(['# stamp x y z', '1.0 0 0 0 0 0 0 1', '2.0 0 0 0 0 0 0'], 'a.txt')
+
+
+# -- alignment and errors -------------------------------------------------------------------------
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 10.0))
+@settings(max_examples=50)
+def test_umeyama_finds_the_similarity_that_made_the_points(seed, scale):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(20, 3)) * (1.0, 0.5, 0.1)
+    rotation, shift = Rotation.random(rng=rng), rng.normal(size=3)
+    found = umeyama(scale * rotation.apply(points) + shift, points, with_scale=True)
+    assert found.scale == pytest.approx(scale)
+    np.testing.assert_allclose(found.rotation.as_matrix(), rotation.as_matrix(), atol=1e-9)
+    np.testing.assert_allclose(found.translation, shift, atol=1e-8)
+
+
+def test_umeyama_gives_no_reflection():
+    rng = np.random.default_rng(2)
+    points = rng.normal(size=(10, 3))
+    found = umeyama(points * (1, 1, -1), points)
+    assert np.linalg.det(found.rotation.as_matrix()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize('points', [
+    np.zeros((5, 3)), np.outer(np.arange(5.0), (1, 2, 3)), np.eye(3)[:2]])
+def test_umeyama_refuses_points_that_leave_it_open(points):
+    with pytest.raises(ConfigurationError, match='one line|three or more'):
+        umeyama(points, points)
+
+
+def test_errors_of_a_known_disturbance_are_that_disturbance():
+    """A helix; the estimate leaves by 1 cm/s along x and turns by 1 deg/s about z."""
+    times = np.arange(0.0, 20.0, 0.05)
+    positions = np.stack((np.cos(times), np.sin(times), 0.1 * times), axis=1)
+    still = np.tile((0.0, 0.0, 0.0, 1.0), (len(times), 1))
+    reference = Trajectory(stamps(times), positions, still)
+    drifting = Trajectory(
+        stamps(times), positions + np.outer(times, (0.01, 0, 0)),
+        Rotation.from_rotvec(np.outer(np.radians(times), (0, 0, 1))).as_quat())
+    # motions of the estimate are seen in its turning frame
+    drifting_only = Trajectory(drifting.stamps_ns, drifting.positions, still)
+    error = relative_error(reference, drifting_only, seconds=1.0)
+    assert error.translation.rmse == pytest.approx(0.01, rel=1e-9)
+    assert error.translation.samples == len(times) - 20
+    turning = relative_error(reference, drifting, frames=20)
+    assert turning.rotation_deg.rmse == pytest.approx(1.0, rel=1e-9)
+    unaligned = absolute_error(reference, drifting_only, align=False)
+    assert unaligned.translation.rmse == pytest.approx(
+        np.sqrt(np.mean((0.01 * times) ** 2)), rel=1e-9)
+
+
+def test_association_says_when_clocks_have_nothing_in_common():
+    reference, estimate = recording(1, duration_s=3.0)
+    with pytest.raises(ConfigurationError, match='same clock'):
+        associate(reference, estimate.shifted(3600 * NS))
+
+
+def test_pairs_a_second_apart_leave_gaps_out():
+    times = np.concatenate((np.arange(0, 2, 0.1), np.arange(5, 7, 0.1)))
+    first, second = pairs_apart(stamps(times), 1.0)
+    np.testing.assert_allclose(times[second] - times[first], 1.0, atol=1e-9)
+    assert len(first) == 20
+
+
+# -- evo ------------------------------------------------------------------------------------------
+
+EVO = """
+import json, sys
+from evo.core import metrics, sync
+from evo.tools import file_interface as files
+reference, estimate = map(files.read_tum_trajectory_file, sys.argv[1:3])
+reference, estimate = sync.associate_trajectories(reference, estimate, max_diff=0.01)
+found = {'pairs': estimate.num_poses}
+for name, relation in (('t', metrics.PoseRelation.translation_part),
+                       ('r', metrics.PoseRelation.rotation_angle_deg)):
+    error = metrics.RPE(relation, 30, metrics.Unit.frames, all_pairs=True)
+    error.process_data((reference, estimate))
+    found['rpe_' + name] = error.get_all_statistics()
+for scale in (False, True):
+    import copy
+    aligned = copy.deepcopy(estimate)
+    aligned.align(reference, correct_scale=scale)
+    for name, relation in (('t', metrics.PoseRelation.translation_part),
+                           ('r', metrics.PoseRelation.rotation_angle_deg)):
+        error = metrics.APE(relation)
+        error.process_data((reference, aligned))
+        found[f'ape_{name}_{scale}'] = error.get_all_statistics()
+print(json.dumps(found))
+"""
+
+
+def python_with_evo():
+    """Find an interpreter that has evo (GPL, so never in this one): EVO_PYTHON, or this."""
+    for python in filter(None, (os.environ.get('EVO_PYTHON'), sys.executable)):
+        if not subprocess.run([python, '-c', 'import evo'], capture_output=True).returncode:
+            return python
+    pytest.skip('evo is not installed; name an interpreter that has it in EVO_PYTHON')
+
+
+@pytest.mark.slow
+def test_ate_and_rpe_equal_evos(tmp_path):
+    python = python_with_evo()
+    reference, estimate = recording(5, duration_s=20.0, drift_m=0.002)
+    for name, trajectory in (('reference', reference), ('estimate', estimate)):
+        (tmp_path / name).write_text(''.join(format_tum(trajectory)))
+    run = subprocess.run([python, '-c', EVO, tmp_path / 'reference', tmp_path / 'estimate'],
+                         capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    evo = json.loads(run.stdout.splitlines()[-1])
+    truth, matched = associate(reference, estimate, method='nearest')
+    assert len(matched) == evo['pairs']
+    rpe = relative_error(truth, matched, frames=30)
+    compared = [(rpe.translation, evo['rpe_t']), (rpe.rotation_deg, evo['rpe_r'])]
+    for scale in (False, True):
+        ate = absolute_error(truth, matched, with_scale=scale)
+        compared += [(ate.translation, evo[f'ape_t_{scale}']),
+                     (ate.rotation_deg, evo[f'ape_r_{scale}'])]
+    for ours, theirs in compared:
+        for name in ('rmse', 'mean', 'median', 'std', 'min', 'max'):
+            assert getattr(ours, name) == pytest.approx(theirs[name], rel=1e-6, abs=1e-6), name
+
+
+# -- time offset and hand-eye transform -----------------------------------------------------------
+
+@pytest.mark.parametrize('seed', [1, 2, 3])
+def test_offset_and_hand_eye_are_found_through_noise(seed):
+    reference, estimate = recording(seed)
+    found = evaluate_odometry(reference, estimate)
+    assert found.warnings == ()
+    assert found.offset_ns == pytest.approx(OFFSET_S * NS, abs=1e6)
+    assert degrees_between(found.rotation, CAMERA) < 0.1
+    assert np.linalg.norm(found.translation - CAMERA_M) < 0.001
+    # What is left is the noise: 3 mm an axis; in a motion that of both ends, and 0.2 degrees of
+    # attitude on some 0.8 m of way.
+    assert found.ate.translation.rmse == pytest.approx(0.003 * np.sqrt(3), rel=0.05)
+    assert 0.003 * np.sqrt(6) < found.rpe.translation.rmse < 0.009
+    assert found.matched == 1.0
+
+
+def test_drift_of_the_odometry_does_not_turn_into_a_wrong_transform():
+    reference, estimate = recording(4, drift_m=0.001)
+    found = evaluate_odometry(reference, estimate)
+    assert degrees_between(found.rotation, CAMERA) < 0.1
+    assert np.linalg.norm(found.translation - CAMERA_M) < 0.002
+    assert abs(found.offset_ns / NS - OFFSET_S) < 0.001
+
+
+def test_without_noise_the_result_is_exact():
+    reference, estimate = recording(6, duration_s=15.0, noise=0.0)
+    found = evaluate_odometry(reference, estimate)
+    assert found.offset_ns == pytest.approx(OFFSET_S * NS, abs=2e4)
+    assert degrees_between(found.rotation, CAMERA) < 1e-3
+    assert np.linalg.norm(found.translation - CAMERA_M) < 1e-4
+
+
+def test_a_robot_on_wheels_leaves_the_height_of_its_sensor_open_and_says_so():
+    reference, estimate = recording(7, axes=(1, 1, 0, 0, 0, 1))
+    found = evaluate_odometry(reference, estimate)
+    assert any('does not determine where the sensor is along' in text and '1.00]' in text
+               for text in found.warnings)
+    assert degrees_between(found.rotation, CAMERA) < 0.2
+    np.testing.assert_allclose(found.translation, (*CAMERA_M[:2], 0.0), atol=0.002)
+
+
+def test_a_body_that_does_not_turn_determines_neither_offset_nor_transform():
+    reference, estimate = recording(8, axes=(1, 1, 1, 0, 0, 0), duration_s=15.0)
+    offset = estimate_time_offset(reference, estimate)
+    assert 'uncertain' in offset.warnings[0]
+    hand_eye = estimate_hand_eye(reference, estimate, round(OFFSET_S * NS), refine_offset=False)
+    assert 'does not determine where the sensor is' in hand_eye.warnings[0]
+
+
+def test_other_motion_is_no_match():
+    reference, _ = recording(9, duration_s=15.0)
+    _, estimate = recording(10, duration_s=15.0)
+    assert 'uncertain' in estimate_time_offset(reference, estimate).warnings[0]
+
+
+def test_gaps_of_the_reference_are_left_out_and_reported():
+    reference, estimate = recording(11, duration_s=30.0)
+    seconds = (reference.stamps_ns - BEGIN_NS) / NS
+    gappy = reference.at((seconds < 8.0) | (seconds > 16.0))
+    found = evaluate_odometry(gappy, estimate)
+    assert np.linalg.norm(found.translation - CAMERA_M) < 0.002
+    assert any('were compared' in text for text in found.warnings)
+    compared = (found.ate.stamps_ns - BEGIN_NS) / NS
+    assert not ((compared > 8.01) & (compared < 15.99)).any()
+
+
+def test_a_given_offset_and_transform_are_taken_as_they_are():
+    reference, estimate = recording(12, duration_s=10.0)
+    found = evaluate_odometry(
+        reference, estimate, offset_s=OFFSET_S, body_from_sensor=(CAMERA, CAMERA_M))
+    assert found.offset is None
+    assert found.hand_eye is None
+    assert found.ate.translation.rmse == pytest.approx(0.003 * np.sqrt(3), rel=0.1)
