@@ -1,0 +1,66 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cycles of a loop with a fixed rate: deadlines that do not drift, late cycles, jitter."""
+
+import math
+
+
+class Cycle:
+    """
+    Count deadlines from one origin, so that no delay adds up.
+
+    A cycle is late if it begins more than half a period after its deadline. Deadlines that have
+    passed altogether are skipped and counted: cycles never come in a burst.
+
+    :param period_ns: time between two deadlines (ns).
+    :ivar cycles: that have begun.
+    :ivar late: of these, how many began late.
+    :ivar skipped: deadlines without a cycle.
+    :ivar worst_ns: the greatest delay of a cycle (ns).
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self.period_ns = period_ns
+        self.cycles = 0
+        self.late = 0
+        self.skipped = 0
+        self.worst_ns = 0
+        self._sum = 0.0
+        self._squares = 0.0
+        self._origin_ns: int | None = None
+        self._number = 0
+
+    def due_ns(self, now_ns: int) -> int:
+        """
+        Give the next deadline.
+
+        :param now_ns: the clock of all calls (ns); the first call sets the origin.
+        """
+        if self._origin_ns is None:
+            self._origin_ns = now_ns + self.period_ns
+        return self._origin_ns + self._number * self.period_ns
+
+    def begin(self, now_ns: int) -> int:
+        """
+        Note that the cycle of the next deadline begins.
+
+        :returns: how many periods have passed since the cycle before, 1 if all is well.
+        """
+        delay_ns = max(0, now_ns - self.due_ns(now_ns))
+        missed = delay_ns // self.period_ns
+        self._number += 1 + missed
+        self.cycles += 1
+        self.skipped += missed
+        self.late += delay_ns > self.period_ns // 2
+        self.worst_ns = max(self.worst_ns, delay_ns)
+        self._sum += delay_ns
+        self._squares += float(delay_ns) * delay_ns
+        return 1 + missed
+
+    @property
+    def jitter_ns(self) -> float:
+        """Give the standard deviation of the delay of cycles (ns)."""
+        if not self.cycles:
+            return 0.0
+        mean = self._sum / self.cycles
+        return math.sqrt(max(0.0, self._squares / self.cycles - mean * mean))

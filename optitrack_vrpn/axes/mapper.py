@@ -1,0 +1,261 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+From the poses of bodies to the values of axes, with validity: the bridge without any IO.
+
+Poses are those that the main node publishes: validated, in ENU, stamped on the host's clock.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+import math
+import statistics
+from typing import NamedTuple
+
+from optitrack_vrpn.axes.datagram import Packet
+from optitrack_vrpn.axes.quantities import Quantities, quantities
+from optitrack_vrpn.axes.settings import MapperSettings
+from optitrack_vrpn.axes.status import after, Event, Status
+from optitrack_vrpn.axes.table import AxisRow, AxisTable
+from optitrack_vrpn.axes.unwrap import Unwrapper
+from optitrack_vrpn.motion.frames import Pose
+from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
+from optitrack_vrpn.motion.quaternion import Quat, Vector
+
+#: Intervals between stamps whose median gives a body's rate, and how many are needed. Chosen:
+#: the median of 21 ignores several lost frames in a row.
+_INTERVALS = 21
+_ENOUGH = 8
+#: A stamp this much before the last one is not a late pose but another clock (a replay that
+#: begins again): the body starts anew (s). Chosen.
+_CLOCK_STEP_S = 1.0
+#: A quaternion whose norm differs by more is not an attitude. Chosen.
+_NORM_TOLERANCE = 0.01
+
+NAN = math.nan
+
+
+class AxisState(NamedTuple):
+    """
+    One axis at one cycle.
+
+    :ivar value: in its own unit; NaN, or the last value where that is wanted, if not valid.
+    :ivar valid: True for a fresh, good value.
+    :ivar reason: why it is not valid, or ''.
+    """
+
+    value: float
+    valid: bool
+    reason: str
+
+
+class Sample(NamedTuple):
+    """
+    All axes at one cycle.
+
+    :ivar axes: in the table's order.
+    :ivar stamp_ns: of the oldest measurement used (ns since 1970), never running backwards; 0
+        while nothing has been valid.
+    :ivar status: the status number.
+    """
+
+    axes: tuple[AxisState, ...]
+    stamp_ns: int
+    status: Status
+
+    def packet(self, sequence: int) -> Packet:
+        """Make the content of a datagram."""
+        return Packet(sequence & 0xffffffff, int(self.status), self.stamp_ns * 1e-9,
+                      tuple(axis.value for axis in self.axes),
+                      tuple(axis.valid for axis in self.axes))
+
+
+@dataclass
+class Counters:
+    """What was not used, and why."""
+
+    poses: int = 0
+    not_finite: int = 0
+    too_old: int = 0
+    out_of_order: int = 0
+    clock_steps: int = 0
+
+
+@dataclass
+class _Body:
+    """What is kept of one body."""
+
+    rows: list[tuple[int, AxisRow]]
+    lowpass: 'Lowpass | None'
+    stamp_ns: int = 0
+    published_ns: int = 0
+    arrival_ns: int = 0
+    seen: bool = False
+    intervals: deque[float] = field(default_factory=lambda: deque(maxlen=_INTERVALS))
+
+    @property
+    def rate_hz(self) -> float:
+        """Give the rate by the stamps (Hz), 0 while unknown."""
+        if len(self.intervals) < _ENOUGH:
+            return 0.0
+        return 1.0 / statistics.median(self.intervals)
+
+
+class AxisMapper:
+    """
+    Keep the present value of every axis.
+
+    :param table: the axes.
+    :param settings: frames, filter, when a value is stale.
+    :ivar counters: what was not used.
+    """
+
+    def __init__(self, table: AxisTable, settings: 'MapperSettings | None' = None) -> None:
+        self.table = table
+        self.settings = settings or MapperSettings()
+        self.counters = Counters()
+        self._status = Status.NOT_CONNECTED
+        self._last_pose_ns: int | None = None
+        self._started_ns: int | None = None
+        self._stamp_ns = 0
+        self._unwrappers = [Unwrapper() if row.unwrap else None for row in table.axes]
+        self._values = [NAN] * len(table.axes)
+        self._problems = ['no pose yet'] * len(table.axes)
+        lowpass = self.settings.lowpass
+        config = LowpassConfig(lowpass.cutoff_hz, lowpass.order, lowpass.compensate_delay)
+        self._bodies = {
+            body: _Body(
+                [(i, row) for i, row in enumerate(table.axes) if row.body == body],
+                Lowpass(config) if config.cutoff_hz else None)
+            for body in table.bodies}
+
+    def rate_hz(self, body: str) -> float:
+        """Give the rate of a body by its stamps (Hz), 0 while unknown."""
+        return self._bodies[body].rate_hz
+
+    def pose(
+        self, body: str, stamp_ns: int, position: Vector, quat_xyzw: Quat, now_ns: int,
+        host_ns: int,
+    ) -> bool:
+        """
+        Take in a pose.
+
+        :param body: one of the table's.
+        :param stamp_ns: its stamp (ns since 1970).
+        :param position: in ENU (m).
+        :param quat_xyzw: of FLU in ENU.
+        :param now_ns: a clock that never jumps (ns).
+        :param host_ns: the clock of the stamps (ns since 1970).
+        :returns: False if it was not used; ``counters`` say why.
+        """
+        state = self._bodies[body]
+        norm = math.sqrt(sum(c * c for c in quat_xyzw))
+        if not all(map(math.isfinite, position)) or not abs(norm - 1.0) < _NORM_TOLERANCE:
+            self.counters.not_finite += 1
+            return False
+        limit = self.settings.max_age_s
+        if limit and host_ns - stamp_ns > limit * 1e9:
+            self.counters.too_old += 1
+            return False
+        if state.seen and stamp_ns <= state.stamp_ns:
+            if state.stamp_ns - stamp_ns < _CLOCK_STEP_S * 1e9:
+                self.counters.out_of_order += 1
+                return False
+            self.counters.clock_steps += 1
+            self._begin_again(state)
+        elif state.seen:
+            state.intervals.append((stamp_ns - state.stamp_ns) * 1e-9)
+        self.counters.poses += 1
+        state.stamp_ns = stamp_ns
+        published_ns = stamp_ns
+        if state.lowpass is not None:
+            published_ns, position, quat_xyzw = state.lowpass.update(
+                stamp_ns, position, quat_xyzw, state.rate_hz)
+        state.published_ns = published_ns
+        state.arrival_ns = now_ns
+        state.seen = True
+        self._last_pose_ns = now_ns
+        self._status = after(self._status, Event.POSE)
+        self._map(state, Pose(position, quat_xyzw))
+        return True
+
+    def _begin_again(self, state: _Body) -> None:
+        state.intervals.clear()
+        self._stamp_ns = 0
+        if state.lowpass is not None:
+            state.lowpass.reset()
+
+    def _map(self, state: _Body, pose: Pose) -> None:
+        """Work out the axes of one body."""
+        found: dict[str, Quantities] = {}
+        for i, row in state.rows:
+            if row.frame not in found:
+                found[row.frame] = quantities(pose, row.frame, self.settings.motive_x)
+            numbers, gimbal_lock = found[row.frame]
+            if gimbal_lock and row.quantity in ('roll', 'yaw'):
+                self._problems[i] = 'gimbal lock: pitch is within 1 degree of a right angle'
+                continue
+            quantity = numbers[row.index]
+            unwrapper = self._unwrappers[i]
+            if unwrapper is not None:
+                quantity = unwrapper.update(quantity)
+            value = row.value(quantity)
+            self._values[i] = value
+            outside = row.range is not None and not row.range[0] <= value <= row.range[1]
+            self._problems[i] = (
+                f'{value:.6g} is outside the range {row.range}' if outside else '')
+
+    def sample(self, now_ns: int) -> Sample:
+        """
+        Give all axes now.
+
+        :param now_ns: the clock that never jumps (ns).
+        """
+        if self._started_ns is None:
+            self._started_ns = now_ns
+        since = self._started_ns if self._last_pose_ns is None else self._last_pose_ns
+        if now_ns - since > self.settings.connect_timeout_s * 1e9:
+            self._status = after(self._status, Event.SILENCE)
+        axes: list[AxisState] = [AxisState(NAN, False, '')] * len(self._values)
+        oldest: int | None = None
+        hold = self.settings.invalid == 'hold'
+        for body, state in self._bodies.items():
+            silent_s = (now_ns - state.arrival_ns) * 1e-9
+            stale = state.seen and silent_s > self.settings.stale_after_s
+            usable = False
+            for i, _ in state.rows:
+                reason = self._problems[i]
+                if stale:
+                    reason = f'body {body!r} was last seen {silent_s:.1f} s ago'
+                value = self._values[i]
+                if reason and not hold:
+                    value = NAN
+                usable = usable or not reason
+                axes[i] = AxisState(value, not reason, reason)
+            if usable:
+                oldest = state.published_ns if oldest is None else min(
+                    oldest, state.published_ns)
+        if oldest is not None:
+            self._stamp_ns = max(self._stamp_ns, oldest)
+        return Sample(tuple(axes), self._stamp_ns, self._status)
+
+    def end(self) -> Status:
+        """End the stream on request; ``start`` begins a new one."""
+        self._status = after(self._status, Event.END)
+        return self._status
+
+    def start(self, now_ns: int) -> None:
+        """
+        Begin a stream, values of the last one forgotten.
+
+        :param now_ns: the clock that never jumps (ns).
+        """
+        self._status = after(self._status, Event.START)
+        self._started_ns = now_ns
+        self._last_pose_ns = None
+        self._values = [NAN] * len(self._values)
+        self._problems = ['no pose yet'] * len(self._values)
+        self._unwrappers = [Unwrapper() if row.unwrap else None for row in self.table.axes]
+        for state in self._bodies.values():
+            state.seen = False
+            self._begin_again(state)

@@ -1,0 +1,87 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the axis bridge."""
+
+from dataclasses import dataclass
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.frames import MOTIVE_X
+from optitrack_vrpn.settings import checked, setting
+
+FORMATS = ('float32', 'float64', 'csv', 'json')
+BYTE_ORDERS = ('little', 'big')
+INVALID = ('nan', 'hold')
+
+
+@checked
+@dataclass(frozen=True)
+class LowpassSettings:
+    """The low-pass of the poses, the same filter as in the main node."""
+
+    cutoff_hz: float = setting(0.0, unit='Hz', low=0.0, high=1000.0,
+                               doc='cutoff of the Butterworth low-pass; 0: off; thesis: 5')
+    order: int = setting(5, low=1, high=10, doc='its order')
+    compensate_delay: bool = setting(
+        True, doc='take the delay of the filter off the stamps')
+
+
+@checked
+@dataclass(frozen=True)
+class MapperSettings:
+    """How poses become axis values."""
+
+    motive_x: str = setting('north', choices=MOTIVE_X,
+                            doc="where Motive's x points on the map, as in the main node")
+    invalid: str = setting(
+        'nan', choices=INVALID,
+        doc='value of an invalid axis in datagrams: nan, or hold (the last one, flag cleared)')
+    stale_after_s: float = setting(
+        0.1, unit='s', low=0.005, high=10.0,
+        doc='time without a pose after which the axes of a body are invalid')
+    max_age_s: float = setting(
+        0.5, unit='s', low=0.0, high=60.0,
+        doc='a pose whose stamp is older than this on arrival is not used; 0: any age')
+    connect_timeout_s: float = setting(
+        5.0, unit='s', low=0.1, high=600.0,
+        doc='time without any pose after which the status is 2 (unable to connect)')
+    lowpass: LowpassSettings = setting(LowpassSettings(), doc='the low-pass')
+
+
+@checked
+@dataclass(frozen=True)
+class DatagramSettings:
+    """What the datagrams to the controller look like."""
+
+    format: str = setting('float32', choices=FORMATS, doc='of the values')
+    byte_order: str = setting('little', choices=BYTE_ORDERS, doc='of float32 and float64')
+    header: bool = setting(
+        False, doc='put sequence, status, time and validity bits in front; see docs/axes.md')
+
+
+@checked
+@dataclass(frozen=True)
+class BridgeSettings:
+    """Everything that ``axis_bridge`` can be set to."""
+
+    table: str = setting('axes_orion', doc='YAML file of the axes, or a name in config/')
+    topic: str = setting('{body}/pose', doc="topic of a body's pose (ENU) from the main node")
+    rate_hz: float = setting(100.0, unit='Hz', low=1.0, high=1000.0, doc='output rate')
+    udp_host: str = setting('', doc='controller that gets the datagrams; empty: none')
+    udp_port: int = setting(9100, low=1, high=65535, doc='its UDP port')
+    axes_topic: str = setting('axis_states', doc='topic of the sensor_msgs/JointState')
+    mapper: MapperSettings = setting(MapperSettings(), doc='poses to values')
+    datagram: DatagramSettings = setting(DatagramSettings(), doc='the datagrams')
+
+    def check(self) -> None:
+        """
+        Check what fields say of one another.
+
+        :raises ConfigurationError: naming the field and what to do.
+        """
+        if '{body}' not in self.topic:
+            raise ConfigurationError(f"topic: {self.topic!r} must hold '{{body}}'")
+        if (self.mapper.invalid == 'hold' and self.udp_host and not self.datagram.header
+                and self.datagram.format != 'json'):
+            raise ConfigurationError(
+                'mapper.invalid: hold needs datagram.header (or the format json): without the '
+                'validity bits a controller cannot tell a held value from a fresh one')

@@ -1,0 +1,102 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read axis tables from YAML files, and put single rows into them."""
+
+import os
+from pathlib import Path
+from typing import Any, Union
+
+from optitrack_vrpn.axes.table import AxisRow, AxisTable, table_from_mapping
+from optitrack_vrpn.errors import ConfigurationError
+import yaml
+
+
+def read_mapping(path: Union[str, Path]) -> Any:
+    """
+    Read the plain data of a YAML file.
+
+    :raises ConfigurationError: if it cannot be read or is not YAML.
+    """
+    try:
+        return yaml.safe_load(Path(path).read_text(encoding='utf-8'))
+    except OSError as error:
+        raise ConfigurationError(f'{path}: cannot be read: {error.strerror}') from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f'{path}: is not YAML: {error}') from None
+
+
+def find_config(given: str) -> str:
+    """
+    Find a YAML file: as given or, where a mere name is not there, among the package's own.
+
+    :param given: a path, or a name such as ``axes_orion``.
+    :returns: its path.
+    :raises ConfigurationError: if it is nowhere.
+    """
+    if os.path.isfile(given):
+        return given
+    if not os.path.dirname(given):
+        name = given if given.endswith('.yaml') else f'{given}.yaml'
+        here = Path(__file__).resolve()
+        ament = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
+        folders = [here.parents[2] / 'config', *(
+            prefix / 'share' / 'optitrack_vrpn' / 'config'
+            for prefix in (*(Path(p) for p in ament if p), *here.parents))]
+        for folder in folders:
+            if (folder / name).is_file():
+                return str(folder / name)
+    raise ConfigurationError(
+        f'{given}: there is no such file, and none of that name in the config folder of the '
+        'package')
+
+
+def load_table(path: Union[str, Path]) -> AxisTable:
+    """
+    Read an axis table.
+
+    :param path: a file, or the name of one of the package's own.
+    :raises ConfigurationError: if anything in it is not allowed; names file, row and key.
+    """
+    found = find_config(str(path))
+    return table_from_mapping(read_mapping(found), f'{found}: ')
+
+
+def row_mapping(row: AxisRow) -> dict[str, Any]:
+    """Give a row as plain data; what has its default and says nothing is left out."""
+    found: dict[str, Any] = {
+        'name': row.name, 'body': row.body, 'quantity': row.quantity, 'frame': row.frame,
+        'sign': row.sign, 'scale': row.scale, 'unit': row.unit_name, 'zero': row.zero}
+    if row.unwrap:
+        found['unwrap'] = True
+    if row.range is not None:
+        found['range'] = list(row.range)
+    return found
+
+
+def write_row(path: Union[str, Path], row: AxisRow) -> None:
+    """
+    Put a row into a table's file, in place of the one of its name or at the end.
+
+    The file is made where there is none. It is replaced in one step, so that a crash leaves the
+    old one whole. Comments in it are lost.
+
+    :raises ConfigurationError: if the file cannot be read or written, or is not a table.
+    """
+    path = Path(path)
+    rows: list[Any] = []
+    if path.exists():
+        rows = [row_mapping(each) for each in
+                table_from_mapping(read_mapping(path), f'{path}: ').axes]
+    names = [each['name'] for each in rows]
+    if row.name in names:
+        rows[names.index(row.name)] = row_mapping(row)
+    else:
+        rows.append(row_mapping(row))
+    table_from_mapping({'axes': rows}, f'{path}: ')
+    text = yaml.safe_dump({'axes': rows}, sort_keys=False, allow_unicode=True)
+    beside = path.with_name(path.name + '.part')
+    try:
+        beside.write_text(text, encoding='utf-8')
+        os.replace(beside, path)
+    except OSError as error:
+        raise ConfigurationError(f'{path}: cannot be written: {error.strerror}') from None

@@ -1,0 +1,34 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""An angle that goes on past a half turn instead of jumping back by a whole one."""
+
+import math
+
+TURN = 2.0 * math.pi
+
+
+class Unwrapper:
+    """
+    Count the turns of one angle.
+
+    Between two samples the angle is taken to have gone the shorter way. A rotation by more than
+    half a turn while the body is out of view can therefore be wrong by whole turns.
+
+    :ivar angle: the unwrapped angle (rad), or None before the first sample.
+    """
+
+    def __init__(self) -> None:
+        self.angle: float | None = None
+
+    def update(self, wrapped: float) -> float:
+        """
+        Take in a sample.
+
+        :param wrapped: the angle (rad), any number of turns off.
+        :returns: the same angle plus whole turns, nearest to the sample before.
+        """
+        if self.angle is None:
+            self.angle = wrapped
+        else:
+            self.angle += math.remainder(wrapped - self.angle, TURN)
+        return self.angle

@@ -1,0 +1,437 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The axis bridge without IO: angles, table, validity, status, teaching."""
+
+import math
+from pathlib import Path
+import random
+
+from hypothesis import example, given, strategies as st
+from optitrack_vrpn.axes.cycle import Cycle
+from optitrack_vrpn.axes.euler import angles_from_quat, quat_from_angles
+from optitrack_vrpn.axes.mapper import AxisMapper
+from optitrack_vrpn.axes.quantities import (
+    enu_from_motive, FRAMES, motive_from_enu, pose_from_quantities, quantities)
+from optitrack_vrpn.axes.settings import BridgeSettings, LowpassSettings, MapperSettings
+from optitrack_vrpn.axes.status import after, Event, Status
+from optitrack_vrpn.axes.table import table_from_mapping
+from optitrack_vrpn.axes.table_io import load_table, write_row
+from optitrack_vrpn.axes.teach import learn, Recording, report
+from optitrack_vrpn.axes.unwrap import Unwrapper
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.frames import Pose
+from optitrack_vrpn.motion.quaternion import angle_between, IDENTITY, normalised
+import pytest
+from scipy.spatial.transform import Rotation
+
+MS = 1_000_000
+CONFIG = Path(__file__).resolve().parents[1] / 'config'
+
+angle = st.floats(-3.1, 3.1)
+tilt = st.floats(-1.5, 1.5)
+length = st.floats(-5.0, 5.0)
+quats = st.tuples(*[st.floats(-1, 1)] * 4).filter(
+    lambda q: sum(c * c for c in q) > 0.01).map(normalised)
+
+
+def mapper(rows=None, **settings):
+    rows = rows or [{'name': 'x', 'body': 'b', 'quantity': 'z'}]
+    return AxisMapper(table_from_mapping({'axes': rows}), MapperSettings(**settings))
+
+
+def show(axes, body, t_ms, position=(0.0, 0.0, 0.0), quat=IDENTITY, age_ms=0):
+    """Give the mapper a pose on Motive's axes at a time."""
+    pose = enu_from_motive(Pose(position, quat), 'north')
+    return axes.pose(body, (t_ms - age_ms) * MS, *pose, t_ms * MS, t_ms * MS)
+
+
+# -- angles -------------------------------------------------------------------------------------
+
+@given(quats)
+def test_angles_are_those_of_scipy(q):
+    found = angles_from_quat(q)
+    if found.gimbal_lock:
+        return
+    yaw, pitch, roll = Rotation.from_quat(q).as_euler('ZYX')
+    assert math.isclose(found.pitch, pitch, abs_tol=1e-9)
+    for mine, theirs in ((found.roll, roll), (found.yaw, yaw)):
+        assert abs(math.remainder(mine - theirs, 2 * math.pi)) < 1e-6
+
+
+@given(angle, tilt, angle)
+def test_angles_invert(roll, pitch, yaw):
+    found = angles_from_quat(quat_from_angles(roll, pitch, yaw))
+    assert math.isclose(found.pitch, pitch, abs_tol=1e-6)
+    assert abs(found.roll - roll) < 1e-5 and abs(found.yaw - yaw) < 1e-5
+
+
+@given(quats)
+def test_angles_do_not_depend_on_the_sign_of_the_quaternion(q):
+    one, other = angles_from_quat(q), angles_from_quat(tuple(-c for c in q))
+    assert one.gimbal_lock == other.gimbal_lock and one.pitch == other.pitch
+    assert abs(math.remainder(one.yaw - other.yaw, 2 * math.pi)) < 1e-9
+
+
+def test_gimbal_lock_is_reported_within_one_degree_of_a_right_angle():
+    for pitch in (89.5, -89.5, 90.0):
+        assert angles_from_quat(quat_from_angles(0.3, math.radians(pitch), 0.2)).gimbal_lock
+    assert not angles_from_quat(quat_from_angles(0.3, math.radians(88.5), 0.2)).gimbal_lock
+
+
+@given(st.lists(st.floats(-3.0, 3.0), max_size=200), st.floats(-3.1, 3.1))
+def test_unwrapped_angle_follows_any_number_of_turns(steps, start):
+    unwrapper = Unwrapper()
+    true = start
+    assert unwrapper.update(math.remainder(true, 2 * math.pi)) == math.remainder(true, 2 * math.pi)
+    for step in steps:
+        true += step
+        assert abs(unwrapper.update(math.remainder(true, 2 * math.pi)) - true) < 1e-9
+
+
+# -- frames -------------------------------------------------------------------------------------
+
+@given(st.tuples(length, length, length), quats, st.sampled_from(['north', 'east']))
+def test_motive_from_enu_inverts_the_main_node(position, quat, motive_x):
+    pose = motive_from_enu(enu_from_motive(Pose(position, quat), motive_x), motive_x)
+    assert pose.position == pytest.approx(position)
+    assert angle_between(pose.quat_xyzw, quat) < 1e-6
+
+
+@given(st.tuples(length, length, length), angle, tilt, angle, st.sampled_from(FRAMES),
+       st.sampled_from(['north', 'east']))
+def test_pose_from_quantities_has_these_quantities(position, roll, pitch, yaw, frame, motive_x):
+    pose = pose_from_quantities(position, roll, pitch, yaw, frame, motive_x)
+    found = quantities(enu_from_motive(pose, motive_x), frame, motive_x)
+    assert found.values == pytest.approx((*position, roll, pitch, yaw), abs=1e-5)
+
+
+def test_yaw_in_motive_turns_about_the_vertical():
+    up = Rotation.from_rotvec((0.0, 0.5, 0.0)).as_quat()
+    values = quantities(enu_from_motive(Pose((0, 0, 0), tuple(up)), 'north'), 'motive').values
+    assert values[3:] == pytest.approx((0.0, 0.0, 0.5), abs=1e-9)
+
+
+def test_motive_xyz_applies_the_equations_to_the_numbers_as_they_are():
+    up = tuple(Rotation.from_rotvec((0.0, 0.5, 0.0)).as_quat())
+    values = quantities(enu_from_motive(Pose((0, 0, 0), up), 'north'), 'motive_xyz').values
+    assert values[3:] == pytest.approx((0.0, 0.5, 0.0), abs=1e-9)
+
+
+def test_enu_yaw_is_the_heading_of_rep_103():
+    """Motive's x points north: a body as created looks north, 90 degrees from east."""
+    values = quantities(enu_from_motive(Pose((1, 2, 3), IDENTITY), 'north'), 'enu').values
+    assert values == pytest.approx((3, 1, 2, 0, 0, math.pi / 2))
+
+
+def test_ned_heading_of_a_body_as_created_is_north():
+    values = quantities(enu_from_motive(Pose((1, 2, 3), IDENTITY), 'north'), 'ned').values
+    assert values == pytest.approx((1, 3, -2, 0, 0, 0))
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('change, words', [
+    ({'quantity': 'up'}, 'quantity'), ({'sign': 0}, 'sign'), ({'unit': 'deg'}, 'does not fit'),
+    ({'unwrap': True}, 'has no turns'), ({'range': [2, 1]}, 'range'), ({'speed': 1}, 'speed'),
+    ({'frame': 'map'}, 'frame'), ({'scale': 0}, 'scale'), ({'name': 'a;b'}, 'semicolon'),
+    ({'body': ' '}, 'body'),
+])
+def test_a_wrong_row_is_refused_by_name(change, words):
+    row = {'name': 'x', 'body': 'b', 'quantity': 'z', **change}
+    with pytest.raises(ConfigurationError, match=words):
+        table_from_mapping({'axes': [row]}, 'axes.yaml: ')
+
+
+def test_two_axes_of_one_name_are_refused():
+    row = {'name': 'x', 'body': 'b', 'quantity': 'z'}
+    with pytest.raises(ConfigurationError, match='two rows'):
+        table_from_mapping({'axes': [row, row]})
+
+
+def test_the_tables_of_the_package_have_6_and_12_axes():
+    assert len(load_table('axes_orion').axes) == 6
+    racoon = load_table(CONFIG / 'axes_racoon.yaml')
+    target = [row for row in racoon.axes if row.body.startswith('target')]
+    assert len(racoon.axes) == 12
+    assert [row.quantity in 'xyz' for row in target].count(True) == 1
+
+
+def test_orion_maps_as_the_thesis_says():
+    """X = z, Y = -x, yaw = -yaw, pitch = -roll, in degrees; roll about x, yaw about y (up)."""
+    axes = AxisMapper(load_table('axes_orion'))
+    turn = Rotation.from_euler('YX', (20.0, 10.0), degrees=True)
+    show(axes, 'chaser', 0, (1.0, 2.0, 3.0), tuple(turn.as_quat()))
+    show(axes, 'target', 0, (0.0, 0.0, 0.0), tuple(turn.inv().as_quat()))
+    values = [axis.value for axis in axes.sample(0).axes]
+    assert values[:4] == pytest.approx((3.0, -1.0, -20.0, -10.0))
+    assert all(axis.valid for axis in axes.sample(0).axes)
+
+
+@pytest.mark.parametrize('name', ['axes_orion', 'axes_racoon'])
+@given(data=st.data())
+def test_carried_poses_show_the_values_of_their_axes(name, data):
+    table = load_table(name)
+    values = {row.name: data.draw(st.floats(-3, 3) if row.quantity in 'xyz'
+                                  else st.floats(-80, 80)) for row in table.axes}
+    axes = AxisMapper(table)
+    for body in table.bodies:
+        pose = table.carried_pose(body, values)
+        axes.pose(body, 0, *enu_from_motive(pose, 'north'), 0, 0)
+    shown = {row.name: axis.value for row, axis in zip(table.axes, axes.sample(0).axes)}
+    assert shown == pytest.approx(values, abs=1e-4)
+
+
+def test_units_sign_scale_and_zero():
+    rows = [{'name': 'a', 'body': 'b', 'quantity': 'x', 'unit': 'mm', 'sign': -1, 'scale': 2.0,
+             'zero': 100.0},
+            {'name': 'c', 'body': 'b', 'quantity': 'yaw', 'unit': 'rad'}]
+    axes = mapper(rows)
+    show(axes, 'b', 0, (0.3, 0, 0), tuple(Rotation.from_rotvec((0, 0.4, 0)).as_quat()))
+    assert [a.value for a in axes.sample(0).axes] == pytest.approx([-400.0, 0.4])
+
+
+# -- validity -----------------------------------------------------------------------------------
+
+def test_an_axis_without_pose_is_nan_and_never_zero():
+    sample = mapper().sample(0)
+    assert math.isnan(sample.axes[0].value) and not sample.axes[0].valid
+    assert sample.axes[0].reason == 'no pose yet' and sample.stamp_ns == 0
+
+
+@pytest.mark.parametrize('invalid', ['nan', 'hold'])
+def test_an_untracked_body_clears_the_flag(invalid):
+    axes = mapper(invalid=invalid)
+    show(axes, 'b', 1000, (0, 0, 1.5))
+    assert axes.sample(1050 * MS).axes[0][:2] == (1.5, True)
+    gone = axes.sample(1150 * MS).axes[0]
+    assert not gone.valid and 'last seen' in gone.reason
+    assert gone.value == 1.5 if invalid == 'hold' else math.isnan(gone.value)
+    show(axes, 'b', 1200, (0, 0, 1.6))
+    assert axes.sample(1200 * MS).axes[0][:2] == (1.6, True)
+
+
+def test_one_body_out_of_view_leaves_the_axes_of_the_other():
+    rows = [{'name': n, 'body': n, 'quantity': 'z'} for n in 'ab']
+    axes = mapper(rows)
+    show(axes, 'a', 0, (0, 0, 1.0))
+    show(axes, 'b', 0, (0, 0, 2.0))
+    show(axes, 'b', 150, (0, 0, 2.5))
+    one, other = axes.sample(150 * MS).axes
+    assert not one.valid and other.valid and other.value == 2.5
+
+
+@pytest.mark.parametrize('position, quat', [
+    ((math.nan, 0, 0), IDENTITY), ((math.inf, 0, 0), IDENTITY), ((0, 0, 0), (0, 0, 0, 0)),
+    ((0, 0, 0), (math.nan, 0, 0, 1)),
+])
+def test_what_is_no_pose_is_not_used(position, quat):
+    axes = mapper()
+    assert not axes.pose('b', 0, position, quat, 0, 0)
+    assert axes.counters.not_finite == 1 and not axes.sample(0).axes[0].valid
+
+
+def test_an_old_pose_is_not_fresh():
+    axes = mapper(max_age_s=0.5)
+    assert not show(axes, 'b', 1000, age_ms=501)
+    assert show(axes, 'b', 1000, age_ms=499)
+    assert axes.counters.too_old == 1
+
+
+def test_stamps_never_run_backwards():
+    rows = [{'name': n, 'body': n, 'quantity': 'z'} for n in 'ab']
+    axes = mapper(rows)
+    rng = random.Random(3)
+    last = 0
+    for t in range(1000, 4000, 7):
+        for body in 'ab':
+            if rng.random() < 0.5:
+                show(axes, body, t, age_ms=rng.randrange(60))
+        stamp = axes.sample(t * MS).stamp_ns
+        assert stamp >= last and stamp <= t * MS
+        last = stamp
+    assert axes.counters.out_of_order > 10
+
+
+def test_gimbal_lock_invalidates_roll_and_yaw_but_not_pitch():
+    rows = [{'name': q, 'body': 'b', 'quantity': q} for q in ('roll', 'pitch', 'yaw')]
+    axes = mapper(rows)
+    show(axes, 'b', 0, (0, 0, 0), pose_from_quantities((0, 0, 0), 0.1, math.radians(89.6), 0.2,
+                                                       'motive').quat_xyzw)
+    roll, pitch, yaw = axes.sample(0).axes
+    assert not roll.valid and not yaw.valid and 'gimbal lock' in yaw.reason
+    assert pitch.valid and pitch.value == pytest.approx(89.6)
+
+
+def test_a_value_outside_its_range_is_invalid():
+    axes = mapper([{'name': 'x', 'body': 'b', 'quantity': 'z', 'range': [-1, 1]}])
+    show(axes, 'b', 0, (0, 0, 1.2))
+    axis = axes.sample(0).axes[0]
+    assert not axis.valid and 'outside the range' in axis.reason
+
+
+def test_an_endless_yaw_goes_on_across_turns():
+    axes = mapper([{'name': 'yaw', 'body': 'b', 'quantity': 'yaw', 'unwrap': True}])
+    for t in range(0, 1000, 10):
+        turned = tuple(Rotation.from_rotvec((0, t * 0.02, 0)).as_quat())
+        show(axes, 'b', t, (0, 0, 0), turned)
+    assert axes.sample(990 * MS).axes[0].value == pytest.approx(math.degrees(990 * 0.02))
+
+
+def test_the_lowpass_is_that_of_the_main_node():
+    """Noise falls as much as scipy's filter of this order and cutoff says."""
+    from scipy import signal
+    rng = random.Random(1)
+    noise = [rng.gauss(0, 1e-3) for _ in range(3000)]
+    axes = mapper(lowpass=LowpassSettings(cutoff_hz=5.0))
+    out = []
+    for k, value in enumerate(noise):
+        show(axes, 'b', 10 * k, (0, 0, value))
+        out.append(axes.sample(10 * k * MS).axes[0].value)
+    expected = signal.sosfilt(signal.butter(5, 5.0, fs=100.0, output='sos'), noise)
+    assert out[500:] == pytest.approx(list(expected[500:]), abs=1e-9)
+
+
+def test_the_delay_of_the_lowpass_is_taken_off_the_stamp():
+    """At constant speed the value is where the body was at the stamp."""
+    axes = mapper(lowpass=LowpassSettings(cutoff_hz=5.0))
+    for t in range(0, 3000, 10):
+        show(axes, 'b', t, (0, 0, t * 1e-3))
+    sample = axes.sample(2990 * MS)
+    assert sample.axes[0].value == pytest.approx(sample.stamp_ns * 1e-9, abs=1e-6)
+    assert 0.09 < 2.99 - sample.stamp_ns * 1e-9 < 0.12
+
+
+# -- status -------------------------------------------------------------------------------------
+
+def test_status_numbers_are_those_of_the_thesis():
+    axes = mapper(connect_timeout_s=5.0)
+    assert axes.sample(0).status == 0
+    assert axes.sample(4900 * MS).status == 0
+    assert axes.sample(5100 * MS).status == 2
+    show(axes, 'b', 6000)
+    assert axes.sample(6000 * MS).status == 1
+    assert axes.sample(11100 * MS).status == 2
+    assert axes.end() == -1
+    show(axes, 'b', 12000)
+    assert axes.sample(12000 * MS).status == -1
+    axes.start(13000 * MS)
+    assert axes.sample(13000 * MS).status == 0
+    assert math.isnan(axes.sample(13000 * MS).axes[0].value)
+
+
+@given(st.lists(st.sampled_from(list(Event))))
+def test_after_the_end_only_a_start_begins_again(events):
+    status = Status.ENDED
+    for event in events:
+        status = after(status, event)
+        if Event.START not in events:
+            assert status is Status.ENDED
+
+
+def test_hold_without_flag_is_refused():
+    with pytest.raises(ConfigurationError, match='validity bits'):
+        BridgeSettings(udp_host='10.0.0.1', mapper=MapperSettings(invalid='hold'))
+
+
+# -- cycles -------------------------------------------------------------------------------------
+
+@given(st.lists(st.integers(0, 35), max_size=100))
+@example([4, 6, 10, 35])
+def test_deadlines_do_not_drift_whatever_the_delays(delays):
+    cycle = Cycle(10)
+    now = 0
+    periods = 0
+    for delay in delays:
+        due = cycle.due_ns(now)
+        assert due % 10 == 0
+        now = max(now, due) + delay
+        late = now - due
+        periods += cycle.begin(now)
+        assert cycle.due_ns(now) > now
+    assert cycle.cycles == len(delays) and cycle.cycles + cycle.skipped == periods
+    if delays:
+        assert cycle.worst_ns >= late
+
+
+# -- teaching -----------------------------------------------------------------------------------
+
+def recording(start, end, rng, sigma_m=3e-4, sigma_rad=6e-4, steps=60):
+    """Make poses of (position, rotation vector) on Motive's axes with noise."""
+    def pose(share):
+        place = [a + share * (b - a) + rng.gauss(0, sigma_m) for a, b in zip(start[0], end[0])]
+        turn = [a + share * (b - a) + rng.gauss(0, sigma_rad) for a, b in zip(start[1], end[1])]
+        return enu_from_motive(
+            Pose(tuple(place), tuple(Rotation.from_rotvec(turn).as_quat())), 'north')
+    return Recording([pose(0.0) for _ in range(40)],
+                     [pose(k / steps) for k in range(steps)] + [pose(1.0) for _ in range(30)])
+
+
+STILL = ((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
+
+
+def test_teaching_finds_axis_sign_scale_and_zero():
+    rng = random.Random(0)
+    lesson = learn('chaser_y', {
+        'chaser': recording(STILL, ((0.5, 1.0, 1.0), (0, 0, 0)), rng),
+        'target': recording(STILL, STILL, rng)}, distance=0.51)
+    row = lesson.row
+    assert (row.body, row.quantity, row.sign, row.unit) == ('chaser', 'x', -1, 'm')
+    assert row.scale == pytest.approx(1.02, abs=0.002) and row.zero == pytest.approx(1.0, abs=1e-3)
+    assert lesson.misalignment < math.radians(0.5) and lesson.noise < 5e-4
+    assert 'sign -1' in report(lesson)
+
+
+def test_teaching_takes_a_rotation_for_one_though_the_body_travels():
+    rng = random.Random(0)
+    lesson = learn('yaw', {
+        'chaser': recording(STILL, ((1.2, 1.0, 0.8), (0, -0.6, 0)), rng)}, distance=34.3775)
+    assert (lesson.row.quantity, lesson.row.sign, lesson.row.unwrap) == ('yaw', -1, True)
+    assert lesson.row.scale == pytest.approx(1.0, abs=0.005)
+
+
+def test_teaching_follows_more_than_a_turn():
+    lesson = learn('yaw', {
+        'b': recording(STILL, ((1, 1, 1), (0, 7.0, 0)), random.Random(0), steps=300)})
+    assert lesson.change == pytest.approx(7.0, abs=0.01)
+
+
+def test_teaching_names_others_that_moved():
+    rng = random.Random(0)
+    moved = ((1.0, 1.0, 1.5), (0, 0, 0))
+    lesson = learn('x', {'a': recording(STILL, moved, rng), 'b': recording(STILL, moved, rng)})
+    assert len(lesson.also_moved) == 1 and 'also moved' in report(lesson)
+
+
+@pytest.mark.parametrize('end, words', [
+    (STILL, 'no body moved'), (((1.3, 1.0, 1.3), (0, 0, 0)), 'degrees off the nearest'),
+])
+def test_teaching_refuses_what_shows_nothing(end, words):
+    with pytest.raises(ConfigurationError, match=words):
+        learn('x', {'a': recording(STILL, end, random.Random(0))})
+
+
+def test_teaching_needs_both_phases():
+    with pytest.raises(ConfigurationError, match='seen long enough'):
+        learn('x', {'a': Recording([], [])})
+
+
+def test_a_taught_row_replaces_the_one_of_its_name(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    lesson = learn('x', {'a': recording(STILL, ((1, 1, 1.5), (0, 0, 0)), random.Random(0))})
+    write_row(path, lesson.row)
+    other = learn('y', {'a': recording(STILL, ((1.5, 1, 1), (0, 0, 0)), random.Random(0))}).row
+    write_row(path, other)
+    again = learn('x', {'a': recording(STILL, ((1, 1, 0.5), (0, 0, 0)), random.Random(0))},
+                  distance=0.5).row
+    write_row(path, again)
+    table = load_table(path)
+    assert table.names == ('x', 'y') and table.axes[0] == again and table.axes[0].sign == -1
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path):
+    path = tmp_path / 'bad.yaml'
+    path.write_text('axes: [')
+    with pytest.raises(ConfigurationError, match='is not YAML'):
+        load_table(path)
+    with pytest.raises(ConfigurationError, match='no such file'):
+        load_table(tmp_path / 'absent.yaml')
