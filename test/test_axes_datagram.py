@@ -126,7 +126,7 @@ def test_csv_is_one_line():
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([-1, 0, 1, 2]), st.floats(0, 4e9),
        st.lists(st.tuples(st.floats(width=32, allow_infinity=False), st.booleans()),
-                    min_size=1, max_size=32),
+                min_size=1, max_size=32),
        st.sampled_from(['little', 'big']), st.sampled_from(['float32', 'float64']))
 def test_what_is_written_is_read_back(sequence, status, time, axes, order, kind):
     values, valid = zip(*axes)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import MOTIVE_X
-from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.settings import checked, section, setting
 
 FORMATS = ('float32', 'float64', 'csv', 'json')
 BYTE_ORDERS = ('little', 'big')
@@ -44,7 +44,7 @@ class MapperSettings:
     connect_timeout_s: float = setting(
         5.0, unit='s', low=0.1, high=600.0,
         doc='time without any pose after which the status is 2 (unable to connect)')
-    lowpass: LowpassSettings = setting(LowpassSettings(), doc='the low-pass')
+    lowpass: LowpassSettings = section(LowpassSettings(), doc='the low-pass')
 
 
 @checked
@@ -69,8 +69,8 @@ class BridgeSettings:
     udp_host: str = setting('', doc='controller that gets the datagrams; empty: none')
     udp_port: int = setting(9100, low=1, high=65535, doc='its UDP port')
     axes_topic: str = setting('axis_states', doc='topic of the sensor_msgs/JointState')
-    mapper: MapperSettings = setting(MapperSettings(), doc='poses to values')
-    datagram: DatagramSettings = setting(DatagramSettings(), doc='the datagrams')
+    mapper: MapperSettings = section(MapperSettings(), doc='poses to values')
+    datagram: DatagramSettings = section(DatagramSettings(), doc='the datagrams')
 
     def check(self) -> None:
         """
