@@ -22,7 +22,8 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.motion import MOTIONS
 from optitrack_vrpn.sim.scenario_io import (
-    find_scenario, MAX_BODIES, named_bodies, read_mapping, Scenario, scenario_from_mapping)
+    find_scenario, MAX_BODIES, named_bodies, NATNET_VERSIONS, read_mapping, Scenario,
+    scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 
 _OCCLUSION = re.compile(
@@ -33,7 +34,8 @@ def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog='motive_sim',
-        description='Stream rigid bodies over VRPN as Motive would: metres, y up, x forward.',
+        description='Stream rigid bodies as Motive would, by VRPN, NatNet or both: metres, y up, '
+        'x forward.',
         epilog='Prints "listening on HOST:PORT" first. Ends on Ctrl-C or after --duration.')
     add = parser.add_argument
     add('--scenario', metavar='FILE',
@@ -48,6 +50,13 @@ def make_parser() -> argparse.ArgumentParser:
         help='local address to listen on (default 127.0.0.1: this machine alone; 0.0.0.0: every '
         'network)')
     add('--port', type=int, help='TCP and UDP port (default 3883); 0 takes any free one')
+    add('--protocol', choices=('vrpn', 'natnet', 'both'), help='what it speaks (default vrpn)')
+    add('--natnet-port', type=int, metavar='PORT',
+        help='UDP port of NatNet commands (default 1510); 0 takes any free one')
+    add('--natnet-version', choices=tuple(NATNET_VERSIONS),
+        help='bitstream of NatNet (default 4.1)')
+    add('--multicast', action='store_true', default=None,
+        help='send NatNet frames to the multicast group 239.255.42.99')
     add('--noise-mm', type=float, metavar='MM', help='standard deviation of each coordinate')
     add('--noise-deg', type=float, metavar='DEG', help='standard deviation about each axis')
     add('--occlude', nargs='+', action='extend', default=[], metavar='NAME:MODE:START-END[/EVERY]',
@@ -79,6 +88,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
     'velocities': ('velocities',), 'stamp_in_pose': ('stamp_in_pose',),
     'host': ('server', 'host'), 'port': ('server', 'port'),
     'connect_back_anywhere': ('server', 'connect_back_anywhere'),
+    'protocol': ('protocol',), 'natnet_port': ('natnet', 'port'),
+    'natnet_version': ('natnet', 'version'), 'multicast': ('natnet', 'multicast'),
     'noise_mm': ('noise', 'position_mm'), 'noise_deg': ('noise', 'attitude_deg'),
     'delay_ms': ('network', 'delay_ms'), 'jitter_ms': ('network', 'jitter_ms'),
     'loss': ('network', 'loss'),
@@ -191,7 +202,14 @@ def _announce(server: MotiveSimServer) -> None:
     names = [body.name for body in scenario.bodies]
     shown = ', '.join(map(repr, names[:5])) + (', ...' if len(names) > 5 else '')
     count = f'{len(names)} {"body" if len(names) == 1 else "bodies"}'
-    print(f'listening on {server.host}:{server.port}\n'
+    where = []
+    if scenario.protocol != 'natnet':
+        where.append(f'listening on {server.host}:{server.port}')
+    if scenario.protocol != 'vrpn':
+        where.append(f'NatNet {scenario.natnet.version} on {server.host}:{server.natnet_port}'
+                     + (f', frames to {scenario.natnet.group}:{scenario.natnet.data_port}'
+                        if scenario.natnet.multicast else ''))
+    print('\n'.join(where) + '\n'
           f'{count} at {scenario.rate:g} Hz: {shown}; {reach}', flush=True)
 
 

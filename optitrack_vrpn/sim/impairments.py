@@ -143,6 +143,17 @@ def visible(
     return seen
 
 
+def occluded(
+    faults: tuple[BodyFault, ...], frames: Frames, rate: float,
+) -> NDArray[np.bool_]:
+    """Say for which frames (n,) the cameras do not see a body, whatever is sent of it."""
+    lost = np.zeros(len(frames), dtype=bool)
+    for fault in faults:
+        if isinstance(fault, Occlusion):
+            lost |= fault.hits(frames, rate).active
+    return lost
+
+
 class Link:
     """
     One client's way through the network: when each transmission arrives, if at all.

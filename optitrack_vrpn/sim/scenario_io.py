@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.natnet.constants import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
 from optitrack_vrpn.settings import build, checked, setting
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
 from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
@@ -21,6 +22,11 @@ from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, DEFAULT_PORT
 import yaml
 
 MAX_BODIES = 500
+#: Versions of NatNet that can be simulated: those whose layouts were seen, or decoded alike by
+#: several independent clients.
+NATNET_VERSIONS = {
+    '2.7': (2, 7), '2.9': (2, 9), '2.10': (2, 10), '3.0': (3, 0), '3.1': (3, 1), '4.0': (4, 0),
+    '4.1': (4, 1), '4.2': (4, 2)}
 
 
 @checked
@@ -125,6 +131,35 @@ class Server:
 
 @checked
 @dataclass(frozen=True)
+class NatNet:
+    """What the simulated Motive does where it streams by NatNet."""
+
+    port: int = setting(COMMAND_PORT, low=0, high=65535, doc='of commands; 0: any free one')
+    version: str = setting('4.1', choices=tuple(NATNET_VERSIONS),
+                           doc='of NatNet; unicast clients may ask for another one from 4.0 on')
+    multicast: bool = setting(False, doc='send frames to the group, not to each client')
+    group: str = setting(MULTICAST_GROUP, doc='multicast address')
+    data_port: int = setting(DATA_PORT, low=1, high=65535, doc='of multicast data')
+    frequency: int = setting(10_000_000, unit='Hz', low=1000, high=10**10,
+                             doc="of the Motive PC's counter")
+    processing_ms: float = setting(5.4, unit='ms', low=0.0, high=1000.0,
+                                   doc='from exposure to transmission (captured: 5.4)')
+    processing_jitter_us: float = setting(
+        200.0, unit='us', low=0.0, high=1e6, doc='its standard deviation (captured: 201)')
+    exposure_jitter_us: float = setting(
+        9.0, unit='us', low=0.0, high=1e6,
+        doc='standard deviation of the steps between exposures (captured: 9)')
+    exposure_times: bool = setting(True, doc='send them; some cameras have none')
+    markers: int = setting(4, low=0, high=20, doc='labelled markers of each body')
+    mean_error_mm: float = setting(0.3, unit='mm', low=0.0, high=1000.0,
+                                   doc='mean marker error of tracked bodies')
+    edit_mode: bool = setting(False, doc='play a take instead of live poses')
+    client_timeout: float = setting(5.0, unit='s', low=0.2, high=3600.0,
+                                    doc='silence after which a unicast client is forgotten')
+
+
+@checked
+@dataclass(frozen=True)
 class Scenario:
     """Everything that ``motive_sim`` does."""
 
@@ -144,6 +179,8 @@ class Scenario:
     faults: tuple[FrameFault, ...] = setting((), tags=FRAME_FAULTS, doc='of whole frames')
     network: Network = setting(Network(), doc='between server and clients')
     server: Server = setting(Server(), doc='sockets')
+    protocol: str = setting('vrpn', choices=('vrpn', 'natnet', 'both'), doc='what it speaks')
+    natnet: NatNet = setting(NatNet(), doc='where it speaks NatNet')
 
     def check(self) -> None:
         """

@@ -24,6 +24,7 @@ from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.sim.acceptor_io import Door, forget, raw_clock_ns
 from optitrack_vrpn.sim.clients_io import Clients
 from optitrack_vrpn.sim.counters_io import Counters
+from optitrack_vrpn.sim.natnet_io import NatNetServer
 from optitrack_vrpn.sim.peer_io import encode_report
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.stream import Stream
@@ -81,6 +82,8 @@ class MotiveSimServer:
         self._wake: tuple[socket.socket, socket.socket]
         self._door: Optional[Door] = None
         self._clients: Clients
+        self._natnet: Optional[NatNetServer] = None
+        self._speaks_vrpn = scenario.protocol != 'natnet'
         self._back_at_ns: Optional[int] = None
         self._checked_ns = 0
 
@@ -97,6 +100,22 @@ class MotiveSimServer:
         return self._door.port if self._door is not None else self.scenario.server.port
 
     @property
+    def natnet_port(self) -> int:
+        """Return the port of NatNet commands; the one chosen by the system once started."""
+        return self._natnet.port if self._natnet is not None else self.scenario.natnet.port
+
+    @property
+    def natnet(self) -> NatNetServer:
+        """
+        Return the NatNet side.
+
+        :raises TransportError: if it was not started, or does not speak NatNet.
+        """
+        if self._natnet is None:
+            raise TransportError('the simulated Motive does not speak NatNet now')
+        return self._natnet
+
+    @property
     def base_ns(self) -> int:
         """Stamp of frame 0; a stamp less this is a time of the scenario."""
         return self._stream.base_ns
@@ -104,7 +123,8 @@ class MotiveSimServer:
     @property
     def clients(self) -> int:
         """Count the clients that finished their handshake."""
-        return self._clients.established if self._door is not None else 0
+        count = self._clients.established if self._door is not None else 0
+        return count + (self._natnet.established if self._natnet is not None else 0)
 
     def start(self) -> 'MotiveSimServer':
         """
@@ -123,6 +143,10 @@ class MotiveSimServer:
         self._door = Door(
             self.scenario.server, self._selector, self.counters, self._welcome,
             lambda: len(self._clients), self._clients.knows)
+        if self.scenario.protocol != 'vrpn':
+            self._natnet = NatNetServer(
+                self.scenario, self.world, self._stream, self._selector, self.counters,
+                self._changed)
         try:
             self._open()
         except BaseException:
@@ -264,11 +288,15 @@ class MotiveSimServer:
         self._send_due_frames()
         now_ns = raw_clock_ns()
         self._clients.turn(now_ns)
+        if self._natnet is not None:
+            self._natnet.turn(now_ns)
         if now_ns - self._checked_ns >= _HOUSEKEEPING_NS:
             self._checked_ns = now_ns
             self._clients.check(now_ns)
             if self._door is not None:
                 self._door.check(now_ns)
+            if self._natnet is not None:
+                self._natnet.check(now_ns)
         if self._back_at_ns is not None and now_ns >= self._back_at_ns:
             self._come_back(now_ns)
 
@@ -276,7 +304,8 @@ class MotiveSimServer:
         due = [self._checked_ns + _HOUSEKEEPING_NS]
         if self._streaming:
             due.append(self._stream.due_ns)
-        for moment_ns in (self._back_at_ns, self._clients.next_due_ns):
+        natnet_ns = self._natnet.next_due_ns if self._natnet is not None else None
+        for moment_ns in (self._back_at_ns, self._clients.next_due_ns, natnet_ns):
             if moment_ns is not None:
                 due.append(moment_ns)
         return min(due)
@@ -336,12 +365,15 @@ class MotiveSimServer:
         restart = stream.restart_at(number)
         if restart is not None:
             self._go_down(restart.downtime)
-        if self._paced and (self._paused or not self._clients.established):
+        natnet = self._natnet if self._natnet is not None and self._natnet.listeners else None
+        if self._paced and (self._paused or not (self._clients.established or natnet)):
             return Frame(number, [], 0)
         frame = self.world.frame(number, stream.base_ns)
         self.counters.frames += 1
         for _ in range(frame.copies):
             self._deliver(frame.reports, stream.time_ns(number) / _SECOND)
+            if natnet is not None:
+                natnet.deliver(frame, stream.exposure_ns(number) if self._paced else None)
         return frame
 
     def _deliver(self, reports: list[Report], scenario_time: float) -> None:
@@ -359,13 +391,17 @@ class MotiveSimServer:
         # After a restart the same bodies have other numbers.
         names = self.world.names
         self._clients.begin(names[::-1] if self.counters.restarts % 2 else names)
-        if self._door is not None:
+        if self._door is not None and self._speaks_vrpn:
             self._door.open()
+        if self._natnet is not None:
+            self._natnet.open()
 
     def _close(self) -> None:
         self._clients.drop_all('the server stops')
         if self._door is not None:
             self._door.close()
+        if self._natnet is not None:
+            self._natnet.close()
         for end in self._wake:
             forget(self._selector, end)
         self._selector.close()
@@ -377,11 +413,14 @@ class MotiveSimServer:
         self._clients.add(sock, udp_port)
 
     def _go_down(self, downtime: float) -> None:
-        if self._door is None or not self._door.is_open:
+        is_open = self._natnet is not None and self._natnet.is_open
+        if self._door is None or not (self._door.is_open or is_open):
             return
         _LOG.info('restarting; gone for %.1f s', downtime)
         self._clients.drop_all('the server restarts')
         self._door.close()
+        if self._natnet is not None:
+            self._natnet.close()
         self._back_at_ns = raw_clock_ns() + round(downtime * _SECOND)
 
     def _come_back(self, now_ns: int) -> None:

@@ -55,7 +55,7 @@ class Stream:
     @property
     def due_ns(self) -> int:
         """When the next frame is due, on this machine's raw clock."""
-        return self._origin_ns + round(self.time_ns(self.number) / self._speed)
+        return self.exposure_ns(self.number)
 
     def time_ns(self, number: int) -> int:
         """Say when a frame is, in nanoseconds of the scenario, on the sender's clock."""
@@ -64,6 +64,14 @@ class Stream:
     def time(self, now_ns: int) -> float:
         """Say which time of the scenario (s) it is."""
         return (now_ns - self._origin_ns) * self._speed / _SECOND
+
+    def server_ns(self, now_ns: int) -> int:
+        """Give the sender's time (ns since the start) at a time of this machine's raw clock."""
+        return round((now_ns - self._origin_ns) * self._speed)
+
+    def exposure_ns(self, number: int) -> int:
+        """Say when a frame is exposed, on this machine's raw clock."""
+        return self._origin_ns + round(self.time_ns(number) / self._speed)
 
     def take(self, now_ns: int) -> tuple[int, int]:
         """

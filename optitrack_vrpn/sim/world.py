@@ -9,7 +9,7 @@ import numpy as np
 from optitrack_vrpn.sim.faults import (
     DropFrames, DuplicateFrames, Frames, SwapLabels)
 from optitrack_vrpn.sim.impairments import (
-    add_noise, apply_faults, Draws, frozen_frames, visible)
+    add_noise, apply_faults, Draws, frozen_frames, occluded, visible)
 from optitrack_vrpn.sim.motion import (
     Array, Motion, MotionState, quat_from_rotation_vector)
 from optitrack_vrpn.sim.scenario_io import Body, Noise, Scenario
@@ -30,11 +30,13 @@ class Frame(NamedTuple):
     :ivar number: from 0.
     :ivar reports: what is sent of the bodies in view.
     :ivar copies: how often the frame is sent: 0 (dropped), 1 or 2 (duplicated).
+    :ivar lost: names of the bodies that the cameras do not see, whatever is sent of them.
     """
 
     number: int
     reports: list[Report]
     copies: int
+    lost: frozenset[str] = frozenset()
 
 
 class Sample(NamedTuple):
@@ -47,6 +49,7 @@ class Sample(NamedTuple):
     turn: Quaternion
     turn_change: Quaternion
     visible: bool
+    lost: bool
 
 
 class World:
@@ -93,8 +96,11 @@ class World:
         copies, names = self._frame_effects(number)
         stamp_ns = base_ns + round(number * 1e9 / self._rate)
         reports: list[Report] = []
+        lost = set()
         for name, samples in zip(names, self._block):
             sample = samples[row]
+            if sample.lost:
+                lost.add(name)
             if not sample.visible:
                 continue
             reports.append(PoseReport(name, 0, stamp_ns, sample.position, sample.quat_xyzw))
@@ -104,7 +110,7 @@ class World:
                     name, 0, stamp_ns, sample.velocity, sample.turn, dt))
                 reports.append(AccelerationReport(
                     name, 0, stamp_ns, sample.acceleration, sample.turn_change, dt))
-        return Frame(number, reports, copies)
+        return Frame(number, reports, copies, frozenset(lost))
 
     def _frame_effects(self, number: int) -> tuple[int, list[str]]:
         copies, names = 1, self.names
@@ -135,5 +141,5 @@ class World:
         identity = np.broadcast_to(np.array((0.0, 0.0, 0.0, 1.0)), turn.shape)
         columns = (position, quat_xyzw, state.velocity, state.acceleration, turn, identity)
         rows = zip(*([tuple(row) for row in column.tolist()] for column in columns),
-                   seen.tolist())
+                   seen.tolist(), occluded(body.faults, frames, self._rate).tolist())
         return [Sample(*row) for row in rows]

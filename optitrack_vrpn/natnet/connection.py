@@ -1,0 +1,392 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The client's side of a NatNet conversation without its sockets.
+
+Datagrams go in and events come out; ``due`` gives the datagrams that are to be sent by now. Time
+is an argument everywhere: nanoseconds of any clock that does not step.
+
+A server never closes a conversation, so that everything here is repeated until it is answered.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Optional
+
+from optitrack_vrpn.errors import RemoteProtocolError
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.constants import (
+    DISCONNECT, DISCONNECT_BY_TIMEOUT, ECHO_RESPONSE, FRAME, FRAME_BITSTREAM_CHANGED,
+    FRAME_MODELS_CHANGED, MARKER_SETS_AND_BODIES, MESSAGE_STRING, MODEL_DEFINITIONS, NEWEST,
+    OLDEST, RESPONSE, SERVER_INFO, UNRECOGNIZED_REQUEST, V3_0, V4_0)
+from optitrack_vrpn.natnet.definitions import decode_definitions
+from optitrack_vrpn.natnet.frames import decode_frame
+from optitrack_vrpn.natnet.messages import (
+    Definitions, Disconnected, Echo, Event, Response, ServerInfo, ServerMessage, Unanswered,
+    Unrecognized, Version)
+from optitrack_vrpn.natnet.reader import Buffer
+
+_MS = 1_000_000
+_SECOND = 1_000 * _MS
+#: Between requests to connect, until the server answers: well below a user's patience.
+_CONNECT_NS = 250 * _MS
+#: A unicast server forgets a client without this in seconds; one a second is enough (field).
+_KEEP_ALIVE_NS = _SECOND
+#: Echoes: the first ones in quick succession, so that the clocks are known before the first poses
+#: go out, then four a second as OptiTrack's own client sends them.
+FIRST_ECHOES = 16
+_FIRST_ECHO_NS = 20 * _MS
+_ECHO_NS = 250 * _MS
+#: Echo requests that may be unanswered at once; what is older is taken for lost.
+_MOST_ECHOES = 16
+#: A command is repeated after this long, so many times.
+_REQUEST_NS = 500 * _MS
+_REQUEST_TRIES = 3
+_MOST_REQUESTS = 32
+#: Between requests for model definitions that have not come.
+_DEFINITIONS_NS = 500 * _MS
+#: The command that tells the version of the bitstream, from NatNet 4.0 on.
+_BITSTREAM = 'Bitstream'
+
+
+@dataclass
+class Counters:
+    """
+    What went by in one conversation.
+
+    :ivar datagrams: datagrams, good or bad.
+    :ivar messages: frames that were read.
+    :ivar poses: rigid bodies in them.
+    :ivar malformed: datagrams that contradict their type or the version of the bitstream.
+    :ivar early: frames that came before the server had stated its version.
+    :ivar other_type: messages of types that no server sends.
+    :ivar unexpected: answers to nothing that was asked.
+    :ivar udp_lost: frames missing in the numbering.
+    :ivar udp_reordered: frames that came late.
+    :ivar udp_repeated: frames that came twice.
+    :ivar echoes: round trips measured.
+    """
+
+    datagrams: int = 0
+    messages: int = 0
+    poses: int = 0
+    malformed: int = 0
+    early: int = 0
+    other_type: int = 0
+    unexpected: int = 0
+    udp_lost: int = 0
+    udp_reordered: int = 0
+    udp_repeated: int = 0
+    echoes: int = 0
+
+
+class ClientConnection:
+    """
+    One conversation with one server.
+
+    :param now_ns: the present.
+    :param name: of this application.
+    :param bitstream: version to ask for; None for the newest.
+    :param keep_alive: whether the server sends to this client alone and must not forget it.
+    :param markers: whether labelled markers are wanted.
+    :ivar info: who the server is, once it has answered.
+    :ivar version: of the bitstream, as far as it is known.
+    :ivar definitions: the model definitions, once they came.
+    :ivar failing: frames in a row that could not be read.
+    :ivar last_error: why the last datagram was refused.
+    """
+
+    def __init__(
+        self, now_ns: int, name: str = 'optitrack_vrpn', bitstream: Optional[Version] = None,
+        keep_alive: bool = True, markers: bool = False,
+    ) -> None:
+        self.counters = Counters()
+        self.info: Optional[ServerInfo] = None
+        self.version: Version = (0, 0)
+        self.definitions: Optional[Definitions] = None
+        self.failing = 0
+        self.last_error = ''
+        self._name = name
+        self._bitstream = bitstream
+        self._keep_alive = keep_alive
+        self.markers = markers
+        self._connect_ns = now_ns
+        self._keep_alive_ns = now_ns
+        self._echo_ns = now_ns
+        self._echoes: dict[int, None] = {}
+        self._echoes_sent = 0
+        self._definitions_ns: Optional[int] = None
+        self._definitions_tries = 0
+        self._requests: deque[str] = deque()
+        self._asked_ns: Optional[int] = None
+        self._tries = 0
+        self._unanswered: list[Event] = []
+        self._numbering = Numbering(self.counters)
+
+    @property
+    def established(self) -> bool:
+        """Tell whether the server has answered."""
+        return self.info is not None
+
+    # -- bytes out -----------------------------------------------------------------------------
+
+    def due(self, now_ns: int) -> list[bytes]:
+        """
+        List the datagrams to be sent to the server's command port by now.
+
+        Echo requests are not among them, see ``echo_due``.
+        """
+        out: list[bytes] = []
+        if self.info is None:
+            if now_ns >= self._connect_ns:
+                self._connect_ns = now_ns + _CONNECT_NS
+                out.append(codec.encode_hello(self._name, NEWEST, bitstream=self._bitstream))
+            return out
+        if self._keep_alive and now_ns >= self._keep_alive_ns:
+            self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
+            out.append(codec.encode_keep_alive())
+        if self._definitions_ns is not None and now_ns >= self._definitions_ns:
+            self._definitions_ns = now_ns + _DEFINITIONS_NS
+            # One Motive 3.1 answered nothing but a mask of the types that it knows.
+            mask = MARKER_SETS_AND_BODIES if self._definitions_tries % 2 else None
+            self._definitions_tries += 1
+            out.append(codec.encode_definitions_request(mask))
+        if self._asked_ns is not None and now_ns >= self._asked_ns + _REQUEST_NS:
+            if self._tries >= _REQUEST_TRIES:
+                self._unanswered.append(Unanswered(self._requests.popleft()))
+                self._asked_ns = None
+                self._tries = 0
+            else:
+                self._ask(out, now_ns)
+        if self._asked_ns is None and self._requests:
+            self._ask(out, now_ns)
+        return out
+
+    def _ask(self, out: list[bytes], now_ns: int) -> None:
+        out.append(codec.encode_request(self._requests[0]))
+        self._asked_ns = now_ns
+        self._tries += 1
+
+    def echo_due(self, now_ns: int) -> bool:
+        """Tell whether an echo request is to be sent by now."""
+        info = self.info
+        return info is not None and info.frequency > 0 and now_ns >= self._echo_ns
+
+    def echo_request(self, sent_ns: int) -> bytes:
+        """
+        Make an echo request.
+
+        :param sent_ns: the clock of arrivals, read just before it is sent.
+        """
+        self._echoes_sent += 1
+        self._echo_ns = sent_ns + (
+            _FIRST_ECHO_NS if self._echoes_sent < FIRST_ECHOES else _ECHO_NS)
+        self._echoes[sent_ns] = None
+        while len(self._echoes) > _MOST_ECHOES:
+            del self._echoes[next(iter(self._echoes))]
+        return codec.encode_echo_request(sent_ns)
+
+    def next_due_ns(self) -> int:
+        """Tell when ``due`` or ``echo_due`` has something."""
+        if self.info is None:
+            return self._connect_ns
+        moments = [self._keep_alive_ns if self._keep_alive else self._connect_ns + _SECOND]
+        if self.info.frequency:
+            moments.append(self._echo_ns)
+        if self._definitions_ns is not None:
+            moments.append(self._definitions_ns)
+        if self._asked_ns is not None:
+            moments.append(self._asked_ns + _REQUEST_NS)
+        elif self._requests:
+            return 0
+        return min(moments)
+
+    def request(self, command: str) -> bool:
+        """
+        Queue a command; its ``Response``, ``Unrecognized`` or ``Unanswered`` follows.
+
+        :returns: False if too many wait already.
+        :raises LocalProtocolError: if it is no command.
+        """
+        codec.encode_request(command)
+        if len(self._requests) >= _MOST_REQUESTS:
+            return False
+        self._requests.append(command)
+        return True
+
+    def farewell(self) -> list[bytes]:
+        """List the datagrams that end the conversation, for a server that sends to this client."""
+        if self.info is None or not self._keep_alive:
+            return []
+        return [codec.encode_request('Disconnect'), codec.encode_message(DISCONNECT)]
+
+    def ask_for_definitions(self, now_ns: int) -> None:
+        """Ask for model definitions, unless that is being done."""
+        if self._definitions_ns is None:
+            self._definitions_ns = now_ns
+            self._definitions_tries = 0
+
+    # -- bytes in ------------------------------------------------------------------------------
+
+    def receive(self, datagram: Buffer, arrival_ns: int) -> list[Event]:
+        """
+        Take one datagram of the server's.
+
+        A datagram proves nothing about its sender, so that a malformed one ends nothing: it is
+        counted and dropped.
+
+        :param arrival_ns: when it arrived, on the clock of ``echo_request``.
+        :returns: its events; what has become of requests among them.
+        """
+        counters = self.counters
+        counters.datagrams += 1
+        events: list[Event] = []
+        if self._unanswered:
+            events, self._unanswered = self._unanswered, []
+        message_id = -1
+        try:
+            message_id, payload = codec.decode_message(datagram)
+            self._take(message_id, payload, arrival_ns, events)
+        except RemoteProtocolError as error:
+            counters.malformed += 1
+            self.last_error = str(error)
+            if message_id == FRAME:
+                self.failing += 1
+        return events
+
+    def _take(
+        self, message_id: int, payload: bytes, arrival_ns: int, events: list[Event],
+    ) -> None:
+        if message_id == FRAME:
+            self._take_frame(payload, arrival_ns, events)
+        elif message_id == ECHO_RESPONSE:
+            token, ticks = codec.decode_echo_response(payload)
+            if token not in self._echoes:
+                self.counters.unexpected += 1
+                return
+            del self._echoes[token]
+            if token <= arrival_ns:
+                self.counters.echoes += 1
+                events.append(Echo(token, ticks, arrival_ns))
+        elif message_id == MODEL_DEFINITIONS:
+            self._take_definitions(payload, events)
+        elif message_id == SERVER_INFO:
+            self._take_info(codec.decode_server_info(payload), arrival_ns, events)
+        elif message_id in (RESPONSE, UNRECOGNIZED_REQUEST):
+            self._take_response(message_id, payload, events)
+        elif message_id == MESSAGE_STRING:
+            events.append(ServerMessage(codec.response_text(payload)))
+        elif message_id in (DISCONNECT, DISCONNECT_BY_TIMEOUT):
+            events.append(Disconnected())
+        else:
+            self.counters.other_type += 1
+
+    def _take_info(self, info: ServerInfo, now_ns: int, events: list[Event]) -> None:
+        if info == self.info:
+            return
+        if info.version < OLDEST:
+            raise RemoteProtocolError(
+                f'the server speaks NatNet {info.version[0]}.{info.version[1]}; at least '
+                f'{OLDEST[0]}.{OLDEST[1]} (Motive 1.7) is needed')
+        self.info = info
+        self.version = info.version
+        self._echo_ns = self._keep_alive_ns = now_ns
+        self._echoes_sent = 0
+        self.definitions = None
+        self._definitions_ns = None
+        self.ask_for_definitions(now_ns)
+        if info.version >= V4_0 and _BITSTREAM not in self._requests:
+            self._requests.append(_BITSTREAM)
+        events.append(info)
+
+    def _take_frame(self, payload: bytes, now_ns: int, events: list[Event]) -> None:
+        if self.info is None:
+            self.counters.early += 1
+            return
+        frame = decode_frame(payload, self.version, self.markers)
+        self.failing = 0
+        self.counters.messages += 1
+        self.counters.poses += len(frame.bodies)
+        self._numbering.follow(frame.number)
+        if frame.params & FRAME_MODELS_CHANGED:
+            self.ask_for_definitions(now_ns)
+        if frame.params & FRAME_BITSTREAM_CHANGED and (
+                self.version >= V4_0 and _BITSTREAM not in self._requests):
+            self.request(_BITSTREAM)
+        events.append(frame)
+
+    def _take_definitions(self, payload: bytes, events: list[Event]) -> None:
+        if self.info is None:
+            self.counters.unexpected += 1
+            return
+        definitions = decode_definitions(payload, self.version)
+        self._definitions_ns = None
+        if definitions != self.definitions:
+            self.definitions = definitions
+            events.append(definitions)
+
+    def _take_response(self, message_id: int, payload: bytes, events: list[Event]) -> None:
+        if self._asked_ns is None or not self._requests:
+            self.counters.unexpected += 1
+            return
+        command = self._requests.popleft()
+        self._asked_ns = None
+        self._tries = 0
+        if message_id == UNRECOGNIZED_REQUEST:
+            events.append(Unrecognized(command))
+            return
+        if command == _BITSTREAM:
+            version = bitstream_version(codec.response_text(payload))
+            if version is not None and version >= V3_0:
+                self.version = version
+        events.append(Response(command, payload))
+
+
+class Numbering:
+    """
+    Count missing frames from their numbers.
+
+    A server may send every n-th frame alone, so that the least step of late is taken for one.
+
+    :param counters: kept up to date.
+    """
+
+    _LOOK = 64
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._last: Optional[int] = None
+        self._stride = 1
+        self._least = 1 << 31
+        self._seen = 0
+
+    def follow(self, number: int) -> None:
+        """Take the number of a frame."""
+        last = self._last
+        self._last = number
+        if last is None:
+            return
+        step = number - last
+        if step == 0:
+            self._counters.udp_repeated += 1
+        elif step < 0:
+            if -step < self._LOOK * self._stride:
+                self._counters.udp_reordered += 1
+                self._counters.udp_lost = max(0, self._counters.udp_lost - 1)
+                self._last = last
+            # Else the server began anew, or a take is played again.
+        else:
+            self._least = min(self._least, step)
+            self._seen += 1
+            if self._seen >= self._LOOK:
+                self._stride, self._least, self._seen = self._least, 1 << 31, 0
+            if step < 1_000 * self._stride:
+                self._counters.udp_lost += max(0, step // self._stride - 1)
+
+
+def bitstream_version(text: str) -> Optional[Version]:
+    """Read the answer to 'Bitstream', such as 'Bitstream,4.1.0.0'; None if it has no version."""
+    parts = text.rpartition(',')[2].strip().split('.')
+    if len(parts) < 2 or not all(part.isdecimal() and len(part) < 4 for part in parts[:2]):
+        return None
+    return int(parts[0]), int(parts[1])

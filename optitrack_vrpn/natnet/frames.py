@@ -1,0 +1,175 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The layout of FRAMEOFDATA: sections one after the other, then a suffix.
+
+The suffix is read from the end, so that sections which are not known cannot shift it. From NatNet
+4.1 on every section states its bytes, and those of later versions are skipped by them.
+"""
+
+from collections.abc import Callable
+import math
+from typing import Any
+
+from optitrack_vrpn.errors import RemoteProtocolError
+from optitrack_vrpn.natnet.constants import (
+    BODY, BODY_HEAD, BODY_TAIL, LABELLED_MARKER, LABELLED_MARKER_2, NEWEST,
+    OLDEST, SUFFIX_2, SUFFIX_3, SUFFIX_4_1, V2_11, V2_9, V3_0, V4_1)
+from optitrack_vrpn.natnet.messages import Body, Frame, Marker, Version
+from optitrack_vrpn.natnet.reader import Buffer, Reader
+
+_make_body = Body._make
+_make_marker = Marker._make
+_NAN = math.nan
+
+
+def decode_frame(payload: Buffer, version: Version, markers: bool = False) -> Frame:
+    """
+    Read one frame.
+
+    :param payload: of the message FRAMEOFDATA.
+    :param version: of the bitstream.
+    :param markers: whether labelled markers are wanted.
+    :raises RemoteProtocolError: if the bytes contradict that version.
+    """
+    if version < OLDEST:
+        raise RemoteProtocolError(
+            f'NatNet {version[0]}.{version[1]} is older than {OLDEST[0]}.{OLDEST[1]}')
+    reader = Reader(payload)
+    suffix = _suffix(reader, version)
+    number = reader.i32()
+    if version >= V4_1:
+        bodies, found = _read_sized(reader, version, markers)
+    else:
+        bodies, found = _read_unsized(reader, version, markers)
+    return Frame(number, bodies, found, *suffix)
+
+
+def _suffix(reader: Reader, version: Version) -> tuple[Any, ...]:
+    """Read the suffix from the end, and take it off the reader."""
+    layout = SUFFIX_4_1 if version >= V4_1 else SUFFIX_3 if version >= V3_0 else SUFFIX_2
+    start = reader.end - layout.size
+    if start < 4:
+        raise RemoteProtocolError(f'a frame of {reader.end} bytes is too short')
+    fields = layout.unpack_from(reader.data, start)
+    if fields[-1]:
+        raise RemoteProtocolError('the frame does not end with its end mark')
+    reader.end = start
+    if version >= V4_1:
+        return (_NAN, *fields[:-1])
+    if version >= V3_0:
+        return (_NAN, *fields[:6], 0, 0, fields[6])
+    latency, timecode, subframe, timestamp, params, _ = fields
+    return latency, timecode, subframe, timestamp, 0, 0, 0, 0, 0, params
+
+
+# -- from 4.1 on: every section states its bytes -----------------------------------------------
+
+def _read_sized(
+    reader: Reader, version: Version, markers: bool,
+) -> tuple[list[Body], list[Marker]]:
+    _skip_sized(reader)    # marker sets
+    _skip_sized(reader)    # other markers
+    bodies = _entries(reader, version, BODY, _make_body)
+    _skip_sized(reader)    # skeletons
+    _skip_sized(reader)    # trained marker sets
+    found: list[Marker] = []
+    if markers:
+        found = _entries(reader, version, LABELLED_MARKER, _make_marker)
+    else:
+        _skip_sized(reader)
+    sections = 2    # force plates, devices
+    while sections or (version > NEWEST and reader.left):
+        _skip_sized(reader)
+        sections = max(0, sections - 1)
+    _check_end(reader)
+    return bodies, found
+
+
+def _skip_sized(reader: Reader) -> None:
+    if reader.i32() < 0:
+        raise RemoteProtocolError(f'a negative count at byte {reader.position - 4}')
+    reader.skip(reader.i32())
+
+
+def _entries(
+    reader: Reader, version: Version, layout: Any, make: Callable[[Any], Any],
+) -> list[Any]:
+    """Read entries of one size; later versions may append to each."""
+    count = reader.count(layout.size)
+    block = reader.block()
+    size = layout.size
+    if count * size == block.left:
+        return list(map(make, layout.iter_unpack(block.data[block.position:block.end])))
+    if version <= NEWEST or not count or block.left < count * size or block.left % count:
+        raise RemoteProtocolError(
+            f'{count} entries of {size} bytes are announced with {block.left} bytes')
+    stride = block.left // count
+    return [make(layout.unpack_from(block.data, at))
+            for at in range(block.position, block.end, stride)]
+
+
+# -- before 4.1: counts alone ------------------------------------------------------------------
+
+def _read_unsized(
+    reader: Reader, version: Version, markers: bool,
+) -> tuple[list[Body], list[Marker]]:
+    for _ in range(reader.count(5)):
+        reader.skip_text()
+        reader.skip(12 * reader.count(12))
+    reader.skip(12 * reader.count(12))
+    bodies = _bodies(reader, version)
+    for _ in range(reader.count(8)):
+        reader.skip(4)
+        _skip_bodies(reader, version)
+    found: list[Marker] = []
+    layout = LABELLED_MARKER if version >= V3_0 else LABELLED_MARKER_2
+    count = reader.count(layout.size)
+    start = reader.position
+    reader.skip(count * layout.size)
+    if markers:
+        tail = () if version >= V3_0 else (_NAN,)
+        found = [Marker(*fields, *tail) for fields in layout.iter_unpack(
+            reader.data[start:reader.position])]
+    if version >= V2_9:
+        _skip_analog(reader)    # force plates
+    if version >= V2_11:
+        _skip_analog(reader)    # devices
+    _check_end(reader)
+    return bodies, found
+
+
+def _bodies(reader: Reader, version: Version) -> list[Body]:
+    if version >= V3_0:
+        count = reader.count(BODY.size)
+        start = reader.position
+        reader.skip(count * BODY.size)
+        return list(map(_make_body, BODY.iter_unpack(reader.data[start:reader.position])))
+    bodies = []
+    for _ in range(reader.count(BODY_HEAD.size)):
+        head = reader.unpack(BODY_HEAD)
+        # For each marker its place (12), id (4) and size (4).
+        reader.skip(20 * reader.count(20))
+        bodies.append(Body(*head, *reader.unpack(BODY_TAIL)))
+    return bodies
+
+
+def _skip_bodies(reader: Reader, version: Version) -> None:
+    if version >= V3_0:
+        reader.skip(BODY.size * reader.count(BODY.size))
+    else:
+        _bodies(reader, version)
+
+
+def _skip_analog(reader: Reader) -> None:
+    """Go past force plates or devices: each has an id, and channels of samples."""
+    for _ in range(reader.count(8)):
+        reader.skip(4)
+        for _ in range(reader.count(4)):
+            reader.skip(4 * reader.count(4))
+
+
+def _check_end(reader: Reader) -> None:
+    if reader.left:
+        raise RemoteProtocolError(
+            f'{reader.left} bytes of the frame belong to no section of this version')

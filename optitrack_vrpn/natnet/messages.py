@@ -1,0 +1,195 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What a NatNet peer sends, as plain tuples.
+
+Positions are in metres and quaternions in the order x, y, z, w, both in the axes that Motive
+sends. Ticks are those of the server's counter, whose frequency its server information states.
+"""
+
+from typing import NamedTuple, Optional, Union
+
+Version = tuple[int, int]
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+
+
+class ServerInfo(NamedTuple):
+    """
+    Who the server is.
+
+    :ivar name: name of the application, 'Motive'.
+    :ivar app_version: version of the application.
+    :ivar version: version of NatNet.
+    :ivar frequency: of its clock (ticks a second), 0 before NatNet 3.0.
+    :ivar data_port: port of multicast data, 0 before 3.0.
+    :ivar multicast: whether data are sent by multicast; None before 3.0.
+    :ivar group: multicast address, '' before 3.0.
+    """
+
+    name: str
+    app_version: tuple[int, int, int, int]
+    version: Version
+    frequency: int
+    data_port: int
+    multicast: Optional[bool]
+    group: str
+
+
+class ClientHello(NamedTuple):
+    """
+    A client's request to connect or to be discovered.
+
+    :ivar bitstream: version that it asks for; None for the newest.
+    """
+
+    name: str
+    version: Version
+    bitstream: Optional[Version]
+
+
+class Body(NamedTuple):
+    """
+    One rigid body of a frame.
+
+    :ivar streaming_id: as in the model definitions.
+    :ivar mean_error: mean distance (m) of its markers from where the model has them.
+    :ivar params: bit 0 tells that the body is tracked in this frame.
+    """
+
+    streaming_id: int
+    x: float
+    y: float
+    z: float
+    qx: float
+    qy: float
+    qz: float
+    qw: float
+    mean_error: float
+    params: int
+
+
+class Marker(NamedTuple):
+    """
+    One labelled marker of a frame.
+
+    :ivar marker_id: streaming id of the model in the upper 16 bits, member (from 1) in the lower.
+    :ivar size: diameter (m).
+    :ivar residual: distance (m) from the model or of the rays; NaN before NatNet 3.0.
+    """
+
+    marker_id: int
+    x: float
+    y: float
+    z: float
+    size: float
+    params: int
+    residual: float
+
+
+class Frame(NamedTuple):
+    """
+    One frame of data; times in ticks are 0 where they were not sent.
+
+    :ivar bodies: rigid bodies, skeletons' bones not among them.
+    :ivar markers: labelled markers, where they were asked for.
+    :ivar latency: software latency (s), NaN from 3.0 on.
+    :ivar timestamp: frames over rate (s) since streaming began, or the take's time in edit mode.
+    :ivar exposure: ticks at mid-exposure.
+    :ivar received: ticks at which the cameras' data had arrived.
+    :ivar transmit: ticks at which the frame was handed to the network.
+    :ivar ptp_seconds: PTP time of the frame, from 4.1 on.
+    :ivar ptp_fraction: its fraction, in 2**-32 s.
+    """
+
+    number: int
+    bodies: list[Body]
+    markers: list[Marker]
+    latency: float
+    timecode: int
+    subframe: int
+    timestamp: float
+    exposure: int
+    received: int
+    transmit: int
+    ptp_seconds: int
+    ptp_fraction: int
+    params: int
+
+
+class BodyDefinition(NamedTuple):
+    """A rigid body that the server describes."""
+
+    name: str
+    streaming_id: int
+    parent: int
+    markers: int
+
+
+class Definitions(NamedTuple):
+    """
+    All model definitions of a server.
+
+    :ivar bodies: rigid bodies.
+    :ivar marker_sets: names of marker sets.
+    :ivar skeletons: names of skeletons.
+    :ivar skipped: descriptions of other types, or of types that are not known.
+    """
+
+    bodies: tuple[BodyDefinition, ...]
+    marker_sets: tuple[str, ...]
+    skeletons: tuple[str, ...]
+    skipped: int
+
+
+class Echo(NamedTuple):
+    """
+    A round trip to the server's clock.
+
+    :ivar sent_ns: arrival clock of this host when the request left.
+    :ivar server_ticks: the server's counter when it arrived there.
+    :ivar received_ns: arrival clock when the answer arrived.
+    """
+
+    sent_ns: int
+    server_ticks: int
+    received_ns: int
+
+
+class Response(NamedTuple):
+    """
+    The answer to a request.
+
+    :ivar command: the request; '' where none waits for an answer.
+    :ivar payload: its bytes: a number of 4 bytes or a text, depending on the command.
+    """
+
+    command: str
+    payload: bytes
+
+
+class Unrecognized(NamedTuple):
+    """The server does not know a request."""
+
+    command: str
+
+
+class Unanswered(NamedTuple):
+    """The server did not answer a request, though it was sent several times."""
+
+    command: str
+
+
+class ServerMessage(NamedTuple):
+    """A text from the server."""
+
+    text: str
+
+
+class Disconnected(NamedTuple):
+    """The server ends the connection."""
+
+
+Event = Union[
+    ServerInfo, Frame, Definitions, Echo, Response, Unrecognized, Unanswered, ServerMessage,
+    Disconnected]

@@ -1,0 +1,123 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What a simulated Motive sends by NatNet of a frame; pure, times are arguments.
+
+Exposures, processing and transmission are distributed as in a capture of a real Motive, see
+``scenario_io.NatNet``. All random numbers come from the scenario's seed.
+"""
+
+from collections.abc import Sequence
+import math
+import random
+
+from optitrack_vrpn.natnet.constants import (
+    BODY_TRACKING_VALID, FRAME_EDIT_MODE, FRAME_MODELS_CHANGED, FRAME_RECORDING, MARKER_OCCLUDED)
+from optitrack_vrpn.natnet.messages import (
+    Body, BodyDefinition, Definitions, Frame, Marker, Version)
+from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
+from optitrack_vrpn.sim.world import Frame as WorldFrame
+from optitrack_vrpn.vrpn.messages import PoseReport, Quaternion, Vector
+
+_NS = 1_000_000_000
+#: Labelled markers of a model: solved with the model.
+_MODEL_SOLVED = 4 | 8
+_MARKER_SIZE_M = 0.014
+_MARKER_RADIUS_M = 0.05
+#: How long after the exposure the cameras' data have arrived, as a share of the processing.
+_RECEIVED_SHARE = 4.6 / 5.4
+
+
+class NatNetWorld:
+    """
+    The models and frames of a simulated Motive.
+
+    :param scenario: what it streams.
+    :param names: of its bodies; their streaming ids are their places, from 1.
+    :ivar recording: whether it records.
+    """
+
+    def __init__(self, scenario: Scenario, names: Sequence[str]) -> None:
+        self._settings = scenario.natnet
+        self._rate = scenario.rate
+        self._random = random.Random(f'{scenario.seed}/natnet')
+        self.version: Version = NATNET_VERSIONS[scenario.natnet.version]
+        self._ids: dict[str, int] = {}
+        self._last: dict[str, tuple[Vector, Quaternion]] = {}
+        self.recording = False
+        self._changed = False
+        self.set_models(names)
+        self._changed = False
+
+    def set_models(self, names: Sequence[str]) -> None:
+        """Change the list of models; the next frame says so."""
+        self._ids = {name: number + 1 for number, name in enumerate(names)}
+        self._changed = True
+
+    @property
+    def definitions(self) -> Definitions:
+        """Describe the models."""
+        return Definitions(
+            tuple(BodyDefinition(name, number, -1, 0) for name, number in self._ids.items()),
+            (*self._ids, 'all'), (), 0)
+
+    def exposure_jitter_ns(self) -> int:
+        """Draw how far an exposure is from its place in an even sequence."""
+        # The difference of two independent ones has the deviation that was measured.
+        return round(self._random.gauss(0.0, self._settings.exposure_jitter_us * 1e3)
+                     / math.sqrt(2.0))
+
+    def processing_ns(self) -> int:
+        """Draw the time from exposure to transmission."""
+        settings = self._settings
+        return max(0, round(self._random.gauss(
+            settings.processing_ms * 1e6, settings.processing_jitter_us * 1e3)))
+
+    def ticks(self, server_ns: int) -> int:
+        """Turn the server's time (ns since its boot) into ticks."""
+        return server_ns * self._settings.frequency // _NS
+
+    def frame(
+        self, frame: WorldFrame, exposure_ns: int, transmit_ns: int,
+    ) -> Frame:
+        """
+        Make the NatNet frame.
+
+        :param exposure_ns: the server's time at mid-exposure (ns since its boot).
+        :param transmit_ns: the same when it is sent.
+        """
+        poses = {report.sender: (report.position, report.quat_xyzw)
+                 for report in frame.reports if isinstance(report, PoseReport)}
+        bodies, markers = [], []
+        for name, streaming_id in self._ids.items():
+            pose = poses.get(name)
+            tracked = pose is not None and name not in frame.lost
+            if pose is not None:
+                self._last[name] = pose
+            # A body out of view stays in the list with its last pose.
+            position, quat = pose or self._last.get(name, ((0.0,) * 3, (0.0, 0.0, 0.0, 1.0)))
+            error = self._settings.mean_error_mm * 1e-3 if tracked else 0.0
+            bodies.append(Body(streaming_id, *position, *quat, error,
+                               BODY_TRACKING_VALID if tracked else 0))
+            markers += self._markers(streaming_id, position, tracked)
+        settings = self._settings
+        params = (FRAME_RECORDING * self.recording | FRAME_MODELS_CHANGED * self._changed
+                  | FRAME_EDIT_MODE * settings.edit_mode)
+        self._changed = False
+        received_ns = exposure_ns + round((transmit_ns - exposure_ns) * _RECEIVED_SHARE)
+        return Frame(
+            frame.number, bodies, markers, settings.processing_ms * 1e-3, 0, 0,
+            frame.number / self._rate,
+            self.ticks(exposure_ns) if settings.exposure_times else 0,
+            self.ticks(received_ns), self.ticks(transmit_ns), 0, 0, params)
+
+    def _markers(self, streaming_id: int, position: Vector, tracked: bool) -> list[Marker]:
+        x, y, z = position
+        count = self._settings.markers
+        params = _MODEL_SOLVED | (0 if tracked else MARKER_OCCLUDED)
+        return [
+            Marker(streaming_id << 16 | (member + 1),
+                   x + _MARKER_RADIUS_M * math.cos(2 * math.pi * member / count), y,
+                   z + _MARKER_RADIUS_M * math.sin(2 * math.pi * member / count),
+                   _MARKER_SIZE_M, params, 0.0002)
+            for member in range(count)]

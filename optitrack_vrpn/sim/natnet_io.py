@@ -1,0 +1,379 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The NatNet side of the simulated Motive: a command socket, and frames to clients or to a group.
+
+Everything that a client sends is answered to its source, and what it makes the server keep is
+bounded. A unicast client that falls silent is forgotten, as Motive does.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import heapq
+import logging
+import selectors
+import socket
+import threading
+from typing import Optional
+
+from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.connection import bitstream_version
+from optitrack_vrpn.natnet.constants import (
+    CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, DISCOVERY, ECHO_REQUEST, KEEP_ALIVE, REQUEST,
+    REQUEST_FRAME, REQUEST_MODEL_DEFINITIONS, V4_0)
+from optitrack_vrpn.natnet.definitions import encode_definitions
+from optitrack_vrpn.natnet.encoding import encode_frame
+from optitrack_vrpn.natnet.messages import ServerInfo, Version
+from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
+from optitrack_vrpn.sim.counters_io import Counters, Throttle
+from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.natnet import NatNetWorld
+from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
+from optitrack_vrpn.sim.stream import Stream
+from optitrack_vrpn.sim.world import Frame as WorldFrame, World
+
+_LOG = logging.getLogger(__name__)
+_NS = 1_000_000_000
+_MS = 1_000_000
+_DATAGRAMS_AT_ONCE = 64
+_SEND_BUFFER = 4 << 20
+#: Ticks count from the boot of the Motive PC; it was booted so long before the scenario (ns).
+_BOOT_NS = 3_600 * _NS
+#: What may wait for its time at once; a flood of echo requests is cut off there.
+_MOST_WAITING = 10_000
+
+Address = tuple[str, int]
+
+
+@dataclass
+class _Client:
+    """A unicast client: when it was last heard, what it gets, and its way through the network."""
+
+    address: Address
+    heard_ns: int
+    bitstream: Version
+    link: Link
+
+
+class NatNetServer:
+    """
+    All NatNet clients of one simulated Motive; all of it belongs to the server's thread.
+
+    :param scenario: what is streamed.
+    :param world: its bodies.
+    :param stream: the numbering of frames, and the sender's clock.
+    :param selector: gets the command socket, with a callable of the event mask as its data.
+    :param counters: kept up to date.
+    :param changed: notified when a client comes or goes.
+    :ivar port: of commands, once open.
+    :ivar commands: requests of clients, the latest last.
+    :ivar takes: names of the takes recorded, the latest last.
+    """
+
+    def __init__(
+        self, scenario: Scenario, world: World, stream: Stream,
+        selector: selectors.BaseSelector, counters: Counters, changed: threading.Condition,
+    ) -> None:
+        self._scenario = scenario
+        self._settings = scenario.natnet
+        self._stream = stream
+        self._selector = selector
+        self._counters = counters
+        self._changed = changed
+        self.world = NatNetWorld(scenario, world.names)
+        self.port = scenario.natnet.port
+        self.commands: list[str] = []
+        self.takes: list[str] = []
+        self._take = 'Take'
+        self._clients: dict[Address, _Client] = {}
+        self._number = 0
+        self._group_link = Link(scenario.network, scenario.seed, -1)
+        self._command: Optional[socket.socket] = None
+        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = 0
+        self._log = Throttle(_LOG)
+
+    # -- sockets -------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it listens."""
+        return self._command is not None
+
+    @property
+    def listeners(self) -> int:
+        """Count the clients; by multicast at least the group is one."""
+        if not self.is_open:
+            return 0
+        return max(len(self._clients), int(self._settings.multicast))
+
+    @property
+    def established(self) -> int:
+        """Count the clients that connected."""
+        return len(self._clients)
+
+    def open(self) -> None:
+        """
+        Listen for commands.
+
+        :raises TransportError: if the port cannot be had.
+        """
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        host = self._scenario.server.host
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+            if self._settings.multicast:
+                if host != '0.0.0.0':
+                    sock.setsockopt(
+                        socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host))
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+            sock.bind((host, self.port))
+        except OSError as error:
+            sock.close()
+            raise TransportError(
+                f'cannot listen on {host}:{self.port} for NatNet commands: '
+                f'{error.strerror or error}; choose a port that no other server has') from None
+        self._command = sock
+        self.port = sock.getsockname()[1]
+        self._selector.register(sock, selectors.EVENT_READ, self._read)
+
+    def close(self) -> None:
+        """Stop listening; clients are forgotten, and time tells them."""
+        if self._command is not None:
+            forget(self._selector, self._command)
+            self._command = None
+        self._clients.clear()
+        self._waiting.clear()
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def server_ns(self, raw_ns: int) -> int:
+        """Give the server's time (ns since its boot) at a time of this machine's raw clock."""
+        return _BOOT_NS + self._stream.server_ns(raw_ns)
+
+    @property
+    def next_due_ns(self) -> Optional[int]:
+        """When ``turn`` has something to send; None for nothing."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def turn(self, now_ns: int) -> None:
+        """Send what is due."""
+        while self._waiting and self._waiting[0][0] <= now_ns:
+            heapq.heappop(self._waiting)[2]()
+
+    def _later(self, due_ns: int, action: Callable[[], None]) -> None:
+        if len(self._waiting) < _MOST_WAITING:
+            self._order += 1
+            heapq.heappush(self._waiting, (due_ns, self._order, action))
+
+    def check(self, now_ns: int) -> None:
+        """Forget unicast clients that fell silent."""
+        limit_ns = round(self._settings.client_timeout * _NS)
+        for client in list(self._clients.values()):
+            if now_ns - client.heard_ns > limit_ns:
+                self._send(codec.encode_message(DISCONNECT_BY_TIMEOUT), client.address)
+                self._forget(client.address, 'timeout')
+
+    def _forget(self, address: Address, reason: str) -> None:
+        if self._clients.pop(address, None) is not None:
+            self._counters.dropped[reason] += 1
+            self._log.log(raw_clock_ns(), logging.INFO, 'NatNet client %s:%d gone: %s',
+                          *address, reason)
+            with self._changed:
+                self._changed.notify_all()
+
+    # -- frames --------------------------------------------------------------------------------
+
+    def deliver(self, frame: WorldFrame, exposure_ns: Optional[int]) -> None:
+        """
+        Send a frame when Motive would: some time after its exposure.
+
+        :param exposure_ns: raw clock; None for a frame that is sent now.
+        """
+        now_ns = raw_clock_ns()
+        processing_ns = self.world.processing_ns()
+        if exposure_ns is None:
+            exposed_ns = now_ns - processing_ns
+            self._transmit(frame, exposed_ns)
+            return
+        exposed_ns = exposure_ns + self.world.exposure_jitter_ns()
+        self._later(exposed_ns + processing_ns, lambda: self._transmit(frame, exposed_ns))
+
+    def _transmit(self, frame: WorldFrame, exposed_ns: int) -> None:
+        now_ns = raw_clock_ns()
+        data = self.world.frame(frame, self.server_ns(exposed_ns), self.server_ns(now_ns))
+        packed: dict[Version, bytes] = {}
+
+        def encoded(version: Version) -> bytes:
+            if version not in packed:
+                packed[version] = encode_frame(data, version)
+            return packed[version]
+
+        try:
+            if self._settings.multicast:
+                self._through(self._group_link, encoded(self.world.version),
+                              (self._settings.group, self._settings.data_port))
+                return
+            for client in list(self._clients.values()):
+                self._through(client.link, encoded(client.bitstream), client.address)
+        except LocalProtocolError as error:
+            self._log.log(now_ns, logging.ERROR, '%s', error)
+
+    def _through(self, link: Link, datagram: bytes, address: Address) -> None:
+        """Send through the simulated network."""
+        self._counters.datagrams += 1
+        if link.ideal:
+            self._send(datagram, address)
+            return
+        now_ns = raw_clock_ns()
+        for due_ns in link.datagram(now_ns, self._stream.time(now_ns)):
+            self._later(due_ns, lambda: self._send(datagram, address))
+
+    def _send(self, datagram: bytes, address: Address) -> None:
+        if self._command is None:
+            return
+        try:
+            self._command.sendto(datagram, address)
+        except OSError:
+            pass    # a full buffer or a closed port: UDP loses what it cannot deliver
+
+    # -- commands ------------------------------------------------------------------------------
+
+    def _read(self, mask: int) -> None:
+        for _ in range(_DATAGRAMS_AT_ONCE):
+            if self._command is None:
+                return
+            try:
+                datagram, address = self._command.recvfrom(65536)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                continue    # the answer to an earlier datagram: its port is closed
+            now_ns = raw_clock_ns()
+            link = self._link_of(address)
+            if link.ideal:
+                self._take_safely(datagram, address)
+                continue
+            for due_ns in link.datagram(now_ns, self._stream.time(now_ns)):
+                self._later(due_ns, lambda data=datagram, where=address: (  # type: ignore[misc]
+                    self._take_safely(data, where)))
+
+    def _link_of(self, address: Address) -> Link:
+        client = self._clients.get(address)
+        return client.link if client is not None else self._group_link
+
+    def _take_safely(self, datagram: bytes, address: Address) -> None:
+        try:
+            message_id, payload = codec.decode_message(datagram)
+            client = self._clients.get(address)
+            if client is not None:
+                client.heard_ns = raw_clock_ns()
+            self._take_message(message_id, payload, address)
+        except RemoteProtocolError as error:
+            self._counters.malformed_requests += 1
+            self._log.log(raw_clock_ns(), logging.WARNING, 'from %s:%d: %s', *address, error)
+
+    def _take_message(self, message_id: int, payload: bytes, address: Address) -> None:
+        self._counters.requests += 1
+        if message_id == CONNECT:
+            hello = codec.decode_hello(payload)
+            self._connect(address, hello.bitstream)
+            self._answer(codec.encode_server_info(self._info()), address)
+        elif message_id == DISCOVERY:
+            self._answer(codec.encode_server_info(self._info()), address)
+        elif message_id == ECHO_REQUEST:
+            token = codec.decode_echo_request(payload)
+            ticks = self.world.ticks(self.server_ns(raw_clock_ns()))
+            self._answer(codec.encode_echo_response(token, ticks), address)
+        elif message_id == REQUEST_MODEL_DEFINITIONS:
+            version = self._bitstream(address)
+            self._answer(codec.encode_model_definitions(
+                encode_definitions(self.world.definitions, version)), address)
+        elif message_id == REQUEST:
+            answer = self._command_answer(codec.decode_request(payload), address)
+            if answer is not None:
+                self._answer(answer, address)
+        elif message_id == DISCONNECT:
+            self._forget(address, 'closed by the client')
+        elif message_id not in (KEEP_ALIVE, REQUEST_FRAME):
+            self._answer(codec.encode_unrecognized(), address)
+
+    def _answer(self, datagram: bytes, address: Address) -> None:
+        self._through(self._link_of(address), datagram, address)
+
+    def _info(self) -> ServerInfo:
+        settings = self._settings
+        return ServerInfo(
+            'Motive', (3, 1, 0, 0), self.world.version, settings.frequency, settings.data_port,
+            settings.multicast, settings.group)
+
+    def _bitstream(self, address: Address) -> Version:
+        client = self._clients.get(address)
+        return client.bitstream if client is not None else self.world.version
+
+    def _connect(self, address: Address, wanted: Optional[Version]) -> None:
+        bitstream = self._granted(wanted) or self.world.version
+        client = self._clients.get(address)
+        if client is not None:
+            client.bitstream = bitstream
+            return
+        if len(self._clients) >= self._scenario.server.max_clients:
+            self._counters.refused_clients += 1
+            return
+        self._number += 1
+        link = Link(self._scenario.network, self._scenario.seed, -1 - self._number)
+        self._clients[address] = _Client(address, raw_clock_ns(), bitstream, link)
+        self._counters.accepted += 1
+        self._log.log(raw_clock_ns(), logging.INFO, 'NatNet client %s:%d connected', *address)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _granted(self, wanted: Optional[Version]) -> Optional[Version]:
+        """Say which bitstream a client gets that asks for one; None where it cannot choose."""
+        possible = wanted is not None and wanted in NATNET_VERSIONS.values() and (
+            wanted <= self.world.version and self.world.version >= V4_0)
+        return wanted if possible and not self._settings.multicast else None
+
+    def _command_answer(self, command: str, address: Address) -> Optional[bytes]:
+        """Carry a command out and give the answer."""
+        self.commands = [*self.commands[-999:], command]
+        name, _, value = command.partition(',')
+        world = self.world
+        if name == 'FrameRate':
+            return codec.encode_response(float(self._scenario.rate))
+        if name == 'UnitsToMillimeters':
+            return codec.encode_response(1000.0)
+        if name == 'UpAxis':
+            return codec.encode_response(1)
+        if name == 'AnalogSamplesPerMocapFrame':
+            return codec.encode_response(0)
+        if name == 'CurrentMode':
+            return codec.encode_response(
+                2 if self._settings.edit_mode else int(world.recording))
+        if name == 'SetRecordTakeName' and value:
+            self._take = value
+            return codec.encode_response(0)
+        if name == 'StartRecording':
+            if not world.recording:
+                world.recording = True
+                self.takes.append(self._take)
+            return codec.encode_response(0)
+        if name == 'StopRecording':
+            world.recording = False
+            return codec.encode_response(0)
+        if name == 'Bitstream' and world.version >= V4_0:
+            if value:
+                wanted = self._granted(bitstream_version(value))
+                client = self._clients.get(address)
+                if wanted is None or client is None:
+                    return codec.encode_response(1)
+                client.bitstream = wanted
+                return codec.encode_response(0)
+            major, minor = self._bitstream(address)
+            return codec.encode_response(f'Bitstream,{major}.{minor}.0.0')
+        if name == 'Disconnect':
+            self._forget(address, 'closed by the client')
+            return None
+        return codec.encode_unrecognized()

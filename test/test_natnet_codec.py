@@ -1,0 +1,232 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+NatNet's bytes, against the decoder of PyPI's ``natnet``, which nobody here wrote.
+
+Captures of real Motives cannot be part of this repository; docs/compatibility.md has what became
+of them.
+"""
+
+import math
+import struct
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.constants import FRAME, MAX_PAYLOAD, MODEL_DEFINITIONS
+from optitrack_vrpn.natnet.definitions import decode_definitions, encode_definitions
+from optitrack_vrpn.natnet.encoding import encode_frame
+from optitrack_vrpn.natnet.frames import decode_frame
+from optitrack_vrpn.natnet.messages import (
+    Body, BodyDefinition, Definitions, Frame, Marker, ServerInfo)
+import pytest
+
+VERSIONS = [(2, 7), (2, 9), (2, 10), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2)]
+
+f32 = st.floats(width=32, allow_nan=False)
+bodies = st.builds(
+    Body, st.integers(1, 2**31 - 1), *[f32] * 8, st.integers(0, 2**15 - 1))
+markers = st.builds(
+    Marker, st.integers(0, 2**31 - 1), *[f32] * 4, st.integers(0, 2**15 - 1), f32)
+u64 = st.integers(0, 2**63 - 1)
+frames = st.builds(
+    Frame, st.integers(0, 2**31 - 1), st.lists(bodies, max_size=5),
+    st.lists(markers, max_size=5), f32, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1),
+    st.floats(0.0, 1e9), u64, u64, u64, st.just(0), st.just(0), st.integers(0, 15))
+
+
+def payload(message):
+    return codec.decode_message(message)[1]
+
+
+def as_sent(frame, version):
+    """Leave out of a frame what that version does not carry."""
+    if version >= (3, 0):
+        return frame._replace(latency=math.nan)
+    return frame._replace(
+        exposure=0, received=0, transmit=0,
+        markers=[marker._replace(residual=math.nan) for marker in frame.markers])
+
+
+@settings(deadline=None, max_examples=25)
+@given(frames, st.sampled_from(VERSIONS))
+def test_a_frame_comes_back_as_it_was_sent(frame, version):
+    found = decode_frame(payload(encode_frame(frame, version)), version, markers=True)
+    assert repr(found) == repr(as_sent(frame, version))
+
+
+@settings(deadline=None, max_examples=25)
+@given(frames, st.sampled_from(VERSIONS))
+def test_another_decoder_reads_the_same_frame(frame, version):
+    natnet = pytest.importorskip('natnet')
+    from natnet.data_frame import DataFrame
+    from natnet.packet_buffer import PacketBuffer
+    found = DataFrame.read_from_buffer(
+        PacketBuffer(payload(encode_frame(frame, version))), natnet.Version(*version))
+    assert found.prefix.frame_number == frame.number
+    assert [(b.id_num, *b.pos, *b.rot, b.marker_error, b.tracking_valid)
+            for b in found.rigid_bodies] == [
+        (*body[:8], body.mean_error, bool(body.params & 1)) for body in frame.bodies]
+    assert [(m.id_num, *m.pos) for m in found.labeled_markers] == [
+        marker[:4] for marker in frame.markers]
+    suffix = found.suffix
+    if version >= (3, 0):    # before that it does not know the latency
+        assert suffix.timestamp == frame.timestamp
+        assert (suffix.stamp_camera_mid_exposure, suffix.stamp_data_received,
+                suffix.stamp_transmit) == (frame.exposure, frame.received, frame.transmit)
+    if (3, 0) <= version < (4, 1):    # from there on it takes the PTP time for the parameters
+        assert suffix.param == frame.params
+
+
+@pytest.mark.parametrize('version', VERSIONS)
+def test_another_decoder_reads_the_same_model_definitions(version):
+    natnet = pytest.importorskip('natnet')
+    from natnet.data_descriptions import DataDescriptions
+    from natnet.packet_buffer import PacketBuffer
+    sent = Definitions(
+        (BodyDefinition('Rigid Body 1', 1, -1, 0), BodyDefinition('Würfel', 7, -1, 0)),
+        ('Rigid Body 1', 'all'), (), 0)
+    packed = encode_definitions(sent, version)
+    assert decode_definitions(packed, version) == sent
+    found = DataDescriptions.read_from_buffer(PacketBuffer(packed), natnet.Version(*version))
+    assert [(body.name, body.id_num) for body in found.rigid_bodies] == [
+        ('Rigid Body 1', 1), ('Würfel', 7)]
+    assert [one.name for one in found.marker_sets] == ['Rigid Body 1', 'all']
+
+
+def i32(*values):
+    return struct.pack(f'<{len(values)}i', *values)
+
+
+def filled_sections(version):
+    """Write a frame in which every section has something, by the layout of docs/natnet.md."""
+    def sized(count, data):
+        return i32(count) + (i32(len(data)) if version >= (4, 1) else b'') + data
+    floats = struct.pack('<3f', 1.0, 2.0, 3.0)
+    new = version >= (3, 0)
+    body = i32(5) + floats + struct.pack('<4f', 0.0, 0.0, 0.0, 1.0) + (
+        b'' if new else i32(1) + floats + i32(1) + struct.pack('<f', 0.01)
+    ) + struct.pack('<fh', 0.001, 1)
+    bone = i32(0x10001) + body[4:]
+    analog = i32(3, 2) + i32(1) + struct.pack('<f', 1.0) + i32(0)
+    frame = i32(42)
+    frame += sized(1, b'all\0' + i32(2) + floats * 2)
+    frame += sized(3, floats * 3)
+    frame += sized(1, body)
+    frame += sized(1, i32(1, 2) + bone * 2)
+    if version >= (4, 1):
+        frame += sized(1, i32(9, 1) + bone + i32(1) + i32(1) + floats
+                       + struct.pack('<fhf', 0.01, 0, 0.0))
+    frame += sized(1, i32(0x50001) + floats + struct.pack('<fh', 0.01, 10)
+                   + (struct.pack('<f', 0.0002) if new else b''))
+    if version >= (2, 9):
+        frame += sized(1, analog)
+    if version >= (2, 11):
+        frame += sized(1, analog)
+    return frame
+
+
+def suffix(version, params=1):
+    if version >= (4, 1):
+        return struct.pack('<IIdQQQIIhI', 0, 0, 1.5, 10, 20, 30, 1, 2**31, params, 0)
+    if version >= (3, 0):
+        return struct.pack('<IIdQQQhI', 0, 0, 1.5, 10, 20, 30, params, 0)
+    return struct.pack('<fIIdhI', 0.005, 0, 0, 1.5, params, 0)
+
+
+@pytest.mark.parametrize('version', VERSIONS)
+@pytest.mark.parametrize('wanted', [False, True])
+def test_sections_that_are_not_wanted_are_skipped(version, wanted):
+    frame = decode_frame(filled_sections(version) + suffix(version), version, markers=wanted)
+    assert frame.number == 42 and frame.timestamp == 1.5 and frame.params == 1
+    assert [(body.streaming_id, body.x, body.qw) for body in frame.bodies] == [(5, 1.0, 1.0)]
+    assert [marker.marker_id for marker in frame.markers] == [0x50001] * wanted
+    if version >= (4, 1):
+        assert (frame.ptp_seconds, frame.ptp_fraction) == (1, 2**31)
+        assert (frame.exposure, frame.received, frame.transmit) == (10, 20, 30)
+
+
+def test_sections_and_fields_of_later_versions_are_skipped_by_their_byte_counts():
+    version = (4, 5)
+    head = filled_sections((4, 2))
+    unknown = i32(2, 10) + b'0123456789'
+    assert decode_frame(head + unknown + suffix(version), version) == decode_frame(
+        head + suffix((4, 2)), (4, 2))._replace(latency=pytest.approx(math.nan, nan_ok=True))
+    body = i32(5) + struct.pack('<3f4ffh', 1, 2, 3, 0, 0, 0, 1, 0.001, 1) + b'more'
+    frame = i32(1) + i32(0, 0) * 2 + i32(2, 84) + body * 2 + i32(0, 0) * 5
+    assert [one.x for one in decode_frame(frame + suffix(version), version).bodies] == [1.0, 1.0]
+    with pytest.raises(RemoteProtocolError, match='entries of 38 bytes'):
+        decode_frame(frame + suffix(version), (4, 2))
+
+
+@pytest.mark.parametrize('with_markers', [False, True])
+def test_bones_with_and_without_markers_are_told_apart_by_the_length(with_markers):
+    def body(name, markers):
+        return name + b'\0' + i32(1, -1) + bytes(12) + (
+            i32(2) + bytes(32) if markers else b'')
+    # Before 4.0 rigid bodies have markers for certain, bones only for some decoders.
+    data = i32(2, 2) + b'Skeleton\0' + i32(1, 2) + body(b'Hip', with_markers) * 2
+    data += i32(1) + body(b'Wand', True)
+    found = decode_definitions(data, (3, 0))
+    assert found.skeletons == ('Skeleton',)
+    assert [one.name for one in found.bodies] == ['Wand']
+
+
+def test_ids_keep_their_sign():
+    frame = Frame(1, [Body(-3, *[0.0] * 8, 1)], [], math.nan, 0, 0, 0.0, 1, 2, 3, 0, 0, 0)
+    assert decode_frame(payload(encode_frame(frame, (4, 1))), (4, 1)).bodies[0].streaming_id == -3
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.binary(max_size=400), st.sampled_from([*VERSIONS, (1, 0), (4, 5), (255, 255)]))
+def test_arbitrary_bytes_give_a_value_or_the_remote_error(data, version):
+    for decode in (lambda: decode_frame(data, version, True),
+                   lambda: decode_definitions(data, version),
+                   lambda: codec.decode_server_info(data), lambda: codec.decode_hello(data),
+                   lambda: codec.decode_message(data), lambda: codec.decode_request(data),
+                   lambda: codec.decode_echo_response(data)):
+        try:
+            decode()
+        except RemoteProtocolError:
+            pass
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.data(), st.sampled_from(VERSIONS))
+def test_a_damaged_frame_gives_a_value_or_the_remote_error(data, version):
+    whole = filled_sections(version) + suffix(version)
+    place = data.draw(st.integers(0, len(whole) - 4))
+    damaged = whole[:place] + data.draw(st.binary(min_size=4, max_size=4)) + whole[place + 4:]
+    for bytes_in in (damaged, whole[:place]):
+        try:
+            frame = decode_frame(bytes_in, version, True)
+        except RemoteProtocolError:
+            continue
+        assert len(frame.bodies) <= len(whole) // 38
+
+
+def test_a_count_that_cannot_fit_reserves_no_memory():
+    for count in (2**31 - 1, -1, 10**6):
+        with pytest.raises(RemoteProtocolError):
+            decode_frame(i32(1) + i32(0) * 2 + i32(count) + suffix((3, 0)), (3, 0))
+
+
+def test_server_information_needs_its_clock_from_3_0_on():
+    info = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10_000_000, 1511, True, '239.255.42.99')
+    data = payload(codec.encode_server_info(info))
+    assert len(data) == 279    # as captured from Motive 2.1
+    assert codec.decode_server_info(data) == info
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_server_info(data[:264])
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_server_info(data[:264] + bytes(15))
+    old = ServerInfo('NatNetLib', (2, 7, 0, 0), (2, 7), 0, 0, None, '')
+    assert codec.decode_server_info(payload(codec.encode_server_info(old))) == old
+
+
+def test_what_does_not_fit_into_a_datagram_is_refused_before_it_is_sent():
+    with pytest.raises(LocalProtocolError):
+        codec.encode_message(FRAME, bytes(MAX_PAYLOAD + 1))
+    with pytest.raises(LocalProtocolError):
+        codec.encode_request('a\0b')
+    assert codec.decode_message(codec.encode_message(MODEL_DEFINITIONS, b'x'))[1] == b'x'
