@@ -1,0 +1,167 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The simulated Motive's NatNet against clients that nobody here wrote.
+
+PyPI's ``natnet`` reads 3.0 to 4.2. PyPI's ``motioncapture`` reads 3.0 to 4.1 and ends with a
+segmentation fault on the model definitions of 4.2; by unicast it listens on the data port, to
+which no Motive sends, so that it is run by multicast. It holds Python's lock while it waits and
+needs a process of its own.
+"""
+
+import json
+import math
+import socket
+import subprocess
+import sys
+import time
+
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.frames import decode_frame
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+import pytest
+
+pytestmark = pytest.mark.network
+
+CLIENT = """
+import json, motioncapture, sys
+client = motioncapture.connect('optitrack', {
+    'hostname': '127.0.0.1', 'port_command': sys.argv[1], 'interface_ip': '127.0.0.1'})
+for _ in range(5):
+    client.waitForNextFrame()
+print(json.dumps({name: [*map(float, b.position), b.rotation.x, b.rotation.y, b.rotation.z,
+                         b.rotation.w] for name, b in client.rigidBodies.items()}), flush=True)
+"""
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(('127.0.0.1', 0))
+        return sock.getsockname()[1]
+
+
+def simulated(**natnet):
+    return MotiveSimServer(scenario_from_mapping({
+        'bodies': ['Rigid Body 1', '1drone'], 'motion': 'still', 'rate': 200,
+        'protocol': 'natnet', 'natnet': {'port': 0, **natnet}}))
+
+
+def true_poses(server):
+    return {name: (server.world.truth(name, 0.0).position[0],
+                   server.world.truth(name, 0.0).quat_xyzw[0]) for name in server.world.names}
+
+
+@pytest.mark.parametrize('version', ['3.0', '3.1', '4.0', '4.1', '4.2'])
+def test_pypi_natnet_reads_names_poses_and_times(version):
+    natnet = pytest.importorskip('natnet')
+    with simulated(version=version) as server:
+        client = natnet.NatNetClient(
+            '127.0.0.1', '127.0.0.1', command_port=server.natnet_port, use_multicast=False)
+        frames, models = [], []
+        client.on_data_frame_received_event.handlers.append(frames.append)
+        client.on_data_description_received_event.handlers.append(models.append)
+        with client:
+            client.request_modeldef()
+            end = time.monotonic() + 10.0
+            while (len(frames) < 20 or not models) and time.monotonic() < end:
+                client.update_sync()
+        assert str(client.protocol_version).startswith(version)
+        names = {body.id_num: body.name for body in models[0].rigid_bodies}
+        assert list(names.values()) == ['Rigid Body 1', '1drone']
+        for body in frames[-1].rigid_bodies:
+            position, quat = true_poses(server)[names[body.id_num]]
+            assert body.tracking_valid
+            assert math.dist(body.pos, position) < 1e-6 and math.dist(body.rot, quat) < 1e-6
+        steps = [b.suffix.stamp_camera_mid_exposure - a.suffix.stamp_camera_mid_exposure
+                 for a, b in zip(frames, frames[1:])
+                 if b.prefix.frame_number == a.prefix.frame_number + 1]
+        assert steps and all(abs(step - 50_000) < 1_000 for step in steps)    # of 100 ns
+        for suffix in (frame.suffix for frame in frames):
+            assert (suffix.stamp_camera_mid_exposure < suffix.stamp_data_received
+                    < suffix.stamp_transmit)
+
+
+@pytest.mark.parametrize('version', ['3.0', '4.1'])
+def test_motioncapture_reads_names_and_poses(version):
+    pytest.importorskip('motioncapture')
+    with simulated(version=version, multicast=True, data_port=free_port()) as server:
+        run = subprocess.run([sys.executable, '-c', CLIENT, str(server.natnet_port)],
+                             capture_output=True, text=True, timeout=30)
+        assert run.returncode == 0, run.stderr
+        found = json.loads(run.stdout.splitlines()[-1])
+        assert set(found) == {'Rigid Body 1', '1drone'}
+        for name, (position, quat) in true_poses(server).items():
+            assert math.dist(found[name][:3], position) < 1e-6
+            assert math.dist(found[name][3:], quat) < 1e-6
+
+
+class Raw:
+    """A client made of a socket."""
+
+    def __init__(self, server):
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.connect(('127.0.0.1', server.natnet_port))
+        self.sock.settimeout(5.0)
+
+    def ask(self, datagram, wanted):
+        self.sock.send(datagram)
+        while True:
+            message_id, payload = codec.decode_message(self.sock.recv(65536))
+            if message_id in (wanted, 100):
+                return message_id, payload
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.sock.close()
+
+
+def test_a_unicast_client_chooses_the_bitstream_and_another_keeps_its_own():
+    with simulated(version='4.2') as server, Raw(server) as old, Raw(server) as new:
+        old.ask(codec.encode_hello('old', (4, 2), bitstream=(3, 0)), 1)
+        new.ask(codec.encode_hello('new', (4, 2)), 1)
+        keep_alive = codec.encode_keep_alive()
+        assert len(decode_frame(old.ask(keep_alive, 7)[1], (3, 0)).bodies) == 2
+        assert len(decode_frame(new.ask(keep_alive, 7)[1], (4, 2)).bodies) == 2
+        assert new.ask(codec.encode_request('Bitstream'), 3)[1] == b'Bitstream,4.2.0.0\0'
+        assert old.ask(codec.encode_request('Bitstream'), 3)[1] == b'Bitstream,3.0.0.0\0'
+
+
+def test_a_silent_client_is_forgotten_and_nonsense_is_answered():
+    with simulated(client_timeout=0.3) as server, Raw(server) as client:
+        client.ask(codec.encode_hello('client', (4, 1)), 1)
+        assert server.clients == 1
+        assert client.ask(codec.encode_request('MakeCoffee'), 3)[0] == 100
+        client.sock.send(b'\xff' * 300)    # states more bytes than it has: counted, not answered
+        client.sock.send(b'')
+        with server._changed:
+            assert server._changed.wait_for(lambda: server.clients == 0, 5.0)
+        assert server.counters.dropped['timeout'] == 1
+        assert server.counters.malformed_requests == 2
+
+
+def test_a_body_out_of_view_keeps_its_last_pose_and_loses_its_flag():
+    scenario = scenario_from_mapping({
+        'bodies': [{'name': 'Wand', 'faults': [
+            {'type': 'occlusion', 'mode': 'silent', 'start': 0.1, 'end': 0.2}]}],
+        'rate': 100, 'protocol': 'natnet', 'natnet': {'port': 0, 'version': '3.0'}})
+    with MotiveSimServer(scenario, paced=False) as server, Raw(server) as client:
+        client.ask(codec.encode_hello('client', (3, 0)), 1)
+        bodies = []
+        for _ in range(25):
+            server.send_frame()
+            bodies += decode_frame(client.ask(codec.encode_keep_alive(), 7)[1], (3, 0)).bodies
+        assert [body.params & 1 for body in bodies] == [1] * 10 + [0] * 10 + [1] * 5
+        assert {body[1:8] for body in bodies[10:20]} == {bodies[9][1:8]}
+
+
+def test_both_protocols_come_from_one_world():
+    scenario = scenario_from_mapping({
+        'bodies': 1, 'protocol': 'both', 'natnet': {'port': 0}, 'server': {'port': 0}})
+    with MotiveSimServer(scenario) as server:
+        assert server.port and server.natnet_port
+        with Raw(server) as client, socket.create_connection(('127.0.0.1', server.port)) as tcp:
+            assert client.ask(codec.encode_hello('client', (4, 1)), 1)[0] == 1
+            assert tcp.recv(16).startswith(b'vrpn: ver')
