@@ -4,6 +4,8 @@
 
 import sys
 
+from optitrack_vrpn import __version__
+from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.cli.loading import INTERRUPTED, load
 from optitrack_vrpn.cli.tools import TOOLS
 
@@ -16,10 +18,13 @@ def main() -> int:
         for tool in TOOLS:
             print(f'  {tool.name:20} {tool.summary}')
         return 0
+    if sys.argv[1] == '--version':
+        print(f'optitrack_vrpn {__version__}')
+        return 0
     if sys.argv[1] not in names:
         print(f'optitrack_vrpn has no tool {sys.argv[1]!r}, only {", ".join(names)}',
               file=sys.stderr)
-        return 2
+        return USAGE
     tool = names[sys.argv[1]]
     # The tool finds the same as under `ros2 run`: its own name first.
     sys.argv = sys.argv[1:]

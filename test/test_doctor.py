@@ -36,7 +36,7 @@ def hold(server, sock):
 def test_nothing_is_wrong_with_a_healthy_server(examine):
     with MotiveSimServer(Scenario(bodies=named_bodies(3)), port=0) as server:
         result = examine(server.port)
-    skipped = {'axes', 'qos', 'publishers', 'lifecycle', 'settings'}
+    skipped = {'udp', 'connect-back', 'axes', 'qos', 'publishers', 'lifecycle', 'settings'}
     # A machine so busy that the simulator itself leaves frames out cannot be told from a Motive's.
     hiccup = {'data'} if 'nothing came of any body' in result.found('data') else set()
     for check in set(CHECKS) - BUSY - hiccup:
@@ -47,7 +47,7 @@ def test_nothing_is_wrong_with_a_healthy_server(examine):
     assert "'Rigid Body 1', 'Rigid Body 2', 'Rigid Body 3'" in result.found('senders')
     assert result.values('senders')['send_poses'] == 3
     data = result.values('data')
-    assert data['way'] == 'udp'
+    assert data['way'] == 'tcp'
     assert 10 < data['poses'] < 3 * 120 * (data['listened_s'] + 0.2)
     assert result.values('rate')['rate_hz'] == pytest.approx(120.0, rel=0.02)
     assert result.values('stamps')['base'] == 'sender_start'
@@ -96,10 +96,10 @@ def test_an_absent_server_is_told_by_both_ports(examine, nobodys_port):
 
 
 @despite_load
-def test_a_server_that_answers_by_tcp_alone_is_reached_and_the_rest_a_warning(examine):
+def test_a_server_that_answers_by_tcp_alone_is_reached(examine):
     with FakeServer(stream, udp=False) as server:
-        result = examine(server.port, timeout=IN_VAIN_S)
-        assert result.levels('udp', 'connect-back', 'tcp') == ['WARN', 'SKIP', 'OK']
+        result = examine(server.port)
+        assert result.levels('udp', 'connect-back', 'tcp') == ['SKIP', 'SKIP', 'OK']
         assert result.level('data') == 'OK'
         assert result.values('data')['way'] == 'tcp'
         result = examine(server.port, '--connection', 'udp', timeout=IN_VAIN_S)
@@ -109,16 +109,26 @@ def test_a_server_that_answers_by_tcp_alone_is_reached_and_the_rest_a_warning(ex
 @despite_load
 def test_without_a_connect_back_the_server_hangs_and_the_other_way_is_named(examine):
     with FakeServer(stream, connect_back=False) as server:
-        result = examine(server.port, timeout=IN_VAIN_S)
+        result = examine(server.port, '--connection', 'udp', timeout=IN_VAIN_S)
         assert server.requests
-        assert result.levels('udp', 'connect-back', 'tcp', 'data') == ['OK', 'WARN', 'OK', 'OK']
+        assert result.levels('udp', 'connect-back', 'tcp', 'data') == ['OK', 'FAIL', 'OK', 'SKIP']
         assert '127.0.0.1 did not connect back to 127.0.0.1' in result.found('connect-back')
         assert result.advice('connect-back').startswith('the server hangs')
         assert 'ufw' not in result.advice('connect-back')
         assert 'connection: tcp' in result.advice('connect-back')
-        result = examine(server.port, '--connection', 'udp', timeout=IN_VAIN_S)
-    assert result.levels('connect-back', 'data') == ['FAIL', 'SKIP']
-    assert result.code == 2
+        assert result.code == 2
+        result = examine(server.port, '--connection', 'udp', '--advertise', '127.0.0.9:4321',
+                         timeout=IN_VAIN_S)
+        assert '127.0.0.1 did not connect back to 127.0.0.9:4321' in result.found('connect-back')
+        assert '127.0.0.9:4321: does that address' in result.advice('connect-back')
+
+
+def test_a_server_that_takes_tcp_gets_no_request_for_a_connection_back(examine):
+    """A dropped connect-back stops a real server for all its clients."""
+    with FakeServer(stream, connect_back=False) as server:
+        result = examine(server.port)
+        assert not server.requests
+    assert result.levels('udp', 'connect-back', 'tcp', 'data') == ['SKIP', 'SKIP', 'OK', 'OK']
 
 
 def test_with_udp_alone_and_no_connect_back_there_is_no_way_in(examine):
@@ -233,7 +243,7 @@ def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
         finally:
             server.shutdown()
             thread.join()
-    assert result.levels('udp', 'tcp', 'handshake') == ['WARN', 'OK', 'FAIL']
+    assert result.levels('udp', 'tcp', 'handshake') == ['SKIP', 'OK', 'FAIL']
     assert 'does not speak VRPN' in result.found('handshake')
     assert 'another program has port' in result.advice('handshake')
 
@@ -242,8 +252,8 @@ def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
 def test_a_program_that_takes_the_connection_and_says_nothing(examine):
     with FakeServer(lambda server, sock: server.hold(sock)) as server:
         result = examine(server.port, timeout=IN_VAIN_S)
-    assert result.levels('connect-back', 'tcp', 'handshake') == ['OK', 'OK', 'FAIL']
-    assert 'did not say a word of VRPN' in result.found('handshake')
+    assert result.levels('connect-back', 'tcp', 'handshake') == ['SKIP', 'OK', 'FAIL']
+    assert 'said nothing within' in result.found('handshake')
 
 
 def test_a_program_that_hangs_up_at_once(examine):
@@ -285,7 +295,7 @@ def test_datagrams_that_get_lost_are_told_from_silence(examine):
                 if server.stopping.wait(0.01):
                     return
     with FakeServer(serve) as server:
-        result = examine(server.port)
+        result = examine(server.port, '--connection', 'udp')
     assert result.level('data') == 'FAIL'
     assert 'came by TCP' in result.found('data')
     assert result.values('data')['tcp_poses'] > 0
@@ -356,7 +366,7 @@ def test_datagrams_that_are_overtaken_are_not_called_lost(examine):
     scenario = scenario_from_mapping({
         'noise': NOISE, 'bodies': ['A', 'B'], 'network': {'reorder': 0.2, 'reorder_ms': 20.0}})
     with MotiveSimServer(scenario, port=0) as server:
-        result = examine(server.port, seconds=1.5)
+        result = examine(server.port, '--connection', 'udp', seconds=1.5)
     assert 'overtaken by later ones' in result.found('data')
     assert 'lost' not in result.found('data')
     # The last that were overtaken may still be on their way.

@@ -116,12 +116,25 @@ def test_the_text_says_what_the_json_says(capsys, nobodys_port):
     assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--no-ros',
                         '--timeout', '0.2']) == 2
     lines = capsys.readouterr().out.splitlines()
-    found = [re.match(r'(OK|WARN|FAIL|SKIP) +(\S+) +\S', line) for line in lines]
-    assert [match[2] for match in found if match] == CHECKS
+    found = [re.match(r'(OK|WARN|FAIL) +(\S+) +\S', line) for line in lines]
+    assert [match[2] for match in found if match] == ['name', 'route', 'udp', 'tcp']
+    skipped = ' '.join(line for line in lines if line.startswith((' ', 'SKIP')))
+    assert all(check in skipped for check in CHECKS if check not in (
+        'name', 'route', 'udp', 'tcp'))
     assert lines[0].startswith('doctor: 127.0.0.1 port')
-    assert lines[-1] == 'doctor: 2 failures'
-    assert sum(line.lstrip().startswith('-> ') for line in lines) == 2
+    verdict = lines.index('doctor: 2 failures')
+    assert lines[verdict + 1].startswith('->    udp, tcp      is Motive running')
     assert max(map(len, lines)) <= 120
+
+
+def test_the_report_of_an_absent_server_fits_a_small_terminal(capsys, monkeypatch, nobodys_port):
+    monkeypatch.setenv('COLUMNS', '80')
+    monkeypatch.setenv('LINES', '24')
+    doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--timeout', '0.2',
+                 '--ros-args', '--log-level', 'error'])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 24
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize('arguments', [
@@ -133,7 +146,7 @@ def test_a_wrong_command_line_has_an_exit_code_of_its_own(arguments, capsys):
         code = doctor.main(arguments)
     except SystemExit as end:
         code = end.code
-    assert code == 3
+    assert code == 64
     out, err = capsys.readouterr()
     assert 'doctor: ' in err and not out
 
@@ -143,7 +156,7 @@ def test_every_exit_code_is_documented(capsys):
         doctor.main(['--help'])
     assert end.value.code == 0
     text = ' '.join(capsys.readouterr().out.split())
-    assert '0 nothing is wrong, 1 warnings, 2 failures, 3 the command line is wrong' in text
+    assert '0 nothing is wrong, 1 warnings, 2 failures, 64 the command line is wrong' in text
 
 
 def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, nobodys_port):

@@ -3,6 +3,11 @@
 """The doctor beside running nodes: their lifecycle states, their subscribers, their settings."""
 
 import json
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
 import time
 
 from conftest import at_last
@@ -11,7 +16,8 @@ from optitrack_vrpn.doctor import command as doctor
 from optitrack_vrpn.doctor.graph import (
     judge_lifecycle, judge_publishers, judge_qos, judge_settings)
 from optitrack_vrpn.doctor.graph_ros import GraphView
-from optitrack_vrpn.doctor.probe_results import Facts
+from optitrack_vrpn.doctor.probe_results import Facts, Graph
+from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.doctor.result import Level
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
@@ -203,6 +209,25 @@ def test_a_node_that_is_not_there_is_missed_only_where_it_was_asked_for(view, se
     asked = judge_lifecycle(look(view, server, 'lab/nobody', wait_s=0.1))
     assert asked.level is Level.FAIL
     assert 'no /lab/nobody was discovered' in asked.found
+
+
+def test_a_stopped_node_is_named_with_its_process(view, server):
+    """A node that is stopped before the doctor starts never appears on the graph."""
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'optitrack_vrpn_node', '--ros-args', '-p',
+         f'port:={server.port}'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: Path(f'/proc/{process.pid}/cmdline').read_bytes(), 10.0)
+        process.send_signal(signal.SIGSTOP)
+        found = wait_until(lambda: next(
+            (one for one in local_nodes() if one.pid == process.pid and one.stopped), None), 10.0)
+        assert found.domain == os.environ.get('ROS_DOMAIN_ID', '0')
+        judged = judge_lifecycle(Facts('127.0.0.1', server.port, graph=Graph(processes=(found,))))
+        assert judged.level is Level.FAIL and f'kill -CONT {process.pid}' in judged.advice
+    finally:
+        process.kill()
+        process.wait()
+    assert all(one.pid != process.pid for one in local_nodes())
 
 
 def test_the_whole_command_beside_an_active_node(server, capsys):

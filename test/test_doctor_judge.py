@@ -14,7 +14,7 @@ from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.doctor import bodies, graph, network, stream
 from optitrack_vrpn.doctor.checks import judge
 from optitrack_vrpn.doctor.probe_results import (
-    Attempt, Facts, Graph, Lift, Mismatch, Outcome, RunningNode, Stream)
+    Attempt, Facts, Graph, Lift, LocalProcess, Mismatch, Outcome, RunningNode, Stream)
 from optitrack_vrpn.doctor.result import exit_code, fail, Level, ok, skip, warn
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.vrpn.messages import PongReport, PoseReport, SenderDescribed, TextReport
@@ -521,13 +521,50 @@ def test_settings_of_bodies_that_were_not_heard_are_a_warning():
 def test_a_node_that_was_asked_for_must_be_there():
     facts = heard()
     facts.graph = Graph(waited_s=3.0)
-    for judged in (graph.judge_qos, graph.judge_lifecycle, graph.judge_settings):
+    for judged in (graph.judge_qos, graph.judge_publishers, graph.judge_settings):
         assert judged(facts).level is Level.SKIP
-        assert '--node /NAME' in judged(facts).found
     facts.graph = Graph(wanted='/mocap', waited_s=3.0)
     assert graph.judge_lifecycle(facts).level is Level.FAIL
     facts.graph = Graph(wanted='/mocap', absent='ROS 2 is not there')
     assert graph.judge_lifecycle(facts).level is Level.SKIP
+
+
+def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
+    facts = heard()
+    facts.graph = Graph(waited_s=3.0, domain='7')
+    found = graph.judge_lifecycle(facts)
+    assert found.level is Level.WARN
+    assert 'ROS_DOMAIN_ID=7' in found.found
+    for remedy in ('ros2 launch optitrack_vrpn', 'ROS_DOMAIN_ID', '--node /NAME'):
+        assert remedy in found.advice
+
+
+@pytest.mark.parametrize(('process', 'said', 'remedy'), [
+    (LocalProcess(41, True, '7'), 'process 41 runs the node and is stopped', 'kill -CONT 41'),
+    (LocalProcess(42, False, '9'), 'process 42 runs the node with ROS_DOMAIN_ID=9',
+     'export ROS_DOMAIN_ID=9'),
+    (LocalProcess(43, False, '7'), 'process 43 runs the node but does not answer', 'its log'),
+    (LocalProcess(44, False, None), 'process 44 runs the node but does not answer', 'its log')])
+def test_a_node_process_that_is_not_on_the_graph_is_a_failure(process, said, remedy):
+    facts = heard()
+    facts.graph = Graph(waited_s=3.0, domain='7', processes=(process,))
+    found = graph.judge_lifecycle(facts)
+    assert found.level is Level.FAIL
+    assert said in found.found and remedy in found.advice
+
+
+@pytest.mark.parametrize(('reason', 'remedies'), [
+    ('ERROR: Best effort publisher and reliable subscription', ['qos.reliability: reliable']),
+    ('ERROR: Volatile publisher and transient local subscription', ['durability volatile']),
+    ('ERROR: Best effort publisher and reliable subscription;ERROR: Volatile publisher and '
+     'transient local subscription', ['qos.reliability: reliable', 'durability volatile']),
+    ('ERROR: Subscription has a deadline, but publisher does not', ['no deadline']),
+    ('ERROR: Subscription has a liveliness lease duration, but publisher does not', ['lease']),
+    ('something new', ['default quality of service'])])
+def test_each_policy_that_does_not_match_has_its_own_remedy(reason, remedies):
+    found = graph.judge_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', reason),)))
+    assert all(remedy in found.advice for remedy in remedies)
+    assert ('qos.reliability' in found.advice) == ('reliable sub' in reason)
 
 
 # -- whatever is said -----------------------------------------------------------------------------

@@ -131,8 +131,22 @@ def test_python_m_lists_the_tools():
 
 def test_python_m_refuses_an_unknown_tool_in_one_line():
     result = run('-m', 'optitrack_vrpn', 'motive')
-    assert result.returncode == 2
+    assert result.returncode == 64
     assert len(result.stderr.splitlines()) == 1 and "'motive'" in result.stderr
+
+
+@pytest.mark.parametrize('tool', TOOLS, ids=[tool.name for tool in TOOLS])
+def test_every_tool_has_a_version_and_one_exit_code_for_usage_errors(tool, monkeypatch, capsys):
+    module, function = tool.function.split(':')
+    main = getattr(importlib.import_module(module), function)
+    for argument, code in (('--version', 0), ('--no-such-option', 64)):
+        monkeypatch.setattr(sys, 'argv', [tool.name, argument])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == code
+        out, err = capsys.readouterr()
+        assert (out == f'optitrack_vrpn {__version__}\n') == (code == 0)
+        assert (f'{tool.name}: ' in err) == (code != 0)
 
 
 def test_python_m_runs_a_tool_as_its_script_would(tmp_path):
@@ -140,7 +154,7 @@ def test_python_m_runs_a_tool_as_its_script_would(tmp_path):
     helped = run('-m', 'optitrack_vrpn', 'motive_sim', '--help', cwd=tmp_path)
     assert helped.returncode == 0 and '--rate' in helped.stdout
     refused = run('-m', 'optitrack_vrpn', 'motive_sim', '--no-such-flag', cwd=tmp_path)
-    assert refused.returncode == 2
+    assert refused.returncode == 64
 
 
 def test_listing_the_tools_needs_no_ros():

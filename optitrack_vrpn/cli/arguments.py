@@ -5,11 +5,44 @@
 import argparse
 import math
 import re
-from typing import Sequence
+import sys
+from typing import Any, NoReturn, Sequence
 
+from optitrack_vrpn import __version__
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 
+#: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h, which none of
+#: them uses for a result.
+USAGE = 64
+_LONGEST_S = 3600.0
 _NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
+
+
+class Parser(argparse.ArgumentParser):
+    """
+    The parser of every command: ``--version``, and one exit code for usage errors.
+
+    :param kwargs: as of ``argparse.ArgumentParser``.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if kwargs.get('add_help', True):
+            self.add_argument('--version', action='version',
+                              version=f'optitrack_vrpn {__version__}')
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong with the command line, and exit with ``USAGE``."""
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f'{self.prog}: {message}\n')
+
+
+def exit_code(error: Exception) -> int:
+    """Choose the exit code of a command that an error of this package ends."""
+    wrong = isinstance(error, ConfigurationError) and not isinstance(
+        error, BackendUnavailableError)
+    return USAGE if wrong else 1
 
 
 def split_ros_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -20,16 +53,38 @@ def split_ros_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(argv[:at]), list(argv[at:])
 
 
-def positive_number(text: str) -> float:
+def _number(text: str, most: float, what: str) -> float:
     """
-    Read a time (s), up to an hour, or a rate (Hz).
+    Read a number above 0.
 
-    :raises argparse.ArgumentTypeError: if it is not between 0 and 3600.
+    :raises argparse.ArgumentTypeError: if it is none, or above ``most``.
     """
-    value = float(text)
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f'{text} is not between 0 and 3600')
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= most or math.isinf(value):
+        limit = f', at most {most:g}' if math.isfinite(most) else ''
+        raise argparse.ArgumentTypeError(f'{text!r} is not {what} above 0{limit}')
     return value
+
+
+def seconds(text: str) -> float:
+    """
+    Read a time (s) above 0, at most an hour.
+
+    :raises argparse.ArgumentTypeError: if it is not.
+    """
+    return _number(text, _LONGEST_S, 'a number of seconds')
+
+
+def hertz(text: str) -> float:
+    """
+    Read a rate (Hz) above 0, at most 10 kHz.
+
+    :raises argparse.ArgumentTypeError: if it is not.
+    """
+    return _number(text, 10_000.0, 'a rate in Hz')
 
 
 def namespace(text: str) -> str:
@@ -48,14 +103,11 @@ def namespace(text: str) -> str:
 
 def duration(text: str) -> float:
     """
-    Read a time (s) of any length.
+    Read a time (s) above 0 of any length.
 
-    :raises argparse.ArgumentTypeError: if it is none.
+    :raises argparse.ArgumentTypeError: if it is not.
     """
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f'{text} is no number of seconds above 0')
-    return value
+    return _number(text, math.inf, 'a number of seconds')
 
 
 def server_address(text: str) -> tuple[str, int]:

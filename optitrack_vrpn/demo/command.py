@@ -19,7 +19,7 @@ import time
 from typing import Any, IO, Iterator, Mapping, Optional, Sequence
 
 from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.cli.arguments import duration, server_address
+from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, server_address, USAGE
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.demo.view import BodyRow, missing, table
@@ -32,7 +32,7 @@ NODE = 'optitrack_vrpn_demo'
 #: What the node is called elsewhere, and users' parameter files call it.
 REAL_NODE = 'optitrack_vrpn'
 #: Exit code for what only the user can put right, as of argparse and of the node.
-WRONG = 2
+WRONG = USAGE
 _RATE = 240.0
 #: How long a process may take to end (s): longer than the node waits for its middleware, whose
 #: word on that would be lost otherwise.
@@ -42,7 +42,7 @@ _NAMES = ('Rigid Body 1', '1drone', 'wand')
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='demo', description='Watch rigid bodies stream from Motive through the node.')
     parser.add_argument(
         '--server', metavar='HOST[:PORT]', type=server_address,
@@ -314,7 +314,7 @@ def watch(
     except (TransportError, ConfigurationError) as error:
         print(f'demo: {error}', file=sys.stderr)
         print(node.text(), file=sys.stderr)
-        return WRONG if isinstance(error, ConfigurationError) else 1
+        return exit_code(error)
     finally:
         view.close()
     lacking = missing(rows, expected, view.transforms_wanted)
@@ -336,7 +336,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the demo.
 
-    :returns: exit code: 0 if every body streamed, 1 if not, 2 if the command line or the
+    :returns: exit code: 0 if every body streamed, 1 if not, 64 if the command line or the
         parameter file is wrong, 130 on Ctrl-C.
     """
     parser = make_parser()
@@ -359,7 +359,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return 130
     except OptitrackVrpnError as error:
         print(f'demo: {error}', file=sys.stderr)
-        return WRONG if isinstance(error, ConfigurationError) else 1
+        return exit_code(error)
     finally:
         # A second Ctrl-C, of somebody impatient, must not leave half of them running.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)

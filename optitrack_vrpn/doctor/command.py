@@ -3,7 +3,8 @@
 """
 Find out, step by step, why poses of a Motive do or do not arrive, and say what to do.
 
-Each step says OK, WARN, FAIL or SKIP, what was found and, where that is bad, what to do about it.
+Each check ends as OK, WARN, FAIL or SKIP with what was found. The verdict comes last, with what to
+do about each failure and warning.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import os
 import shutil
 import sys
 import textwrap
-from typing import Any, NoReturn, Optional, TextIO, TYPE_CHECKING
+from typing import Any, Optional, TextIO, TYPE_CHECKING
 
-from optitrack_vrpn.cli.arguments import positive_number, split_ros_args
+from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, USAGE
 from optitrack_vrpn.client.backend_io import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor.checks import STAGES
 from optitrack_vrpn.doctor.probe_io import Probe
 from optitrack_vrpn.doctor.probe_results import Facts, Graph
-from optitrack_vrpn.doctor.result import counted, exit_code, Finding, Level
+from optitrack_vrpn.doctor.result import counted, exit_code, Finding, Level, skip
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
@@ -32,31 +33,23 @@ from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 if TYPE_CHECKING:
     from optitrack_vrpn.doctor.graph_ros import GraphView
 
-USAGE = 3
 INTERRUPTED = 130
-NOBODY_READS = 141
+#: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
+OUTPUT_CLOSED = 141
 #: ROS 2 nodes may take 3 s to find each other.
 _DISCOVERY_S = 3.5
 _COLOURS = {Level.OK: 32, Level.WARN: 33, Level.FAIL: 31, Level.SKIP: 90}
 _INDENT = 20
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose refusals have an exit code of their own, since 2 means failures."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the command line."""
-        self.print_usage(sys.stderr)
-        self.exit(USAGE, f'{self.prog}: {message}\n')
+_GRAPH_CHECKS = ('qos', 'publishers', 'lifecycle', 'settings')
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = Parser(
         prog='doctor', description='Find out why poses of a Motive do or do not arrive.',
-        epilog='Exit code: 0 nothing is wrong, 1 warnings, 2 failures, 3 the command line is '
-        'wrong, 130 Ctrl-C. Steps that were left out (SKIP) count for nothing. Arguments of ROS '
-        'follow --ros-args.')
+        epilog='Exit code: 0 nothing is wrong, 1 warnings, 2 failures, 64 the command line is '
+        'wrong, 130 Ctrl-C. Skipped checks do not change it. Arguments of ROS follow '
+        '--ros-args; ROS_DOMAIN_ID selects the domain.')
     add = parser.add_argument
     add('--server', required=True, metavar='HOST', help='the Motive PC: name or IPv4 address')
     add('--port', type=int, default=DEFAULT_PORT, help='its VRPN port (default %(default)s)')
@@ -66,12 +59,12 @@ def make_parser() -> argparse.ArgumentParser:
         help='what the server is to connect back to, as the parameter of the node')
     add('--connection', choices=CONNECTIONS, default='auto',
         help='as the parameter of the node (default %(default)s)')
-    add('--seconds', type=positive_number, default=4.0, metavar='S',
+    add('--seconds', type=seconds, default=4.0, metavar='S',
         help='how long to listen from the first pose on (default %(default)g)')
-    add('--timeout', type=positive_number, default=3.0, metavar='S',
+    add('--timeout', type=seconds, default=3.0, metavar='S',
         help='longest wait for each way to the server (default %(default)g)')
-    add('--expect-rate', type=positive_number, default=0.0, metavar='HZ', help="the cameras' rate")
-    add('--lift', type=positive_number, nargs='?', const=8.0, default=0.0, metavar='S',
+    add('--expect-rate', type=hertz, default=0.0, metavar='HZ', help="the cameras' rate")
+    add('--lift', type=seconds, nargs='?', const=8.0, default=0.0, metavar='S',
         help='then lift one body: tells which axis is up (default %(const)g s for it)')
     add('--node', default='', metavar='NAME',
         help='full name of the running node to look at (default: all of this package)')
@@ -103,7 +96,7 @@ class Report:
         for check in STAGES[stage]:
             one = check(self._facts)
             self.findings.append(one)
-            if not self._json:
+            if not self._json and one.level is not Level.SKIP:
                 print('\n'.join(self._lines(one)), flush=True)
 
     def _lines(self, one: Finding) -> list[str]:
@@ -114,11 +107,35 @@ class Report:
         lines = self._wrapped(one.found) or ['']
         result = [f'{level} {head}{lines[0]}']
         result += [' ' * _INDENT + line for line in lines[1:]]
-        if one.advice:
-            advice = self._wrapped(one.advice, 3)
-            result += [' ' * _INDENT + ('-> ' if not at else '   ') + line
-                       for at, line in enumerate(advice)]
         return result
+
+    def _skipped(self) -> list[str]:
+        """Summarise the skipped checks: one line for each reason, one for all after a failure."""
+        reasons: dict[str, list[str]] = {}
+        failed = False
+        for one in self.findings:
+            failed = failed or one.level is Level.FAIL
+            if one.level is Level.SKIP:
+                on_graph = one.check in _GRAPH_CHECKS
+                reason = one.found if on_graph or not failed else 'not possible after the failure'
+                reasons.setdefault(reason, []).append(one.check)
+        return [line for reason, checks in reasons.items()
+                for line in self._lines(skip(counted(len(checks), 'check'), (
+                    f'{", ".join(checks)}: {reason}')))]
+
+    def _remedies(self) -> list[str]:
+        """Write what to do, failures first."""
+        checks: dict[str, list[str]] = {}
+        for level in (Level.FAIL, Level.WARN):
+            for one in self.findings:
+                if one.level is level:
+                    checks.setdefault(one.advice, []).append(one.check)
+        lines = []
+        for advice, names in checks.items():
+            first, *rest = self._wrapped(advice)
+            lines.append(f'{"->":5} {", ".join(names):13} {first}')
+            lines += [' ' * _INDENT + line for line in rest]
+        return lines
 
     def _wrapped(self, text: str, less: int = 0) -> list[str]:
         return textwrap.wrap(
@@ -135,9 +152,10 @@ class Report:
             print(json.dumps(self._mapping(code), indent=2, allow_nan=False), flush=True)
             return code
         counts = {level: sum(one.level is level for one in self.findings) for level in Level}
-        told = [counted(counts[Level.FAIL], 'failure')] if counts[Level.FAIL] else []
-        told += [counted(counts[Level.WARN], 'warning')] if counts[Level.WARN] else []
-        print(f'doctor: {" and ".join(told) or "nothing is wrong"}', flush=True)
+        parts = [counted(counts[level], name) for level, name in (
+            (Level.FAIL, 'failure'), (Level.WARN, 'warning')) if counts[level]]
+        verdict = f'doctor: {" and ".join(parts) or "nothing is wrong"}'
+        print('\n'.join([*self._skipped(), verdict, *self._remedies()]), flush=True)
         return code
 
     def _mapping(self, code: int) -> dict[str, Any]:
@@ -160,7 +178,7 @@ def examine(
     """
     facts = Facts(
         config.server, config.port, config.link.connection, config.interface,
-        arguments.expect_rate)
+        config.advertise, arguments.expect_rate)
     report = Report(facts, arguments.json)
     with contextlib.ExitStack() as stack:
         view = None if arguments.no_ros else _open_graph(facts, ros_args, stack)
@@ -207,7 +225,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures, 3 for a wrong command line,
+    :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures, 64 for a wrong command line,
         130 after Ctrl-C.
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
@@ -232,7 +250,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError:
         # Nobody reads any more; at exit Python would try once more to write.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NOBODY_READS
+        return OUTPUT_CLOSED
 
 
 if __name__ == '__main__':

@@ -23,7 +23,7 @@ def judge_qos(facts: Facts) -> Finding:
     graph = facts.graph
     nobody = _nobody(graph)
     if graph is None or nobody is not None:
-        return skip('qos', nobody or 'not looked at')
+        return skip('qos', _without_node(graph, nobody))
     topics = sum(node.topics for node in graph.nodes)
     subscribers = sum(node.subscribers for node in graph.nodes)
     if not topics:
@@ -37,12 +37,30 @@ def judge_qos(facts: Facts) -> Finding:
             f'({printable(one.reason, 90)})' for node, one in mismatches[:_SHOWN])
         if len(mismatches) > _SHOWN:
             shown += f'; and {len(mismatches) - _SHOWN} more'
-        return fail(
-            'qos', shown, 'let the subscriber ask for best effort or volatile, or set '
-            'qos.reliability: reliable for the node', **values)
+        advice = dict.fromkeys(
+            remedy for _, one in mismatches for remedy in _remedies(one.reason))
+        return fail('qos', shown, '; '.join(advice), **values)
     heard = f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching'
     return ok('qos', heard if subscribers else
               f'nobody subscribes to any of {counted(topics, "topic")}', **values)
+
+
+#: Words of the middleware's reason (rmw_dds_common, qos.cpp), and what helps.
+_REMEDIES = {
+    'transient local': 'let the subscriber ask for durability volatile: poses are not kept for '
+                       'late subscribers',
+    'reliable': 'let the subscriber ask for best effort, or set qos.reliability: reliable for '
+                'the node',
+    'deadline': 'let the subscriber ask for no deadline: the node offers none',
+    'liveliness': 'let the subscriber ask for liveliness automatic with no lease: the node offers '
+                  'no other',
+}
+
+
+def _remedies(reason: str) -> list[str]:
+    """Choose what helps against each policy that does not match."""
+    return [remedy for word, remedy in _REMEDIES.items() if word in reason.lower()] or [
+        'let the subscriber ask for the default quality of service']
 
 
 def _source(one: Mismatch) -> str:
@@ -57,7 +75,7 @@ def judge_publishers(facts: Facts) -> Finding:
     graph = facts.graph
     nobody = _nobody(graph)
     if graph is None or nobody is not None:
-        return skip('publishers', nobody or 'not looked at')
+        return skip('publishers', _without_node(graph, nobody))
     total = sum(node.pose_topics for node in graph.nodes)
     if not total:
         return skip('publishers', 'the node publishes no pose yet')
@@ -80,15 +98,13 @@ def judge_publishers(facts: Facts) -> Finding:
 
 
 def judge_lifecycle(facts: Facts) -> Finding:
-    """Judge the state of running nodes."""
+    """Judge whether a node runs, and in which state."""
     graph = facts.graph
     nobody = _nobody(graph)
-    if graph is None or nobody is not None:
-        if graph is not None and graph.wanted and not graph.absent:
-            return fail('lifecycle', nobody or '',
-                        'start it, or compare with ros2 node list: is ROS_DOMAIN_ID the same, '
-                        'and the name, with its namespace?')
+    if graph is None or graph.absent:
         return skip('lifecycle', nobody or 'not looked at')
+    if nobody is not None:
+        return _judge_absence(graph, nobody)
     findings = [_judge_node(node) for node in graph.nodes]
     worst = next(level for level in (Level.FAIL, Level.WARN, Level.OK)
                  if any(one.level is level for one in findings))
@@ -96,6 +112,35 @@ def judge_lifecycle(facts: Facts) -> Finding:
         'lifecycle', worst, '; '.join(one.found for one in findings[:_SHOWN]),
         ' '.join(dict.fromkeys(one.advice for one in findings if one.advice)),
         **{f'state of {node.name}': node.state for node in graph.nodes[:20]})
+
+
+def _judge_absence(graph: Graph, nobody: str) -> Finding:
+    """Judge why no node was discovered."""
+    stopped = [process for process in graph.processes if process.stopped]
+    if stopped:
+        pids = ' '.join(str(process.pid) for process in stopped)
+        return fail('lifecycle', f'{nobody}; process {pids} runs the node and is stopped '
+                    '(SIGSTOP)', f'let it continue: kill -CONT {pids}; or end it and start the '
+                    'node again')
+    elsewhere = {process.domain: process.pid for process in graph.processes
+                 if process.domain not in (None, graph.domain)}
+    if elsewhere:
+        domain, pid = next(iter(elsewhere.items()))
+        return fail('lifecycle', f'{nobody}; process {pid} runs the node with '
+                    f'ROS_DOMAIN_ID={domain}',
+                    f'set the same ROS_DOMAIN_ID everywhere, as in: export ROS_DOMAIN_ID={domain}')
+    if graph.processes:
+        pids = ' '.join(str(process.pid) for process in graph.processes)
+        return fail('lifecycle', f'{nobody}; process {pids} runs the node but does not answer',
+                    'look at its log; end it and start the node again')
+    if graph.wanted:
+        return fail('lifecycle', nobody,
+                    'start it, or compare with ros2 node list: are ROS_DOMAIN_ID and the name, '
+                    'with its namespace, the same?')
+    return warn('lifecycle', nobody,
+                'start it: ros2 launch optitrack_vrpn optitrack_vrpn.launch.py server:=HOST. '
+                'If it runs, compare ROS_DOMAIN_ID, or name it with --node /NAME. '
+                '--no-ros leaves these checks out')
 
 
 def _judge_node(node: RunningNode) -> Finding:
@@ -121,7 +166,7 @@ def judge_settings(facts: Facts) -> Finding:
     graph = facts.graph
     nobody = _nobody(graph)
     if graph is None or nobody is not None:
-        return skip('settings', nobody or 'not looked at')
+        return skip('settings', _without_node(graph, nobody))
     told = [node for node in graph.nodes if node.settings]
     if not told:
         return skip('settings', 'the node does not tell its parameters')
@@ -194,6 +239,13 @@ def _lifted(facts: Facts) -> Optional[str]:
     return str(axis) if axis is not None else None
 
 
+def _without_node(graph: Optional[Graph], nobody: Optional[str]) -> str:
+    """Say why a check of running nodes is skipped; `lifecycle` reports a missing node."""
+    if graph is not None and not graph.absent:
+        return 'no node to check'
+    return nobody or 'not looked at'
+
+
 def _nobody(graph: Optional[Graph]) -> Optional[str]:
     """Say why there is no node to judge; None where there is one."""
     if graph is None:
@@ -202,6 +254,6 @@ def _nobody(graph: Optional[Graph]) -> Optional[str]:
         return f'no ROS graph: {graph.absent}'
     if not graph.nodes:
         what = printable(graph.wanted, 90) if graph.wanted else 'node of this package'
-        how = '' if graph.wanted else '; name one that is there all the same: --node /NAME'
-        return f'no {what} was discovered within {graph.waited_s:.1f} s{how}'
+        return (f'no {what} was discovered within {graph.waited_s:.1f} s with '
+                f'ROS_DOMAIN_ID={graph.domain}')
     return None

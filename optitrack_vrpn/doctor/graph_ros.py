@@ -14,6 +14,7 @@ from typing import Any, Optional
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn import parameters
 from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, RunningNode
+from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 from rcl_interfaces.srv import GetParameters, ListParameters
 import rclpy
@@ -93,7 +94,9 @@ class GraphView:
             found = self._ours(found)
         nodes = tuple(
             self._ask(*key, count) for key, count in list(found.items())[:_MOST_NODES])
-        return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes)
+        return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes,
+                     domain=str(self._context.get_domain_id()),
+                     processes=() if nodes else local_nodes())
 
     def _find(self, wanted: str) -> dict[tuple[str, str], int]:
         """

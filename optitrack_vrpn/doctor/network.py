@@ -98,7 +98,7 @@ def judge_connect_back(facts: Facts) -> Finding:
     if attempt is None:
         return skip(check, _why_not_tried(facts))
     if attempt.outcome is Outcome.OPEN:
-        return ok(check, f'{facts.address} connected back to {facts.local} within '
+        return ok(check, f'{facts.address} connected back to {_told(facts)} within '
                          f'{attempt.took_s * 1e3:.0f} ms', took_s=round(attempt.took_s, 4))
     if attempt.outcome is not Outcome.SILENT or facts.nobody_there:
         return skip(check, 'no request was heard')
@@ -120,8 +120,16 @@ def judge_connect_back(facts: Facts) -> Finding:
             advice += f' Mind: {"; ".join(hints)}.'
     if _open(facts.tcp):
         advice += ' Or set connection: tcp, which needs no connect-back (auto falls back to it)'
-    return judged(check, f'{facts.address} did not connect back to {facts.local} within '
+    if facts.advertise:
+        advice = (f'--advertise asks the server to connect to {facts.advertise}: does that '
+                  f'address lead from the server to this machine? {advice}')
+    return judged(check, f'{facts.address} did not connect back to {_told(facts)} within '
                          f'{attempt.took_s:.3g} s', advice)
+
+
+def _told(facts: Facts) -> str:
+    """Name the address that the server is asked to connect back to."""
+    return facts.advertise or facts.local
 
 
 def judge_tcp(facts: Facts) -> Finding:
@@ -159,4 +167,6 @@ def _judged_by_need(facts: Facts) -> Callable[..., Finding]:
 def _why_not_tried(facts: Facts) -> str:
     if facts.connection == 'tcp' and facts.local:
         return 'not used with connection: tcp'
+    if _open(facts.tcp):
+        return 'not tried, since TCP is open: see --connection udp'
     return 'there is no way to the server'

@@ -109,12 +109,19 @@ class Probe:
         facts.card = _card_of(facts.local)
 
     def try_ways(self) -> None:
-        """Try ``tcp://``, then the request by UDP; a connection that comes of it is kept."""
+        """
+        Connect by TCP; request a connection by UDP where that is needed, and keep it.
+
+        With ``auto`` the request is sent only where TCP fails: a server whose connect-back is
+        dropped by a firewall stops for all its clients until its connect() times out.
+        """
         facts = self._facts
         if not facts.local:
             return
         facts.tcp = self._try_tcp()
-        if self._config.link.connection != 'tcp':
+        connected = facts.tcp.outcome is Outcome.OPEN
+        if self._config.link.connection == 'udp' or (
+                self._config.link.connection == 'auto' and not connected):
             facts.udp = self._try_udp()
         if not any(one and one.outcome is Outcome.OPEN for one in (facts.tcp, facts.udp)):
             facts.nobody_there = nobody_has(facts.address)

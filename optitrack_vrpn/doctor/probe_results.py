@@ -171,6 +171,20 @@ class RunningNode:
     rivals: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+class LocalProcess(NamedTuple):
+    """
+    A process of this machine that runs the node.
+
+    :ivar pid: its process id.
+    :ivar stopped: True where it is stopped, as by SIGSTOP or a debugger.
+    :ivar domain: its ROS_DOMAIN_ID, '0' where that is not set; None where it is unknown.
+    """
+
+    pid: int
+    stopped: bool
+    domain: Optional[str]
+
+
 @dataclass
 class Graph:
     """
@@ -180,12 +194,16 @@ class Graph:
     :ivar wanted: full name of the node that the user asked for, or ''.
     :ivar waited_s: how long nodes had to be discovered (s).
     :ivar nodes: nodes of this package, or the one that was asked for.
+    :ivar domain: the ROS_DOMAIN_ID of the doctor.
+    :ivar processes: processes of this machine that run the node, in any domain.
     """
 
     absent: str = ''
     wanted: str = ''
     waited_s: float = 0.0
     nodes: tuple[RunningNode, ...] = ()
+    domain: str = '0'
+    processes: tuple[LocalProcess, ...] = ()
 
 
 @dataclass
@@ -197,6 +215,8 @@ class Facts:
     :ivar port: its VRPN port.
     :ivar connection: 'auto', 'udp' or 'tcp', as the node's parameter.
     :ivar interface: as the user gave it, '' for none.
+    :ivar advertise: what the server is asked to connect back to, as the user gave it, '' for the
+        local address.
     :ivar expected_rate_hz: the cameras' rate where the user gave it, else 0.
     :ivar addresses: what the server's name stands for.
     :ivar name_error: why it stands for nothing.
@@ -219,6 +239,7 @@ class Facts:
     port: int
     connection: str = 'auto'
     interface: str = ''
+    advertise: str = ''
     expected_rate_hz: float = 0.0
     addresses: tuple[str, ...] = ()
     name_error: str = ''

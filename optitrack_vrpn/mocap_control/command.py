@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import sys
 from typing import Optional, TYPE_CHECKING
 
-from optitrack_vrpn.cli.arguments import namespace, positive_number, without_ros_arguments
+from optitrack_vrpn.cli.arguments import (
+    namespace, Parser, seconds, USAGE, without_ros_arguments)
 from optitrack_vrpn.cli.loading import INTERRUPTED, loading
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.graph.node_names import base_name
@@ -27,17 +28,17 @@ SUCCESS, SOMEBODY_MISSING, CANNOT = 0, 1, 2
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='mocap_control',
         description='Start, stop and list the capture systems that follow mocap control.',
         epilog='Exit code: 0 if all systems acknowledged (status: if there are any), 1 if one '
-        'did not, 2 if the command is wrong or no control messages are installed.')
-    common = argparse.ArgumentParser(add_help=False)
+        'did not, 2 if no control messages are installed, 64 if the command line is wrong.')
+    common = Parser(add_help=False)
     common.add_argument(
-        '--timeout', type=positive_number, default=5.0, metavar='S',
+        '--timeout', type=seconds, default=5.0, metavar='S',
         help='longest wait for answers and poses (default 5)')
     common.add_argument(
-        '--discovery', type=positive_number, default=DISCOVERY_S, metavar='S',
+        '--discovery', type=seconds, default=DISCOVERY_S, metavar='S',
         help='time in which systems are found; with names, the longest wait for them '
         f'(default {DISCOVERY_S:g}: ROS 2 nodes may take 3 s to find each other)')
     common.add_argument(
@@ -88,7 +89,7 @@ def main(args: Optional[Sequence[str]] = None) -> int:
             return run(controller, arguments)
     except ConfigurationError as error:
         print(f'mocap_control: {error}', file=sys.stderr)
-        return CANNOT
+        return USAGE
     except KeyboardInterrupt:
         print('mocap_control: stopped', file=sys.stderr)
         return INTERRUPTED

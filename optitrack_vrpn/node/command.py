@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Sequence
 
-from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.parameters import BY_NAME
@@ -14,7 +14,7 @@ from optitrack_vrpn.parameters import BY_NAME
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of what is not for ROS: nothing but a request for help."""
-    return argparse.ArgumentParser(
+    return Parser(
         prog='optitrack_vrpn_node', usage='%(prog)s [-h] [--ros-args ...]', allow_abbrev=False,
         description='Run the lifecycle node: motion capture in, PoseStamped and TF out.',
         epilog='Everything is a ROS parameter, as in: optitrack_vrpn_node --ros-args '
@@ -63,4 +63,4 @@ def main() -> int:
         return run(OptitrackVrpnNode, sys.argv)
     except ConfigurationError as error:
         print(f'optitrack_vrpn_node: {error}', file=sys.stderr)
-        return 2
+        return exit_code(error)

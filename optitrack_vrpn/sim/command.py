@@ -17,7 +17,7 @@ import threading
 from types import FrameType
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.motion import MOTIONS
@@ -32,7 +32,7 @@ _OCCLUSION = re.compile(
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='motive_sim',
         description='Stream rigid bodies as Motive would, by VRPN, NatNet or both: metres, y up, '
         'x forward.',
@@ -164,7 +164,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0 after Ctrl-C, SIGTERM or ``--duration``; 1 for an error.
+    :returns: 0 after Ctrl-C, SIGTERM or ``--duration``; 1 for an error, 64 if the command line
+        or the scenario is wrong.
     """
     parser = make_parser()
     arguments = parser.parse_args(
@@ -186,7 +187,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
                 pass
     except OptitrackVrpnError as error:
         print(f'motive_sim: {error}', file=sys.stderr)
-        return 1
+        return exit_code(error)
     except BrokenPipeError:
         return 0  # nobody reads the first line any more
     finally:
@@ -209,8 +210,9 @@ def _announce(server: MotiveSimServer) -> None:
         where.append(f'NatNet {scenario.natnet.version} on {server.host}:{server.natnet_port}'
                      + (f', frames to {scenario.natnet.group}:{scenario.natnet.data_port}'
                         if scenario.natnet.multicast else ''))
+    listed = f': {shown}' if names else ''
     print('\n'.join(where) + '\n'
-          f'{count} at {scenario.rate:g} Hz: {shown}; {reach}', flush=True)
+          f'{count} at {scenario.rate:g} Hz{listed}; {reach}', flush=True)
 
 
 if __name__ == '__main__':

@@ -9,10 +9,10 @@ import math
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import duration, split_ros_args
+from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, split_ros_args
 from optitrack_vrpn.cli.loading import INTERRUPTED, loading
 from optitrack_vrpn.errors import (
-    BackendUnavailableError, ConfigurationError, OptitrackVrpnError, TransportError)
+    BackendUnavailableError, OptitrackVrpnError, TransportError)
 from optitrack_vrpn.tools.intervals import histogram, judge, Spread, StampReport
 
 _BAR = 40
@@ -21,11 +21,12 @@ _GAPS_SHOWN = 8
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='analyze_stamps',
         description='Judge the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
         epilog='Arguments of ROS follow --ros-args. Exit code: 0, or 1 if nothing came or '
-        'something was missing, 2 if the command is wrong, 130 on Ctrl-C before anything came.')
+        'something was missing, 64 if the command line is wrong, 130 on Ctrl-C before anything '
+        'came.')
     parser.add_argument('topic', help='as in /wand/pose')
     parser.add_argument('--seconds', type=duration, default=10.0, metavar='S',
                         help='how long from the first message on (default %(default)s)')
@@ -122,8 +123,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or 1 if nothing came or something was missing, 2 if the command is wrong, 130
-        on Ctrl-C.
+    :returns: 0, or 1 if nothing came or something was missing, 64 if the command line is
+        wrong, 130 on Ctrl-C.
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
@@ -146,9 +147,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             print(f'drawn in {arguments.plot}')
     except OptitrackVrpnError as error:
         print(f'analyze_stamps: {error}', file=sys.stderr)
-        wrong = isinstance(error, ConfigurationError) and not isinstance(
-            error, BackendUnavailableError)
-        return 2 if wrong else 1
+        return exit_code(error)
     except KeyboardInterrupt:
         print('analyze_stamps: stopped', file=sys.stderr)
         return INTERRUPTED

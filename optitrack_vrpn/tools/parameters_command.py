@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Make the parameter file and the README's table from the one table; print or write them."""
 
-import argparse
 from pathlib import Path
 import sys
 from typing import Optional, Sequence
 
 import optitrack_vrpn
-from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
 from optitrack_vrpn.parameters import TABLE, Value
 
 BEGIN, END = '<!-- parameters -->', '<!-- /parameters -->'
@@ -121,7 +120,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: exit code.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='parameters',
         description='Print a parameter file for the node: every default and what it means.')
     choice = parser.add_mutually_exclusive_group()
@@ -138,7 +137,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     root = Path(optitrack_vrpn.__file__).resolve().parent.parent
     if not (root / 'setup.py').exists():
         print('parameters: --write needs a checkout of the repository', file=sys.stderr)
-        return 1
+        return USAGE
     for path, text in documents(root).items():
         if not path.exists() or path.read_text(encoding='utf-8') != text:
             path.write_text(text, encoding='utf-8')

@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 import sys
 from typing import IO, Optional
 
-from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 
@@ -81,7 +81,7 @@ def restamp(
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='restamp', description='Put recorded frames on the clock of their receiver.',
         epilog='Columns sender_time and receive_time in seconds; stamp and epoch are added.')
     defaults = StampConfig()
@@ -167,7 +167,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         _run(arguments)
     except (OptitrackVrpnError, csv.Error, UnicodeDecodeError) as error:
         print(f'restamp: {error}', file=sys.stderr)
-        return 1
+        return exit_code(error)
     except BrokenPipeError:
         return 0
     return 0

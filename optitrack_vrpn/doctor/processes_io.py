@@ -1,0 +1,48 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Find processes of this machine that run the node, in case the ROS graph does not show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from optitrack_vrpn.doctor.probe_results import LocalProcess
+
+_NODE = b'optitrack_vrpn_node'
+_DOMAIN = b'ROS_DOMAIN_ID='
+_MOST = 20
+
+
+def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
+    """
+    List the processes of this machine that run the node, in the order of their ids.
+
+    Processes of other users show their command line but not their environment: their domain is
+    then unknown.
+
+    :param proc: the process file system, see proc(5).
+    """
+    found = []
+    folders = [path for path in Path(proc).glob('[0-9]*') if path.name.isdigit()]
+    for folder in sorted(folders, key=lambda path: int(path.name)):
+        try:
+            words = (folder / 'cmdline').read_bytes().split(b'\0')
+            if not any(word.rsplit(b'/', 1)[-1] == _NODE for word in words[:4]):
+                continue
+            # The name in parentheses may hold spaces; the state follows it.
+            state = (folder / 'stat').read_text(errors='replace').rpartition(')')[2].split()[0]
+        except (OSError, IndexError):
+            continue    # the process has ended
+        found.append(LocalProcess(int(folder.name), state in 'Tt', _domain(folder)))
+    return tuple(found[:_MOST])
+
+
+def _domain(folder: Path) -> str | None:
+    try:
+        variables = (folder / 'environ').read_bytes().split(b'\0')
+    except OSError:
+        return None
+    for variable in variables:
+        if variable.startswith(_DOMAIN):
+            return variable[len(_DOMAIN):].decode(errors='replace') or '0'
+    return '0'
