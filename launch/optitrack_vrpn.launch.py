@@ -3,6 +3,7 @@
 """Bring up one node: server and the rest from the parameter file, a few of them from here."""
 
 import os
+import sys
 
 from ament_index_python.packages import get_package_share_directory, PackageNotFoundError
 from launch import LaunchDescription
@@ -10,6 +11,7 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
+from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 
@@ -77,7 +79,10 @@ def make_rviz(context):
 
 
 def make_all(context):
-    """Make all actions at once: launch leaves alone what ran before one that cannot be made."""
+    """Make all actions at once: launch does not end what ran before one that cannot be made."""
+    check_launch_arguments(
+        sys.argv, ('optitrack_vrpn.launch.py', 'optitrack_vrpn.launch.yaml'),
+        [name for name, *_ in ARGUMENTS])
     return [*make_node(context), *make_rviz(context)]
 
 

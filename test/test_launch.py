@@ -19,6 +19,7 @@ import sys
 import time
 
 from conftest import children_of
+from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
 import pytest
 import yaml
 
@@ -383,3 +384,43 @@ def free_port():
             except OSError:
                 continue
             return stream.getsockname()[1]
+
+
+# -- misspelt arguments ------------------------------------------------------------------------
+
+def checked(*arguments):
+    check_launch_arguments(
+        ['ros2', 'launch', 'optitrack_vrpn', *arguments], ['a.launch.py'],
+        ('server', 'port', 'activate'))
+
+
+def test_a_misspelt_launch_argument_is_refused_with_the_closest_name():
+    with pytest.raises(ValueError, match=r'sever:= is not an argument.*did you mean server:=\?'):
+        checked('a.launch.py', 'sever:=1.2.3.4', 'port:=1')
+    with pytest.raises(ValueError, match=r'zzz:= is not .*\(arguments: server, port, activate\)'):
+        checked('/path/to/a.launch.py', 'zzz:=1')
+
+
+def test_right_launch_arguments_and_those_of_an_outer_file_are_accepted():
+    checked('a.launch.py', 'server:=1.2.3.4', '--debug')
+    checked('outer.launch.py', 'sever:=1.2.3.4')
+
+
+@with_launch
+@pytest.mark.parametrize('file', [NODE, NODE_YAML, DEMO], ids=lambda path: path.name)
+def test_a_misspelt_argument_starts_nothing(prefix, file):
+    code, output = prefix.launch(file, 'prot:=3884')
+    assert code != 0
+    assert 'prot:= is not an argument of this launch file; did you mean port:=?' in output
+    assert prefix.calls() == []
+
+
+@with_launch
+def test_an_including_launch_file_keeps_its_own_arguments(prefix, tmp_path):
+    outer = tmp_path / 'outer.launch.yaml'
+    outer.write_text(
+        'launch:\n- arg: {name: ports, default: none}\n- arg: {name: robot, default: r1}\n'
+        "- include: {file: '$(find-pkg-share optitrack_vrpn)/launch/optitrack_vrpn.launch.py'}\n")
+    code, output = prefix.launch(outer, 'ports:=both')
+    assert code == 0, output
+    assert [call[0] for call in prefix.calls()] == ['optitrack_vrpn_node']
