@@ -182,7 +182,8 @@ def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
 
 
 @pytest.mark.parametrize('arguments, said', [
-    ([], 'required'), (['pause'], 'invalid choice'), (['start', '--timeout', '0'], 'between'),
+    ([], 'required'), (['pause'], 'invalid choice'), (['start', '--timeout', '0'], 'above 0'),
+    (['start', '--timeout', 'x'], "'x' is not a number of seconds above 0"),
     (['status', '--generation', 'mocap5'], 'mocap5'),
     (['start', 'moc', '--namespace', '/a b'], "'/a b' is no namespace"),
     (['status', '--namespace', '1'], "'1' is no namespace"),
@@ -190,7 +191,7 @@ def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
 def test_a_wrong_command_is_explained(arguments, said, capsys):
     with pytest.raises(SystemExit) as ended:
         mocap_control.main(arguments)
-    assert ended.value.code == 2
+    assert ended.value.code == 64
     assert said in capsys.readouterr().err
 
 

@@ -149,7 +149,7 @@ def test_demo_says_so_where_parameters_leave_no_body(tmp_path):
     path = tmp_path / 'none.yaml'
     path.write_text("/**: {ros__parameters: {bodies: {deny: ['*']}}}\n")
     done = demo('--params-file', str(path))
-    assert done.returncode == 2 and 'leave none of the simulated bodies' in done.stderr
+    assert done.returncode == 64 and 'leave none of the simulated bodies' in done.stderr
     assert 'Rigid Body 1, 1drone, wand' in done.stderr
 
 
@@ -165,7 +165,7 @@ def test_demo_says_so_where_parameters_leave_no_body(tmp_path):
 def test_a_wrong_command_line_is_told_before_anything_starts(arguments, said, capsys):
     with pytest.raises(SystemExit) as ended:
         demo_tool.main(arguments)
-    assert ended.value.code == 2
+    assert ended.value.code == 64
     output, error = capsys.readouterr()
     assert said in error and output == ''
 
@@ -181,7 +181,7 @@ def test_demo_does_not_wait_for_a_node_that_has_ended(tmp_path):
     path = tmp_path / 'broken.yaml'
     path.write_text('{')
     done = demo('--params-file', str(path))
-    assert done.returncode == 2
+    assert done.returncode == 64
     assert 'the node ended by itself' in done.stderr and "Couldn't parse" in done.stderr
     assert 'did not appear' not in done.stderr and 'Traceback' not in done.stderr
 
@@ -190,7 +190,7 @@ def test_demo_says_so_where_parameters_switch_all_poses_off(tmp_path):
     path = tmp_path / 'off.yaml'
     path.write_text('/**: {ros__parameters: {publish: {enu: false, ned: false}}}\n')
     done = demo('--params-file', str(path))
-    assert done.returncode == 2 and 'there are no poses to look at' in done.stderr
+    assert done.returncode == 64 and 'there are no poses to look at' in done.stderr
 
 
 @pytest.mark.parametrize('ned', [False, True])
@@ -326,7 +326,7 @@ def test_advice_is_for_servers_without_bodies_alone():
 def test_what_is_for_the_simulator_is_refused_beside_a_real_server(option, capsys):
     with pytest.raises(SystemExit) as ended:
         demo_tool.main(['--server', '10.0.0.1', option, '2'])
-    assert ended.value.code == 2
+    assert ended.value.code == 64
     line = capsys.readouterr().err.splitlines()[-1]
     assert line == (
         f'demo: error: {option} is for the simulated Motive: leave out either it or --server')

@@ -112,3 +112,10 @@ def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
     assert values['latency_p50_us'] == f"{figures['p50'] * 1e6:.1f}"
     assert values['latency_p99_us'] == f"{figures['p99'] * 1e6:.1f}"
     assert values['jitter_p99_us'] == f"{(figures['p99'] - figures['p50']) * 1e6:.1f}"
+
+
+def test_stamps_of_another_clock_give_no_latency():
+    unknown = Percentiles(*[float('nan')] * len(Percentiles._fields))
+    entry = frames_entry(unknown, unknown, unknown, {})
+    assert entry.message == 'latency from stamp to topic unknown'
+    assert entry.values['latency_p50_us'] == 'unknown'

@@ -96,10 +96,24 @@ def test_a_port_in_use_is_one_clear_line_and_1():
     (['--scenario', 'no/hard_day.yaml'], 'no/hard_day.yaml: cannot be read'),
     (['--names', 'a', '--occlude', 'nobody:foo:1-2'],
      "NAME one of 'a' and MODE one of silent, frozen, zeroed"),
-    (['--host', '203.0.113.1'], 'cannot listen on 203.0.113.1:0'),
+    (['--bodies', '9999'], '--bodies: 9999 is not allowed'),
 ])
-def test_what_cannot_be_done_is_one_line_and_1(argv, wanted):
+def test_a_wrong_setting_is_one_line_and_64(argv, wanted):
     with Tool('--port', '0', *argv) as tool:
+        code, out, err = tool.end()
+    assert (code, out) == (64, '')
+    assert wanted in err and err.startswith('motive_sim: ') and err.count('\n') == 1
+
+
+def test_without_bodies_the_first_lines_list_none():
+    with Tool('--port', '0', '--bodies', '0', '--duration', '0.3') as tool:
+        code, out, _ = tool.end()
+    assert code == 0 and '0 bodies at 120 Hz; ' in out
+
+
+def test_an_address_of_another_machine_is_one_line_and_1():
+    wanted = 'cannot listen on 203.0.113.1:0'
+    with Tool('--port', '0', '--host', '203.0.113.1') as tool:
         code, out, err = tool.end()
     assert (code, out) == (1, '')
     assert wanted in err and err.startswith('motive_sim: ') and err.count('\n') == 1

@@ -303,6 +303,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         done_ns = self._clock_reader.now_ns()
         self._waits.add((begun_ns - arrival_ns) * 1e-9)
         self._work.add((done_ns - begun_ns) * 1e-9)
+        if self._settings is not None and self._settings.pipeline.stamps.mode == 'sender':
+            return    # the stamps are on the sender's clock
         for sample in samples:
             latency = (done_ns + host_minus_arrival_ns - sample.stamp_ns) * 1e-9
             self._latencies.add(latency)

@@ -135,7 +135,8 @@ def frames_entry(
         for field, value in zip(figures._fields, figures):
             values[f'{name}_{field}_us'] = number(value * 1e6, 1)
     values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
-    message = f'{values["latency_p50_us"]} us from stamp to topic'
+    message = f'{values["latency_p50_us"]} us from stamp to topic' if math.isfinite(
+        latency.p50) else 'latency from stamp to topic unknown'
     if thinning:
         return Entry('frames', Level.WARN, (
             f'{message}; this computer does not keep up, and whole frames are left out so that '

@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 import sys
 from typing import IO, Optional
 
-from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 
@@ -112,10 +112,7 @@ def _telling(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dict[str, 
         yield row
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    source = StampSource(StampConfig(
-        mode=arguments.mode, offset_samples=arguments.offset_samples,
-        latency_ms=arguments.latency_ms, max_gap_s=arguments.max_gap_s))
+def _run(arguments: argparse.Namespace, source: StampSource) -> None:
     with _open(arguments.input, 'r') as read, _open(arguments.output, 'w', read) as write:
         reader = csv.DictReader(read, skipinitialspace=True, restkey=None)
         names = [name.strip() for name in reader.fieldnames or ()]
@@ -159,15 +156,22 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or 1 for an error that was told.
+    :returns: 0, 1 for bad input that was reported, 64 for a wrong command line.
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     try:
-        _run(arguments)
+        config = StampConfig(
+            mode=arguments.mode, offset_samples=arguments.offset_samples,
+            latency_ms=arguments.latency_ms, max_gap_s=arguments.max_gap_s)
+    except ConfigurationError as error:
+        print(f'restamp: {error}', file=sys.stderr)
+        return USAGE
+    try:
+        _run(arguments, StampSource(config))
     except (OptitrackVrpnError, csv.Error, UnicodeDecodeError) as error:
         print(f'restamp: {error}', file=sys.stderr)
-        return exit_code(error)
+        return 1
     except BrokenPipeError:
         return 0
     return 0
