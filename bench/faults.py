@@ -25,6 +25,7 @@ import traceback
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
 DOCS = ROOT / 'docs' / 'faults.md'
 MARK = '<!-- bench/faults.py: {} -->'
 AT_ONCE = 2
@@ -36,14 +37,9 @@ STANDING_STILL = ('paused',)
 
 def run_here(name):
     """Run one case in this process, in a ROS domain of its own; gives its rows."""
-    from conftest import claim_domain
-    domain, claim = claim_domain()
-    with tempfile.TemporaryDirectory() as logs, claim:
-        os.environ.update(
-            ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
-            ROS_LOG_DIR=logs)
-        if os.environ.get('ROS_DISTRO') == 'humble':
-            os.environ['ROS_LOCALHOST_ONLY'] = '1'
+    with tempfile.TemporaryDirectory() as logs, claim_domain({own_domain()}) as claim:
+        isolate(os.environ, claim.domain)
+        os.environ['ROS_LOG_DIR'] = logs
         import fault_cases
         from fault_net import namespaces_allowed
         if name in fault_cases.PRIVILEGED and not namespaces_allowed():

@@ -24,7 +24,6 @@ import json
 import os
 from pathlib import Path
 import platform
-import random
 import signal
 import statistics
 import subprocess
@@ -35,12 +34,16 @@ import time
 from latency_tables import side_by_side, summary, tables, write_block
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
 HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
 POINTS = ((1, 240), (1, 1000), (10, 240), (20, 240), (50, 240), (100, 240))
 BRIDGES = ('floor', 'node', 'all on', 'polled')
 MORE_BRIDGES = ('calm floor',)
 SETTLE_S = 1.5
+#: ROS domains of this process, which it holds until its end.
+CLAIMS = []
 TOPICS = ('odom', 'twist', 'accel', 'pose_cov')
 
 
@@ -123,10 +126,9 @@ def environment():
     profile = str(ROOT / 'config' / 'fast_discovery.xml')
     variables.update(
         FASTRTPS_DEFAULT_PROFILES_FILE=profile, FASTDDS_DEFAULT_PROFILES_FILE=profile,
-        ROS_DOMAIN_ID=str(random.randint(1, 100)), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
         PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')])))
-    if os.environ.get('ROS_DISTRO') == 'humble':
-        variables['ROS_LOCALHOST_ONLY'] = '1'
+    CLAIMS.append(claim_domain({own_domain()}))
+    isolate(variables, CLAIMS[-1].domain)
     return variables
 
 

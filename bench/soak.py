@@ -150,12 +150,10 @@ def main():
     total_s = arguments.seconds or 60.0 * arguments.minutes
     period_s = min(60.0, total_s / 2)
     interval_s = min(5.0, total_s / 24)
-    from conftest import claim_domain
-    domain, claim = claim_domain()
-    with claim, tempfile.TemporaryDirectory() as logs:
-        os.environ.update(
-            ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
-            ROS_LOG_DIR=logs)
+    from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
+    with claim_domain({own_domain()}) as claim, tempfile.TemporaryDirectory() as logs:
+        isolate(os.environ, claim.domain)
+        os.environ['ROS_LOG_DIR'] = logs
         readings, log = soak(
             total_s, arguments.bodies, arguments.rate, period_s, interval_s)
     if arguments.json:

@@ -1,55 +1,119 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bring up a simulated Motive and the node that follows it: no hardware needed."""
+"""
+Bring up a simulated Motive and the node that follows it: no hardware needed.
 
+Topics, frames and bodies have names that no real system has, and the simulator takes a free port.
+"""
+
+import os
+import socket
 import sys
+import tempfile
 
+from ament_index_python.packages import get_package_share_directory, PackageNotFoundError
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
-from launch_ros.substitutions import FindPackageShare
+from optitrack_vrpn.cli.arguments import namespace as valid_namespace
 from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
+from optitrack_vrpn.cli.signals_io import with_parent
+from optitrack_vrpn.demo.display_io import package_display
+from optitrack_vrpn.demo.foreign_ros import publishers_below
+from optitrack_vrpn.demo.isolation import body_names, display, node_parameters
 
 ARGUMENTS = (
-    ('bodies', '3', 'how many bodies, named "Rigid Body 1" and so on'),
+    ('bodies', '3', 'how many bodies, named "Demo Body 1" and so on'),
     ('rate', '240', 'frames a second'),
-    ('port', '3883', 'VRPN port of the simulated Motive'),
+    ('namespace', 'demo', 'namespace of the node and its topics, and prefix of all frames'),
+    ('port', '0', 'VRPN port of the simulated Motive; 0: one that nothing uses'),
     ('activate', 'true', 'false: leave the node inactive, for mocap control'),
     ('rviz', 'false', 'start rviz2 with the display of this package'),
 )
-#: Arguments of optitrack_vrpn.launch.py that reach it without being declared here.
-PASSED_ON = ('params_file', 'namespace', 'name', 'autostart', 'respawn', 'log_level')
 
 
-def check(context):
-    """Refuse a misspelt argument."""
+def read(context, name, kind, allowed):
+    """Read an argument, and refuse a wrong one by name."""
+    text = LaunchConfiguration(name).perform(context).strip()
+    try:
+        return kind(text)
+    except (ValueError, KeyError):
+        raise ValueError(f'{name}:={text} is {allowed}') from None
+
+
+def as_bool(text):
+    """Read true or false."""
+    return {'true': True, '1': True, 'false': False, '0': False}[text.lower()]
+
+
+def free_port():
+    """Find a port that nothing uses for TCP and UDP."""
+    while True:
+        with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
+            stream.bind(('127.0.0.1', 0))
+            try:
+                datagram.bind(stream.getsockname())
+            except OSError:
+                continue
+            return stream.getsockname()[1]
+
+
+def make_rviz(namespace, names):
+    """Make rviz's action; its absence does not stop the demo."""
+    try:
+        get_package_share_directory('rviz2')
+    except PackageNotFoundError:
+        return LogInfo(msg='rviz:=true, but rviz2 is not installed: going on without it')
+    with tempfile.NamedTemporaryFile(
+            'w', prefix='optitrack_vrpn_demo_', suffix='.rviz', delete=False) as stream:
+        stream.write(display(package_display().read_text(), namespace, names))
+    return Node(package='rviz2', executable='rviz2', name='rviz2', arguments=['-d', stream.name],
+                output='screen')
+
+
+def make_all(context):
+    """Check every argument and the graph, then make all actions at once."""
     check_launch_arguments(
-        sys.argv, ('demo.launch.py',),
-        [*(name for name, *_ in ARGUMENTS), *PASSED_ON])
+        sys.argv, ('demo.launch.py',), [name for name, *_ in ARGUMENTS])
+    count = read(context, 'bodies', int, 'no number')
+    rate = read(context, 'rate', float, 'no number')
+    port = read(context, 'port', int, 'no number') or free_port()
+    activate = read(context, 'activate', as_bool, 'neither true nor false')
+    rviz = read(context, 'rviz', as_bool, 'neither true nor false')
+    text = LaunchConfiguration('namespace').perform(context)
+    namespace = valid_namespace(text).strip('/')
+    if not namespace:
+        raise ValueError('namespace:= is empty: a demo needs one, so that it stays apart')
+    others = publishers_below(f'/{namespace}')
+    if others:
+        raise RuntimeError(
+            f'/{namespace} is in use: {"; ".join(others)}. Nothing was started; end that, or '
+            'give this demo a name of its own, as in namespace:=demo2')
+    names = body_names(count)
+    parameters = {
+        **node_parameters(namespace), 'server': '127.0.0.1', 'port': port, 'autostart': True,
+        'activate': activate}
+    # Both end with launch, even if launch is killed.
+    common = {'package': 'optitrack_vrpn', 'output': 'screen', 'emulate_tty': True,
+              'additional_env': with_parent({})}
+    return [
+        Node(executable='optitrack_vrpn_node', name='optitrack_vrpn', namespace=namespace,
+             parameters=[parameters],
+             remappings=[('/diagnostics', f'/{namespace}/diagnostics')], **common),
+        Node(executable='motive_sim', name='motive_sim', namespace=namespace, arguments=[
+            '--names', *names, '--rate', str(rate), '--port', str(port), '--noise-mm', '0.1',
+            '--noise-deg', '0.05'], **common),
+        *([make_rviz(namespace, names)] if rviz else []),
+        LogInfo(msg=f'the demo publishes below /{namespace} in ROS domain '
+                    f'{os.environ.get("ROS_DOMAIN_ID", "0")}; its frames begin with {namespace}/'),
+    ]
 
 
 def generate_launch_description():
     """Describe both processes."""
-    node = PathJoinSubstitution(
-        [FindPackageShare('optitrack_vrpn'), 'launch', 'optitrack_vrpn.launch.py'])
     return LaunchDescription([
         *(DeclareLaunchArgument(name, default_value=default, description=what)
           for name, default, what in ARGUMENTS),
-        OpaqueFunction(function=check),
-        # first, as it checks the arguments before anything runs
-        IncludeLaunchDescription(
-            PythonLaunchDescriptionSource(node),
-            launch_arguments={
-                'server': '127.0.0.1', 'port': LaunchConfiguration('port'),
-                'activate': LaunchConfiguration('activate'),
-                'rviz': LaunchConfiguration('rviz')}.items()),
-        Node(
-            package='optitrack_vrpn', executable='motive_sim', name='motive_sim',
-            arguments=[
-                '--bodies', LaunchConfiguration('bodies'), '--rate', LaunchConfiguration('rate'),
-                '--port', LaunchConfiguration('port'), '--noise-mm', '0.1',
-                '--noise-deg', '0.05'],
-            output='screen', emulate_tty=True),
+        OpaqueFunction(function=make_all),
     ])

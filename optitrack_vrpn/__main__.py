@@ -7,11 +7,13 @@ import sys
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.cli.loading import INTERRUPTED, load
+from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.cli.tools import TOOLS
 
 
 def main() -> int:
     """Run the tool that the first argument names; the exit code is the tool's own."""
+    end_with_parent()
     names = {tool.name: tool for tool in TOOLS}
     if len(sys.argv) < 2 or sys.argv[1] in ('-h', '--help'):
         print('usage: python -m optitrack_vrpn TOOL [ARGUMENTS]\n')

@@ -7,14 +7,15 @@ Set before anything imports rclpy: a domain that no other test run on this machi
 beyond this machine, and logs that vanish with the run. Subprocesses of tests inherit all three.
 """
 
-import fcntl
 import logging
 import os
 from pathlib import Path
 import shutil
+import signal
 import sys
 import tempfile
 
+from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
 import pytest
 
 try:
@@ -26,43 +27,6 @@ else:
     hypothesis.settings.register_profile('any machine', deadline=None, suppress_health_check=[
         *hypothesis.settings.default.suppress_health_check, hypothesis.HealthCheck.too_slow])
     hypothesis.settings.load_profile('any machine')
-
-# More domains than these need ports of which the kernel may have given some away.
-DOMAINS = range(1, 101)
-
-
-def claim_domain():
-    """
-    Take a domain that no other run holds, from a place that runs start at differently.
-
-    :returns: the domain and the locked file that holds it until this process ends
-    """
-    start = os.getpid() % len(DOMAINS)
-    for domain in [*DOMAINS[start:], *DOMAINS[:start]]:
-        path = os.path.join(tempfile.gettempdir(), f'optitrack_vrpn_test_domain_{domain}.lock')
-        try:
-            claim = open(path, 'a')
-        except OSError:    # another user's
-            continue
-        try:
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not inhabited(domain):
-                return domain, claim
-        except OSError:
-            pass
-        claim.close()
-    raise pytest.UsageError(f'all ROS domains from {DOMAINS[0]} to {DOMAINS[-1]} are in use')
-
-
-def inhabited(domain):
-    """Tell whether programs that claimed nothing are there: an orphan of a run, a user's own."""
-    ports = range(7400 + 250 * domain, 7650 + 250 * domain)
-    try:
-        with open('/proc/net/udp') as table:
-            next(table)
-            return any(int(line.split()[1][-4:], 16) in ports for line in table)
-    except OSError:    # not Linux
-        return False
 
 
 def at_last(check, *attempts):
@@ -95,16 +59,25 @@ def children_of(parent):
     return found
 
 
+def restore_signals():
+    """
+    Give the children of this process the default handlers of the signals that tests send.
+
+    A shell ignores SIGINT and SIGQUIT for a job in the background, `nohup` ignores SIGHUP, and
+    children inherit that; a signal with a handler has its default in a child again.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: None)
+
+
 def pytest_configure(config):
-    domain, config.domain_claim = claim_domain()
+    restore_signals()
+    # Runs begin at different places, so that leftovers of one seldom meet the next.
+    config.domain_claim = claim_domain({own_domain()}, start=os.getpid())
     config.ros_log = tempfile.mkdtemp(prefix='optitrack_vrpn_log_')
-    os.environ.update(
-        ROS_DOMAIN_ID=str(domain),
-        ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
-        ROS_LOG_DIR=config.ros_log)
-    # Humble's name for the same; later releases complain about it.
-    if os.environ.get('ROS_DISTRO') == 'humble':
-        os.environ['ROS_LOCALHOST_ONLY'] = '1'
+    isolate(os.environ, config.domain_claim.domain)
+    os.environ['ROS_LOG_DIR'] = config.ros_log
 
 
 def pytest_unconfigure(config):

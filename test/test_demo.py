@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The demo as a newcomer runs it, and its table."""
 
+import fcntl
 import math
 import os
 from pathlib import Path
@@ -9,11 +10,13 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 
 from conftest import at_last, children_of
-from optitrack_vrpn.demo import command as demo_tool
+from optitrack_vrpn.demo import child_io, command as demo_tool
+from optitrack_vrpn.demo.params_file_io import renamed
 from optitrack_vrpn.demo.view import BodyRow, missing, table
 import pytest
 from transport_kit import FakeServer, hold
@@ -21,12 +24,65 @@ from transport_kit import FakeServer, hold
 pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = [sys.executable, '-m', 'optitrack_vrpn', 'demo']
+TOPICS = [sys.executable, '-m', 'optitrack_vrpn', 'topics']
 
 
 def demo(*arguments):
     return subprocess.run(
         [*DEMO, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=90,
         env=dict(os.environ))
+
+
+class Demo:
+    """A demo that runs, with what it says."""
+
+    def __init__(self, *arguments, **options):
+        self.process = subprocess.Popen(
+            [*DEMO, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, env=dict(os.environ, PYTHONUNBUFFERED='1'), **options)
+        self.lines = []
+
+    def wait_for(self, pattern):
+        """Read until a line matches."""
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if found := re.search(pattern, line):
+                return found
+        raise AssertionError(f'the demo ended with {self.process.wait()}: {"".join(self.lines)}')
+
+    def end(self, number):
+        """Send a signal; gives the processes it had, its exit code and what it said then."""
+        children = children_of(self.process.pid)
+        self.process.send_signal(number)
+        rest, _ = self.process.communicate(timeout=60)
+        return children, self.process.returncode, rest
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.communicate(timeout=60)
+        self.process.stdout.close()
+
+
+def gone(pids):
+    """Wait until no process of these is left; what is left is killed and given."""
+    end = time.monotonic() + 20.0
+    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < end:
+        time.sleep(0.02)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return not left
+
+
+def alive(pid):
+    """Tell whether a process runs; one that has ended may wait for its new parent."""
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] != 'Z'
+    except OSError:
+        return False
 
 
 @pytest.fixture(autouse=True)
@@ -47,10 +103,11 @@ def test_demo_shows_every_body_and_ends_well():
 
 def check_demo(seconds):
     done = demo('--seconds', seconds)
-    for cells in rows_of(done, ('Rigid_Body_1', 'body_1drone', 'wand')):
+    for cells in rows_of(done, ('Demo_Body_1', 'body_1demo', 'demo_wand')):
         check_row(cells)
     hint, = [line for line in done.stdout.splitlines() if 'ros2' in line]
-    assert re.fullmatch(r'try: ros2 topic echo /(Rigid_Body_1|body_1drone|wand)/pose', hint)
+    assert re.fullmatch(r'try: ROS_DOMAIN_ID=\d+ ros2 topic echo '
+                        r'/(Demo_Body_1|body_1demo|demo_wand)/pose', hint)
     assert re.search(r'skew [-\d.]+ ppm', done.stdout)
 
 
@@ -85,12 +142,12 @@ def check_row(cells):
 
 
 @pytest.mark.parametrize('parameters, bodies, echo', [
-    ("topics: {pose: '{body}_enu', pose_ned: '{body}_ned'}", 'wand', '/BODY_enu'),
-    ('qos: {preset: sensor_data}', 'wand', '/BODY/pose'),
-    ("frames: {body: 'm/{body}'}", 'wand', '/BODY/pose'),
-    ('bodies: {wand: {topic: stick, frame: base}}, publish: {enu: false}', 'stick',
+    ("topics: {pose: '{body}_enu', pose_ned: '{body}_ned'}", 'demo_wand', '/BODY_enu'),
+    ('qos: {preset: sensor_data}', 'demo_wand', '/BODY/pose'),
+    ("frames: {body: 'm/{body}'}", 'demo_wand', '/BODY/pose'),
+    ('bodies: {demo wand: {topic: stick, frame: base}}, publish: {enu: false}', 'stick',
      '/BODY/pose_ned'),
-    ("topics: {pose: '/lab/{body}/pose'}, publish: {tf: false}", 'wand', '/lab/BODY/pose'),
+    ("topics: {pose: '/lab/{body}/pose'}, publish: {tf: false}", 'demo_wand', '/lab/BODY/pose'),
 ], ids=lambda value: value if '{' in value else '')
 def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_path):
     path = tmp_path / 'mine.yaml'
@@ -98,23 +155,23 @@ def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_p
 
     def check(seconds):
         done = demo('--seconds', seconds, '--params-file', str(path))
-        *_, last = rows_of(done, ('Rigid_Body_1', 'body_1drone', bodies))
+        *_, last = rows_of(done, ('Demo_Body_1', 'body_1demo', bodies))
         assert last[-1] == ('no' if 'tf: false' in parameters else 'yes')
         check_row([*last[:-1], 'yes'])
-        expected = [echo.replace('BODY', body) for body in ('Rigid_Body_1', 'body_1drone', bodies)]
+        expected = [echo.replace('BODY', body) for body in ('Demo_Body_1', 'body_1demo', bodies)]
         hint, = re.findall(r'ros2 topic echo (\S+)', done.stdout)
         assert hint in expected
     at_last(check, '4', '12', '24')
 
 
-@pytest.mark.parametrize('lists', ['deny: [wand]', "allow: ['Rigid*', 1drone]"])
+@pytest.mark.parametrize('lists', ['deny: [demo wand]', "allow: ['Demo*', 1demo]"])
 def test_demo_expects_the_wanted_bodies_alone(lists, tmp_path):
     path = tmp_path / 'mine.yaml'
     path.write_text(f'/**: {{ros__parameters: {{bodies: {{{lists}}}}}}}\n')
 
     def check(seconds):
         done = demo('--seconds', seconds, '--params-file', str(path))
-        assert len(list(rows_of(done, ('Rigid_Body_1', 'body_1drone')))) == 2
+        assert len(list(rows_of(done, ('Demo_Body_1', 'body_1demo')))) == 2
     at_last(check, '4', '12', '24')
 
 
@@ -122,11 +179,11 @@ def test_demo_applies_a_file_for_the_node_by_its_name(tmp_path):
     """Its server is another all the same, and its node has a name of its own."""
     path = tmp_path / 'mine.yaml'
     path.write_text('optitrack_vrpn:\n  ros__parameters:\n    server: 192.0.2.1\n'
-                    "    port: 9\n    bodies: {deny: ['1drone', wand]}\n")
+                    "    port: 9\n    bodies: {deny: ['1demo', demo wand]}\n")
 
     def check(seconds):
         done = demo('--seconds', seconds, '--params-file', str(path))
-        list(rows_of(done, ('Rigid_Body_1',)))
+        list(rows_of(done, ('Demo_Body_1',)))
         assert 'streams 3 bodies' in done.stdout
     at_last(check, '4', '12', '24')
 
@@ -141,7 +198,7 @@ def test_demo_applies_a_file_for_the_node_by_its_name(tmp_path):
     ('optitrack_vrpn2: {ros__parameters: {a: 1}}', None), ('{', None), ('', None), ('[1]', None),
     ('a: "\\ud800"', None), ('? [optitrack_vrpn]\n: 1\n', None)])
 def test_a_section_is_renamed_and_the_rest_of_a_file_left_alone(text, expected):
-    assert demo_tool.renamed(text, 'optitrack_vrpn', 'other') == (
+    assert renamed(text, 'optitrack_vrpn', 'other') == (
         text if expected is None else expected)
 
 
@@ -150,14 +207,14 @@ def test_demo_says_so_where_parameters_leave_no_body(tmp_path):
     path.write_text("/**: {ros__parameters: {bodies: {deny: ['*']}}}\n")
     done = demo('--params-file', str(path))
     assert done.returncode == 64 and 'leave none of the simulated bodies' in done.stderr
-    assert 'Rigid Body 1, 1drone, wand' in done.stderr
+    assert 'Demo Body 1, 1demo, demo wand' in done.stderr
 
 
 @pytest.mark.parametrize('arguments, said', [
     (['--server', 'host:abc'], "'abc' is no port; allowed is 1 to 65535"),
     (['--server', 'host:'], "'' is no port"), (['--server', 'host:65536'], "'65536' is no port"),
     (['--server', '::1'], 'IPv6'), (['--server', ''], 'is no HOST or HOST:PORT'),
-    (['--seconds', '-3'], '-3 is no number of seconds above 0'), (['--seconds', 'nan'], 'nan is'),
+    (['--seconds', '-3'], "'-3' is not a number of seconds above 0"), (['--seconds', 'nan'], "'nan' is not"),
     (['--bodies', '0'], "'0' is not allowed; allowed is 1 to 500"),
     (['--bodies', 'x'], "'x' is not allowed"),
     (['--params-file', 'no/such.yaml'], 'no/such.yaml: No such file'),
@@ -215,6 +272,7 @@ def test_a_row_is_what_a_subscriber_has_seen(ned, monkeypatch):
     row = topic.row('wand', ned, 7)
     assert (row.name, row.poses, row.transforms) == ('wand', 101, 7)
     assert row.rate_hz == pytest.approx(100.0)
+    assert row.arrival_rate_hz == pytest.approx(100.0)
     assert row.position == (1.0, 2.0, 3.0)
     assert row.heading_deg == pytest.approx(135.0)
     assert row.latency_s == pytest.approx(2e-3)
@@ -299,7 +357,7 @@ def check_failing_demo(seconds):
     assert line.startswith('demo: no body appeared: ')
     assert re.search('nothing listens on (UDP|TCP) port 9', line)
     assert 'clock' not in done.stdout and 'latency' not in done.stdout
-    assert 'ros2' not in done.stdout
+    assert 'ros2 topic' not in done.stdout
 
 
 def test_demo_says_what_to_do_where_a_server_has_no_bodies():
@@ -329,18 +387,25 @@ def test_what_is_for_the_simulator_is_refused_beside_a_real_server(option, capsy
     assert ended.value.code == 64
     line = capsys.readouterr().err.splitlines()[-1]
     assert line == (
-        f'demo: error: {option} is for the simulated Motive: leave out either it or --server')
+        f'demo: {option} is for the simulated Motive: leave out either it or --server')
 
 
-def test_demo_gives_no_hint_where_there_is_no_ros2(ros2, monkeypatch):
+def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch):
+    """Also the proof that the demo is where it says and nowhere else."""
     monkeypatch.setenv('PATH', str(ros2.parent))
     ros2.unlink()
-
-    def check(seconds):
-        done = demo('--seconds', seconds)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert 'ros2' not in done.stdout
-    at_last(check, '4', '12', '24')
+    with Demo('--seconds', '60') as running:
+        hint = running.wait_for(r'try: ROS_DOMAIN_ID=(\d+) (.*)')
+        domain, command = hint[1], hint[2]
+        assert domain != os.environ['ROS_DOMAIN_ID']
+        shown = subprocess.run(
+            command.split(), cwd=ROOT, capture_output=True, text=True, timeout=60,
+            env=dict(os.environ, ROS_DOMAIN_ID=domain))
+        assert shown.returncode == 0, shown.stderr
+        assert "frame_id: 'optitrack'" in shown.stdout and 'orientation:' in shown.stdout
+        topics = subprocess.run(
+            [*TOPICS], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert 'demo' not in topics.stdout.lower(), 'the demo shows in the domain of its user'
 
 
 def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
@@ -353,20 +418,50 @@ def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
         view.close()
 
 
-def test_demo_ends_cleanly_on_interrupt():
+@pytest.mark.parametrize('number', [
+    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT], ids=lambda n: n.name)
+def test_a_signal_ends_the_demo_and_its_processes(number):
+    with Demo('--seconds', '60') as running:
+        running.wait_for('the node is active')
+        children, code, rest = running.end(number)
+        assert len(children) == 2 and gone(children)
+        assert code == 128 + number and 'Traceback' not in rest
+
+
+def test_a_demo_that_is_killed_leaves_nothing_running():
+    with Demo('--seconds', '60') as running:
+        running.wait_for('the node is active')
+        children, code, _ = running.end(signal.SIGKILL)
+        assert code == -signal.SIGKILL and len(children) == 2
+        assert gone(children)
+
+
+def test_a_closed_terminal_ends_the_demo_and_its_processes():
+    leader, follower = os.openpty()
     process = subprocess.Popen(
-        [*DEMO, '--seconds', '60'], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, env=dict(os.environ, PYTHONUNBUFFERED='1'))
-    for line in process.stdout:
-        if 'the node is active' in line:
-            break
+        [*DEMO, '--seconds', '60'], cwd=ROOT, stdin=follower, stdout=follower, stderr=follower,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(follower)
+    said = b''
+    while b'try: ' not in said:
+        said += os.read(leader, 4096)
     children = children_of(process.pid)
-    time.sleep(0.5)    # somewhere in the midst of drawing
-    process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
-    assert process.returncode == 130 and 'Traceback' not in rest
-    assert len(children) >= 2
-    assert not any(Path(f'/proc/{pid}').exists() for pid in children)
+    os.close(leader)
+    code = process.wait(60)
+    assert len(children) == 2 and gone(children)
+    assert code == 128 + signal.SIGHUP
+
+
+def test_a_reader_that_leaves_ends_the_demo_without_a_traceback():
+    process = subprocess.Popen([*DEMO, '--seconds', '60'], cwd=ROOT, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith('demo: a simulated Motive')
+    children = children_of(process.pid)
+    process.stdout.close()
+    error = process.stderr.read()
+    assert process.wait(60) == 128 + signal.SIGPIPE and error == ''
+    assert gone(children)
+    process.stderr.close()
 
 
 def test_an_interrupt_while_the_simulator_starts_leaves_nothing_running():
@@ -387,12 +482,12 @@ def test_an_interrupt_while_the_simulator_starts_leaves_nothing_running():
 
 def test_a_child_has_longer_to_end_than_it_waits_itself_for_its_middleware():
     run = pytest.importorskip('optitrack_vrpn.ros.run')
-    assert demo_tool._PATIENCE_S > run._LEAVE_S + 2.0
+    assert child_io.PATIENCE_S > run._LEAVE_S + 2.0
 
 
 def test_table_says_what_is_missing():
-    there = BodyRow('wand', 500, 240.0, (0.1, -0.2, 1.0), 90.0, 0.001, 5e-6, 4e-4, 500)
-    lost = BodyRow('cup', 0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)
+    there = BodyRow('wand', 500, 240.0, 240.0, (0.1, -0.2, 1.0), 90.0, 0.001, 5e-6, 4e-4, 500)
+    lost = BodyRow('cup', 0, 0.0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)
     unframed = there._replace(name='box', transforms=0)
     assert missing([there], 1) == []
     assert missing([there, lost, unframed], 4) == [

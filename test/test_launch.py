@@ -276,13 +276,55 @@ def test_xml_launch_files_can_include_the_yaml_one(prefix, tmp_path):
     ('port:=abc', 'port:=abc is no number'),
     ('activate:=perhaps', 'activate:=perhaps is neither true nor false'),
     ('rviz:=perhaps', 'rviz:=perhaps is neither true nor false'),
-    ('params_file:=absent.yaml', 'params_file:=absent.yaml is not there'),
 ])
 def test_wrong_argument_is_named_and_nothing_runs(path, argument, complaint, prefix):
     """Launch does not end what ran already when a later action cannot be made."""
     code, output = prefix.launch(path, argument)
     assert code != 0 and complaint in output
     assert 'Traceback' not in output
+    assert prefix.calls() == []
+
+
+@with_launch
+def test_absent_parameter_file_is_named_and_nothing_runs(prefix):
+    code, output = prefix.launch(NODE, 'params_file:=absent.yaml')
+    assert code != 0 and 'params_file:=absent.yaml is not there' in output
+    assert prefix.calls() == []
+
+
+@with_launch
+@pytest.mark.parametrize('arguments, namespace', [((), 'demo'), (('namespace:=lab',), 'lab')])
+def test_demo_starts_everything_apart_from_a_real_system(prefix, arguments, namespace):
+    prefix.add_package('rviz2', ['rviz2'])
+    code, output = prefix.launch(DEMO, 'rviz:=true', 'bodies:=2', *arguments)
+    assert code == 0, output
+    calls = {call[0]: call for call in prefix.calls()}
+    assert set(calls) == {'optitrack_vrpn_node', 'motive_sim', 'rviz2'}
+    node = calls['optitrack_vrpn_node']
+    assert f'__ns:=/{namespace}' in node[1]
+    assert f'/diagnostics:=/{namespace}/diagnostics' in node[1]
+    given = parameters_of(node)
+    assert given['frames.world'] == f'{namespace}/optitrack'
+    assert given['frames.body'] == f'{namespace}/{{body}}'
+    simulator = calls['motive_sim'][1]
+    assert simulator[simulator.index('--names') + 1:][:2] == ['Demo Body 1', 'Demo Body 2']
+    port = int(simulator[simulator.index('--port') + 1])
+    assert port == given['port'] and port not in (0, 3883)
+    shown = Path(calls['rviz2'][1][1]).read_text()
+    assert f'Fixed Frame: {namespace}/optitrack\n' in shown
+    assert f'/{namespace}/Demo_Body_1/pose' in shown
+
+
+@with_launch
+@pytest.mark.ros
+def test_demo_refuses_a_namespace_that_is_in_use(prefix):
+    from geometry_msgs.msg import PoseStamped
+    from rosgraph import Observer
+    with Observer('robot') as robot:
+        robot.node.create_publisher(PoseStamped, '/demo/wand/pose', 10)
+        code, output = prefix.launch(DEMO)
+    assert code != 0 and '/demo is in use: /robot publishes on /demo/wand/pose' in output
+    assert 'namespace:=demo2' in output and 'Traceback' not in output
     assert prefix.calls() == []
 
 
@@ -354,12 +396,12 @@ def test_demo_streams_every_body_and_ends_on_ctrl_c(tmp_path):
     process = demo.start(DEMO, f'port:={port}', 'bodies:=2', 'rate:=100')
     try:
         with Observer() as observer:
-            topics = [observer.poses(f'/Rigid_Body_{number}/pose') for number in (1, 2)]
+            topics = [observer.poses(f'/demo/Demo_Body_{number}/pose') for number in (1, 2)]
             transforms = observer.transforms()
             wait_until(lambda: min(map(len, (*topics, transforms))) >= 100, 60.0, 'streaming')
             assert {message.header.frame_id for topic in topics
-                    for message in topic.messages()} == {'optitrack'}
-            assert observer.state() == 'active'
+                    for message in topic.messages()} == {'demo/optitrack'}
+            assert observer.state('/demo/optitrack_vrpn') == 'active'
         # a terminal tells the whole group, and launch tells its programs once more
         os.killpg(process.pid, signal.SIGINT)
         output, _ = process.communicate(timeout=60)

@@ -24,7 +24,7 @@ BELOW = {
     'vrpn': {'errors'},
     'motion': {'errors'},
     'clock': {'errors'},
-    'graph': {'names'},
+    'graph': {'errors', 'names'},
     'bodies': {'errors', 'motion', 'names'},
     'client': {'errors', 'clock', 'throttle', 'vrpn'},
     'natnet': {'errors', 'client', 'clock', 'settings', 'throttle', 'vrpn'},
@@ -44,7 +44,8 @@ BELOW = {
                'settings_ros', 'sim'},
     'tools': {'errors', 'cli', 'clock', 'parameters'},
     'recording': {'errors'},
-    'demo': {'errors', 'bodies', 'cli', 'client', 'node', 'parameters', 'sim', 'vrpn'},
+    'demo': {'errors', 'bodies', 'cli', 'client', 'graph', 'names', 'node', 'parameters', 'sim',
+             'vrpn'},
     '__main__': {'cli'},
     '__init__': set(),
 }

@@ -1,12 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The display for rviz: it must show the demo's bodies at the first start."""
+"""The display for rviz: it must show the first bodies of Motive at the first start."""
 
-import ast
 from pathlib import Path
-import shlex
 
-from optitrack_vrpn.sim.command import make_parser
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
@@ -38,27 +35,11 @@ def displays(manager, kind):
             if display['Class'] == kind and display['Enabled']]
 
 
-def demo_bodies():
-    """Give the bodies that demo.launch.py simulates, by its defaults and motive_sim's parser."""
-    defaults = {}
-    words = []
-    for node in ast.walk(ast.parse((ROOT / 'launch' / 'demo.launch.py').read_text())):
-        if isinstance(node, ast.Assign) and node.targets[0].id == 'ARGUMENTS':
-            defaults = {name: value for name, value, _ in ast.literal_eval(node.value)}
-        if isinstance(node, ast.keyword) and node.arg == 'arguments':
-            words = [word.value if isinstance(word, ast.Constant) else word.args[0]
-                     for word in node.value.elts]
-    line = [word if isinstance(word, str) else defaults[word.value] for word in words]
-    arguments = make_parser().parse_args(line)
-    assert arguments.bodies == int(defaults['bodies']), shlex.join(line)
-    return named_bodies(arguments.bodies)
-
-
 @pytest.mark.ros
 @pytest.mark.network
-def test_display_fits_what_the_node_publishes_for_the_demo_s_bodies(manager):
+def test_display_fits_what_the_node_publishes_for_motive_s_first_bodies(manager):
     wanted = displays(manager, 'rviz_default_plugins/Pose')
-    bodies = demo_bodies()
+    bodies = named_bodies(3)
     with MotiveSimServer(Scenario(bodies=bodies), port=0) as sim, NodeHere(
             {'server': '127.0.0.1', 'port': sim.port, 'autostart': True}), \
             Observer() as observer:

@@ -42,6 +42,8 @@ TOOLS = (
          'put the stamps of a recording on another clock'),
     Tool('analyze_stamps', 'optitrack_vrpn.tools.analyze_stamps_command:main',
          'judge the stamps of a live topic: rate, regularity, gaps, age'),
+    Tool('topics', 'optitrack_vrpn.tools.topics_command:main',
+         "list topics or show one, without ROS 2's own tools"),
 )
 
 

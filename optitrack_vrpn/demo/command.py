@@ -12,32 +12,36 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
-from typing import Any, IO, Iterator, Mapping, Optional, Sequence
+from typing import Optional, Sequence
 
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, server_address, USAGE
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.signals_io import EndedBySignal, ignore, raised
 from optitrack_vrpn.client.link import LinkState
-from optitrack_vrpn.demo.view import BodyRow, missing, table
+from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool
+from optitrack_vrpn.demo.display_io import display_file
+from optitrack_vrpn.demo.isolation import body_names, NAMES, too_fast
+from optitrack_vrpn.demo.params_file_io import for_demo
+from optitrack_vrpn.demo.screen_io import Screen
+from optitrack_vrpn.demo.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
-from optitrack_vrpn.sim.scenario_io import MAX_BODIES, named_bodies
+from optitrack_vrpn.graph.domain_io import claim_domain, DOMAINS, isolate, own_domain
+from optitrack_vrpn.sim.scenario_io import MAX_BODIES
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
-import yaml
 
 NODE = 'optitrack_vrpn_demo'
 #: What the node is called elsewhere, and users' parameter files call it.
 REAL_NODE = 'optitrack_vrpn'
 #: Exit code for what only the user can put right, as of argparse and of the node.
 WRONG = USAGE
+#: Exit code where the reader of the output has left, as a shell reports SIGPIPE.
+_UNREAD = 128 + signal.SIGPIPE
 _RATE = 240.0
-#: How long a process may take to end (s): longer than the node waits for its middleware, whose
-#: word on that would be lost otherwise.
-_PATIENCE_S = 8.0
-_NAMES = ('Rigid Body 1', '1drone', 'wand')
+#: Pauses between looks at what arrived, and between looks for other publishers (s).
+_LOOK_S, _GRAPH_S = 0.25, 1.0
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -56,7 +60,24 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--params-file', type=existing_file, metavar='FILE',
         help='parameters of the node, as for any ROS node')
+    parser.add_argument(
+        '--domain', type=domain_number, metavar='N',
+        help='ROS domain of the demo, in place of one that nothing uses')
+    parser.add_argument(
+        '--rviz', action='store_true', help='open rviz2 on the demo, where it is installed')
     return parser
+
+
+def domain_number(text: str) -> int:
+    """
+    Read a ROS domain.
+
+    :raises argparse.ArgumentTypeError: if it is none; the numbers are those of ROS 2 on Linux.
+    """
+    if not (text.isascii() and text.isdigit() and int(text) <= DOMAINS[-1]):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not allowed; allowed is 0 to {DOMAINS[-1]}')
+    return int(text)
 
 
 def body_count(text: str) -> int:
@@ -81,106 +102,6 @@ def existing_file(text: str) -> str:
             return text
     except OSError as error:
         raise argparse.ArgumentTypeError(f'{text}: {error.strerror}') from None
-
-
-@contextlib.contextmanager
-def interrupted_later() -> Iterator[None]:
-    """Let a Ctrl-C wait until the end of a block."""
-    came: list[int] = []
-    before: Any = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came and callable(before):
-        before(came[0], None)
-
-
-class Child:
-    """
-    One process of the demo, its output kept in a file.
-
-    :param tool: which tool of this package.
-    :param arguments: its command line.
-    :param children: gets it, for whoever ends them all.
-    """
-
-    def __init__(self, tool: str, arguments: Sequence[str], children: list['Child']) -> None:
-        self.tool = tool
-        self.log: IO[str] = tempfile.TemporaryFile('w+', errors='replace')
-        # A Ctrl-C between the two would leave a process behind that nobody knows.
-        with interrupted_later():
-            # Sessions of their own: a Ctrl-C in the terminal reaches the demo alone, which then
-            # ends them in order.
-            self.process = subprocess.Popen(
-                [sys.executable, '-m', 'optitrack_vrpn', tool, *arguments],
-                stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
-                start_new_session=True)
-            children.append(self)
-
-    def text(self) -> str:
-        """Read what it has printed so far."""
-        return os.pread(self.log.fileno(), 1 << 20, 0).decode(errors='replace')
-
-    def stop(self) -> None:
-        """End it as Ctrl-C would, and by force if that does not help."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-            try:
-                self.process.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self.log.close()
-
-
-def start_sim(arguments: argparse.Namespace, children: list[Child]) -> tuple[str, int]:
-    """
-    Start the simulated Motive on a port that the system picks.
-
-    :param children: gets the process.
-    :returns: its address and port.
-    :raises TransportError: if it does not come up.
-    """
-    bodies = ['--bodies', str(arguments.bodies)] if arguments.bodies else ['--names', *_NAMES]
-    sim = Child('motive_sim', [
-        *bodies, '--rate', str(arguments.rate), '--port', '0', '--noise-mm', '0.1',
-        '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm', '40'], children)
-    deadline = time.monotonic() + 15.0
-    while time.monotonic() < deadline and sim.process.poll() is None:
-        line = sim.text().partition('\n')[0]
-        if line.startswith('listening on ') and '\n' in sim.text():
-            host, _, port = line[len('listening on '):].strip().rpartition(':')
-            return host, int(port)
-        time.sleep(0.02)
-    raise TransportError(f'the simulated Motive did not start:\n{sim.text()}')
-
-
-class Screen:
-    """Draw the table over itself on a terminal; elsewhere print it once, at the end."""
-
-    def __init__(self) -> None:
-        self.live = sys.stdout.isatty()
-        self._height = 0
-
-    def say(self, line: str) -> None:
-        """Show a line that stays, above what is drawn next."""
-        self.draw([line, ''])
-        self._height = 0
-
-    def draw(self, lines: Sequence[str]) -> None:
-        """Show lines in place of the last ones."""
-        if self._height:
-            sys.stdout.write(f'\x1b[{self._height}F\x1b[J')
-        print('\n'.join(lines), flush=True)
-        self._height = len(lines)
-
-
-def shown(
-    rows: Sequence[BodyRow], clock: Mapping[str, str], connection: str,
-) -> list[str]:
-    """Write the table and the connection; before the first body there is but the latter."""
-    return [*table(rows, clock), '', connection] if rows else [connection]
 
 
 def advice(cause: str, host: str, port: int) -> str:
@@ -212,76 +133,46 @@ def wanted(names: Sequence[str], selection: Selection) -> int:
     return count
 
 
-def renamed(text: str, name: str, new: str) -> str:
-    """
-    Give what a parameter file says for one node to another.
-
-    :returns: the file as it was but for that name; all as it was if it is no YAML, which the
-        node itself will say.
-    """
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return text
-    if not isinstance(root, yaml.MappingNode):
-        return text
-    for key, _ in reversed(root.value):
-        begin, end = key.start_mark.index, key.end_mark.index
-        if text[begin:end].strip('\'"') in (name, f'/{name}'):
-            text = f'{text[:begin]}{new}{text[end:]}'
-    return text
-
-
-@contextlib.contextmanager
-def for_demo(path: str) -> Iterator[str]:
-    """
-    Make what a file says for the node itself hold for the demo's.
-
-    The demo's has a name of its own, so that it is never mistaken for a node in earnest.
-
-    :returns: the name of a file that says so.
-    """
-    with open(path, encoding='utf-8', errors='surrogateescape', newline='') as file:
-        text = file.read()
-    changed = renamed(text, REAL_NODE, NODE)
-    if changed == text:
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_') as folder:
-        copy = os.path.join(folder, os.path.basename(path))
-        with open(copy, 'w', encoding='utf-8', errors='surrogateescape', newline='') as file:
-            file.write(changed)
-        yield copy
+def inspection(domain: int, topic: str) -> str:
+    """Write the command that shows a topic of the demo in another shell."""
+    if shutil.which('ros2'):
+        return f'ROS_DOMAIN_ID={domain} ros2 topic echo {topic}'
+    python = os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else sys.executable
+    return f'ROS_DOMAIN_ID={domain} {python} -m optitrack_vrpn topics {topic}'
 
 
 def watch(
-    arguments: argparse.Namespace, children: list[Child], files: contextlib.ExitStack,
+    arguments: argparse.Namespace, domain: int, children: list[Child],
+    files: contextlib.ExitStack,
 ) -> int:
     """
     Start everything, show the table, and judge.
 
+    :param domain: the ROS domain of this process.
     :param children: gets every process that was started.
     :param files: gets what they read, for as long as they run.
-    :returns: exit code: 0 if every body streamed, 2 if parameters stand against it.
+    :returns: exit code: 0 if every body streamed, 64 if parameters stand against it.
     """
     with loading('demo'):
         from optitrack_vrpn.demo.view_ros import DemoView
 
-    names: list[str] = []
+    names: Sequence[str] = ()
     if arguments.server:
         host, port = arguments.server
         print(f'demo: connecting to {host} port {port}')
     else:
-        host, port = start_sim(arguments, children)
-        names = [body.name for body in named_bodies(arguments.bodies or _NAMES)]
+        names = body_names(arguments.bodies) if arguments.bodies else NAMES
+        host, port = start_sim(names, arguments.rate, children)
         print(f'demo: a simulated Motive streams {len(names)} bodies at {arguments.rate:g} Hz '
               f'on {host} port {port}')
+    print(f'demo: ROS domain {domain}, of its own: other systems do not see the demo', flush=True)
     ros_arguments = ['--ros-args', '-r', f'__node:={NODE}']
     if arguments.params_file:
-        ros_arguments += ['--params-file', files.enter_context(for_demo(arguments.params_file))]
+        ros_arguments += ['--params-file', files.enter_context(
+            for_demo(arguments.params_file, REAL_NODE, NODE))]
     # For this node by name, which beats a section of that name in the file.
     ros_arguments += ['-p', f'{NODE}:server:={host}', '-p', f'{NODE}:port:={port}']
-    node = Child('optitrack_vrpn_node', ros_arguments, children)
+    node = start_tool('optitrack_vrpn_node', ros_arguments, children)
     view = DemoView(NODE)
 
     def check() -> None:
@@ -292,25 +183,36 @@ def watch(
             raise kind('the node ended by itself, see below')
 
     try:
-        view.bring_up(20.0, check)
+        view.bring_up(20.0, check, names)
         expected = wanted(names, view.selection) if names else 1
+        if arguments.rviz:
+            start_program(
+                ['rviz2', '-d', files.enter_context(display_file('', names))], children)
         print(f'demo: the node is active; for {arguments.seconds:g} s\n', flush=True)
         screen = Screen()
-        hinted = not shutil.which('ros2')
-        end = time.monotonic() + arguments.seconds
-        while time.monotonic() < end:
-            time.sleep(0.25)
+        hinted = False
+        begin = time.monotonic()
+        graph_at = begin
+        while (now := time.monotonic()) < begin + arguments.seconds:
+            time.sleep(_LOOK_S)
             check()
+            if now >= graph_at:
+                graph_at = now + _GRAPH_S
+                if others := view.others():
+                    raise TransportError(
+                        f'stopped: other publishers came to its topics: {"; ".join(others)}')
             rows = view.rows()
             seen = [row.name for row in rows if row.poses]
             if seen and not hinted:
                 hinted = True
-                screen.say(f'try: ros2 topic echo {view.topic(seen[-1])}')
+                screen.say(f'try: {inspection(domain, view.topic(seen[-1]))}')
             if screen.live:
-                screen.draw(shown(rows, view.clock, view.connection))
+                screen.draw(table(
+                    rows, view.clock, view.connection, *screen.size(), elapsed_s=now - begin)
+                    if rows else [view.connection[:screen.size()[0]]])
         rows = view.rows()
         if not screen.live and rows:
-            screen.draw(shown(rows, view.clock, view.connection))
+            screen.draw(table(rows, view.clock, view.connection))
     except (TransportError, ConfigurationError) as error:
         print(f'demo: {error}', file=sys.stderr)
         print(node.text(), file=sys.stderr)
@@ -318,6 +220,10 @@ def watch(
     finally:
         view.close()
     lacking = missing(rows, expected, view.transforms_wanted)
+    if names:
+        lacking += filter(None, (
+            too_fast(row.name, row.poses, row.rate_hz, row.arrival_rate_hz, arguments.rate)
+            for row in rows))
     cause = view.trouble or view.connection
     if not rows and cause:
         # All else would be a consequence of that.
@@ -336,34 +242,55 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the demo.
 
-    :returns: exit code: 0 if every body streamed, 1 if not, 64 if the command line or the
-        parameter file is wrong, 130 on Ctrl-C.
+    :returns: exit code: 0 if every body streamed, 1 if not, 64 if the command line or
+        the parameter file is wrong, 128 and the signal's number if a signal ended it.
     """
     parser = make_parser()
     arguments = parser.parse_args(argv)
     for name in ('bodies', 'rate'):
         if arguments.server and getattr(arguments, name) is not None:
             parser.error(f'--{name} is for the simulated Motive: leave out either it or --server')
+    if arguments.rviz and not shutil.which('rviz2'):
+        parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
     arguments.rate = _RATE if arguments.rate is None else arguments.rate
-    if not arguments.server:
-        # Nothing of a demo on one machine belongs on the lab's network.
-        os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
-        if os.environ.get('ROS_DISTRO') == 'humble':
-            os.environ.setdefault('ROS_LOCALHOST_ONLY', '1')
     children: list[Child] = []
     files = contextlib.ExitStack()
-    try:
-        return watch(arguments, children, files)
-    except KeyboardInterrupt:
-        print('\ndemo: stopped')
-        return 130
-    except OptitrackVrpnError as error:
-        print(f'demo: {error}', file=sys.stderr)
-        return exit_code(error)
-    finally:
-        # A second Ctrl-C, of somebody impatient, must not leave half of them running.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for child in reversed(children):
-            child.stop()
-        files.close()
-        signal.signal(signal.SIGINT, before)
+    with raised():
+        try:
+            if arguments.domain is None:
+                domain = files.enter_context(claim_domain({own_domain()})).domain
+            else:
+                domain = arguments.domain
+            isolate(os.environ, domain)
+            code = watch(arguments, domain, children, files)
+            sys.stdout.flush()
+            return code
+        except KeyboardInterrupt:
+            complain('demo: stopped')
+            return 128 + signal.SIGINT
+        except EndedBySignal as ended:
+            complain(f'demo: {ended}')
+            return 128 + ended.number
+        except BrokenPipeError:
+            # The interpreter flushes at its end, and would report the same again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return _UNREAD
+        except OptitrackVrpnError as error:
+            complain(f'demo: {error}')
+            return exit_code(error)
+        finally:
+            finish(children, files)
+
+
+def complain(line: str) -> None:
+    """Print a line, if there is still a terminal or a reader for it."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
+
+
+def finish(children: Sequence[Child], files: contextlib.ExitStack) -> None:
+    """End every process; a second signal does not interrupt that."""
+    ignore()
+    for child in reversed(children):
+        child.stop()
+    files.close()

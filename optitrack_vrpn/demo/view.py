@@ -3,6 +3,7 @@
 """The demo's table: what a subscriber sees, as lines of text."""
 
 import math
+import textwrap
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 
@@ -13,6 +14,7 @@ class BodyRow(NamedTuple):
     :ivar name: its ROS name.
     :ivar poses: poses received.
     :ivar rate_hz: by their stamps.
+    :ivar arrival_rate_hz: by their arrivals here.
     :ivar position: the latest, ENU (m).
     :ivar heading_deg: where its nose points: 0 is north, 90 is east.
     :ivar latency_s: median of (arrival here - stamp).
@@ -24,6 +26,7 @@ class BodyRow(NamedTuple):
     name: str
     poses: int
     rate_hz: float
+    arrival_rate_hz: float
     position: Optional[tuple[float, float, float]]
     heading_deg: float
     latency_s: float
@@ -34,35 +37,96 @@ class BodyRow(NamedTuple):
 
 _HEAD = ('body', 'poses', 'Hz', 'east', 'north', 'up m', 'heading', 'latency',
          'stamp jitter', 'arrival jitter', 'TF')
+#: Columns in the order in which a narrow terminal goes without them.
+_DISPENSABLE = (
+    'arrival jitter', 'stamp jitter', 'TF', 'heading', 'poses', 'up m', 'north', 'east')
+#: How long a page of bodies stays where they do not fit a terminal's height (s).
+_PAGE_S = 3.0
 
 
-def table(rows: Sequence[BodyRow], clock: Mapping[str, str]) -> list[str]:
+def table(
+    rows: Sequence[BodyRow], clock: Mapping[str, str], connection: str = '', width: int = 0,
+    height: int = 0, elapsed_s: float = 0.0,
+) -> list[str]:
     """
-    Write the table.
+    Write the table of bodies, the clock, and the connection.
 
     :param clock: the values of the clock's diagnostic; empty before the first.
-    :returns: lines without colours.
+    :param connection: the state of the connection; empty for none.
+    :param width: columns of the terminal; 0 for no limit.
+    :param height: lines of the terminal, of which one stays free for the cursor; 0 for no limit.
+    :param elapsed_s: time since the beginning, which turns the pages.
+    :returns: lines without colours that fit the terminal.
     """
-    cells = [_HEAD, *(_cells(row) for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(_HEAD))]
-    lines = [
-        '  '.join(cell.ljust(width) if i == 0 else cell.rjust(width)
-                  for i, (cell, width) in enumerate(zip(line, widths)))
-        for line in cells]
-    lines.insert(1, '  '.join('-' * width for width in widths))
+    below: list[str] = []
     if clock:
-        lines.append('')
-        lines.append(
-            f'clock: {clock.get("mode")}, epoch {clock.get("epoch")}, '
+        below.append('')
+        below += _wrapped(_clock_line(clock), width) + _wrapped(_arrivals_line(clock), width)
+    if connection:
+        below += ['', *_wrapped(connection, width)]
+    # One line is for the cursor, and two are the head's.
+    room = height - 3 - len(below) if height else len(rows)
+    if room < 3 and len(rows) > room:
+        below = []
+        room = height - 3
+    shown, note = _page(rows, room, elapsed_s)
+    lines = [*_body_lines(shown, width), *([note] if note else []), *below]
+    if height:
+        lines = lines[:max(1, height - 1)]
+    return [line[:width] for line in lines] if width else lines
+
+
+def rows_taken(lines: Sequence[str], width: int) -> int:
+    """Count the rows that lines take on a terminal so wide."""
+    return sum(max(1, math.ceil(len(line) / width)) for line in lines)
+
+
+def _page(
+    rows: Sequence[BodyRow], room: int, elapsed_s: float,
+) -> tuple[Sequence[BodyRow], str]:
+    """Choose the bodies that fit, others every few seconds; gives them and a note."""
+    if len(rows) <= room:
+        return rows, ''
+    size = max(1, room - 1)
+    pages = math.ceil(len(rows) / size)
+    first = int(elapsed_s / _PAGE_S) % pages * size
+    last = min(first + size, len(rows))
+    # Pages of one height: the lines below stay where they are.
+    return rows[last - size:last], f'bodies {last - size + 1} to {last} of {len(rows)}'
+
+
+def _body_lines(rows: Sequence[BodyRow], width: int) -> list[str]:
+    cells = [_HEAD, *(_cells(row) for row in rows)]
+    widths = {head: max(len(line[i]) for line in cells) for i, head in enumerate(_HEAD)}
+    kept = list(_HEAD)
+    for head in _DISPENSABLE:
+        if width and sum(widths[name] + 2 for name in kept) - 2 > width:
+            kept.remove(head)
+    indices = [_HEAD.index(head) for head in kept]
+    lines = ['  '.join(
+        line[i].ljust(widths[_HEAD[i]]) if i == 0 else line[i].rjust(widths[_HEAD[i]])
+        for i in indices) for line in cells]
+    lines.insert(1, '  '.join('-' * widths[head] for head in kept))
+    return lines
+
+
+def _clock_line(clock: Mapping[str, str]) -> str:
+    return (f'clock: {clock.get("mode")}, epoch {clock.get("epoch")}, '
             f'skew {clock.get("skew_ppm")} ppm, uncertainty {clock.get("uncertainty_us")} us, '
             f'offset {clock.get("offset_s")} s, sender counts from '
             f'{str(clock.get("sender_base")).replace("_", " ")}')
-        restarts = sum(
-            int(value) for key, value in clock.items() if key.startswith('epochs_ended_'))
-        lines.append(
-            f'       {restarts} restarts, arrivals {clock.get("arrival_jitter_std_us")} us (std), '
+
+
+def _arrivals_line(clock: Mapping[str, str]) -> str:
+    restarts = sum(int(value) for key, value in clock.items() if key.startswith('epochs_ended_'))
+    return (f'       {restarts} restarts, arrivals {clock.get("arrival_jitter_std_us")} us (std), '
             f'{clock.get("arrival_jitter_p99_us")} us (99 %) around their stamps')
-    return lines
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    if not width or len(line) <= width:
+        return [line]
+    return textwrap.wrap(line, max(10, width), subsequent_indent='       ')
 
 
 def _cells(row: BodyRow) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections import deque
 import math
 import threading
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
@@ -14,8 +14,11 @@ from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 import numpy as np
 from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.demo.isolation import Endpoint, foreign
 from optitrack_vrpn.demo.view import BodyRow
 from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.graph.node_names import full_name, NAMELESS
+from optitrack_vrpn.names import ros_name
 from optitrack_vrpn.node.configuration import selection
 from optitrack_vrpn.parameters import sift
 from rcl_interfaces.srv import GetParameters
@@ -51,6 +54,12 @@ _Key = tuple[str, int, float, float, float]
 def _key(header: Any, place: Any) -> _Key:
     stamp = header.stamp
     return (header.frame_id, stamp.sec * 1_000_000_000 + stamp.nanosec, place.x, place.y, place.z)
+
+
+def _rate(times: Any) -> float:
+    """Give events per second of an array of times (s); 0 where it is not defined."""
+    span = float(times[-1] - times[0]) if len(times) > 2 else 0.0
+    return (len(times) - 1) / span if span > 0.0 else 0.0
 
 
 class BodyTopic:
@@ -89,7 +98,7 @@ class BodyTopic:
         """
         message = self.pose
         if message is None:
-            return BodyRow(name, 0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)
+            return BodyRow(name, 0, 0.0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)
         stamps, arrivals = np.array(self.stamps), np.array(self.arrivals)
         size = min(len(stamps), len(arrivals))
         stamps, arrivals = stamps[:size], arrivals[:size]
@@ -100,7 +109,7 @@ class BodyTopic:
         place, heading = (((p.y, p.x, -p.z), yaw) if ned else ((p.x, p.y, p.z), 90.0 - yaw))
         return BodyRow(
             name, self.count,
-            float((size - 1) / (stamps[-1] - stamps[0])) if known else 0.0,
+            _rate(stamps), _rate(arrivals),
             place, heading % 360.0,
             float(np.median(arrivals - stamps)) if known else math.nan,
             float(np.std(np.diff(stamps))) if known else math.nan,
@@ -152,12 +161,16 @@ class DemoView:
         except ExternalShutdownException:
             pass
 
-    def bring_up(self, timeout_s: float, check: Callable[[], None]) -> None:
+    def bring_up(
+        self, timeout_s: float, check: Callable[[], None], names: Sequence[str] = (),
+    ) -> None:
         """
         Configure and activate the node through its lifecycle services.
 
         :param check: called often meanwhile; raises if the node has ended by itself.
-        :raises TransportError: if it does not answer or a transition fails.
+        :param names: the bodies to come, as Motive calls them.
+        :raises TransportError: if it does not answer or a transition fails, or if another node
+            publishes on the same topics.
         :raises ConfigurationError: if its parameters leave nothing to look at.
         """
         deadline = time.monotonic() + timeout_s
@@ -169,6 +182,11 @@ class DemoView:
                         f'the node {self._target} did not appear in {timeout_s:g} s; is the '
                         'loopback interface up (ip link show lo)?')
         self._read_parameters(deadline, check)
+        others = self.others([self.topic(ros_name(name)) for name in names])
+        if others:
+            raise TransportError(
+                f'other publishers are on the topics of the demo in this ROS domain: '
+                f'{"; ".join(others)}. Nothing was published; leave out --domain, or give another')
         for label, number, before, after in _STEPS:
             state = self._state(deadline, check)
             if state.id == before:
@@ -250,6 +268,24 @@ class DemoView:
         self._template = str(pose if enu else pose_ned)
         # What the node would refuse stands at its default; the node says so itself.
         self.selection = selection(sift(values)[0])
+
+    def others(self, topics: Sequence[str] = ()) -> list[str]:
+        """
+        Look for publishers that are not the demo's.
+
+        :param topics: topics besides /tf and those of the bodies seen so far.
+        :returns: one line for each foreign node; empty if the demo is alone.
+        """
+        seen = [self.topic(name) for name in self._bodies]
+        watched = {'/tf', '/tf_static'} if self.transforms_wanted else set()
+        endpoints = [
+            Endpoint(topic, full_name(info.node_name, info.node_namespace))
+            for topic in sorted(watched.union(seen, topics))
+            for info in self._node.get_publishers_info_by_topic(topic)
+            if info.node_name != NAMELESS]
+        own = f'/{self._target}'
+        nodes = [full_name(*pair) for pair in self._node.get_node_names_and_namespaces()]
+        return foreign(endpoints, [own], nodes.count(own))
 
     def topic(self, name: str) -> str:
         """Give the topic of a body's poses."""

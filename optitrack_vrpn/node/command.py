@@ -8,6 +8,7 @@ from typing import Sequence
 
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.parameters import BY_NAME
 
@@ -55,6 +56,7 @@ def main() -> int:
 
     :returns: exit code.
     """
+    end_with_parent()
     check(sys.argv[1:])
     try:
         with loading('optitrack_vrpn_node', 0):

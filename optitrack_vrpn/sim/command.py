@@ -11,13 +11,11 @@ import argparse
 from collections.abc import Sequence
 import logging
 import re
-import signal
 import sys
-import threading
-from types import FrameType
 from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.signals_io import end_with_parent, ENDING, SignalPipe
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.motion import MOTIONS
@@ -26,6 +24,8 @@ from optitrack_vrpn.sim.scenario_io import (
     scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 
+#: How often to look whether the scenario is over (s).
+_LOOK_S = 0.1
 _OCCLUSION = re.compile(
     r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')
 
@@ -167,32 +167,23 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: 0 after Ctrl-C, SIGTERM or ``--duration``; 1 for an error, 64 if the command line
         or the scenario is wrong.
     """
+    end_with_parent()
     parser = make_parser()
     arguments = parser.parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[motive_sim] %(levelname)s %(message)s')
-    ended = threading.Event()
-
-    def end(number: int, frame: Optional[FrameType]) -> None:
-        ended.set()
-
-    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         scenario = scenario_from_arguments(arguments)
-        with MotiveSimServer(scenario) as server:
+        with SignalPipe(ENDING) as signals, MotiveSimServer(scenario) as server:
             _announce(server)
-            # A wait without end would not let signals through on every system.
-            while not ended.wait(0.1) and not server.finished.is_set():
+            while not server.finished.is_set() and not signals.wait(_LOOK_S):
                 pass
     except OptitrackVrpnError as error:
         print(f'motive_sim: {error}', file=sys.stderr)
         return exit_code(error)
     except BrokenPipeError:
         return 0  # nobody reads the first line any more
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
     return 1 if server.failure is not None else 0
 
 

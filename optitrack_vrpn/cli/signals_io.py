@@ -1,0 +1,142 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Signals that end a program: without locks in handlers, and when the parent ends."""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+from types import FrameType
+from typing import Any, Iterator, MutableMapping, Optional, Sequence
+
+#: Names the process whose end ends this one; see ``with_parent``.
+PARENT = 'OPTITRACK_VRPN_PARENT'
+#: From linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
+#: What a terminal, a supervisor or a shell sends to end a program.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+class EndedBySignal(BaseException):
+    """
+    Ends the main thread as KeyboardInterrupt does, for the other signals of ``ENDING``.
+
+    :ivar number: the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f'ended by {signal.Signals(number).name}')
+        self.number = number
+
+
+def _raise(number: int, frame: Optional[FrameType]) -> None:
+    raise KeyboardInterrupt if number == signal.SIGINT else EndedBySignal(number)
+
+
+def _nothing(number: int, frame: Optional[FrameType]) -> None:
+    """Do nothing: Python has written the number to the pipe already."""
+
+
+def _install(numbers: Sequence[int], handler: Any) -> dict[int, Any]:
+    """Set a handler for signals that are not ignored; gives the ones before."""
+    # A shell ignores SIGHUP for `nohup`, and SIGINT and SIGQUIT for jobs in the background.
+    return {number: signal.signal(number, handler) for number in numbers
+            if signal.getsignal(number) is not signal.SIG_IGN}
+
+
+@contextlib.contextmanager
+def raised(numbers: Sequence[int] = ENDING) -> Iterator[None]:
+    """
+    Raise KeyboardInterrupt or EndedBySignal in the main thread when a signal comes.
+
+    After the block the signals are ignored: what ends a program must not interrupt its end.
+    """
+    _install(numbers, _raise)
+    try:
+        yield
+    finally:
+        ignore(numbers)
+
+
+def ignore(numbers: Sequence[int] = ENDING) -> None:
+    """Ignore these signals from now on."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)
+
+
+class SignalPipe:
+    """
+    Wait for a signal through a pipe (the self-pipe trick).
+
+    A handler that takes a lock, as ``threading.Event.set`` does, waits for ever where the thread
+    it interrupts holds that lock. Here Python's C handler writes to a pipe, and no Python code
+    runs in a handler. Only the main thread may use it.
+
+    :param numbers: the signals; of them SIGHUP and SIGQUIT stay ignored where they are.
+    """
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        # SIGINT ends a simulator that a script has started in the background, too.
+        always = [n for n in numbers if n in (signal.SIGINT, signal.SIGTERM)]
+        self._before = {n: signal.signal(n, _nothing) for n in always}
+        self._before.update(_install([n for n in numbers if n not in always], _nothing))
+        self._came = False
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait; True as soon as one of the signals has come."""
+        if not select.select([self._read], [], [], timeout_s)[0]:
+            return False
+        self._came = any(number in self._before for number in os.read(self._read, 4096))
+        return self._came
+
+    def close(self) -> None:
+        """
+        Put the handlers back that were there before.
+
+        After one of the signals came, the program is at its end: another signal must not turn
+        that into a failure, so defaults stay switched off.
+        """
+        for number, handler in self._before.items():
+            ends = handler in (signal.SIG_DFL, signal.default_int_handler)
+            signal.signal(number, signal.SIG_IGN if self._came and ends else handler)
+        signal.set_wakeup_fd(self._fd_before)
+        os.close(self._read)
+        os.close(self._write)
+
+    def __enter__(self) -> 'SignalPipe':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def with_parent(variables: MutableMapping[str, str]) -> MutableMapping[str, str]:
+    """
+    Give the environment of a child that ends when this process ends, killed or not.
+
+    The child must be started by the main thread, whose end the kernel takes for the parent's,
+    and must call ``end_with_parent``.
+    """
+    return {**variables, PARENT: str(os.getpid())}
+
+
+def end_with_parent() -> None:
+    """
+    Let the kernel send SIGTERM to this process when the parent that asked for it ends.
+
+    Does nothing where no parent asked, or where the system has no such call (prctl(2), Linux).
+    """
+    parent = os.environ.pop(PARENT, '')
+    if not parent:
+        return
+    prctl = getattr(ctypes.CDLL(None), 'prctl', None)
+    if prctl is None or prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0):
+        return
+    # The parent may have ended before the call.
+    if str(os.getppid()) != parent:
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,41 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Look for publishers below a namespace before a demo starts there."""
+
+import time
+
+from optitrack_vrpn.demo.isolation import Endpoint, foreign
+from optitrack_vrpn.graph.node_names import full_name
+import rclpy
+
+#: How long discovery takes at most on one computer (s): announcements repeat every second with
+#: the settings of Fast DDS in ROS 2, and the first one may be missed.
+LOOK_S = 1.5
+
+
+def publishers_below(namespace: str, look_s: float = LOOK_S) -> list[str]:
+    """
+    List the nodes that publish on topics below a namespace.
+
+    :param namespace: with a slash in front.
+    :param look_s: how long to look.
+    :returns: one line for each node; none if the namespace is free.
+    """
+    context = rclpy.Context()
+    context.init(args=[])
+    node = rclpy.create_node('optitrack_vrpn_demo_look', context=context,
+                             start_parameter_services=False, enable_rosout=False)
+    found: list[str] = []
+    try:
+        deadline = time.monotonic() + look_s
+        while not found and time.monotonic() < deadline:
+            time.sleep(0.1)
+            found = foreign([
+                Endpoint(topic, full_name(info.node_name, info.node_namespace))
+                for topic, _ in node.get_topic_names_and_types()
+                if topic.startswith(f'{namespace}/')
+                for info in node.get_publishers_info_by_topic(topic)], (), 0)
+    finally:
+        node.destroy_node()
+        context.try_shutdown()
+    return found

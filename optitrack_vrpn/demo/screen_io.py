@@ -1,0 +1,52 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Draw lines over themselves on a terminal."""
+
+import os
+import sys
+from typing import Sequence
+
+from optitrack_vrpn.demo.view import rows_taken
+
+#: For a terminal that does not report its size.
+_COLUMNS, _LINES = 80, 24
+
+
+class Screen:
+    """
+    Draw lines in place of the last ones on a terminal; elsewhere print them.
+
+    :ivar live: whether the output is a terminal.
+    """
+
+    def __init__(self) -> None:
+        self.live = sys.stdout.isatty()
+        self._drawn: Sequence[str] = ()
+
+    def size(self) -> tuple[int, int]:
+        """Give columns and lines; what is no terminal has no limit, which is 0."""
+        if not self.live:
+            return 0, 0
+        try:
+            columns, lines = os.get_terminal_size(sys.stdout.fileno())
+        except OSError:
+            return _COLUMNS, _LINES
+        return columns or _COLUMNS, lines or _LINES
+
+    def say(self, line: str) -> None:
+        """Show a line that stays, above what is drawn next."""
+        self.draw([line, ''])
+        self._drawn = ()
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show lines in place of the last ones; on a terminal they must fit ``size``."""
+        text = '\n'.join(lines) + '\n'
+        if self.live:
+            columns, height = self.size()
+            # A terminal that became narrower has wrapped what was drawn.
+            up = min(rows_taken(self._drawn, columns), height - 1)
+            # One write: a terminal shows nothing half drawn.
+            text = (f'\x1b[{up}F' if up else '') + '\x1b[J' + text
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._drawn = list(lines)

@@ -1,0 +1,116 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Find a ROS domain that nothing on this computer uses, and hold it.
+
+Whatever starts a simulator together with a node takes such a domain, so that simulated poses do
+not reach a running system.
+"""
+
+import os
+import socket
+from typing import Iterable, MutableMapping, NamedTuple
+
+from optitrack_vrpn.errors import TransportError
+
+#: Higher domains need ports that Linux gives to other programs (from 32768 on).
+DOMAINS = range(1, 101)
+#: UDP ports of a domain, as the RTPS specification (OMG formal/2022-04-01, 9.6.2) assigns them.
+_PORT_BASE, _DOMAIN_GAIN = 7400, 250
+#: Other ways by which DDS finds systems beyond this computer.
+_FOREIGN = ('ROS_STATIC_PEERS', 'ROS_DISCOVERY_SERVER', 'ROS_SUPER_CLIENT', 'CYCLONEDDS_URI')
+
+
+class DomainClaim(NamedTuple):
+    """
+    A domain that is held until ``close`` or until the process ends.
+
+    :ivar domain: its number, for ``ROS_DOMAIN_ID``.
+    :ivar holder: the socket whose name is the claim.
+    """
+
+    domain: int
+    holder: socket.socket
+
+    def close(self) -> None:
+        """Release the domain."""
+        self.holder.close()
+
+    def __enter__(self) -> 'DomainClaim':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def inhabited(domain: int) -> bool:
+    """
+    Report whether a program on this computer uses a domain.
+
+    :returns: whether one of its UDP ports is open; False where /proc/net does not exist.
+    """
+    first = _PORT_BASE + _DOMAIN_GAIN * domain
+    ports = range(first, first + _DOMAIN_GAIN)
+    for table in ('/proc/net/udp', '/proc/net/udp6'):
+        try:
+            with open(table) as stream:
+                next(stream)
+                if any(int(line.split()[1].rpartition(':')[2], 16) in ports for line in stream):
+                    return True
+        except (OSError, StopIteration):
+            pass
+    return False
+
+
+def claim_domain(avoid: Iterable[int] = (), start: int = -1) -> DomainClaim:
+    """
+    Take a domain that no program uses and that no other claim holds.
+
+    The claim is the name of an abstract Unix socket (unix(7)): the kernel gives a name to one
+    process at a time, in the same network namespace as the ports of DDS, and frees it when the
+    process ends in any way. Elsewhere than on Linux only the ports are looked at.
+
+    :param avoid: domains that are not taken.
+    :param start: index in ``DOMAINS`` where the search begins; it runs downwards from there.
+    :raises TransportError: if every domain is in use.
+    """
+    skipped = set(avoid)
+    for step in range(len(DOMAINS)):
+        domain = DOMAINS[(start - step) % len(DOMAINS)]
+        if domain in skipped:
+            continue
+        holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            holder.bind(f'\0optitrack_vrpn/domain/{domain}')
+        except OSError:    # held by another claim, or no Linux
+            if os.uname().sysname == 'Linux':
+                holder.close()
+                continue
+        if not inhabited(domain):
+            return DomainClaim(domain, holder)
+        holder.close()
+    raise TransportError(
+        f'every ROS domain from {DOMAINS[0]} to {DOMAINS[-1]} is in use on this computer')
+
+
+def isolate(variables: MutableMapping[str, str], domain: int) -> None:
+    """
+    Set environment variables so that ROS stays in a domain and on this computer.
+
+    :param variables: such as ``os.environ``; changed in place, before ROS starts.
+    """
+    for name in _FOREIGN:
+        variables.pop(name, None)
+    variables['ROS_DOMAIN_ID'] = str(domain)
+    variables['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+    # Humble's name for the same; later releases complain about it.
+    if variables.get('ROS_DISTRO') == 'humble':
+        variables['ROS_LOCALHOST_ONLY'] = '1'
+    else:
+        variables.pop('ROS_LOCALHOST_ONLY', None)
+
+
+def own_domain() -> int:
+    """Read the domain of the environment, which is 0 unless set."""
+    text = os.environ.get('ROS_DOMAIN_ID', '')
+    return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,0 +1,106 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""List the topics of the ROS graph, and read one of any type."""
+
+import importlib
+import time
+from typing import Any, Callable, NamedTuple
+
+from optitrack_vrpn.errors import ConfigurationError, TransportError
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+
+class TopicInfo(NamedTuple):
+    """
+    A topic of the graph.
+
+    :ivar name: full name.
+    :ivar kinds: its types.
+    :ivar publishers: how many there are.
+    :ivar subscriptions: how many there are.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    publishers: int
+    subscriptions: int
+
+
+class TopicReader:
+    """A ROS node that looks and reads; use it in a ``with`` block."""
+
+    def __init__(self) -> None:
+        self._context = rclpy.Context()
+        self._context.init(args=[])
+        self._node = rclpy.create_node(
+            'optitrack_vrpn_topics', context=self._context, start_parameter_services=False,
+            enable_rosout=False)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+
+    def __enter__(self) -> 'TopicReader':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._executor.shutdown()
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+    def list(self, look_s: float) -> list[TopicInfo]:
+        """List the topics, after so long for discovery."""
+        time.sleep(look_s)
+        return [
+            TopicInfo(name, tuple(kinds), self._node.count_publishers(name),
+                      self._node.count_subscribers(name))
+            for name, kinds in sorted(self._node.get_topic_names_and_types())]
+
+    def read(
+        self, topic: str, count: int, timeout_s: float, take: Callable[[Any], None],
+    ) -> None:
+        """
+        Read messages of a topic.
+
+        :param count: how many.
+        :param timeout_s: how long to wait for the topic, and for its first message.
+        :param take: gets each message.
+        :raises TransportError: if nothing publishes there, or nothing arrives.
+        :raises ConfigurationError: if the package of its messages is not installed.
+        """
+        deadline = time.monotonic() + timeout_s
+        offers: list[Any] = []
+        while not (offers := self._node.get_publishers_info_by_topic(topic)):
+            if time.monotonic() > deadline:
+                raise TransportError(
+                    f'nothing publishes on {topic} in this ROS domain; `topics` lists the topics '
+                    'there are, and ROS_DOMAIN_ID chooses the domain')
+            time.sleep(0.05)
+        kind = offers[0].topic_type
+        package, _, name = kind.split('/')
+        try:
+            message_type = getattr(importlib.import_module(f'{package}.msg'), name)
+        except (ImportError, AttributeError):
+            raise ConfigurationError(
+                f'{topic} has the type {kind}, which is not installed here') from None
+        # What the publishers offer, so that latched messages arrive and nothing is refused.
+        latched = all(offer.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
+                      for offer in offers)
+        taken = 0
+
+        def note(message: Any) -> None:
+            nonlocal taken
+            if taken < count:
+                taken += 1
+                take(message)
+        self._node.create_subscription(message_type, topic, note, QoSProfile(
+            depth=10, reliability=ReliabilityPolicy.RELIABLE if latched
+            else ReliabilityPolicy.BEST_EFFORT,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if latched
+            else DurabilityPolicy.VOLATILE))
+        while taken < count:
+            self._executor.spin_once(timeout_sec=0.2)
+            if not taken and time.monotonic() > deadline:
+                raise TransportError(
+                    f'{topic} has {len(offers)} publishers, but nothing arrived; is the node '
+                    'active, and are its bodies in view?')

@@ -1,0 +1,72 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""List topics or show the messages of one, where ROS 2's own tools are not installed."""
+
+import argparse
+import os
+import sys
+from typing import Any, Optional, Sequence
+
+from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.tools.message_text import lines_of
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = Parser(
+        prog='topics', description='List the topics in this ROS domain, or show one.',
+        epilog='ROS_DOMAIN_ID chooses the domain, as in: ROS_DOMAIN_ID=5 topics /wand/pose')
+    parser.add_argument('topic', nargs='?', help='show the messages of this topic')
+    parser.add_argument('--count', type=count, default=1, help='how many (default 1)')
+    parser.add_argument('--wait', type=duration, default=None, metavar='SECONDS',
+                        help='how long to wait: default 1 for the list, 10 for a message')
+    return parser
+
+
+def count(text: str) -> int:
+    """
+    Read a number of messages.
+
+    :raises argparse.ArgumentTypeError: if it is none.
+    """
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f'{text!r} is not allowed; allowed is 1 or more')
+    return int(text)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :returns: exit code: 0 if there was something to show, 1 if not, 64 for a wrong command line.
+    """
+    arguments = make_parser().parse_args(
+        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    try:
+        with loading('topics'):
+            from optitrack_vrpn.tools.topic_reader_ros import TopicReader
+        with TopicReader() as reader:
+            if arguments.topic:
+                topic = '/' + arguments.topic.lstrip('/')
+                reader.read(topic, arguments.count, arguments.wait or 10.0, show)
+                return 0
+            for info in reader.list(arguments.wait or 1.0):
+                print(f'{info.name}  {", ".join(info.kinds)}  '
+                      f'{info.publishers} publishers, {info.subscriptions} subscriptions')
+        sys.stdout.flush()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OptitrackVrpnError as error:
+        print(f'topics: {error}', file=sys.stderr)
+        return exit_code(error)
+
+
+def show(message: Any) -> None:
+    """Print a message and a line after it."""
+    print('\n'.join([*lines_of(message), '---']), flush=True)

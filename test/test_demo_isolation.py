@@ -1,0 +1,181 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A demo keeps apart: from the user's ROS domain, from another demo, from a running system."""
+
+import os
+from pathlib import Path
+import re
+import socket
+import subprocess
+import sys
+
+from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.demo.foreign_ros import publishers_below
+from optitrack_vrpn.demo.isolation import (
+    body_names, display, Endpoint, foreign, NAMES, node_parameters, too_fast)
+from optitrack_vrpn.graph import domain_io
+from optitrack_vrpn.graph.domain_io import claim_domain, inhabited, isolate
+from optitrack_vrpn.names import ros_name
+from optitrack_vrpn.parameters import BY_NAME
+import pytest
+from rosgraph import Observer
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+DEMO = [sys.executable, '-m', 'optitrack_vrpn', 'demo']
+pytestmark = pytest.mark.timeout(120)
+
+
+def start(*arguments):
+    return subprocess.Popen([*DEMO, *arguments], cwd=ROOT, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+# -- domains -----------------------------------------------------------------------------------
+
+def test_two_claims_at_once_are_two_domains_and_a_released_one_is_free_again():
+    with claim_domain() as first, claim_domain() as second:
+        assert first.domain != second.domain
+        index = domain_io.DOMAINS.index(first.domain)
+    with claim_domain(start=index) as again:
+        assert again.domain == first.domain
+
+
+def test_a_domain_with_a_participant_or_on_the_list_is_not_taken():
+    with claim_domain() as free:
+        domain = free.domain
+    index = domain_io.DOMAINS.index(domain)
+    with claim_domain({domain}, start=index) as other:
+        assert other.domain != domain
+    # Where Fast DDS and Cyclone DDS listen, by the RTPS specification.
+    with socket.socket(type=socket.SOCK_DGRAM) as participant:
+        participant.bind(('127.0.0.1', 7400 + 250 * domain + 10))
+        assert inhabited(domain)
+        with claim_domain(start=index) as other:
+            assert other.domain != domain
+    assert not inhabited(domain)
+
+
+def test_a_claim_ends_with_its_process():
+    script = ('from optitrack_vrpn.graph.domain_io import claim_domain; c = claim_domain(); '
+              'print(c.domain, flush=True); input()')
+    holder = subprocess.Popen([sys.executable, '-c', script], cwd=ROOT, text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    domain = int(holder.stdout.readline())
+    index = domain_io.DOMAINS.index(domain)
+    with claim_domain(start=index) as other:
+        assert other.domain != domain
+    holder.kill()
+    holder.communicate()
+    with claim_domain(start=index) as again:
+        assert again.domain == domain
+
+
+def test_an_isolated_process_leaves_out_every_way_to_other_computers():
+    variables = {'ROS_DISCOVERY_SERVER': 'lab:11811', 'ROS_STATIC_PEERS': 'lab',
+                 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET', 'HOME': '/x', 'ROS_DOMAIN_ID': '0'}
+    isolate(variables, 7)
+    assert variables == {
+        'HOME': '/x', 'ROS_DOMAIN_ID': '7', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}
+
+
+# -- the demo ----------------------------------------------------------------------------------
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_two_demos_at_once_are_each_correct():
+    demos = [start('--seconds', '6') for _ in range(2)]
+    domains = set()
+    for demo in demos:
+        output, error = demo.communicate(timeout=90)
+        assert demo.returncode == 0, output + error
+        domains.add(re.search(r'ROS domain (\d+)', output)[1])
+        rates = [float(line.split()[2]) for line in output.splitlines()
+                 if re.match(r'(Demo_Body_1|body_1demo|demo_wand) ', line)]
+        assert len(rates) == 3 and max(rates) < 250.0
+    assert len(domains) == 2 and os.environ['ROS_DOMAIN_ID'] not in domains
+
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_a_demo_refuses_a_domain_where_its_topics_are_taken():
+    domain = os.environ['ROS_DOMAIN_ID']
+    with Observer('robot') as robot:
+        robot.node.create_publisher(PoseStamped, f'/{ros_name(NAMES[0])}/pose', 10)
+        demo = start('--seconds', '30', '--domain', domain)
+        output, error = demo.communicate(timeout=90)
+    assert demo.returncode == 1 and 'Traceback' not in error
+    assert '/robot publishes on /Demo_Body_1/pose' in error and 'Nothing was published' in error
+    assert 'the node is active' not in output
+
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_a_demo_stops_when_another_publisher_comes_to_its_topics():
+    domain = os.environ['ROS_DOMAIN_ID']
+    demo = start('--seconds', '60', '--domain', domain)
+    said = ''
+    while 'the node is active' not in said:
+        line = demo.stdout.readline()
+        assert line, demo.stderr.read()
+        said += line
+    with Observer('robot') as robot:
+        robot.node.create_publisher(PoseStamped, f'/{ros_name(NAMES[0])}/pose', 10)
+        _, error = demo.communicate(timeout=60)
+    assert demo.returncode == 1
+    assert 'other publishers came to its topics: /robot publishes on' in error
+
+
+def test_a_namespace_with_publishers_is_reported():
+    with Observer('robot') as robot:
+        assert publishers_below('/demo_of_nobody', 0.3) == []
+        robot.node.create_publisher(PoseStamped, '/demo_taken/wand/pose', 10)
+        assert publishers_below('/demo_taken', 10.0) == [
+            '/robot publishes on /demo_taken/wand/pose']
+
+
+# -- the rules ---------------------------------------------------------------------------------
+
+def test_foreign_publishers_and_second_nodes_are_named():
+    own = Endpoint('/a/pose', '/demo')
+    assert foreign([own], ['/demo'], 1) == []
+    assert foreign([own, Endpoint('/b', '/x'), Endpoint('/a/pose', '/x')], ['/demo'], 1) == [
+        '/x publishes on /a/pose, /b']
+    assert foreign([own, own], ['/demo'], 2) == ['another node is called /demo']
+
+
+@pytest.mark.parametrize('poses, stamps, arrivals, wrong', [
+    (2000, 240.0, 240.0, False), (2000, 251.0, 240.0, False), (2000, 240.0, 340.0, False),
+    (2000, 253.0, 240.0, True), (2000, 480.0, 480.0, True), (2000, 0.1, 480.0, True),
+    (100, 480.0, 480.0, False)])
+def test_more_poses_than_were_sent_are_a_failure(poses, stamps, arrivals, wrong):
+    said = too_fast('wand', poses, stamps, arrivals, 240.0)
+    assert bool(said) is wrong
+    assert not wrong or ('wand arrives at' in said and '240 Hz are sent' in said)
+
+
+def test_no_demo_uses_a_name_of_motive():
+    for name in (*NAMES, *body_names(20)):
+        assert 'demo' in name.lower() and not name.startswith('Rigid Body')
+    assert len(set(map(ros_name, (*NAMES, *body_names(20))))) == 22    # one name is in both
+
+
+def test_the_launched_demo_s_frames_and_topics_begin_with_its_namespace():
+    given = node_parameters('demo2')
+    assert set(given) <= set(BY_NAME)
+    for name in ('frames.world', 'frames.world_ned', 'frames.body', 'frames.body_ned'):
+        assert given[name] == f'demo2/{BY_NAME[name].default}'
+    topics = [name for name in BY_NAME if name.startswith('topics.')]
+    assert topics and not any(BY_NAME[name].default.startswith('/') for name in topics)
+
+
+@pytest.mark.parametrize('namespace', ['', 'demo', 'lab/demo2'])
+def test_the_display_shows_the_demo_s_topics_and_frames_alone(namespace):
+    text = (ROOT / 'config' / 'optitrack_vrpn.rviz').read_text()
+    names = body_names(3)
+    shown = yaml.safe_load(display(text, namespace, names))['Visualization Manager']
+    prefix = f'{namespace}/' if namespace else ''
+    assert shown['Global Options']['Fixed Frame'] == f'{prefix}optitrack'
+    topics = [one['Topic']['Value'] for one in shown['Displays'] if 'Topic' in one]
+    assert topics == [f'/{prefix}{ros_name(name)}/pose' for name in names]
+    assert 'Rigid' not in yaml.safe_dump(shown)

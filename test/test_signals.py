@@ -1,0 +1,124 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ends of processes: signals at the worst moment, and parents that are gone."""
+
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='signals as Linux has them')
+
+#: The simulator's own loop many times in one process, with two signals right after its start.
+#: A handler that takes the lock of the event which the main thread waits for hangs here.
+HAMMER = """
+import contextlib, os, signal, threading
+from optitrack_vrpn.sim import command
+
+class Server:
+    scenario = None
+    failure = None
+    finished = threading.Event()
+    def __init__(self, scenario): pass
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+
+go = threading.Semaphore(0)
+def shoot():
+    while True:
+        go.acquire()
+        for number in (signal.SIGINT, signal.SIGTERM) * 3:
+            os.kill(os.getpid(), number)
+        shot.release()
+shot = threading.Semaphore(0)
+threading.Thread(target=shoot, daemon=True).start()
+command.MotiveSimServer = Server
+command._announce = lambda server: go.release()
+later = lambda number, frame: None
+signal.signal(signal.SIGINT, later), signal.signal(signal.SIGTERM, later)
+for i in range(1500):
+    assert command.main(['--port', '0']) == 0
+    shot.acquire()
+print('done')
+"""
+
+
+def test_the_simulator_ends_when_signals_come_at_any_moment():
+    done = subprocess.run([sys.executable, '-c', HAMMER], cwd=ROOT, capture_output=True,
+                          text=True, timeout=60)
+    assert done.stdout == 'done\n', done.stderr
+
+
+def test_the_simulator_ends_on_two_signals_at_once():
+    sims = [subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'motive_sim', '--port', '0'], cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    for sim in sims:
+        assert sim.stdout.readline().startswith('listening')
+        sim.send_signal(signal.SIGINT)
+        sim.send_signal(signal.SIGTERM)
+    for sim in sims:
+        _, error = sim.communicate(timeout=30)
+        assert sim.returncode == 0 and 'Traceback' not in error
+
+
+def run_with_ignored(numbers, script):
+    """Run a script in a process that inherits ignored signals, as `nohup` and `&` make one."""
+    def ignore():
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+    return subprocess.run([sys.executable, '-c', script], cwd=ROOT / 'test', capture_output=True,
+                          text=True, timeout=60, preexec_fn=ignore,
+                          env=dict(os.environ, PYTHONPATH=str(ROOT)))
+
+
+def test_tests_can_interrupt_their_children_where_a_shell_ignores_the_signals():
+    """As in `nohup make test &`."""
+    script = (
+        'import signal, subprocess, sys, conftest\n'
+        'conftest.restore_signals()\n'
+        'child = subprocess.Popen([sys.executable, "-c", "import time; print(1, flush=True); '
+        'time.sleep(60)"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\n'
+        'child.stdout.readline()\n'
+        'child.send_signal(signal.SIGINT)\n'
+        'print(child.wait(30))\n')
+    done = run_with_ignored([signal.SIGINT, signal.SIGQUIT, signal.SIGHUP], script)
+    assert done.stdout == f'{-signal.SIGINT}\n', done.stderr
+
+
+def test_a_child_ends_when_its_parent_is_killed():
+    grandchild = (
+        'import time; from optitrack_vrpn.cli.signals_io import end_with_parent; '
+        'end_with_parent(); print(__import__("os").getpid(), flush=True); time.sleep(60)')
+    script = (
+        'import os, subprocess, sys; from optitrack_vrpn.cli.signals_io import with_parent; '
+        f'subprocess.Popen([sys.executable, "-c", {grandchild!r}], '
+        'env=with_parent(os.environ)).wait()')
+    parent = subprocess.Popen([sys.executable, '-c', script], cwd=ROOT, stdout=subprocess.PIPE,
+                              text=True, start_new_session=True)
+    pid = int(parent.stdout.readline())
+    assert Path(f'/proc/{pid}').exists()
+    parent.kill()
+    parent.wait()
+    parent.stdout.read()    # ends when the last process that holds the pipe has ended
+    parent.stdout.close()
+    end = time.monotonic() + 10.0
+    while Path(f'/proc/{pid}').exists() and time.monotonic() < end:
+        if Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] == 'Z':
+            break
+        time.sleep(0.01)
+    else:
+        assert not Path(f'/proc/{pid}').exists()
+
+
+def test_a_child_whose_parent_is_gone_already_ends_at_once():
+    script = ('from optitrack_vrpn.cli.signals_io import end_with_parent; end_with_parent(); '
+              'print("still there")')
+    done = subprocess.run([sys.executable, '-c', script], cwd=ROOT, capture_output=True,
+                          text=True, timeout=30, env=dict(os.environ, OPTITRACK_VRPN_PARENT='1'))
+    assert done.returncode == -signal.SIGTERM and done.stdout == ''
