@@ -73,34 +73,29 @@ def test_conversations_that_end_without_a_pose_at_once_are_failed_attempts():
     assert 'connect.max_attempts' in link.gives_up(4 * S)
 
 
-def test_auto_goes_by_turns_and_the_others_do_not():
-    ways = {}
-    for connection in ('auto', 'udp', 'tcp'):
+def test_failed_attempts_do_not_change_the_way():
+    for connection, way in (('auto', 'tcp'), ('udp', 'udp'), ('tcp', 'tcp')):
         link = Link(LinkConfig(connection=connection), 0)
-        ways[connection] = []
         for _ in range(4):
-            ways[connection].append(link.way)
+            assert link.way == way
             link.attempt_failed()
-    assert ways == {'auto': ['udp', 'tcp'] * 2, 'udp': ['udp'] * 4, 'tcp': ['tcp'] * 4}
+        assert link.failures == 4
 
 
-def test_an_attempt_that_never_came_to_the_way_in_says_nothing_about_it():
-    link = Link(LinkConfig(), 0)
-    link.attempt_failed(way_failed=False)
-    assert link.way == 'udp'
-    assert link.failures == 1
+def test_no_request_follows_an_unanswered_one_while_the_server_may_be_blocked_by_it():
+    link = Link(LinkConfig(blocked_s=130.0), 0)
+    assert link.may_request(0)
+    link.request_unanswered(10 * S)
+    assert not link.may_request(140 * S - 1)
+    assert link.may_request(140 * S)
+    link.established(20 * S)    # it was not blocked: it has greeted
+    assert link.may_request(20 * S)
 
 
-def test_the_default_way_gets_a_second_chance_once_a_minute():
-    link = Link(LinkConfig(), 0)
-    assert link.wants_udp_first(0)
-    link.udp_in_vain(10 * S)
-    assert not link.wants_udp_first(69 * S)
-    assert link.wants_udp_first(70 * S)
-    link.way = 'udp'
-    link.established(71 * S)
-    assert link.wants_udp_first(72 * S)
-    assert not Link(LinkConfig(connection='tcp'), 0).wants_udp_first(0)
+def test_a_server_is_taken_for_blocked_longer_than_any_system_lets_connect_wait():
+    linux_s = sum(2**n for n in range(7))    # tcp_syn_retries 6: 1 + 2 + 4 ... + 64 s
+    windows_s = 3 + 6 + 12                   # two retransmissions
+    assert LinkConfig().blocked_s > max(linux_s, windows_s)
 
 
 def test_the_search_is_over_after_timeout_and_a_conversation_begins_it_anew():
@@ -189,7 +184,7 @@ def test_whatever_happens_pauses_and_states_are_in_bounds(connection, least, mos
         now += passed
         sessions, since, state = link.sessions, link.since_ns, link.state
         if what in 'fF':
-            assert 0 < link.attempt_failed(what == 'F') <= most
+            assert 0 < link.attempt_failed() <= most
         elif what == 'e':
             link.established(now)
             assert link.sessions == sessions + 1
@@ -211,7 +206,7 @@ def test_whatever_happens_pauses_and_states_are_in_bounds(connection, least, mos
 
 @pytest.mark.parametrize('wrong', [
     {'connection': 'multicast'}, {'attempt_s': 0.0}, {'retry_min_s': -1.0},
-    {'retry_max_s': math.inf}, {'request_interval_s': math.nan}, {'max_attempts': -1},
+    {'retry_max_s': math.inf}, {'blocked_s': math.nan}, {'max_attempts': -1},
     {'silent_after_s': -0.1}, {'reconnect_after_s': math.inf}, {'timeout_s': math.nan}])
 def test_wrong_settings_are_refused_by_name(wrong):
     (name,) = wrong
@@ -219,17 +214,15 @@ def test_wrong_settings_are_refused_by_name(wrong):
         LinkConfig(**wrong)
 
 
-def test_udp_that_brings_no_datagram_is_given_up_for_tcp():
-    link = Link(LinkConfig(reconnect_after_s=10.0), 0)
+@pytest.mark.parametrize(('connection', 'way', 'datagrams', 'takes'), [
+    ('auto', 'udp', 0, False), ('auto', 'udp', 5, True), ('udp', 'udp', 0, True),
+    ('auto', 'tcp', 0, True)])
+def test_a_connect_back_without_a_datagram_is_followed_by_one_with_poses_by_tcp(
+        connection, way, datagrams, takes):
+    link = Link(LinkConfig(connection=connection, reconnect_after_s=10.0), 0)
+    link.way = way
     link.established(0)
     link.pose_received(0)    # the first poses come by TCP in any case
-    assert link.must_reconnect(9 * S) is None
-    assert 'tcp://' in link.must_reconnect(10 * S, datagrams=0)
-    assert link.way == 'tcp' and not link.wants_udp_first(12 * S)
-    paused = Link(LinkConfig(reconnect_after_s=10.0), 0)
-    paused.established(0)
-    assert 'tcp://' not in paused.must_reconnect(10 * S, datagrams=5)
-    assert paused.way == 'udp'
-    fixed = Link(LinkConfig(connection='udp', reconnect_after_s=10.0), 0)
-    fixed.established(0)
-    assert fixed.must_reconnect(10 * S) and fixed.way == 'udp'
+    assert link.must_reconnect(9 * S, datagrams) is None
+    assert ('poses by TCP' in link.must_reconnect(10 * S, datagrams)) is not takes
+    assert link.takes_datagrams is takes

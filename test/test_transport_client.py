@@ -60,7 +60,8 @@ def test_a_port_that_is_connected_to_itself_is_an_absent_server(nobodys_port, mo
 def test_auto_tries_both_ways_for_an_absent_server(nobodys_port):
     with client(nobodys_port) as (_, sink):
         sink.wait_state(LinkState.LOST, 3)
-    assert {'UDP', 'TCP'} == {r.split(' port')[0][-3:] for r in sink.reasons(LinkState.LOST)}
+    tries = [s for s in sink.states if s is not LinkState.RESOLVING]
+    assert tries[:6] == [LinkState.CONNECTING, LinkState.REQUESTING, LinkState.LOST] * 2
 
 
 def test_a_name_that_does_not_resolve_is_named():
@@ -88,45 +89,30 @@ def test_a_name_of_several_addresses_is_tried_through(monkeypatch):
 
 # -- ways in --------------------------------------------------------------------------------------
 
-def test_auto_falls_back_to_tcp_where_nobody_connects_back_and_says_so():
+@pytest.mark.parametrize('udp', [True, False])
+def test_auto_connects_by_tcp_and_sends_no_request(udp):
     def twice(server, sock):
         stream(server, sock, seconds=0.1)
-    with FakeServer(twice, connect_back=False) as server:
-        # Long enough for a busy server's cookie, or the client would ask by UDP once more.
-        with client(server.port, link=link(attempt_s=1.0)) as (running, sink):
-            sink.wait_state(LinkState.STREAMING, 3)
-            assert running.status().way == 'tcp'
-        assert server.requests
-    (said,) = [c for c in sink.changes if 'falling back to tcp://' in c.reason]
-    assert said.severity == 'warn'
-    assert 'did not connect back to 127.0.0.1 port' in said.reason
-    assert 'firewall' in said.reason
-    # Once is enough: the second and third conversation began by TCP at once.
-    assert sink.states.count(LinkState.REQUESTING) == 2
-    assert sink.poses
-
-
-def test_auto_falls_back_to_tcp_where_udp_is_refused():
-    """As where a container forwards the TCP port alone."""
-    with FakeServer(stream, udp=False) as server, client(server.port) as (running, sink):
-        sink.wait_state(LinkState.STREAMING)
+    with FakeServer(twice, udp=udp) as server, client(server.port) as (running, sink):
+        sink.wait_state(LinkState.STREAMING, 3)
         assert running.status().way == 'tcp'
-    assert any('falling back to tcp://' in c.reason for c in sink.changes)
+    assert not server.requests and LinkState.REQUESTING not in sink.states
+    assert {way for _, way, _ in server.connections} == {'tcp'}
 
 
-def test_auto_prefers_the_default_way_for_a_server_that_came_late(nobodys_port):
+def test_auto_finds_a_server_that_came_late(nobodys_port):
     with client(nobodys_port) as (running, sink):
-        sink.wait(lambda: any('TCP port' in r for r in sink.reasons(LinkState.LOST)))
+        sink.wait_state(LinkState.LOST, 2)
         with FakeServer(stream, port=nobodys_port):
             sink.wait_state(LinkState.STREAMING)
-            assert running.status().way == 'udp'
 
 
 def test_udp_alone_never_connects_out():
+    patient = link(connection='udp', attempt_s=0.25, blocked_s=0.5)
     with FakeServer(stream, connect_back=False) as server:
-        with client(server.port, link=link(connection='udp', attempt_s=0.25)) as (_, sink):
+        with client(server.port, link=patient) as (_, sink):
             sink.wait_state(LinkState.LOST, 2)
-            wait_until(lambda: len(server.requests) >= 4)
+            wait_until(lambda: len(server.requests) >= 2)
         assert not server.connections
     assert 'behind NAT or in a container set connection: tcp' in sink.reasons(LinkState.LOST)[0]
 
@@ -180,12 +166,17 @@ def test_other_programs_on_the_port_are_told_from_vrpn(answer):
 
 
 @BOTH
-def test_a_server_that_says_nothing_is_left(way):
-    with FakeServer(mute) as server, client(
-            server.port, link=link(connection=way, attempt_s=0.25)) as (running, sink):
-        sink.wait(lambda: sum('did not say a word of VRPN within 0.25 s' in reason
-                              for reason in sink.reasons(LinkState.LOST)) >= 2)
+def test_a_server_that_says_nothing_is_reported_and_left_when_it_cannot_be_blocked(way):
+    quick = link(connection=way, attempt_s=0.1, blocked_s=0.3)
+    with FakeServer(mute) as server, client(server.port, link=quick) as (running, sink):
+        sink.wait_state(LinkState.LOST, 2)
         assert running.status().sessions == 0
+    late = next(c for c in sink.changes if 'no VRPN greeting within 0.1 s' in c.reason)
+    assert (late.state, late.severity) == (LinkState.HANDSHAKING, 'warn')
+    assert 'Waiting for up to 0.3 s' in late.reason
+    for said in (late.reason, sink.reasons(LinkState.LOST)[0]):
+        assert 'probably blocked by a client whose firewall' in said
+    assert 'no VRPN greeting within 0.3 s' in sink.reasons(LinkState.LOST)[0]
 
 
 def test_a_cookie_that_never_ends_is_no_cookie():
@@ -195,8 +186,8 @@ def test_a_cookie_that_never_ends_is_no_cookie():
             if server.stopping.wait(0.05):
                 return
     with FakeServer(dribble) as server:
-        with client(server.port, link=link(attempt_s=0.25)) as (_, sink):
-            sink.wait_reason('did not say a word of VRPN')
+        with client(server.port, link=link(attempt_s=0.1, blocked_s=0.25)) as (_, sink):
+            sink.wait_reason('no VRPN greeting within 0.25 s')
             assert LinkState.CONNECTED not in sink.states
 
 
@@ -300,7 +291,7 @@ def test_poses_after_a_silence_are_streaming_again():
 
 def test_connect_backs_of_others_are_refused_counted_and_said_once():
     with FakeServer(stream, back_from='127.0.0.2', accept=False) as server:
-        with client(server.port, link=link(connection='udp')) as (running, sink):
+        with client(server.port, link=link(connection='udp', blocked_s=0.3)) as (running, sink):
             wait_until(lambda: running.status().strangers >= 3)
     remarks = [c for c in sink.changes if '127.0.0.2' in c.reason]
     assert len(remarks) == 1
@@ -320,7 +311,8 @@ def test_datagrams_of_others_are_refused_counted_and_leave_the_state_alone():
                 for frame in range(5):
                     udp.sendto(pose(time_us=frame, x=x), ('127.0.0.1', port))
         server.hold(sock)
-    with FakeServer(serve) as server, client(server.port) as (running, sink):
+    with FakeServer(serve) as server, client(
+            server.port, link=link(connection='udp')) as (running, sink):
         sink.wait(lambda: len(sink.poses) == 5)
         status = running.status()
     # Another port than the server's own is no stranger's: real servers send from any.
@@ -387,7 +379,8 @@ def test_an_advertised_address_and_port_are_what_the_server_is_told(nobodys_port
         server.hold(sock)
     # localhost is not what the client would say by itself.
     with FakeServer(serve) as server:
-        with client(server.port, advertise=f'localhost:{nobodys_port}') as (_, sink):
+        with client(server.port, advertise=f'localhost:{nobodys_port}',
+                    link=link(connection='udp')) as (_, sink):
             sink.wait_state(LinkState.STREAMING)
         assert server.requests[0] == b'localhost %d\0' % nobodys_port
         assert server.connections[0][2] == ('localhost', nobodys_port)

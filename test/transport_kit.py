@@ -40,7 +40,7 @@ def link(**changes) -> LinkConfig:
     A test in which nobody answers, so that an attempt must run out, says how soon.
     """
     return LinkConfig(**{
-        'request_interval_s': 0.1, 'attempt_s': 2.0, 'retry_min_s': 0.02, 'retry_max_s': 0.1,
+        'attempt_s': 2.0, 'retry_min_s': 0.02, 'retry_max_s': 0.1,
         'silent_after_s': 5.0, 'reconnect_after_s': 0.0, **changes})
 
 

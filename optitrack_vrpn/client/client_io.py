@@ -16,7 +16,7 @@ from typing import Optional
 from optitrack_vrpn.client.addresses_io import local_address, Lookup
 from optitrack_vrpn.client.backend_io import ClientConfig, LinkStatus, Sink, tell
 from optitrack_vrpn.client.handshake_io import (
-    connect_back, connect_out, Stopped, Waiting)
+    connect_back, connect_out, NoAnswerError, ServerAbsentError, Stopped, Waiting)
 from optitrack_vrpn.client.link import Link, LinkChange, LinkState
 from optitrack_vrpn.client.scheduling_io import interrupt_others
 from optitrack_vrpn.client.session_io import Conversation
@@ -28,8 +28,6 @@ from optitrack_vrpn.errors import (
 _NS = 1_000_000_000
 _LOG = logging.getLogger(__name__)
 _MOST_STRANGERS_NAMED = 16
-#: How long a server that can be reached by TCP is given to connect back, before TCP is kept.
-_SECOND_CHANCE_S = 1.5
 
 
 class VrpnClient:
@@ -137,11 +135,9 @@ class VrpnClient:
         """
         link = self._link
         sessions = link.sessions
-        way_failed = False
         state, severity = LinkState.LOST, 'warn'
         try:
             server = self._find()
-            way_failed = True
             with self._go_in(server) as sock:
                 self._change(
                     LinkState.HANDSHAKING,
@@ -149,7 +145,6 @@ class VrpnClient:
                 reason = self._converse(sock)
         except VersionRefusedError as error:
             state, reason, severity = LinkState.REFUSED, str(error), 'error'
-            way_failed = False
         except RemoteProtocolError as error:
             reason, severity = str(error), 'error'
         except OptitrackVrpnError as error:
@@ -166,7 +161,7 @@ class VrpnClient:
                 _LOG.exception('a bug in the VRPN client or its user; connecting anew')
         self._change(state, reason, severity)
         if link.sessions == sessions:
-            return link.attempt_failed(way_failed)
+            return link.attempt_failed()
         return link.ended(self._clock.now_ns())
 
     def _find(self) -> tuple[str, int]:
@@ -185,50 +180,54 @@ class VrpnClient:
                 self._waiting.wait(self._clock.now_ns() + int(left_s * _NS))
         finally:
             lookup.abandon(wake)
-        # Under auto both ways get their turn with one address before the next one.
-        self._server_ip = lookup.address(
-            link.failures // (2 if config.link.connection == 'auto' else 1))
+        self._server_ip = lookup.address(link.failures)
         server = (self._server_ip, config.port)
         self._local = local_address(*server, config.interface)
         return server
 
     def _go_in(self, server: tuple[str, int]) -> socket.socket:
-        """Go one way in; gives a connected TCP socket."""
-        config, link = self._config, self._link
-        if link.way == 'udp':
-            return self._request(server, config.link.attempt_s)
+        """
+        Connect by the configured way; gives a connected TCP socket.
+
+        Under auto a request by UDP is sent only to a server that refuses TCP connections: a VRPN
+        library without a TCP port, or a port forwarded for UDP alone. A server that can be blocked
+        by requests of others has a TCP port, which the system answers for it meanwhile.
+        """
+        config, link = self._config.link, self._link
+        if config.connection == 'udp':
+            return self._request(server, config.blocked_s)
+        link.way = 'tcp'
         self._change(
             LinkState.CONNECTING,
             f'connecting to {server[0]} port {server[1]} by TCP, from {self._local}')
-        sock = self._connect(server)
-        if not link.wants_udp_first(self._clock.now_ns()):
-            return sock
-        # Before its cookie a server may wait for this client's and for nothing else.
-        sock.close()
         try:
-            sock = self._request(server, min(config.link.attempt_s, _SECOND_CHANCE_S))
-            link.way = 'udp'
-            return sock
-        except TransportError as error:
-            link.udp_in_vain(self._clock.now_ns())
-            self._change(
-                LinkState.CONNECTING,
-                f'falling back to tcp://, which carries poses by TCP: {error}', 'warn')
-            return self._connect(server)
+            return connect_out(
+                self._waiting, server, self._local, self._seconds(config.attempt_s))
+        except ServerAbsentError as error:
+            if config.connection == 'tcp' or not link.may_request(self._clock.now_ns()):
+                raise
+            no_tcp = error
+        link.way = 'udp'
+        try:
+            return self._request(server, config.attempt_s)
+        except ServerAbsentError:
+            raise no_tcp from None    # nothing listens on either port
 
-    def _connect(self, server: tuple[str, int]) -> socket.socket:
-        return connect_out(
-            self._waiting, server, self._local, self._seconds(self._config.link.attempt_s))
-
-    def _request(self, server: tuple[str, int], attempt_s: float) -> socket.socket:
+    def _request(self, server: tuple[str, int], until_s: float) -> socket.socket:
         config = self._config
         self._change(
             LinkState.REQUESTING,
             f'asking {server[0]} port {server[1]} by UDP to connect back to '
             f'{config.advertise or self._local}')
-        return connect_back(
-            self._waiting, server, self._local, config.advertise,
-            config.link.request_interval_s, self._seconds(attempt_s))
+        sent_ns = self._clock.now_ns()
+        try:
+            return connect_back(
+                self._waiting, server, self._local, config.advertise, config.link.attempt_s,
+                self._seconds(until_s),
+                lambda text: self._change(LinkState.REQUESTING, text, 'warn'))
+        except NoAnswerError:
+            self._link.request_unanswered(sent_ns)
+            raise
 
     def _seconds(self, attempt_s: float) -> float:
         """Shorten a wait to what the search may still take."""

@@ -12,6 +12,7 @@ import select
 import socket
 from typing import Callable, Optional
 
+from optitrack_vrpn.client.link import unanswered_request
 from optitrack_vrpn.client.sockets_io import listening_socket, prepare_stream, Waker
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.vrpn.codec import encode_request
@@ -70,18 +71,23 @@ class Waiting:
 
 def connect_back(
     waiting: Waiting, server: tuple[str, int], local: str, advertise: str,
-    interval_s: float, attempt_s: float,
+    attempt_s: float, until_s: float, late: Callable[[str], None] = lambda text: None,
 ) -> socket.socket:
     """
-    Ask a server by UDP to connect back by TCP, and wait for it.
+    Ask a server by UDP, once, to connect back by TCP, and wait for it.
+
+    A request is never repeated here: a server whose connect() to this host is not answered is
+    blocked for all its clients, and each further request would block it again.
 
     :param server: its IPv4 address and port.
     :param local: the local address to listen on; no wider.
     :param advertise: HOST or HOST:PORT to be told to the server instead, or ''.
-    :param interval_s: between requests.
-    :param attempt_s: how long to wait in all.
+    :param attempt_s: when to report that no connection has arrived.
+    :param until_s: how long to wait in all.
+    :param late: called with that report.
     :raises ServerAbsentError: if nothing listens on the server's UDP port.
-    :raises TransportError: if nobody connected back.
+    :raises NoAnswerError: if the server did not connect back.
+    :raises TransportError: if the request did not reach the server.
     """
     host, _, port_text = (advertise or local).partition(':')
     listener = listening_socket(local, int(port_text or 0))
@@ -92,24 +98,24 @@ def connect_back(
         requester.connect(server)
         port = listener.getsockname()[1]
         request = encode_request(host, port)
-        now = waiting.now_ns()
-        deadline = now + int(attempt_s * _NS)
-        next_request = now
-        while now < deadline:
-            if now >= next_request:
-                if refusal == errno.ECONNREFUSED:
-                    break    # known for sure; asking on would only put off saying so
-                refusal = _send_request(requester, request)
-                next_request = now + int(interval_s * _NS)
+        began = now = waiting.now_ns()
+        deadline = began + int(until_s * _NS)
+        report_at = began + int(min(attempt_s, until_s) * _NS)
+        reported = attempt_s >= until_s
+        _send_request(requester, request)
+        while now < deadline and not refusal:
             ready = waiting.wait(
-                min(deadline, next_request), (listener, select.POLLIN), (requester, 0))
+                deadline if reported else report_at, (listener, select.POLLIN), (requester, 0))
             if requester.fileno() in ready:
-                refusal = requester.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or refusal
+                refusal = requester.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if listener.fileno() in ready:
                 sock = _accept(listener, server[0], waiting)
                 if sock is not None:
                     return sock
             now = waiting.now_ns()
+            if not reported and now >= report_at:
+                reported = True
+                late(unanswered_request(server[0], host, port, attempt_s, until_s))
     if refusal == errno.ECONNREFUSED:
         raise ServerAbsentError(
             f'nothing listens on UDP port {server[1]} of {server[0]}: is Motive running, and is '
@@ -118,32 +124,21 @@ def connect_back(
         raise TransportError(
             f'{server[0]} cannot be reached ({os.strerror(refusal)}): look at the address, the '
             'cable, and whether the Motive PC is on')
-    raise NoAnswerError(
-        f'{server[0]} did not connect back to {host} port {port} within {attempt_s:.3g} '
-        's: look at the firewalls here (TCP in) and there (UDP in), and at the Local Interface '
-        "in Motive's streaming settings; behind NAT or in a container set connection: tcp")
+    raise NoAnswerError(unanswered_request(server[0], host, port, until_s, until_s))
 
 
-def _send_request(requester: socket.socket, request: bytes) -> int:
+def _send_request(requester: socket.socket, request: bytes) -> None:
     """
     Send a request.
 
-    :returns: 0, or the error number that the network had answered to an earlier one.
     :raises TransportError: if it cannot be sent at all.
     """
-    # The answer to an earlier request takes the place of a send; only the second can be ours.
-    pending = requester.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     try:
         requester.send(request)
-    except BlockingIOError:
-        pass
     except OSError as error:
-        if error.errno != errno.ECONNREFUSED:
-            raise TransportError(
-                f'the request could not be sent ({error.strerror}): is the network card up, and '
-                "in the server's network?") from error
-        return errno.ECONNREFUSED
-    return pending
+        raise TransportError(
+            f'the request could not be sent ({error.strerror}): is the network card up, and '
+            "in the server's network?") from error
 
 
 def _accept(
@@ -206,7 +201,8 @@ def connect_out(
             when = f'within {attempt_s:.3g} s' if late else os.strerror(error)
             raise (NoAnswerError if late else TransportError)(
                 f'no TCP connection to {server[0]} port {server[1]} ({when}): look at the '
-                "address, the cable and the Motive PC's firewall (TCP in)")
+                "address, the cable and the Motive PC's firewall (TCP in). A firewall there that "
+                'lets in UDP alone needs connection: udp')
         prepare_stream(sock)
     except BaseException:
         sock.close()

@@ -18,6 +18,10 @@ from optitrack_vrpn.errors import ConfigurationError
 _NS = 1_000_000_000
 
 CONNECTIONS = ('auto', 'udp', 'tcp')
+#: How long connect() waits for an answer where a firewall drops the packets: 127 s with Linux's
+#: tcp_syn_retries of 6, 21 s with Windows' default of 2 retransmissions. The VRPN library calls it
+#: in the thread that serves all clients. 3 s more than the longer one.
+BLOCKED_S = 130.0
 
 
 class LinkState(enum.Enum):
@@ -56,10 +60,12 @@ class LinkConfig:
     """
     When to try again, fall back, worry and give up.
 
-    :ivar connection: 'udp' (request, then the server connects back), 'tcp' (connect out to the
-        server, as ``tcp://``), or 'auto' (udp first, tcp when nobody connects back).
-    :ivar request_interval_s: between requests while waiting for the connect-back.
-    :ivar attempt_s: how long one attempt by one way may take.
+    :ivar connection: 'tcp' (connect out to the server, as ``tcp://``), 'udp' (one request, then the
+        server connects back), or 'auto' (tcp; udp only for a server that refuses TCP connections).
+    :ivar attempt_s: how long a connection may take. A handshake or connect-back that takes longer
+        is reported, and waited for until ``blocked_s``.
+    :ivar blocked_s: how long a server may be blocked by a client that does not answer its
+        connect-back; no second request is sent, and no handshake is abandoned, before.
     :ivar retry_min_s: pause after the first failed attempt; doubles up to ``retry_max_s``.
     :ivar retry_max_s: the longest pause between attempts.
     :ivar max_attempts: failed attempts in a row before giving up; 0 for never.
@@ -70,8 +76,8 @@ class LinkConfig:
     """
 
     connection: str = 'auto'
-    request_interval_s: float = 1.0
     attempt_s: float = 3.0
+    blocked_s: float = BLOCKED_S
     retry_min_s: float = 0.25
     retry_max_s: float = 2.0
     max_attempts: int = 0
@@ -83,7 +89,7 @@ class LinkConfig:
         if self.connection not in CONNECTIONS:
             raise ConfigurationError(
                 f"connection is {self.connection!r}; allowed are 'auto', 'udp' and 'tcp'")
-        for name in ('request_interval_s', 'attempt_s', 'retry_min_s', 'retry_max_s'):
+        for name in ('attempt_s', 'blocked_s', 'retry_min_s', 'retry_max_s'):
             if not 0 < getattr(self, name) < float('inf'):
                 raise ConfigurationError(f'{name} is {getattr(self, name)}; it must be positive')
         for name in ('max_attempts', 'timeout_s', 'silent_after_s', 'reconnect_after_s'):
@@ -99,20 +105,21 @@ class Link:
     :ivar reason: why.
     :ivar since_ns: since when.
     :ivar way: 'udp' or 'tcp', the way of the present attempt or conversation.
+    :ivar takes_datagrams: whether a server that connects back is asked to send poses by UDP.
     :ivar sessions: conversations that got as far as the server's cookie.
     :ivar failures: failed attempts since the last conversation.
     """
 
     _LONGEST_SILENCE_S = 60.0
     _BRIEF_CONVERSATION_S = 2.0
-    _UDP_AGAIN_AFTER_S = 60.0
 
     def __init__(self, config: LinkConfig, now_ns: int) -> None:
         self.config = config
         self.state = LinkState.STOPPED
         self.reason = 'not started'
         self.since_ns = now_ns
-        self.way = 'tcp' if config.connection == 'tcp' else 'udp'
+        self.way = 'udp' if config.connection == 'udp' else 'tcp'
+        self.takes_datagrams = True
         self.sessions = 0
         self.failures = 0
         self._brief = 0
@@ -120,7 +127,7 @@ class Link:
         self._last_pose_ns: Optional[int] = None
         self._established_ns = now_ns
         self._patience_s = config.reconnect_after_s
-        self._udp_in_vain_ns: Optional[int] = None
+        self._unanswered_ns: Optional[int] = None
 
     def to(
         self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
@@ -147,36 +154,28 @@ class Link:
         """Note that the search begins now."""
         self._searching_since_ns = now_ns
 
-    def attempt_failed(self, way_failed: bool = True) -> float:
+    def attempt_failed(self) -> float:
         """
-        Note a failed attempt; under 'auto' the other way in comes next.
+        Note a failed attempt.
 
-        A refused UDP port says no more about the TCP port than silence does: forwarding for one
-        of the two is common.
-
-        :param way_failed: False if the attempt never came to the way in.
         :returns: the pause before the next attempt in seconds.
         """
-        if self.config.connection == 'auto' and way_failed:
-            self.way = 'tcp' if self.way == 'udp' else 'udp'
         self.failures += 1
         return self._pause_s()
 
-    def wants_udp_first(self, now_ns: int) -> bool:
+    def may_request(self, now_ns: int) -> bool:
         """
-        Tell whether a server that can be reached by TCP should be asked by UDP before.
+        Tell whether a request by UDP cannot block the server once more.
 
-        It may be there only since a moment, so that the earlier request by UDP proves nothing;
-        but where no server ever connects back, finding it again must not take longer each time.
+        The server answers a request with a connect() that blocks it until this host answers. While
+        that may last, another request would only make it block again.
         """
-        if self.config.connection != 'auto':
-            return False
-        failed_ns = self._udp_in_vain_ns
-        return failed_ns is None or now_ns - failed_ns >= self._UDP_AGAIN_AFTER_S * _NS
+        sent_ns = self._unanswered_ns
+        return sent_ns is None or now_ns - sent_ns >= self.config.blocked_s * _NS
 
-    def udp_in_vain(self, now_ns: int) -> None:
-        """Note that a server which is there did not connect back."""
-        self._udp_in_vain_ns = now_ns
+    def request_unanswered(self, sent_ns: int) -> None:
+        """Note a request that was neither refused nor followed by a connection."""
+        self._unanswered_ns = sent_ns
 
     def _pause_s(self) -> float:
         exponent = min(max(self.failures + self._brief - 1, 0), 30)
@@ -206,8 +205,7 @@ class Link:
         self.sessions += 1
         self._established_ns = now_ns
         self._last_pose_ns = None
-        if self.way == 'udp':
-            self._udp_in_vain_ns = None
+        self._unanswered_ns = None
 
     def ended(self, now_ns: int) -> float:
         """
@@ -255,8 +253,8 @@ class Link:
         Look whether silence has lasted so long that a new conversation is worth a try.
 
         A server that never sent a pose in this conversation is as silent as one that stopped.
-        Under 'auto' a conversation by UDP in which no datagram came is followed by one by TCP: a
-        firewall may let the connect-back in and nothing else.
+        Under 'auto' a connected-back conversation in which no datagram came is followed by one
+        without datagrams: a firewall may let the connect-back in and nothing else.
 
         :param datagrams: how many came in this conversation.
         :returns: the reason, or None; after a reason the next silence may last twice as long.
@@ -272,10 +270,10 @@ class Link:
                   'Motive stream rigid bodies, and are any in view?')
         self._patience_s = min(2 * self._patience_s, max(
             self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
-        if self.config.connection == 'auto' and self.way == 'udp' and not datagrams:
-            self.way = 'tcp'
-            self._udp_in_vain_ns = now_ns
-            reason += '; no datagram came at all, so by tcp:// (a firewall here may drop UDP)'
+        if (self.config.connection == 'auto' and self.way == 'udp' and self.takes_datagrams
+                and not datagrams):
+            self.takes_datagrams = False
+            reason += '; no datagram arrived, so poses by TCP (a firewall here may drop UDP)'
         return reason
 
     def next_check_s(self, now_ns: int) -> float:
@@ -289,3 +287,39 @@ class Link:
         if not deadlines:
             return 1.0
         return min(max((min(deadlines) - now_ns) / _NS, 0.001), 1.0)
+
+
+def mute_handshake(server: str, waited_s: float, until_s: float) -> str:
+    """
+    Describe a server that accepted the TCP connection and then sent nothing.
+
+    :param server: its address.
+    :param waited_s: for how long it has been silent (s).
+    :param until_s: for how long it is waited for in all (s).
+    """
+    return (
+        f'{server} accepted the connection but sent no VRPN greeting within {waited_s:g} s: its '
+        'VRPN server is probably blocked by a client whose firewall drops the connection that '
+        'the server makes to it (21 s on Windows, 127 s on Linux), or suspended; or another '
+        'program uses the port' + (
+            f'. Waiting for up to {until_s:g} s' if waited_s < until_s else ''))
+
+
+def unanswered_request(
+    server: str, host: str, port: int, waited_s: float, until_s: float,
+) -> str:
+    """
+    Describe a request by UDP upon which the server did not connect back.
+
+    :param server: its address.
+    :param host: where it was asked to connect to.
+    :param port: the TCP port there.
+    :param waited_s: for how long no connection has arrived (s).
+    :param until_s: for how long it is waited for in all (s).
+    """
+    return (
+        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: look at the '
+        'firewalls here (TCP in) and there (UDP in), and at the Local Interface in Motive\'s '
+        'streaming settings; behind NAT or in a container set connection: tcp. If a firewall drops '
+        'the connection silently, the server is blocked for all its clients, for 21 s on Windows '
+        f'and 127 s on Linux; so the next request is sent {until_s:g} s after this one')

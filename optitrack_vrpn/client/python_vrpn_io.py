@@ -42,7 +42,8 @@ def sender_time_ns(time: datetime) -> int:
 
 def tracker_address(name: str, config: ClientConfig) -> str:
     """Write a tracker's name and server as the library wants it."""
-    prefix = 'tcp://' if config.link.connection == 'tcp' else ''
+    # By UDP the library repeats its request, which can block the server again and again.
+    prefix = '' if config.link.connection == 'udp' else 'tcp://'
     port = '' if config.port == DEFAULT_PORT else f':{config.port}'
     return f'{name}@{prefix}{config.server}{port}'
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Callable, Optional, Sequence
 
 from optitrack_vrpn.client.backend_io import ClientConfig, Sink
-from optitrack_vrpn.client.link import Link, LinkChange, LinkState
+from optitrack_vrpn.client.link import Link, LinkChange, LinkState, mute_handshake
 from optitrack_vrpn.client.sockets_io import (
     ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns, unread_datagrams,
     unread_stream_bytes)
@@ -69,7 +69,7 @@ class Conversation:
         self._udp: Optional[socket.socket] = None
         self._udp_stamped = False
         udp_address = None
-        if link.way == 'udp':
+        if link.way == 'udp' and link.takes_datagrams:
             host, _, port = config.advertise.partition(':')
             self._udp = datagram_socket(local, int(port or 0))
             self._udp_stamped = ask_for_stamps(self._udp)
@@ -84,7 +84,8 @@ class Conversation:
         # not seem to have arrived before them.
         self._last_arrival_ns = 0
         self._started_ns = clock.now_ns()
-        self._handshake_ns = int(config.link.attempt_s * _NS)
+        self._mute_s = (config.link.attempt_s, max(0.0, min(
+            config.link.blocked_s, link.time_left_s(self._started_ns))))
         self._asked: set[str] = set()
         self._unanswered: dict[str, int] = {}
         self._next_ping_ns = 0
@@ -154,11 +155,7 @@ class Conversation:
         if now_ns < self._next_check_ns and not self._out:
             return None  # poses alone put every deadline off, so that none can be missed here
         if not self.connection.established:
-            self._next_check_ns = self._started_ns + self._handshake_ns
-            if now_ns > self._next_check_ns:
-                return (f'{self._server_ip} took the connection but did not say a word of VRPN '
-                        f'within {self._handshake_ns / _NS:g} s; is another program on its port?')
-            return None
+            return self._check_handshake(now_ns)
         self._tell(self._link.check(now_ns))
         if now_ns >= self._next_ping_ns:
             self._ping(now_ns)
@@ -166,6 +163,25 @@ class Conversation:
             self._flush()
         self._next_check_ns = now_ns + int(self._link.next_check_s(now_ns) * _NS)
         return self._link.must_reconnect(now_ns, self.connection.counters.datagrams)
+
+    def _check_handshake(self, now_ns: int) -> Optional[str]:
+        """
+        Report a server that says nothing, and leave it once it cannot be merely blocked.
+
+        The connection is kept meanwhile: a server that is no longer blocked greets at once, while
+        connections that were closed by then would fill its accept queue.
+        """
+        late_s, until_s = self._mute_s
+        mute_s = (now_ns - self._started_ns) / _NS
+        if mute_s >= until_s:
+            return mute_handshake(self._server_ip, until_s, until_s)
+        if mute_s >= late_s:
+            self._tell(self._link.to(
+                LinkState.HANDSHAKING, mute_handshake(self._server_ip, late_s, until_s), now_ns,
+                'warn'))
+            late_s = until_s
+        self._next_check_ns = self._started_ns + int(min(late_s, until_s) * _NS)
+        return None
 
     # -- reading -------------------------------------------------------------------------------
 

@@ -112,16 +112,17 @@ class Probe:
         """
         Connect by TCP; request a connection by UDP where that is needed, and keep it.
 
-        With ``auto`` the request is sent only where TCP fails: a server whose connect-back is
-        dropped by a firewall stops for all its clients until its connect() times out.
+        With ``auto`` the request is sent only where TCP is refused, as by the node: a server whose
+        connect-back is dropped by a firewall stops for all its clients until its connect() times
+        out.
         """
         facts = self._facts
         if not facts.local:
             return
         facts.tcp = self._try_tcp()
-        connected = facts.tcp.outcome is Outcome.OPEN
         if self._config.link.connection == 'udp' or (
-                self._config.link.connection == 'auto' and not connected):
+                self._config.link.connection == 'auto'
+                and facts.tcp.outcome is Outcome.REFUSED):
             facts.udp = self._try_udp()
         if not any(one and one.outcome is Outcome.OPEN for one in (facts.tcp, facts.udp)):
             facts.nobody_there = nobody_has(facts.address)
@@ -131,7 +132,7 @@ class Probe:
         try:
             self._sock = connect_back(
                 self._waiting, self._server, self._facts.local, self._config.advertise,
-                link.request_interval_s, link.attempt_s)
+                link.attempt_s, link.attempt_s)
         except (TransportError, OSError) as error:
             return self._failed(error, began_ns)
         return Attempt(Outcome.OPEN, took_s=self._since_s(began_ns), peer=_peer(self._sock))

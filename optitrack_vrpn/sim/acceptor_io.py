@@ -10,6 +10,7 @@ to the address that it came from and no other, to few at once, and to each only 
 from collections.abc import Callable
 import ipaddress
 import logging
+import select
 import selectors
 import socket
 import time
@@ -25,6 +26,8 @@ _SECOND = 1_000_000_000
 _MAX_CONNECTING = 8
 _DATAGRAMS_AT_ONCE = 32
 _PORT_ATTEMPTS = 20
+#: How soon a blocked server notices that it is to stop.
+_BLOCK_STEP_MS = 50
 
 Address = tuple[str, int]
 
@@ -53,12 +56,13 @@ class Door:
     :param welcome: called with each new connection and whether it was connected back.
     :param clients: says how many clients there are.
     :param known: says whether a client that was connected back to just now has this address.
+    :param stopping: says whether a connect-back that blocks is to end.
     """
 
     def __init__(
         self, limits: Server, selector: selectors.BaseSelector, counters: Counters,
         welcome: Callable[[socket.socket, bool], None], clients: Callable[[], int],
-        known: Callable[[Address, int], bool],
+        known: Callable[[Address, int], bool], stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._limits = limits
         self._selector = selector
@@ -66,6 +70,7 @@ class Door:
         self._welcome = welcome
         self._clients = clients
         self._known = known
+        self._stopping = stopping
         self._sockets: list[socket.socket] = []
         self._connecting: dict[socket.socket, tuple[Address, int]] = {}
         self._refusals = Throttle(_LOG)
@@ -205,9 +210,42 @@ class Door:
             sock.close()
             self._complain(address, error.strerror, now_ns)
             return
+        if self._limits.connect_block:
+            self._block(sock, address)
+            return
         self._connecting[sock] = address, now_ns
         self._selector.register(
             sock, selectors.EVENT_WRITE, lambda mask: self._connected(sock))
+
+    def _block(self, sock: socket.socket, address: Address) -> None:
+        """
+        Wait for a connect-back as the VRPN library does: in the thread that serves all clients.
+
+        Like the library's, this server then discards the requests that have arrived meanwhile.
+        """
+        began_ns = raw_clock_ns()
+        deadline_ns = began_ns + round(self._limits.connect_block * _SECOND)
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT)
+        answered = False
+        while not answered and not self._stopping() and raw_clock_ns() < deadline_ns:
+            answered = bool(poll.poll(_BLOCK_STEP_MS))
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if answered and not code:
+            self._welcome(sock, True)
+        else:
+            sock.close()
+            self._counters.blocked_connects += not answered
+            self._complain(
+                address, f'error {code}' if answered else 'no answer', raw_clock_ns())
+        self._drain_requests()
+
+    def _drain_requests(self) -> None:
+        for _ in range(_DATAGRAMS_AT_ONCE):
+            try:
+                self._sockets[1].recv(2048)
+            except OSError:
+                return
 
     def _connected(self, sock: socket.socket) -> None:
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

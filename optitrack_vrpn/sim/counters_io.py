@@ -19,6 +19,7 @@ class Counters:
     :ivar datagrams: datagrams of poses made.
     :ivar accepted: clients whose cookie was accepted.
     :ivar requests: valid requests to connect back.
+    :ivar blocked_connects: connect-backs that blocked the server for as long as it lets them.
     :ivar malformed_requests: datagrams on the request port that are none.
     :ivar refused_requests: requests for another address than their own, or too many.
     :ivar refused_clients: connections beyond the number allowed.
@@ -33,6 +34,7 @@ class Counters:
     datagrams: int = 0
     accepted: int = 0
     requests: int = 0
+    blocked_connects: int = 0
     malformed_requests: int = 0
     refused_requests: int = 0
     refused_clients: int = 0

@@ -127,6 +127,12 @@ class Server:
                                     doc='to finish a handshake, or to read what waits')
     connect_back_anywhere: bool = setting(
         False, doc='connect to the address in a request even if it came from another one')
+    connect_block: float = setting(
+        0.0, unit='s', low=0.0, high=3600.0, doc='a connect-back that is not answered blocks the '
+        'server, for all clients, up to so long, as the VRPN library does: 127 on Linux, 21 on '
+        'Windows; 0: it blocks nothing')
+    catch_up: bool = setting(
+        False, doc='after a standstill send every frame that was due, with its own time')
 
 
 @checked

@@ -142,7 +142,7 @@ class MotiveSimServer:
         self._clients = Clients(self.scenario, self._selector, self.counters, self._changed)
         self._door = Door(
             self.scenario.server, self._selector, self.counters, self._welcome,
-            lambda: len(self._clients), self._clients.knows)
+            lambda: len(self._clients), self._clients.knows, lambda: not self._running)
         if self.scenario.protocol != 'vrpn':
             self._natnet = NatNetServer(
                 self.scenario, self.world, self._stream, self._selector, self.counters,
@@ -352,6 +352,8 @@ class MotiveSimServer:
     def _send_due_frames(self) -> None:
         while self._streaming and self._stream.due_ns <= raw_clock_ns():
             self._send_next_frame()
+            if self.scenario.server.catch_up:
+                break    # one a turn, as where the VRPN library's main loop sends them
         if self._stream.over and not self.finished.is_set():
             self.finished.set()
 

@@ -26,6 +26,7 @@ class Stream:
     def __init__(self, scenario: Scenario) -> None:
         self._rate = scenario.rate
         self._clock = scenario.clock
+        self._catches_up = scenario.server.catch_up
         self._speed = 1 + scenario.clock.skew_ppm * 1e-6
         self._restarts = [fault for fault in scenario.faults if isinstance(fault, Restart)]
         self._end: Optional[int] = None
@@ -75,13 +76,13 @@ class Stream:
 
     def take(self, now_ns: int) -> tuple[int, int]:
         """
-        Take the next frame; after a long sleep, the present one.
+        Take the next frame; after a long sleep the present one, unless the server catches up.
 
         :returns: its number, and how many were missed before it.
         """
         missed = 0
         late_ns = now_ns - self.due_ns
-        if late_ns > _MAX_LATE_NS:
+        if late_ns > _MAX_LATE_NS and not self._catches_up:
             missed = int(late_ns * self._speed * self._rate / _SECOND)
         number = self.number + missed
         self.number = number + 1

@@ -1,0 +1,120 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A server whose connect-back is not answered is blocked for all clients; no client may cause that.
+
+The unanswered address is real: a listener whose accept queue is full, to which Linux drops every
+further connection request without an answer, as a firewall does.
+"""
+
+import contextlib
+import errno
+import select
+import socket
+
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, Server
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+import pytest
+from transport_kit import client, FakeServer, link, stream, wait_until
+
+#: Another loopback address than the client's own, on which no client listens.
+FIREWALLED = '127.0.0.9'
+#: Far longer than any of these tests: they fail rather than wait for it.
+LONG_S = 60.0
+
+
+@contextlib.contextmanager
+def black_hole(host: str = FIREWALLED, port: int = 0):
+    """Occupy a port that drops connection requests silently; gives its number."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind((host, port))
+        listener.listen(0)
+        for _ in range(16):
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            assert sock.connect_ex(listener.getsockname()) == errno.EINPROGRESS
+            if not select.select([], [sock], [], 0.1)[1]:
+                break
+        else:
+            pytest.skip('this system answers for a full accept queue')
+        yield listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def blocking_server(block_s: float):
+    scenario = Scenario(bodies=named_bodies(1), rate=200.0, server=Server(
+        port=0, connect_back_anywhere=True, connect_block=block_s))
+    with MotiveSimServer(scenario) as sim:
+        yield sim
+
+
+def test_auto_streams_within_5_s_where_connect_backs_are_dropped_and_blocks_nobody():
+    with black_hole() as port, blocking_server(LONG_S) as sim:
+        with client(sim.port, link=link(connection='tcp')) as (_, other):
+            other.wait_state(LinkState.STREAMING)
+            before = len(other.poses)
+            with client(sim.port, link=link(), advertise=f'{FIREWALLED}:{port}') as (_, sink):
+                sink.wait(lambda: len(sink.poses) > 100, timeout_s=5.0)
+            other.wait(lambda: len(other.poses) > before + 100, timeout_s=5.0)
+        assert sim.counters.requests == 0
+
+
+def test_udp_blocks_a_server_once_and_says_what_is_wrong():
+    quick = link(connection='udp', attempt_s=0.1, blocked_s=LONG_S)
+    with black_hole() as port, blocking_server(0.3) as sim:
+        with client(sim.port, link=quick, advertise=f'{FIREWALLED}:{port}') as (_, sink):
+            sink.wait_reason('did not connect back')
+            wait_until(lambda: sim.counters.blocked_connects)
+            # The server is free again, and stays so: poses of half a second.
+            with client(sim.port, link=link(connection='tcp')) as (_, other):
+                other.wait(lambda: len(other.poses) > 100)
+        assert (sim.counters.requests, sim.counters.blocked_connects) == (1, 1)
+    (late,) = [c for c in sink.changes if 'did not connect back' in c.reason]
+    assert (late.state, late.severity) == (LinkState.REQUESTING, 'warn')
+    assert 'within 0.1 s' in late.reason
+    assert 'blocked for all its clients, for 21 s on Windows and 127 s on Linux' in late.reason
+    assert 'the next request is sent 60 s after this one' in late.reason
+
+
+def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connection():
+    asking = link(connection='udp', blocked_s=LONG_S)
+    patient = link(attempt_s=0.1, blocked_s=LONG_S)
+    with black_hole() as port, blocking_server(1.0) as sim:
+        with client(sim.port, link=asking, advertise=f'{FIREWALLED}:{port}') as (_, _first):
+            wait_until(lambda: sim.counters.requests)
+            with client(sim.port, link=patient) as (running, sink):
+                sink.wait_reason('probably blocked by a client whose firewall')
+                sink.wait_state(LinkState.STREAMING)
+                assert running.status().sessions == 1
+    assert LinkState.LOST not in sink.states
+    assert not any('another program is on that port' in c.reason for c in sink.changes)
+
+
+def test_a_server_without_a_tcp_port_is_asked_by_udp():
+    with FakeServer(stream, accept=False) as server, client(server.port) as (running, sink):
+        sink.wait_state(LinkState.STREAMING)
+        assert running.status().way == 'udp'
+    assert len(server.requests) == 1
+
+
+def test_a_server_without_a_tcp_port_that_does_not_answer_is_asked_once():
+    quick = link(attempt_s=0.1, blocked_s=LONG_S)
+    with FakeServer(stream, accept=False, connect_back=False) as server:
+        with client(server.port, link=quick) as (_, sink):
+            sink.wait_state(LinkState.LOST, 4)
+        wait_until(lambda: server.requests)
+        assert len(server.requests) == 1
+    assert 'did not connect back' in sink.reasons(LinkState.LOST)[0]
+    assert 'nothing listens on TCP port' in sink.reasons(LinkState.LOST)[1]
+
+
+def test_auto_sends_no_request_to_a_server_that_may_be_blocked():
+    """A VRPN library that is blocked has no room in its accept queue for more than two clients."""
+    with FakeServer(stream, accept=False, connect_back=False) as server, black_hole(
+            '127.0.0.1', server.port):
+        with client(server.port, link=link(attempt_s=0.1)) as (_, sink):
+            sink.wait_state(LinkState.LOST, 3)
+        assert not server.requests
+    assert 'needs connection: udp' in sink.reasons(LinkState.LOST)[0]
