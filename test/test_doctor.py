@@ -55,11 +55,12 @@ def test_nothing_is_wrong_with_a_healthy_server(examine):
 
 
 @despite_load
-def test_the_other_way_in_serves_as_well(examine):
+@pytest.mark.parametrize(('way', 'level'), [('tcp', 'SKIP'), ('udp', 'OK')])
+def test_a_way_that_is_asked_for_is_examined(examine, way, level):
     with MotiveSimServer(Scenario(bodies=named_bodies(1)), port=0) as server:
-        result = examine(server.port, '--connection', 'tcp', '--interface', 'lo')
-    assert result.levels('udp', 'connect-back', 'tcp', 'data') == ['SKIP', 'SKIP', 'OK', 'OK']
-    assert result.values('data')['way'] == 'tcp'
+        result = examine(server.port, '--connection', way, '--interface', 'lo')
+    assert result.levels('udp', 'connect-back', 'tcp', 'data') == [level, level, 'OK', 'OK']
+    assert result.values('data')['way'] == way
 
 
 @despite_load
@@ -254,6 +255,7 @@ def test_a_program_that_takes_the_connection_and_says_nothing(examine):
         result = examine(server.port, timeout=IN_VAIN_S)
     assert result.levels('connect-back', 'tcp', 'handshake') == ['SKIP', 'OK', 'FAIL']
     assert 'said nothing within' in result.found('handshake')
+    assert "firewall drops Motive's connection" in result.advice('handshake')
 
 
 def test_a_program_that_hangs_up_at_once(examine):

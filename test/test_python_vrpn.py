@@ -126,7 +126,8 @@ def test_trackers_must_be_named():
 
 def test_reports_come_out_as_the_built_in_clients_do(module, run):
     backend, sink = run()
-    assert [t.address for t in module.trackers] == ['wand@motive', 'Rigid Body 1@motive']
+    assert [t.address for t in module.trackers] == [
+        'wand@tcp://motive', 'Rigid Body 1@tcp://motive']
     module.tell(1, 'position', time=STAMP, sensor=0, position=(1.0, 2.0, 3.0),
                 quaternion=(0.0, 0.6, 0.0, 0.8))
     module.tell(1, 'velocity', time=STAMP, sensor=0, velocity=(4.0, 5.0, 6.0),
@@ -197,8 +198,9 @@ def test_max_attempts_ends_a_module_that_always_fails(module):
 
 
 @pytest.mark.parametrize(('config', 'address'), [
-    ({}, 'wand@motive'), ({'port': 3884}, 'wand@motive:3884'),
-    ({'link': link(connection='tcp')}, 'wand@tcp://motive'),
+    ({'link': link(connection='udp')}, 'wand@motive'),
+    ({'port': 3884, 'link': link(connection='udp')}, 'wand@motive:3884'),
+    ({}, 'wand@tcp://motive'), ({'link': link(connection='tcp')}, 'wand@tcp://motive'),
     ({'port': 3884, 'link': link(connection='tcp')}, 'wand@tcp://motive:3884')])
 def test_addresses_are_written_as_the_library_wants_them(config, address):
     assert tracker_address('wand', ClientConfig(server='motive', **config)) == address

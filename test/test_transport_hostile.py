@@ -179,7 +179,9 @@ def garbage():
 
 
 def test_garbage_by_udp_is_counted_and_the_stream_goes_on():
-    with FakeServer(flood(garbage)) as server, client(server.port) as (running, sink):
+    by_udp = link(connection='udp')
+    with FakeServer(flood(garbage)) as server, client(
+            server.port, link=by_udp) as (running, sink):
         sink.wait(lambda: len(sink.batches) and running.status().counters.get(
             'datagrams', 0) >= 1400 and sink.poses[-1].sender_time_ns > 2_000_000_000)
         counters = running.status().counters
@@ -196,7 +198,8 @@ def test_the_largest_datagrams_are_read_whole():
         for _ in range(30):
             yield bytes(most)
             yield poses
-    with FakeServer(flood(make)) as server, client(server.port) as (running, sink):
+    by_udp = link(connection='udp')
+    with FakeServer(flood(make)) as server, client(server.port, link=by_udp) as (running, sink):
         sink.wait(lambda: sum(p.sender_time_ns == 7_000_000_000 for p in sink.poses)
                   >= 10 * (most // 88))
         assert running.status().counters['malformed'] >= 10

@@ -169,7 +169,7 @@ def test_stopping_in_any_state_ends_at_once(state, serve, settings):
 def test_a_client_starts_once_and_stops_unstarted():
     unstarted = VrpnClient(ClientConfig(), Recorder())
     assert unstarted.status() == LinkStatus(
-        LinkState.STOPPED, 'not started', unstarted.status().since_ns, 'udp', 'localhost:3883')
+        LinkState.STOPPED, 'not started', unstarted.status().since_ns, 'tcp', 'localhost:3883')
     unstarted.stop()
     unstarted.stop()
     with pytest.raises(TransportError):
@@ -282,8 +282,8 @@ def test_a_full_file_table_is_survived(way):
 
 def test_two_clients_of_one_server_in_one_process():
     with FakeServer(stream) as server:
-        with client(server.port) as (_, one), \
-                client(server.port, link=link(connection='tcp')) as (_, other):
+        with client(server.port, link=link(connection='udp')) as (_, one), \
+                client(server.port) as (_, other):
             one.wait(lambda: len(one.poses) > 5)
             other.wait(lambda: len(other.poses) > 5)
             assert sorted(way for _, way, _ in server.connections) == ['tcp', 'udp']

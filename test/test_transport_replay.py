@@ -103,7 +103,7 @@ def test_a_second_of_the_motive_like_stream_at_recorded_times():
     recorded = part('motive_like_5x240', 1.0)
     datagrams = sum(action.kind == 'udp' for action in recorded.server_actions)
     with ReplayServer([recorded], real_time=True) as server:
-        with client(server.port) as (running, sink):
+        with client(server.port, link=link(connection='udp')) as (running, sink):
             server.wait(30.0)
             sink.wait_state(LinkState.STREAMING)
             wait_until(lambda: running.status().counters['datagrams'] >= datagrams)

@@ -119,7 +119,7 @@ def judge_connect_back(facts: Facts) -> Finding:
         if hints:
             advice += f' Mind: {"; ".join(hints)}.'
     if _open(facts.tcp):
-        advice += ' Or set connection: tcp, which needs no connect-back (auto falls back to it)'
+        advice += ' Or set connection: tcp, which needs no connect-back, as auto'
     if facts.advertise:
         advice = (f'--advertise asks the server to connect to {facts.advertise}: does that '
                   f'address lead from the server to this machine? {advice}')
@@ -169,4 +169,9 @@ def _why_not_tried(facts: Facts) -> str:
         return 'not used with connection: tcp'
     if _open(facts.tcp):
         return 'not tried, since TCP is open: see --connection udp'
+    if facts.connection == 'auto' and facts.local:
+        return (
+            'not tried: with auto, the node sends a request only where TCP is refused (where a '
+            'firewall drops the connect-back, a request blocks the server for all its clients; '
+            '--connection udp sends one)')
     return 'there is no way to the server'
