@@ -211,8 +211,9 @@ TABLE: tuple[Parameter, ...] = (
     Parameter('server', 'localhost', 'host name or IPv4 address of the Motive PC'),
     Parameter('port', 3883, 'its VRPN port', low=1, high=65535),
     Parameter(
-        'connection', 'auto', 'way to the server: udp (request and connect-back), tcp (connect '
-        'out, passes NAT and firewalls), or auto (udp, then tcp)', choices=CONNECTIONS),
+        'connection', 'auto', 'way to the server: tcp (connect out, passes NAT and firewalls), '
+        'udp (request and connect-back), or auto (tcp; udp only where TCP is refused)',
+        choices=CONNECTIONS),
     Parameter('interface', '', 'local IPv4 address or network card; empty for the routed one'),
     Parameter(
         'advertise', '', 'HOST or HOST:PORT that the server is told to connect back to, where '

@@ -26,7 +26,8 @@ PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'diagnostics.md'
 
 
 def node_of(port, **more):
-    return NodeHere({'server': '127.0.0.1', 'port': port, 'autostart': True, **more})
+    return NodeHere({
+        'server': '127.0.0.1', 'port': port, 'connection': 'udp', 'autostart': True, **more})
 
 
 def latest(topic):

@@ -169,7 +169,7 @@ def test_a_low_pass_may_take_more_off_the_stamps_than_the_greatest_age(motive):
 
 
 def test_diagnostics_name_connection_clock_and_bodies(motive):
-    with node_of(motive), Observer() as observer:
+    with node_of(motive, connection='udp'), Observer() as observer:
         topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
 
         def complete():

@@ -74,8 +74,8 @@ def test_udp_blocks_a_server_once_and_says_what_is_wrong():
     (late,) = [c for c in sink.changes if 'did not connect back' in c.reason]
     assert (late.state, late.severity) == (LinkState.REQUESTING, 'warn')
     assert 'within 0.1 s' in late.reason
-    assert 'blocked for all its clients, for 21 s on Windows and 127 s on Linux' in late.reason
-    assert 'the next request is sent 60 s after this one' in late.reason
+    assert 'blocks the server for all its clients (Windows 21 s, Linux 127 s)' in late.reason
+    assert 'the next request follows after 60 s' in late.reason
 
 
 def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connection():
@@ -85,7 +85,7 @@ def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connecti
         with client(sim.port, link=asking, advertise=f'{FIREWALLED}:{port}') as (_, _first):
             wait_until(lambda: sim.counters.requests)
             with client(sim.port, link=patient) as (running, sink):
-                sink.wait_reason('probably blocked by a client whose firewall')
+                sink.wait_reason('probably blocked, by a client whose firewall')
                 sink.wait_state(LinkState.STREAMING)
                 assert running.status().sessions == 1
     assert LinkState.LOST not in sink.states

@@ -175,7 +175,7 @@ def test_a_server_that_says_nothing_is_reported_and_left_when_it_cannot_be_block
     assert (late.state, late.severity) == (LinkState.HANDSHAKING, 'warn')
     assert 'Waiting for up to 0.3 s' in late.reason
     for said in (late.reason, sink.reasons(LinkState.LOST)[0]):
-        assert 'probably blocked by a client whose firewall' in said
+        assert 'probably blocked, by a client whose firewall' in said
     assert 'no VRPN greeting within 0.3 s' in sink.reasons(LinkState.LOST)[0]
 
 

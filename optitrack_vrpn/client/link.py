@@ -299,9 +299,8 @@ def mute_handshake(server: str, waited_s: float, until_s: float) -> str:
     """
     return (
         f'{server} accepted the connection but sent no VRPN greeting within {waited_s:g} s: its '
-        'VRPN server is probably blocked by a client whose firewall drops the connection that '
-        'the server makes to it (21 s on Windows, 127 s on Linux), or suspended; or another '
-        'program uses the port' + (
+        'VRPN server is probably blocked, by a client whose firewall drops the connection to it '
+        '(Windows 21 s, Linux 127 s), or suspended; or another program uses the port' + (
             f'. Waiting for up to {until_s:g} s' if waited_s < until_s else ''))
 
 
@@ -318,8 +317,7 @@ def unanswered_request(
     :param until_s: for how long it is waited for in all (s).
     """
     return (
-        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: look at the '
-        'firewalls here (TCP in) and there (UDP in), and at the Local Interface in Motive\'s '
-        'streaming settings; behind NAT or in a container set connection: tcp. If a firewall drops '
-        'the connection silently, the server is blocked for all its clients, for 21 s on Windows '
-        f'and 127 s on Linux; so the next request is sent {until_s:g} s after this one')
+        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: let in TCP here '
+        "and UDP there, and look at Motive's Local Interface; behind NAT or in a container set "
+        'connection: tcp. A firewall here that drops the connection silently blocks the server for '
+        f'all its clients (Windows 21 s, Linux 127 s): the next request follows after {until_s:g} s')
