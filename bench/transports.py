@@ -170,8 +170,8 @@ def main():
                             link, server, way, options.bodies, options.rate, options.seconds))
     lines = [
         f'{options.bodies} bodies at {options.rate} Hz, Linux {platform.release().split("-")[0]}, '
-        f'medians of {options.repetitions} interleaved runs of {options.seconds:g} s; latency from '
-        'the server\'s send call to the client\'s sink, jitter its standard deviation; age of the '
+        f'medians of {options.repetitions} interleaved runs of {options.seconds:g} s; latency '
+        'from the send call to the client, jitter its standard deviation; age of the '
         'newest pose, sampled each millisecond (at best 0 to one frame)', '',
         '| server | loss | by | p50 ms | p99 ms | p99.9 ms | max ms | jitter ms '
         f'| later than {LATE_MS:g} ms | lost | age p99 ms | age p99.9 ms |',

@@ -101,7 +101,7 @@ def test_auto_connects_by_tcp_and_sends_no_request(udp):
 
 
 def test_auto_finds_a_server_that_came_late(nobodys_port):
-    with client(nobodys_port) as (running, sink):
+    with client(nobodys_port) as (_, sink):
         sink.wait_state(LinkState.LOST, 2)
         with FakeServer(stream, port=nobodys_port):
             sink.wait_state(LinkState.STREAMING)

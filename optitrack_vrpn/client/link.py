@@ -60,7 +60,7 @@ class LinkConfig:
     """
     When to try again, fall back, worry and give up.
 
-    :ivar connection: 'tcp' (connect out to the server, as ``tcp://``), 'udp' (one request, then the
+    :ivar connection: 'tcp' (connect out, as ``tcp://``), 'udp' (one request, then the
         server connects back), or 'auto' (tcp; udp only for a server that refuses TCP connections).
     :ivar attempt_s: how long a connection may take. A handshake or connect-back that takes longer
         is reported, and waited for until ``blocked_s``.
@@ -317,7 +317,6 @@ def unanswered_request(
     :param until_s: for how long it is waited for in all (s).
     """
     return (
-        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: let in TCP here '
-        "and UDP there, and look at Motive's Local Interface; behind NAT or in a container set "
-        'connection: tcp. A firewall here that drops the connection silently blocks the server for '
-        f'all its clients (Windows 21 s, Linux 127 s): the next request follows after {until_s:g} s')
+        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: let TCP in '
+        'here, UDP there; behind NAT or in a container set connection: tcp. A firewall that drops '
+        f'it blocks the server for all (up to 127 s): next request after {until_s:g} s')

@@ -43,8 +43,8 @@ def judge_handshake(facts: Facts) -> Finding:
     return fail('handshake', fault,
                 f'another program has port {facts.port} there, or Motive hangs: give the port of '
                 "Motive's VRPN streaming. A client whose firewall drops Motive's connection to it "
-                'blocks Motive for 21 s at a time (VRPN servers on Linux for 127 s): stop the other '
-                'clients, wait, try again; then restart Motive')
+                'blocks Motive for 21 s at a time (VRPN servers on Linux for 127 s): stop the '
+                'other clients, wait, try again; then restart Motive')
 
 
 def _handshake(facts: Facts) -> Optional[Attempt]:
