@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint env bench bench-parts bench-bodies bench-clock bench-faults soak clean clean-env
+.PHONY: help demo check test lint docs env bench bench-parts bench-bodies bench-clock bench-faults soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -18,13 +18,19 @@ help:  ## list these targets
 demo:  ## watch a simulated Motive stream through the node
 	$(RUN) --runtime -m optitrack_vrpn demo $(ARGS)
 
+check: lint  ## lint, types and pure tests, in under a minute
+	$(RUN) tools/run_tests.py -m 'not ros and not network and not slow' -q $(ARGS)
+
 test: lint  ## lint, types and all tests
-	$(RUN) -m pytest $(ARGS)
+	$(RUN) tools/run_tests.py $(ARGS)
 
 lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
 	@failed=; for tool in 'ruff check --quiet' flake8 mypy; do \
 	  $(PYTHON) tools/env.py run -m $$tool || failed="$$failed $${tool%% *}"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+docs:  ## write the generated parts of config/ and docs/ anew
+	$(RUN) -m optitrack_vrpn parameters --write
 
 env:  ## make the environment that the other targets use
 	@$(PYTHON) tools/env.py make

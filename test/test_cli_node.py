@@ -28,7 +28,7 @@ def test_help_is_given_and_no_node_started():
 
 def test_an_argument_that_the_node_would_not_notice_is_refused():
     done = run('--server', '10.0.0.1')
-    assert done.returncode == 2
+    assert done.returncode == 64
     assert 'unrecognized arguments: --server 10.0.0.1' in done.stderr
     assert 'optitrack_vrpn_node --ros-args -p server:=10.0.0.1' in done.stderr
 
@@ -39,7 +39,7 @@ def test_a_list_of_mixed_numbers_is_explained(tmp_path):
     file.write_text(
         '/**:\n  ros__parameters:\n    bodies:\n      a:\n        offset: [0, 0, -0.05]\n')
     done = run('--ros-args', '--params-file', str(file))
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 64, done.stderr
     assert str(file) in done.stderr
     assert done.stderr.rstrip().splitlines()[-1].startswith(
         'a list must be all decimals or all whole numbers: write 0.0 for 0')
@@ -58,7 +58,7 @@ def test_a_list_of_mixed_numbers_is_explained(tmp_path):
 def test_what_to_write_instead_is_said(given, better, capsys):
     with pytest.raises(SystemExit) as ended:
         check(given)
-    assert ended.value.code == 2
+    assert ended.value.code == 64
     assert capsys.readouterr().err.rstrip().endswith('optitrack_vrpn_node ' + better)
 
 

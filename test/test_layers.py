@@ -4,6 +4,7 @@
 
 import ast
 from pathlib import Path
+import re
 import subprocess
 import sys
 from typing import NamedTuple
@@ -206,3 +207,12 @@ def test_every_file_begins_with_its_copyright():
               '# SPDX-License-Identifier: BSD-3-Clause\n')
     assert not [str(path.relative_to(ROOT)) for path in files
                 if not path.read_text().startswith(header)]
+
+
+def test_the_architecture_page_has_a_row_for_every_package():
+    text = (ROOT / 'docs' / 'architecture.md').read_text()
+    table = text.partition('## Packages')[2].partition('## Rules')[0]
+    rows = {name.rstrip('/').removesuffix('.py') for line in table.splitlines()
+            for name in re.findall(r'`([\w/.]+)`', line.partition('|')[2].partition('|')[0])}
+    present = {layer_of(path) for path in FILES} - {'__init__', '__main__'}
+    assert rows == present

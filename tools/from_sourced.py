@@ -16,7 +16,7 @@ import environment
 from environment import digest, EnvironmentFailure, say
 
 RUNTIME = {'numpy': 'numpy', 'scipy': 'scipy', 'transforms3d': 'transforms3d', 'yaml': 'PyYAML'}
-DEVELOPMENT = {'pytest': 'pytest', 'pytest_timeout': 'pytest-timeout',
+DEVELOPMENT = {'pytest': 'pytest', 'pytest_timeout': 'pytest-timeout', 'xdist': 'pytest-xdist',
                'hypothesis': 'hypothesis', 'ruff': 'ruff', 'mypy': 'mypy', 'flake8': 'flake8',
                'flake8_blind_except': 'flake8-blind-except',
                'flake8_builtins': 'flake8-builtins',
