@@ -5,9 +5,10 @@ Run the tests in parallel, and the few that failed once more by themselves.
 
   run_tests.py [PYTEST ARGUMENTS]
 
-Tests that start real processes and wait for sockets and DDS can be starved on a busy machine. This
-is the only retry mechanism: at most RETRIES failed tests are repeated, one at a time, and named.
-More failures, or one that fails again, fail the run. What is broken fails both times.
+Tests that start real processes and wait for sockets and DDS can be starved on a busy machine. A
+run may repeat at most BUDGET times in all: a failed test once more by itself, or a part of a test
+that waits with growing patience (`at_last` in test/conftest.py). Each repetition is named. A run
+that needs more fails, and so does a test that fails again. Broken code fails both times.
 
 Without arguments the whole suite runs; arguments go to pytest as they are, and then nothing is
 repeated. A single file or `-k` runs in one process.
@@ -16,11 +17,13 @@ repeated. A single file or `-k` runs in one process.
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
-RETRIES = 6
+BUDGET = 12
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LAST_FAILED = os.path.join(ROOT, '.pytest_cache', 'v', 'cache', 'lastfailed')
 
@@ -39,6 +42,15 @@ def failed_tests():
         return []
 
 
+def lines_of(path):
+    """Read the lines of a file; none where there is no file."""
+    try:
+        with open(path) as stream:
+            return stream.read().splitlines()
+    except OSError:
+        return []
+
+
 def workers():
     """Choose how many tests run at once: most of them wait for sockets and timers."""
     return (os.cpu_count() or 1) + 1
@@ -47,7 +59,6 @@ def workers():
 def main(arguments):
     """Run the tests; gives the exit code."""
     # SIGINT may be ignored, as after `nohup make test &`: tests send it to processes they start.
-    import signal
     signal.signal(signal.SIGINT, signal.default_int_handler)
     parallel = []
     if importlib.util.find_spec('xdist'):
@@ -58,16 +69,23 @@ def main(arguments):
     began = time.monotonic()
     if os.path.exists(LAST_FAILED):
         os.remove(LAST_FAILED)
-    code = pytest(['-q'] + parallel)
-    failed = failed_tests()
-    if code == 1 and 0 < len(failed) <= RETRIES:
-        print('\nrepeating {} of at most {} tests that failed, one at a time:\n  {}'.format(
-            len(failed), RETRIES, '\n  '.join(failed)), flush=True)
-        code = pytest(['-q', '-p', 'no:randomly'] + failed)
-    elif code == 1:
-        print('\n{} tests failed; at most {} are repeated'.format(len(failed), RETRIES))
-    print('repeated {} of at most {} tests; {:.0f} s'.format(
-        len(failed) if len(failed) <= RETRIES else 0, RETRIES, time.monotonic() - began))
+    with tempfile.TemporaryDirectory() as folder:
+        record = os.path.join(folder, 'repetitions')
+        os.environ['OPTITRACK_VRPN_REPETITIONS'] = record
+        code = pytest(['-q'] + parallel)
+        failed = failed_tests()
+        repeated = lines_of(record) + failed
+        if code == 1 and len(repeated) <= BUDGET:
+            print('\nrepeating the tests that failed, one at a time', flush=True)
+            code = pytest(['-q'] + failed)
+            repeated = lines_of(record) + failed
+    for name in repeated:
+        print('repeated: {}'.format(name))
+    print('repetitions: {} of at most {}; {:.0f} s'.format(
+        len(repeated), BUDGET, time.monotonic() - began))
+    if len(repeated) > BUDGET:
+        print('too many repetitions: the machine is overloaded or tests are broken')
+        return code or 1
     return code
 
 
