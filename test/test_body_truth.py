@@ -296,21 +296,23 @@ def test_a_flip_while_unseen_is_noticed():
 
 def test_a_body_is_agile_only_while_it_was_lately_seen_to_be():
     feed = tracked()
-    for i in range(200):
-        angle = 10.0 * i * 0.005
-        feed.send(None, (0.0, 0.0, math.sin(angle / 2), math.cos(angle / 2)))
+    for i in range(252):    # two turns at 10 rad/s more than it turns anyway
+        _, q = feed.pose()
+        half = 2 * math.pi * i / 252
+        feed.send(None, times(q, (0.0, 0.0, math.sin(half), math.cos(half))))
     feed.good(1000)
     assert feed.body.state is State.TRACKED
     assert not any(flipped_after(feed, 60))
 
 
 def test_a_flip_that_was_accepted_makes_no_body_agile():
-    feed = tracked(BodyConfig(jump_accept_s=0.05))
-    for _ in range(40):
+    feed = tracked()
+    for frame in range(40):
         p, q = feed.pose()
         feed.send(p, times(q, (1.0, 0.0, 0.0, 0.0)))
+        if frame == 20:
+            assert feed.body.accept_jump()
     assert feed.body.state is State.TRACKED
-    feed.body.reconfigure(BodyConfig())
     feed.skip(60)
     assert not any(feed.good(20))
 

@@ -18,6 +18,11 @@ truth. What it takes depends on where the track began:
   ``jump_accept_s`` have passed or the body is back where it was for m frames. Outliers on the
   way, silence and bad numbers change nothing about that.
 
+A jump that turns the body further than it can turn, but leaves it in its place, is a *flip*: the
+sender fits the markers to the wrong ones. Such a fit can last for minutes, so time alone never
+makes it valid. It ends when the body turns back by the same angle about the same axis of its own,
+wherever it has moved meanwhile, or when the user accepts it (``accept_jump``).
+
 What only the other bodies can tell, that a name has gone over to one of them, is asked of
 ``rival`` wherever a body was out of sight, if only for a frame.
 """
@@ -33,7 +38,7 @@ from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.states import BodyStatus, Reason, State
 from optitrack_vrpn.bodies.statistics import Ledger, NEVER_NS
 from optitrack_vrpn.motion.quaternion import (
-    angle_between, IDENTITY, normalised, Quat, Vector)
+    angle_between, conjugate, IDENTITY, multiply, normalised, Quat, Vector)
 
 EPOCH_STEP_NS = 1_000_000_000
 """Sender time that falls by more than this has restarted; no network reorders that far."""
@@ -50,6 +55,17 @@ EXPECTED_NS = 500_000_000
 """For this long (ns) a body out of sight is expected to go on as it was last seen to move."""
 LEVER = 0.1
 """Metres that one radian counts for when two explanations of a pose are compared."""
+IN_PLACE_M = 0.3
+"""
+A flip moves the reported origin by less than this (m): twice its distance from the centroid of the
+markers. Chosen for bodies of up to 0.3 m. Half of it takes flips of large bodies for bodies that
+were carried elsewhere, which time makes valid; twice of it holds more bodies that were carried.
+"""
+IN_PLACE_SPEED = 1.5e-9
+"""
+And by so much more (m/ns) for the time it was unseen. Chosen: a drone that brakes or turns at
+3.5 m/s^2 is no further from its course after 0.9 s. Halved or doubled: as above, after a gap.
+"""
 NO_TURN_LIMIT = 4.9
 """Angle (rad) that stands for no limit: there the short form of 1 - cos(angle / 2) exceeds 1."""
 UNIT_ERROR = 4e-15
@@ -62,6 +78,18 @@ class Origin(Enum):
     NEAR = 'near'
     FRESH = 'fresh'
     FAR = 'far'
+
+
+class Flip(NamedTuple):
+    """
+    A turn in place that the body cannot have made.
+
+    :ivar turn: what has turned it, about axes of its own: flipped attitude = true * turn.
+    :ivar slack: angle (rad) by which the body itself may have turned meanwhile.
+    """
+
+    turn: Quat
+    slack: float
 
 
 class Rival(NamedTuple):
@@ -99,7 +127,8 @@ class Body(Ledger):
         '_seen_since', '_reach_margin', '_reach_speed', '_turn_margin', '_turn_rate',
         '_turn_cap', '_memory_ns', '_frozen_ns', '_accept_ns', '_track', '_count', '_began_ns',
         '_track_ns', '_track_position', '_track_quat', '_back_count', '_back_ns',
-        '_back_position', '_back_quat', '_back_left', '_shown')
+        '_back_position', '_back_quat', '_back_left', '_back_flip', '_back_reason',
+        '_shown', '_flip', '_accepted')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         """
@@ -149,6 +178,11 @@ class Body(Ledger):
         self._back_left = False
         # What ``untracked`` gave last, if no good pose has come since: its sign goes on.
         self._shown: Quat | None = None
+        # How the track is turned against the body, if it is a flip; whether the user accepts it.
+        self._flip: Flip | None = None
+        self._back_flip: Flip | None = None
+        self._back_reason: Reason | None = None
+        self._accepted = False
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
@@ -267,6 +301,35 @@ class Body(Ledger):
         if self.state is not State.NEW:
             self._change(State.NEW, self._last_receive, "the sender's clock restarted")
 
+    @property
+    def held(self) -> str:
+        """Say why time alone does not end the jump of this body; '' if it does, or if none is."""
+        if self.state is not State.JUMPED:
+            return ''
+        if self._flip is not None:
+            angle = math.degrees(angle_between(IDENTITY, self._flip.turn))
+            return (f'it has turned in place by {angle:.0f} degrees, faster than it can: a wrong '
+                    'marker solution')
+        if self.held_by:
+            return f'it seems to have exchanged names with {self.held_by!r}'
+        return ''
+
+    @property
+    def jumped_s(self) -> float:
+        """Give for how long (s) the body has been seen in the place that it jumped to."""
+        return (self._track_ns - self._began_ns) * 1e-9 if self.state is State.JUMPED else 0.0
+
+    def accept_jump(self) -> bool:
+        """
+        Accept the place and attitude that the body has jumped to, as the user asks for.
+
+        The next consistent pose is published and a reset is counted.
+
+        :returns: whether there was a jump to accept.
+        """
+        self._accepted = self.state is State.JUMPED
+        return self._accepted
+
     def status(self, now_ns: int) -> BodyStatus:
         """
         Describe the body.
@@ -277,8 +340,8 @@ class Body(Ledger):
         good = self._last_receive if self._patience >= 0 else self._good_receive
         detail = self._detail
         held_by = self.held_by if self.state is State.JUMPED else ''
-        if held_by:
-            detail += f'; it seems to have exchanged names with {held_by!r}'
+        if self.held:
+            detail = f'{detail}; {self.held}'
         return BodyStatus(
             self.name, self.state, self._since, self.rate_hz,
             (now_ns - good) * 1e-9 if good > -NEVER_NS else math.nan,
@@ -464,11 +527,13 @@ class Body(Ledger):
         self._count += 1
         self._back_count = 0
         self._track_ns, self._track_position, self._track_quat = now, position, quat
-        if self._count >= self.config.acquire_frames and not self.held_by:
+        if self._count >= self.config.acquire_frames and (self._accepted or not self.held_by):
+            if self._accepted:
+                return self._accept(now, receive_ns, position, raw, quat)
             if self.doubtful:
                 self._track = Origin.NEAR    # the doubt is gone: it has been here all the time
                 return self._accept(now, receive_ns, position, raw, quat)
-            if now - self._began_ns >= self._accept_ns:
+            if now - self._began_ns >= self._accept_ns and self._flip is None:
                 return self._accept(now, receive_ns, position, raw, quat)
         self._change(State.JUMPED, receive_ns, 'still where it cannot be')
         return self._withhold(Reason.JUMPED)
@@ -484,6 +549,8 @@ class Body(Ledger):
         away = apart(position, quat, self._track_position, self._track_quat)
         if self._back_count and apart(position, quat, self._back_position, self._back_quat) < away:
             return False
+        if self._flip is not None:
+            return away <= apart(position, quat, self._track_position, self._turned_back())
         expected = self.expected(now)
         if expected is not None and not self.held_by and apart(
                 position, quat, expected, self._quat) < away:
@@ -508,21 +575,69 @@ class Body(Ledger):
             self._back_count = 1
             reach = self._reach_margin + self._reach_speed * (now - self._track_ns)
             self._back_left = math.dist(position, self._track_position) > reach
+            # Now, since the body itself turns while the frames are counted.
+            self._back_flip = self._flip_to(now, position, quat)
+            self._back_reason = self._not_back(now, position, quat)
         self._began_ns = min(now, self._began_ns + round(AGAINST * self._interval))
         self._back_ns, self._back_position, self._back_quat = now, position, quat
-        reason = self._too_far(position, quat, now - self._good_ns)
+        reason = self._back_reason if self._flip is not None else self._not_back(
+            now, position, quat)
         if self._back_count >= self.config.acquire_frames:
             held_by, doubtful = self.held_by, self.doubtful
             left = self._back_left or not held_by
             if reason is None and left and not self._is_taken(now, position, quat):
                 self._track = Origin.NEAR
                 return self._accept(now, receive_ns, position, raw, quat)
-            self._jump(now, receive_ns, position, quat, reason or Reason.TAKEN)
+            self._jump(now, receive_ns, position, quat, reason or Reason.TAKEN, self._back_flip)
             if not left:
                 self.held_by = held_by or self.held_by
                 self.doubtful = doubtful and self.doubtful
         self._change(State.JUMPED, receive_ns, 'still where it cannot be')
         return self._withhold(reason or Reason.ACQUIRING)
+
+    def _turned_back(self) -> Quat:
+        """Give the attitude of the track without its flip."""
+        assert self._flip is not None
+        return multiply(self._track_quat, conjugate(self._flip.turn))
+
+    def _not_back(self, now: int, position: Vector, quat: Quat) -> Reason | None:
+        """
+        Tell why a pose is not that of the body before its jump; None if it is.
+
+        A body that has flipped is followed, so it is known where it is, and how it is turned but
+        for the flip. Of any other, only the last good pose is known.
+        """
+        if self._flip is None:
+            return self._too_far(position, quat, now - self._good_ns)
+        dt = now - self._track_ns
+        reach = IN_PLACE_M + self._reach_margin + self._reach_speed * dt
+        if math.dist(position, self._track_position) > reach:
+            return Reason.MOVED_TOO_FAR
+        if angle_between(self._turned_back(), quat) > max(self._turn_limit(dt), self._flip.slack):
+            return Reason.TURNED_TOO_FAR
+        return None
+
+    def _flip_to(self, now: int, position: Vector, quat: Quat) -> Flip | None:
+        """
+        Tell how a pose is flipped against the body.
+
+        :returns: None if it is not, is elsewhere, or the body was unseen for too long to tell.
+        """
+        if self._track is Origin.FAR and self._flip is not None:
+            places, attitude, at = [self._track_position], self._turned_back(), self._track_ns
+        else:
+            places, attitude, at = [self._position], self._quat, self._good_ns
+            if self._velocity is not None:
+                (x, y, z), (vx, vy, vz), dt = self._position, self._velocity, now - at
+                places.append((x + vx * dt, y + vy * dt, z + vz * dt))
+        if now - at >= max(self._memory_ns, 4 * self._interval):
+            return None
+        limit = self._turn_limit(now - at)
+        reach = IN_PLACE_M + IN_PLACE_SPEED * (now - at)
+        if (angle_between(attitude, quat) <= limit
+                or min(math.dist(position, place) for place in places) > reach):
+            return None
+        return Flip(multiply(conjugate(attitude), quat), min(limit, self._turn_cap))
 
     def _is_taken(self, now: int, position: Vector, quat: Quat) -> bool:
         """Ask whether this is another body's place, and remember whose."""
@@ -544,11 +659,15 @@ class Body(Ledger):
         reach = self._reach_margin + self._reach_speed * dt
         if math.dist(position, origin or self._position) > reach:
             return Reason.MOVED_TOO_FAR
-        turn = min(self._turn_margin + self._turn_rate * dt,
-                   max(self._turn_cap, 2.0 * self._agility * dt))
-        if angle_between(attitude or self._quat, quat) > turn:
+        if angle_between(attitude or self._quat, quat) > self._turn_limit(dt):
             return Reason.TURNED_TOO_FAR
         return None
+
+    def _turn_limit(self, dt: int) -> float:
+        """Give the largest angle (rad) that the body can turn by in dt (ns)."""
+        dt = max(dt, min(round(self._interval), LATE_NS))
+        return min(self._turn_margin + self._turn_rate * dt,
+                   max(self._turn_cap, 2.0 * self._agility * dt))
 
     def _begin(self, origin: Origin, now: int) -> None:
         """Start a track with its first pose."""
@@ -556,11 +675,16 @@ class Body(Ledger):
         self._count = 1
         self._began_ns = now
         self._back_count = 0
+        self._flip = None
+        self._accepted = False
 
     def _jump(self, now: int, receive_ns: int, position: Vector, quat: Quat,
-              reason: Reason) -> None:
+              reason: Reason, flip: Flip | None = None) -> None:
         """Start a track in a place where the body cannot be, or where another one is."""
+        if self._track is not Origin.FAR:
+            flip = self._flip_to(now, position, quat)
         self._begin(Origin.FAR, now)
+        self._flip = None if reason is Reason.TAKEN else flip
         if reason is not Reason.TAKEN:
             self.held_by, self.doubtful = '', False
         self._track_ns, self._track_position, self._track_quat = now, position, quat
@@ -581,11 +705,15 @@ class Body(Ledger):
                 self.resets += 1
             detail = {Origin.NEAR: 'seen again', Origin.FRESH: 'seen', Origin.FAR: (
                 'the jump has lasted; its place is the new truth')}[self._track or Origin.FRESH]
+            if self._accepted:
+                detail = 'the user has accepted the pose that it jumped to'
             self._sample_quat = None
             if self._track is not Origin.NEAR:
                 self._velocity = None
             self._change(State.TRACKED, receive_ns, detail)
             self._track = None
+            self._flip = None
+            self._accepted = False
             self.held_by, self.doubtful = '', False
         self._good_ns, self._position, self._quat, self._raw = now, position, quat, raw
         self._patience = self._silence

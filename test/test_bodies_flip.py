@@ -1,0 +1,205 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A body that turns in place further than it can is withheld until it turns back."""
+
+import math
+
+from body_kit import STEP, times, tracked
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.motion.quaternion import angle_between, conjugate, from_rotation_vector, rotate
+import pytest
+
+MINUTE = 60 * 200
+
+
+def turn(degrees, axis=(0.0, 0.0, 1.0)):
+    half = math.radians(degrees) / 2 / math.hypot(*axis)
+    length = math.hypot(*axis)
+    return tuple(math.sin(half * length) * v / length for v in axis) + (math.cos(half * length),)
+
+
+def flipped(feed, flip, shift=(0.0, 0.0, 0.0)):
+    """Send a pose that is turned about the body's own axes; its origin is shifted likewise."""
+    p, q = feed.pose()
+    return feed.send(tuple(a + b for a, b in zip(p, rotate(q, shift))), times(q, flip))
+
+
+@pytest.mark.parametrize('degrees', [60, 90, 120, 180])
+@pytest.mark.parametrize('axis', [(1, 0, 0), (0, 0, 1), (1, 1, 1)])
+@pytest.mark.parametrize('shift', [0.0, 0.07, 0.2])
+def test_a_flip_is_never_valid_by_time_and_costs_two_good_poses_at_its_end(degrees, axis, shift):
+    feed = tracked()
+    assert not any(flipped(feed, turn(degrees, axis), (0.0, shift, 0.0)) for _ in range(3000))
+    assert feed.good(4) == [False, False, True, True]
+    assert feed.states() == [State.JUMPED, State.TRACKED]
+    assert feed.body.resets == 0
+
+
+def test_a_body_that_is_carried_elsewhere_is_valid_after_some_time_however_it_is_turned():
+    feed = tracked()
+    out = [flipped(feed, turn(150), (3.0, 0.0, 0.0)) is not None for _ in range(500)]
+    assert out.index(True) == 400
+    assert feed.body.resets == 1
+
+
+@pytest.mark.parametrize('gap', [2, 10, 60, 150])
+def test_a_flip_out_of_sight_is_never_valid_by_time(gap):
+    feed = tracked()
+    feed.skip(gap)
+    assert not any(flipped(feed, turn(180, (1, 0, 0))) for _ in range(3000))
+    feed.skip(gap)
+    assert not any(flipped(feed, turn(180, (1, 0, 0))) for _ in range(1000))
+    assert feed.good(4) == [False, False, True, True]
+
+
+def test_a_flip_survives_a_long_silence_outliers_and_bad_numbers():
+    feed = tracked()
+    flip = turn(120, (1, 1, 1))
+    for k in range(3000):
+        if k == 500:    # for 6.3 s, in which it turns once
+            feed.skip(1257)
+        if k % 100 == 50:
+            assert feed.send((math.nan, 0.0, 0.0)) is None
+        elif k % 100 == 75:
+            assert feed.send((40.0, 0.0, 0.0)) is None
+        else:
+            assert flipped(feed, flip) is None
+    assert feed.body.state is State.JUMPED
+
+
+def test_after_a_second_flip_the_body_is_not_back_unless_it_is_turned_as_it_was():
+    """A body with four arms: each quarter turn fits its markers as well as any other."""
+    feed = tracked()
+    for quarters in (1, 2, 3, 2, 1, 3):
+        assert not any(flipped(feed, turn(90 * quarters)) for _ in range(600))
+    assert feed.good(4) == [False, False, True, True]
+
+
+class Flight:
+    """A body that flies and turns on closed forms, with a flip that goes with it."""
+
+    def __init__(self, rate, speed=2.0):
+        self.body = Body('drone')
+        self.rate, self.speed = rate, speed
+        self.frame = 0
+
+    def truth(self, t):
+        return ((self.speed * math.sin(t), self.speed * math.cos(0.7 * t), 1.0 + 0.1 * t),
+                times(from_rotation_vector((0.0, 0.0, 1.3 * t)),
+                      from_rotation_vector((0.2 * math.sin(2.0 * t), 0.0, 0.0))))
+
+    def fly(self, seconds, flip=None, shift=(0.0, 0.0, 0.0), seen=True):
+        """Return the errors (rad) of the poses that are published, and how many are withheld."""
+        errors, withheld = [], 0
+        for _ in range(round(seconds * self.rate)):
+            t = self.frame / self.rate
+            self.frame += 1
+            if not seen:
+                continue
+            p, q = self.truth(t)
+            sent = q
+            if flip is not None:
+                p = tuple(a + b for a, b in zip(p, rotate(q, shift)))
+                sent = times(q, flip)
+            out = self.body.update(round(t * 1e9), round(t * 1e9), p, sent)
+            withheld += out is None
+            if out is not None:
+                errors.append(angle_between(out, q))
+        return errors, withheld
+
+
+@settings(max_examples=40, deadline=None)
+@given(rate=st.sampled_from([60, 100, 240]), degrees=st.sampled_from([90, 120, 180]),
+       axis=st.sampled_from([(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]),
+       lasts=st.floats(0.1, 12.0), shift=st.floats(0.0, 0.25), gap=st.floats(0.0, 0.5),
+       speed=st.floats(0.0, 2.5))
+def test_no_flipped_pose_is_published_in_flight_and_the_body_is_back_at_once(
+        rate, degrees, axis, lasts, shift, gap, speed):
+    """However far it flies and turns meanwhile: 12 s are a turn of 900 degrees."""
+    flight = Flight(rate, speed)
+    flight.fly(2.0)
+    flight.fly(gap, seen=False)
+    errors, _ = flight.fly(lasts, turn(degrees, axis), (shift, 0.0, 0.0))
+    assert not errors
+    errors, withheld = flight.fly(1.0)
+    assert withheld == 2
+    assert max(errors) < 1e-6
+    assert flight.body.resets == 0
+
+
+def test_a_solution_that_is_wrong_in_turns_is_never_published():
+    flight = Flight(100)
+    flight.fly(2.0)
+    for k in range(20):
+        errors, _ = flight.fly(0.7, turn(90 * (1 + k % 3)))
+        assert not errors
+    errors, withheld = flight.fly(1.0)
+    assert withheld == 2 and max(errors) < 1e-6
+
+
+# -- what the user can do -------------------------------------------------------------------------
+
+def test_status_says_what_has_happened():
+    feed = tracked()
+    flipped(feed, turn(120, (1, 1, 1)))
+    status = feed.body.status(feed.frame * STEP)
+    assert 'turned in place by 120 degrees' in status.detail
+    assert 'wrong marker solution' in status.detail
+    feed = tracked()
+    flipped(feed, turn(0.0), (3.0, 0.0, 0.0))
+    assert feed.body.held == '' and 'in place' not in feed.body.status(0).detail
+
+
+def test_a_user_who_redefined_the_orientation_accepts_it():
+    feed = tracked()
+    new = turn(90)
+    for _ in range(1000):
+        assert flipped(feed, new) is None
+    assert feed.body.held
+    assert feed.body.accept_jump()
+    assert [flipped(feed, new) is not None for _ in range(100)] == [True] * 100
+    assert feed.body.resets == 1
+    assert feed.body.held == ''
+    assert [change.after for change in feed.body.take_events()] == [State.JUMPED, State.TRACKED]
+    # The old orientation is the flip now.
+    assert not any(feed.good(1000))
+
+
+def test_only_the_pose_that_is_there_is_accepted():
+    """The request is for what the user sees; a further flip is none of it."""
+    feed = tracked()
+    for _ in range(100):
+        flipped(feed, turn(90))
+    feed.body.accept_jump()
+    assert not any(flipped(feed, turn(-90)) for _ in range(1000))
+
+
+def test_nothing_is_accepted_of_a_body_that_has_not_jumped():
+    feed = tracked()
+    assert not feed.body.accept_jump()
+    assert not any(flipped(feed, turn(180)) for _ in range(1000))
+
+
+def test_names_that_were_exchanged_on_purpose_are_accepted():
+    feed = tracked(BodyConfig())
+    for _ in range(1000):
+        flipped(feed, turn(0.0), (3.0, 0.0, 0.0))
+        feed.body.held_by = 'other'
+    assert 'exchanged names' in feed.body.held
+    assert feed.body.accept_jump()
+    assert flipped(feed, turn(0.0), (3.0, 0.0, 0.0)) is not None
+    assert feed.body.held == ''
+
+
+def test_without_limits_of_turning_there_is_no_flip():
+    feed = tracked(BodyConfig(max_angular_rate=0, max_turn=0))
+    assert all(flipped(feed, turn(180)) is not None for _ in range(10))
+
+
+def test_the_flip_that_is_tested_turns_about_axes_of_the_body():
+    feed = tracked()
+    _, q = feed.pose()
+    assert times(conjugate(q), times(q, turn(90))) == pytest.approx(turn(90))
