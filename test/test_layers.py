@@ -17,6 +17,7 @@ FILES = sorted(PACKAGE.rglob('*.py'))
 # Which packages (or single modules) a package may import: one entry per package.
 BELOW = {
     'errors': set(),
+    'events': set(),
     'stats': set(),
     'throttle': set(),
     'names': {'errors'},
@@ -26,10 +27,10 @@ BELOW = {
     'motion': {'errors'},
     'clock': {'errors'},
     'graph': {'errors', 'names'},
-    'bodies': {'errors', 'motion', 'names'},
+    'bodies': {'errors', 'events', 'motion', 'names'},
     'client': {'errors', 'clock', 'throttle', 'vrpn'},
     'natnet': {'errors', 'client', 'clock', 'settings', 'throttle', 'vrpn'},
-    'pipeline': {'bodies', 'clock', 'motion', 'names', 'stats', 'vrpn'},
+    'pipeline': {'bodies', 'clock', 'events', 'motion', 'names', 'stats', 'vrpn'},
     'parameters': {'errors', 'bodies', 'client', 'clock', 'motion'},
     'cli': {'errors', 'vrpn'},
     'ros': {'errors', 'client', 'clock', 'names', 'parameters', 'throttle'},

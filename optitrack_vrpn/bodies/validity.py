@@ -298,7 +298,8 @@ class Body(Ledger):
         self._track = None
         self.held_by, self.doubtful = '', False
         self._patience = -1
-        if self.state is not State.NEW:
+        # A body that is silent stays STALE until it is seen again.
+        if self.state not in (State.NEW, State.STALE):
             self._change(State.NEW, self._last_receive, "the sender's clock restarted")
 
     @property
@@ -406,7 +407,8 @@ class Body(Ledger):
         since = now - self._last_ns if self._last_ns > -NEVER_NS else 0
         silent = receive_ns - self._last_receive
         if silent >= self._silence and self._last_receive > -NEVER_NS:
-            if self.state is not State.STALE:
+            # A NEW body is seen at this moment: what was before its clock restarted is over.
+            if self.state not in (State.NEW, State.STALE):
                 self._go_stale(self._last_receive + self._silence, silent)
             if since:
                 self._measure_interval(since, silent=True)

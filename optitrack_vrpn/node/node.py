@@ -17,7 +17,6 @@ from typing import Any, Callable, Optional, Sequence
 
 from optitrack_vrpn import parameters
 from optitrack_vrpn.bodies.selection import unmatched
-from optitrack_vrpn.bodies.states import State as BodyState
 from optitrack_vrpn.client.backend_io import Backend, make_backend
 from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.client.link_log import LinkLog
@@ -27,12 +26,13 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.graph.conflicts_ros import Namesakes, Rivals
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.names import printable
+from optitrack_vrpn.node.accept import AcceptServices
 from optitrack_vrpn.node.configuration import make_settings, Settings
 from optitrack_vrpn.node.diagnostics import Diagnostics
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
-from optitrack_vrpn.pipeline.channel import Channel, Sample
+from optitrack_vrpn.pipeline.channel import Channel, how_to_accept, Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros import parameter_server
 from optitrack_vrpn.ros.disposal import Disposal
@@ -109,6 +109,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._newcomers: list[Channel] = []
         self._disposal = Disposal(self)
         self._diagnostics = Diagnostics(self, self._diagnose)
+        self._accept_services = AcceptServices(self, self._lock)
         self._work = Window()
         self._latencies = Window()
         self._waits = Window()
@@ -243,6 +244,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._ticker.stop()
             self._ticker = None
         self._diagnostics.close()
+        self._accept_services.close()
         with self._lock:
             if self._output is not None:
                 self._output.close()
@@ -369,6 +371,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._pipeline.tick(now_ns)
             notices = self._pipeline.take_notices()
             changes = self._pipeline.take_state_changes()
+            held = [channel for channel in self._pipeline.bodies
+                    if channel.truth.held and not channel.accept_service]
             to_match = self._pipeline.to_match(now_ns)
             topics: list[str] = []
             if self._output is not None:
@@ -378,9 +382,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             changed = {change.body for change in changes}
             channels = [channel for channel in self._pipeline.bodies
                         if channel.names.motive in changed] if changed else []
+        self._accept_services.offer(held)
         self._publish_status(channels, now_ns)
         for notice in notices:
-            self._log(notice.severity, notice.text, notice.text)
+            self._log(notice.severity, notice.text, notice.key)
         for line in unmatched(*to_match) if to_match else ():
             self._log('warn', line, line)
         namesakes = self._namesakes.look(now_ns) if self._namesakes is not None else ''
@@ -388,12 +393,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._log('warn', namesakes, 'namesakes')
         for line in self._rivals.look(topics) if self._rivals is not None else ():
             self._log('warn', line, line)
-        for change in changes:
-            severity = 'info' if change.after in (BodyState.TRACKED, BodyState.NEW) else 'warn'
-            self._log(
-                severity, f'body {printable(change.body)!r}: {change.before.value} -> '
-                f'{change.after.value}: {change.detail}',
-                (change.body, change.before, change.after))
 
     # -- the executor's thread -----------------------------------------------------------------
 
@@ -428,18 +427,16 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 self._waits.percentiles(), self._pipeline.dropped,
                 self._pipeline.config.keep_up and self._pipeline.backlog.thinning))
             channels = self._pipeline.bodies
-        return entries + self._publish_status(channels, now_ns, heard_only=True)
+        return entries + self._publish_status(channels, now_ns)
 
     def _publish_status(
-        self, channels: Sequence[Channel], now_ns: int, heard_only: bool = False,
+        self, channels: Sequence[Channel], now_ns: int,
     ) -> list[Entry]:
         """
         Publish the state of bodies on their own topics.
 
-        The lock is taken body by body, so that no pose waits for a hundred messages.
-
-        :param heard_only: only where somebody listens; what is latched there is no older than
-            the last change of state.
+        The lock is taken body by body, so that no pose waits for a hundred messages. The topics
+        are latched, so they are published without subscribers too.
         """
         entries: list[Entry] = []
         fastest_hz: Optional[float] = None
@@ -457,8 +454,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                     host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
                     settings.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
                     channel.published, channel.not_rising + channel.outdone, channel.choked,
-                    channel.left_out)
-                if output.status_wanted(channel, heard_only):
+                    channel.left_out, how_to_accept(channel) if channel.truth.held else '')
+                if output.status_wanted(channel):
                     output.publish_status(channel, self._diagnostics.status(entry))
             entries.append(entry)
         return entries
@@ -467,7 +464,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         """Let whoever watches the state of bodies know that no more will come."""
         assert self._output is not None
         for channel in channels:
-            if self._output.status_wanted(channel, heard_only=True):
+            if self._output.status_wanted(channel):
                 self._output.publish_status(channel, self._diagnostics.status(Entry(
                     channel.names.ros, Level.STALE, 'not followed any more', {})))
 

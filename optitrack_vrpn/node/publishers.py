@@ -133,11 +133,9 @@ class Publishers:
         self._publish_tf(
             tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
 
-    def status_wanted(self, channel: Channel, heard_only: bool) -> bool:
-        """Tell whether the state of a body is to be published, or heard by anybody."""
-        publisher = channel.user and channel.user.publishers.get('status')
-        return publisher is not None and bool(
-            not heard_only or publisher.get_subscription_count())
+    def status_wanted(self, channel: Channel) -> bool:
+        """Tell whether the state of a body is to be published."""
+        return channel.user is not None and 'status' in channel.user.publishers
 
     def publish_status(self, channel: Channel, status: DiagnosticStatus) -> None:
         """Publish the state of one body, where ``status_wanted``."""

@@ -148,7 +148,7 @@ def body_entry(
     name: str, status: BodyStatus, too_old: int, host_minus_arrival_ns: int,
     lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
     latency: Optional[Percentiles] = None, published: int = 0, not_rising: int = 0,
-    choked: bool = False, left_out: int = 0,
+    choked: bool = False, left_out: int = 0, how_to_accept: str = '',
 ) -> Entry:
     """
     Report one body.
@@ -165,12 +165,15 @@ def body_entry(
     :param not_rising: poses whose stamp was not later than that of the one before.
     :param choked: whether poses come, but are all too old to go out.
     :param left_out: good poses left out since this computer did not keep up.
+    :param how_to_accept: what the user can do about a jump that time alone does not end.
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
     message = f'{status.state.value}: {printable(status.detail, MAX_REASON)}'
     if status.state is State.STALE:    # its detail is of when that began
         message = (f'STALE: the last good pose came {status.age_s:.1f} s ago'
                    if math.isfinite(status.age_s) else 'STALE: no good pose has come yet')
+    if how_to_accept:
+        message += f'. {how_to_accept}'
     nominal_hz = expected_hz or fastest_hz
     like_a_display = display_rate(status.rate_hz, expected_hz)
     if level is Level.OK and 0 < status.rate_hz < TOO_SLOW * nominal_hz:

@@ -44,13 +44,16 @@ class Channel:
     :ivar moved_rate: angular rate of the latter (rad/s, about ENU's axes).
     :ivar told: what people have been told of it once and for all.
     :ivar latency: of poses that went out, from stamp to publication (s), now and then one.
+    :ivar accept_service: resolved name of the service by which the user accepts the pose that
+        the body jumped to; '' where there is none.
+    :ivar held_reported: whether the user has been told that only he can end the jump.
     """
 
     __slots__ = (
         'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns', 'last_stamp_ns',
         'last_position', 'last_quat', 'not_rising', 'too_old', 'left_out', 'outdone', 'turn',
-        'untracked', 'unsent', 'choked', 'moved_ns', 'moved_rate', 'told', 'latency', '_out',
-        '_old', '_old_from_ns', '_old_to_ns')
+        'untracked', 'unsent', 'choked', 'moved_ns', 'moved_rate', 'told', 'latency',
+        'accept_service', 'held_reported', '_out', '_old', '_old_from_ns', '_old_to_ns')
 
     def __init__(self, names: BodyNames, truth: Body, estimator: Estimator) -> None:
         self.names = names
@@ -78,6 +81,8 @@ class Channel:
         self.moved_rate: Vector = (0.0, 0.0, 0.0)
         self.told: set[str] = set()
         self.latency = Window(128)
+        self.accept_service = ''
+        self.held_reported = False
 
     @property
     def published(self) -> int:
@@ -144,6 +149,17 @@ class ServerMotion(NamedTuple):
     is_velocity: bool
     linear: Vector
     angular: Vector
+
+
+def how_to_accept(channel: Channel) -> str:
+    """Say what ends a jump that time alone does not end."""
+    if channel.accept_service:
+        accept = f'accept it: ros2 service call {channel.accept_service} std_srvs/srv/Trigger'
+    else:
+        accept = 'configure the node anew'
+    return (
+        'Nothing of it is published until it is back: check its markers in Motive, and make them '
+        f'less symmetric. If you have redefined the body in Motive, {accept}')
 
 
 def body_name(sender: str, sensor: int) -> str:

@@ -9,24 +9,27 @@ comes out is in ENU; ``frames.enu_to_ned`` makes NED of it where somebody publis
 Nothing here logs: what people should read is left in ``notices``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 import math
-from typing import NamedTuple, Optional, Union
+from typing import Any, Optional, Union
 
 from optitrack_vrpn.bodies import swap as exchange
+from optitrack_vrpn.bodies.change_log import ChangeLog
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.bodies.states import State, StateChange
 from optitrack_vrpn.bodies.validity import Body, Rival
 from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.clock.types import HOST_STEPPED, RECONNECTED
+from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.motion.estimator import Estimator
 from optitrack_vrpn.motion.frames import frame_maps
 from optitrack_vrpn.motion.lever_arm import acceleration_at, velocity_at
 from optitrack_vrpn.motion.quaternion import rotate
 from optitrack_vrpn.motion.server_rate import angular_rate
 from optitrack_vrpn.names import NameTable, printable
-from optitrack_vrpn.pipeline.channel import body_name, Channel, Sample, ServerMotion
+from optitrack_vrpn.pipeline.channel import (
+    body_name, Channel, how_to_accept, Sample, ServerMotion)
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.load_shedding import Backlog, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
@@ -34,6 +37,9 @@ from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
 
 _NS = 1_000_000_000
+#: A body that only the user can release is reported after this long (s): the default of
+#: jump_accept_s, after which a body that was carried would have been released.
+_HELD_S = 2.0
 _new = tuple.__new__
 _MOST_NOTICES = 256
 #: Names of ignored bodies that are kept; those beyond are looked up with every pose.
@@ -44,18 +50,6 @@ _CATCHING_UP_NS = 250_000_000
 _ALL_SEEN_NS = 5_000_000_000
 #: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
 _LATEST_STAMP_NS = (1 << 31) * _NS
-
-
-class Notice(NamedTuple):
-    """
-    Something for people to read.
-
-    :ivar severity: 'info', 'warn' or 'error'.
-    :ivar text: one line, fit for a log.
-    """
-
-    severity: str
-    text: str
 
 
 class Pipeline:
@@ -77,8 +71,10 @@ class Pipeline:
         self.stamps = StampSource(config.stamps)
         self.backlog = Backlog()
         self.channels: dict[tuple[str, int], Optional[Channel]] = {}
-        self.notices: list[Notice] = []
+        self.notices: list[UserEvent] = []
         self.state_changes: list[StateChange] = []
+        self._unreported: list[StateChange] = []
+        self._change_log = ChangeLog()
         self.server_motions: list[ServerMotion] = []
         self.refused_bodies = 0
         # Of the channels, those that are bodies; the others' names are known to be ignored.
@@ -223,7 +219,7 @@ class Pipeline:
         choking = [channel.names.motive for channel in self.bodies if channel.chokes(now_ns)]
         if choking:
             more = f' and {len(choking) - 3} more' if len(choking) > 3 else ''
-            self._notice('warn', (
+            self._notice('warn', 'all too old', (
                 f'nothing is published of {", ".join(map(repr, map(printable, choking[:3])))}'
                 f'{more}: every pose is more than {self.config.max_age_s:g} s old '
                 '(stamps.max_age_s) when it is to go out; look whether this computer or the '
@@ -236,8 +232,9 @@ class Pipeline:
         for truth in bodies:
             truth.tick(now_ns)
             if truth.events:
-                self.state_changes += truth.take_events()
+                self._note_changes(truth)
         exchange.review(bodies)
+        self._report_bodies()
 
     def to_match(self, now_ns: int) -> Optional[tuple[Selection, list[str], list[str]]]:
         """
@@ -277,7 +274,7 @@ class Pipeline:
             counts['more_than_bodies_max'] = self.refused_bodies
         return counts
 
-    def take_notices(self) -> list[Notice]:
+    def take_notices(self) -> list[UserEvent]:
         """Fetch what people should read, oldest first."""
         notices, self.notices = self.notices, []
         return notices
@@ -334,7 +331,7 @@ class Pipeline:
         if self._wanted >= self.config.max_bodies:
             self.refused_bodies += 1
             if self.refused_bodies == 1:
-                self._notice('error', (
+                self._notice('error', 'too many bodies', (
                     f'the server sends more than {self.config.max_bodies} bodies '
                     '(bodies.max); the others are ignored'))
             return None
@@ -344,11 +341,11 @@ class Pipeline:
         truth.rival = self._rival
         channel = Channel(names, truth, Estimator(self.config.estimate_of(name)))
         self._discovered(channel)
-        self._notice('info', (
+        self._notice('info', ('new body', name), (
             f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '
             f'frame {names.frames["body"]}'))
         if names.clash is not None:
-            self._notice('warn', (
+            self._notice('warn', ('name taken', name), (
                 f'body {shown!r} is called {names.ros!r}, since its plain ROS name belongs '
                 f'to {printable(names.clash)!r}; rename one of the two'))
         self.channels[sender, sensor] = channel
@@ -360,9 +357,9 @@ class Pipeline:
         room = _MOST_IGNORED - (len(self.channels) - self._wanted)
         if room <= 0:
             return
-        self._notice('info', f'body {shown!r} is ignored: {why_not}')
+        self._notice('info', ('ignored', shown), f'body {shown!r} is ignored: {why_not}')
         if room == 1:
-            self._notice('warn', (
+            self._notice('warn', 'ignored', (
                 f'{_MOST_IGNORED} bodies are ignored; what becomes of more is not told'))
         self.channels[sender, sensor] = None
 
@@ -387,7 +384,8 @@ class Pipeline:
     def _follow_clock(self) -> None:
         for event in self.stamps.events():
             ended = event.kind == 'epoch_ended'
-            self._notice('warn' if ended else 'info', f'clock: {event.text}')
+            self._notice('warn' if ended else 'info', ('clock', event.text),
+                         f'clock: {event.text}', event)
             if ended:
                 # The interval across the step is none that a velocity may be made of.
                 for channel in self.bodies:
@@ -408,13 +406,13 @@ class Pipeline:
         if not self.config.keep_up:
             return
         if backlog.thinning:
-            self._notice('warn', (
+            self._notice('warn', 'load', (
                 f'this computer does not keep up: for {PATIENCE_NS / _NS:g} s every pose has '
                 f'waited more than {STANDING_NS / 1e6:g} ms until it was read. From now on whole '
                 'frames are left out as needed, so that the others are fresh (publish.keep_up); '
                 'fewer bodies (bodies.allow), fewer topics or a lower rate would help'))
         else:
-            self._notice('info', (
+            self._notice('info', 'load over', (
                 f'this computer keeps up again; {self.dropped["left_out"]} poses have been left '
                 'out so far'))
 
@@ -445,9 +443,30 @@ class Pipeline:
         return exchange.rival(
             truth, [channel.truth for channel in self.bodies], now, position, quat_xyzw)
 
-    def _follow_truth(self, truth: Body) -> None:
+    def _note_changes(self, truth: Body) -> list[StateChange]:
         changes = truth.take_events()
         self.state_changes += changes
+        self._unreported += changes
+        return changes
+
+    def _report_bodies(self) -> None:
+        """Report the bodies' changes of state, and what only the user can end."""
+        changes, self._unreported = self._unreported, []
+        for event in self._change_log.take(
+                changes, (channel.truth.state for channel in self.bodies)):
+            self._notice(*event)
+        for channel in self.bodies:
+            held = channel.truth.held
+            if not held:
+                channel.held_reported = False
+            elif not channel.held_reported and channel.truth.jumped_s >= _HELD_S:
+                channel.held_reported = True
+                self._notice('warn', ('held', channel.names.motive), (
+                    f'body {printable(channel.names.motive)!r} is JUMPED for {_HELD_S:g} s and '
+                    f'stays so: {held}. {how_to_accept(channel)}'))
+
+    def _follow_truth(self, truth: Body) -> None:
+        changes = self._note_changes(truth)
         if any(change.after.value == 'JUMPED' for change in changes):
             exchange.review([channel.truth for channel in self.bodies])
 
@@ -456,9 +475,9 @@ class Pipeline:
             if len(self.notices) >= _MOST_NOTICES:
                 return    # a flood must not cost what cleaning its texts does
             severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(event.severity, 'info')
-            self._notice(severity, (
-                f'the server says for {printable(event.sender)!r}: '
-                f'{printable(event.text, 300)}'))
+            text = (f'the server says for {printable(event.sender)!r}: '
+                    f'{printable(event.text, 300)}')
+            self._notice(severity, text, text)
         elif self.config.server_motion and isinstance(
                 event, (VelocityReport, AccelerationReport)):
             self._take_motion(event)
@@ -519,8 +538,9 @@ class Pipeline:
         if what not in channel.told:
             channel.told.add(what)
             self._notice(
-                'warn', f'for body {printable(channel.names.motive)!r} the server sends {what}')
+                'warn', ('server motion', channel.names.motive, what),
+                f'for body {printable(channel.names.motive)!r} the server sends {what}')
 
-    def _notice(self, severity: str, text: str) -> None:
+    def _notice(self, severity: str, key: Hashable, text: str, data: Any = None) -> None:
         if len(self.notices) < _MOST_NOTICES:
-            self.notices.append(Notice(severity, text))
+            self.notices.append(UserEvent(severity, key, text, data))

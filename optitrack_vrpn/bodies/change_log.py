@@ -1,0 +1,64 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Report changes of the bodies' states, with one line for bodies that change together.
+
+All bodies become STALE within a few milliseconds when the server is lost, but these milliseconds
+can lie on both sides of a tick. So a change to STALE is reported one tick later, unless all bodies
+are STALE already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from optitrack_vrpn.bodies.states import State, StateChange
+from optitrack_vrpn.events import Event
+from optitrack_vrpn.names import printable
+
+MOST_NAMES = 5
+"""Names listed in one line; chosen to keep it below 200 characters with usual names."""
+
+
+class ChangeLog:
+    """Turn changes of state into events."""
+
+    def __init__(self) -> None:
+        self._silent: list[StateChange] = []
+
+    def take(self, changes: Sequence[StateChange], states: Iterable[State]) -> list[Event]:
+        """
+        Report the changes since the last tick.
+
+        :param changes: these, oldest first.
+        :param states: the present states of all bodies.
+        :returns: one event for each kind of change; those to STALE may come with the next tick.
+        """
+        waiting, self._silent = self._silent, []
+        groups: dict[tuple[State, State], list[StateChange]] = {}
+        for change in waiting + list(changes):
+            if change.after is State.STALE and change not in waiting:
+                self._silent.append(change)
+            else:
+                groups.setdefault((change.before, change.after), []).append(change)
+        if self._silent and (waiting or all(state is State.STALE for state in states)):
+            for change in self._silent:
+                groups.setdefault((change.before, change.after), []).append(change)
+            self._silent = []
+        return [_event(group) for group in groups.values()]
+
+
+def _event(changes: list[StateChange]) -> Event:
+    """Make one event of changes of the same kind."""
+    first = changes[0]
+    severity = 'info' if first.after in (State.TRACKED, State.NEW) else 'warn'
+    names = list(dict.fromkeys(change.body for change in changes))
+    shown = ', '.join(repr(printable(name)) for name in names[:MOST_NAMES])
+    if len(names) == 1:
+        who, key = f'body {shown}', names[0]
+    else:
+        if len(names) > MOST_NAMES:
+            shown += f' and {len(names) - MOST_NAMES} more'
+        who, key = f'{len(names)} bodies ({shown})', ''
+    return Event(severity, ('body state', key, first.before, first.after), (
+        f'{who}: {first.before.value} -> {first.after.value}: {first.detail}'), tuple(changes))

@@ -1,0 +1,74 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Services by which the user accepts a pose that time alone does not make valid.
+
+A body that has turned in place is withheld until it turns back (docs/bodies.md). Where the user
+has redefined its orientation in Motive it never does. Each such body has a service of its own,
+so that nobody accepts the wrong pose of another one. It is created when the body is first held.
+"""
+
+import contextlib
+import threading
+from typing import Any, Sequence
+
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.pipeline.channel import Channel
+from rclpy.exceptions import InvalidHandle
+from rclpy.lifecycle import LifecycleNode
+from std_srvs.srv import Trigger
+
+
+class AcceptServices:
+    """
+    Offer ``{body}/accept_pose`` (std_srvs/Trigger) for bodies that are held.
+
+    :param node: creates the services.
+    :param lock: guards the bodies.
+    """
+
+    def __init__(self, node: LifecycleNode, lock: threading.Lock) -> None:
+        self._node = node
+        self._lock = lock
+        self._services: dict[str, Any] = {}
+        self._channels: dict[str, Channel] = {}
+
+    def offer(self, channels: Sequence[Channel]) -> None:
+        """
+        Create the services of bodies, with the lock free: each takes milliseconds.
+
+        :param channels: bodies that are held and have none.
+        """
+        for channel in channels:
+            name = f'{channel.names.ros}/accept_pose'
+            self._channels[name] = channel    # of its present run, where a body was forgotten
+            if name not in self._services:
+                self._services[name] = self._node.create_service(
+                    Trigger, name, lambda request, response, name=name: self._accept(
+                        name, response))
+            channel.accept_service = self._node.resolve_service_name(name)
+
+    def _accept(self, name: str, response: Any) -> Any:
+        """Answer one request, in the executor's thread."""
+        with self._lock:
+            channel = self._channels.get(name)
+            accepted = channel is not None and channel.truth.accept_jump()
+            state = channel.truth.state.value if channel is not None else 'not followed any more'
+        body = repr(printable(channel.names.motive)) if channel is not None else name
+        response.success = accepted
+        response.message = (
+            f'body {body}: the pose that it jumped to is published from the next frame on'
+            if accepted else f'body {body} is {state}: there is no jump to accept')
+        self._node.get_logger().info(response.message)
+        return response
+
+    def close(self) -> None:
+        """Destroy all services; call it in the executor's thread, or when nothing spins."""
+        while self._services:
+            _, service = self._services.popitem()
+            with contextlib.suppress(InvalidHandle):
+                self._node.destroy_service(service)
+        with self._lock:
+            for channel in self._channels.values():
+                channel.accept_service = ''
+            self._channels.clear()

@@ -1,0 +1,122 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bodies that change together are one line of the log."""
+
+from optitrack_vrpn.bodies.change_log import ChangeLog
+from optitrack_vrpn.bodies.states import State, StateChange
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.vrpn.messages import PoseReport
+import pytest
+
+MS = 10**6
+S = 10**9
+HOST = 1_700_000_000 * S
+NAMES = [f'drone {n}' for n in range(20)]
+
+
+def change(body, after, before=State.TRACKED):
+    return StateChange(body, 0, before, after, 'because')
+
+
+class Session:
+    """Twenty bodies at 100 Hz, each in a datagram of its own, 0.2 ms apart."""
+
+    def __init__(self, mode='tracking'):
+        self.pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode)))
+        self.now = 0
+        self.lines = []
+        self.out = 0
+
+    def run(self, seconds, names=NAMES, sender_start=100 * S):
+        begin = self.now
+        while self.now < begin + seconds * S:
+            for k, name in enumerate(names):
+                arrival = self.now + k * MS // 5
+                t = (self.now - begin) / S
+                self.out += len(self.pipeline.process([PoseReport(
+                    name, 0, sender_start + self.now - begin, (k + 0.01 * t, 1.0, 0.0),
+                    (0.0, 0.0, 0.0, 1.0))], arrival, HOST))
+                # The tick comes at any moment.
+                if arrival % (100 * MS) == 3 * MS // 5:
+                    self.tick(arrival)
+            if not names and self.now % (100 * MS) == 0:
+                self.tick(self.now + 3 * MS // 5)
+            self.now += 10 * MS
+
+    def tick(self, now):
+        self.pipeline.tick(now)
+        self.lines += [(n.severity, n.text) for n in self.pipeline.take_notices()]
+
+    def news(self):
+        lines, self.lines = [line for line in self.lines if ' -> ' in line[1]], []
+        return lines
+
+
+@pytest.mark.parametrize('stopped_after', [0.95, 1.0, 1.03, 1.06])
+def test_a_lost_server_is_one_warning_whatever_the_tick(stopped_after):
+    session = Session()
+    session.run(stopped_after)
+    session.news()
+    session.run(3.0, names=[])
+    ((severity, text),) = session.news()
+    assert severity == 'warn' and text.startswith('20 bodies (') and 'TRACKED -> STALE' in text
+    assert "'drone 4'" in text and 'and 15 more' in text
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender', 'arrival'])
+def test_after_a_restart_of_the_server_no_body_is_new_or_stale_while_poses_arrive(mode):
+    session = Session(mode)
+    session.run(2.0)
+    session.run(3.0, names=[])
+    session.news()
+    session.pipeline.reconnected()
+    session.out = 0
+    session.run(1.0, sender_start=5 * S)
+    assert session.out >= 20 * 97
+    lines = [text.partition(': ')[2] for _, text in session.news()]
+    assert [line for line in lines if 'NEW' in line or '-> STALE' in line] == []
+
+
+def test_after_a_restart_bodies_are_reported_as_seen_again_and_nothing_else():
+    session = Session()
+    session.run(2.0)
+    session.run(3.0, names=[])
+    session.news()
+    session.pipeline.reconnected()
+    session.run(1.0, sender_start=5 * S)
+    lines = session.news()
+    assert {severity for severity, _ in lines} == {'info'}
+    assert all('STALE -> TRACKED' in text for _, text in lines)
+    assert len(lines) <= 2
+
+
+def test_a_body_whose_clock_restarts_without_silence_is_new_and_not_stale():
+    session = Session()
+    session.run(2.0)
+    session.news()
+    session.run(1.0, sender_start=5 * S)
+    assert not [text for _, text in session.news() if 'STALE' in text]
+
+
+def test_one_silent_body_is_a_line_of_its_own_one_tick_later():
+    log = ChangeLog()
+    stale = change('wand', State.STALE)
+    assert log.take([stale], [State.STALE, State.TRACKED]) == []
+    (event,) = log.take([], [State.STALE, State.TRACKED])
+    assert event.text == "body 'wand': TRACKED -> STALE: because"
+    assert event.severity == 'warn' and event.data == (stale,)
+    assert log.take([], [State.STALE, State.TRACKED]) == []
+
+
+def test_other_changes_are_reported_at_once_and_by_kind():
+    log = ChangeLog()
+    events = log.take(
+        [change('a', State.JUMPED), change('b', State.FROZEN), change('c', State.JUMPED),
+         change('d', State.TRACKED, State.NEW)], [State.JUMPED])
+    assert [(event.severity, event.text) for event in events] == [
+        ('warn', "2 bodies ('a', 'c'): TRACKED -> JUMPED: because"),
+        ('warn', "body 'b': TRACKED -> FROZEN: because"),
+        ('info', "body 'd': NEW -> TRACKED: because")]
+    assert len({event.key for event in events}) == 3
