@@ -362,6 +362,25 @@ class Body(Ledger):
         """Give the sender time (ns) of the last pose of any kind; far below zero before one."""
         return self._good_ns if self._patience >= 0 else self._last_ns
 
+    @property
+    def last_pose(self) -> tuple[Vector, Quat] | None:
+        """Give position and attitude, as sent, of the last finite pose of any kind."""
+        if self._patience >= 0:
+            return self._position, self._raw
+        if self._seen_position is None or self._seen_raw is None:
+            return None
+        return self._seen_position, self._seen_raw
+
+    @property
+    def last_receive_ns(self) -> int:
+        """Give the arrival (ns) of the last pose of any kind; far below zero before one."""
+        return self._last_receive
+
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether the last frame came too late, by its sender time."""
+        return self._late_run > 0
+
     def seen_since(self, now: int) -> int:
         """
         Give the sender time (ns) since which the body has been seen where it is.

@@ -26,6 +26,8 @@ class Channel:
     :ivar estimator: what is made of those that are.
     :ivar user: what the shell hangs on it (its publishers).
     :ivar wants_motion: whether somebody listens to the motion estimate.
+    :ivar newest_ns: latest sender time of its poses, or later than all where
+        ``coarse_clock.CoarseClock`` places them.
     :ivar last_sender_ns: sender time of the latest pose if it went out, else -1.
     :ivar last_stamp_ns: stamp of the latest that went out, 0 before the first and where the clock
         of the stamps has stepped since.
@@ -50,7 +52,8 @@ class Channel:
     """
 
     __slots__ = (
-        'names', 'truth', 'estimator', 'user', 'wants_motion', 'last_sender_ns', 'last_stamp_ns',
+        'names', 'truth', 'estimator', 'user', 'wants_motion', 'newest_ns', 'last_sender_ns',
+        'last_stamp_ns',
         'last_position', 'last_quat', 'not_rising', 'too_old', 'left_out', 'outdone', 'turn',
         'untracked', 'unsent', 'choked', 'moved_ns', 'moved_rate', 'told', 'latency',
         'accept_service', 'held_reported', '_out', '_old', '_old_from_ns', '_old_to_ns')
@@ -61,6 +64,7 @@ class Channel:
         self.estimator = estimator
         self.user: Any = None
         self.wants_motion = False
+        self.newest_ns = -1
         self.last_sender_ns = -1
         self.last_stamp_ns = 0
         self.last_position: Vector = (0.0, 0.0, 0.0)

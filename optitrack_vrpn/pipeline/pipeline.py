@@ -30,6 +30,7 @@ from optitrack_vrpn.motion.server_rate import angular_rate
 from optitrack_vrpn.names import NameTable, printable
 from optitrack_vrpn.pipeline.channel import (
     body_name, Channel, how_to_accept, Sample, ServerMotion)
+from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.load_shedding import Backlog, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
@@ -69,6 +70,7 @@ class Pipeline:
     ) -> None:
         self.config = config
         self.stamps = StampSource(config.stamps)
+        self._coarse = CoarseClock()
         self.backlog = Backlog()
         self.channels: dict[tuple[str, int], Optional[Channel]] = {}
         self.notices: list[UserEvent] = []
@@ -157,8 +159,15 @@ class Pipeline:
                 channel.too_old += 1
                 continue
             # A sender whose times are not to be trusted may not move its clock at all.
+            time_ns = stamp_ns if arrival_mode else sender_time_ns
+            if time_ns > channel.newest_ns:
+                channel.newest_ns = time_ns
+            else:
+                time_ns, stamp_ns = self._coarse.place(
+                    channel, Placed(time_ns, stamp_ns), event, arrival_ns,
+                    arrival_ns + host_minus_arrival_ns)
             quat = truth.update(
-                stamp_ns if arrival_mode else sender_time_ns, arrival_ns, position, quat_xyzw)
+                stamp_ns if arrival_mode else time_ns, arrival_ns, position, quat_xyzw)
             if truth.events:
                 self._follow_truth(truth)
             left_out = thinning and backlog.leaves_out(channel)
@@ -185,7 +194,8 @@ class Pipeline:
                     motion = estimator.motion_estimate()
             if left_out:
                 continue
-            if stamp_ns <= channel.last_stamp_ns:
+            if stamp_ns <= channel.last_stamp_ns and not (
+                    stamp_ns == channel.last_stamp_ns and channel.newest_ns == COARSE_NS):
                 # Frames that arrived as one before anything was known of their clock, a clock
                 # learnt anew, a low-pass that has just begun to take its delay off.
                 channel.not_rising += 1
@@ -235,6 +245,9 @@ class Pipeline:
                 self._note_changes(truth)
         exchange.review(bodies)
         self._report_bodies()
+        event = self._coarse.take_event()
+        if event is not None:
+            self._notice(*event)
 
     def to_match(self, now_ns: int) -> Optional[tuple[Selection, list[str], list[str]]]:
         """
@@ -311,6 +324,7 @@ class Pipeline:
                 continue
             if not config.selection.wanted(channel.names.motive):
                 del self.channels[key]
+                self._coarse.forget(channel)
                 self._wanted -= 1
                 continue
             channel.truth.reconfigure(thresholds[channel.names.motive])
@@ -387,6 +401,9 @@ class Pipeline:
             self._notice('warn' if ended else 'info', ('clock', event.text),
                          f'clock: {event.text}', event)
             if ended:
+                self._coarse.reset()
+                for channel in self.bodies:
+                    channel.newest_ns = -1
                 # The interval across the step is none that a velocity may be made of.
                 for channel in self.bodies:
                     channel.estimator.new_epoch()

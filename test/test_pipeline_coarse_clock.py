@@ -1,0 +1,188 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames that the sender's clock does not tell apart are published all the same."""
+
+import math
+import random
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.motion.estimator import EstimateConfig
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.vrpn.messages import PoseReport
+import pytest
+
+MS = 10**6
+S = 10**9
+HOST = 1_700_000_000 * S
+TICK = 15_625_000
+
+
+def report(name, k, rate, tick=TICK, start=1000 * S):
+    """Give frame k as a sender with a coarse clock sends it, of a body that moves in a circle."""
+    t = k / rate
+    sent = start + k * S // rate
+    return PoseReport(name, 0, sent - sent % tick if tick else sent,
+                      (0.5 * math.cos(t), 1.0, 0.5 * math.sin(t)), (0.0, 0.0, 0.0, 1.0))
+
+
+class Session:
+    """A sender that is k / rate old when it sends frame k; the way takes 1 ms and some jitter."""
+
+    def __init__(self, rate=240, tick=TICK, jitter_ms=0.3, seed=1, bodies=('wand',), apart=0,
+                 **config):
+        self.pipeline = Pipeline(PipelineConfig(**config))
+        self.rate, self.tick, self.jitter = rate, tick, jitter_ms * MS
+        self.bodies, self.apart = bodies, apart
+        self.random = random.Random(seed)
+        self.frame, self.last = 0, 0
+        self.out = []
+        self.events = []
+
+    def run(self, frames):
+        for _ in range(frames):
+            k, self.frame = self.frame, self.frame + 1
+            arrival = k * S // self.rate + MS + round(
+                self.random.expovariate(1.0) * self.jitter if self.jitter else 0)
+            arrival = self.last = max(arrival, self.last + 1000)
+            for number, name in enumerate(self.bodies):
+                at = arrival + number * self.apart
+                self.out += [(k, at, sample) for sample in self.pipeline.process(
+                    [report(name, k, self.rate, self.tick)], at, HOST)]
+            if k % 24 == 0:
+                self.pipeline.tick(arrival)
+                self.events += self.pipeline.take_notices()
+        return self
+
+    def of(self, name):
+        return [(k, at, s) for k, at, s in self.out if s.channel.names.motive == name]
+
+
+def check(session, frames):
+    """Expect all poses, in order, with stamps that rise and are not later than the arrival."""
+    for name in session.bodies:
+        out = session.of(name)
+        assert len(out) >= frames - 2
+        assert [k for k, _, _ in out] == list(range(frames - len(out), frames))
+        stamps = [sample.stamp_ns for _, _, sample in out]
+        assert all(a <= b for a, b in zip(stamps, stamps[1:]))
+        assert all(sample.stamp_ns <= HOST + at for _, at, sample in out)
+        assert session.pipeline.bodies[0].truth.resets == 0
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender'])
+@pytest.mark.parametrize('rate', [100, 240])
+def test_all_frames_of_a_tick_are_published(mode, rate):
+    host = PipelineConfig(stamps=StampConfig(mode=mode))
+    session = Session(rate, stamps=host.stamps).run(2400)
+    out = session.of('wand')
+    assert len(out) == 2400 - 2
+    stamps = [sample.stamp_ns for _, _, sample in out]
+    assert all(a < b for a, b in zip(stamps, stamps[1:]))
+    if mode != 'sender':
+        check(session, 2400)
+
+
+def test_stamps_within_a_tick_follow_the_frames():
+    """Arrivals jitter by 0.3 ms, so stamps do; the tick alone would make them 15 ms wrong."""
+    session = Session().run(7200)
+    check(session, 7200)
+    out = session.of('wand')[2400:]
+    late = [sample.stamp_ns - HOST - k * S / 240 for k, _, sample in out]
+    middle = sorted(late)[len(late) // 2]
+    assert max(abs(each - middle) for each in late) < 5.5 * MS
+    steps = [b.stamp_ns - a.stamp_ns for (_, _, a), (_, _, b) in zip(out, out[1:])]
+    assert sum(0.5 * S / 240 < step < 1.5 * S / 240 for step in steps) > 0.7 * len(steps)
+
+
+def test_the_warning_names_the_tick_once():
+    session = Session().run(2400)
+    (event,) = [event for event in session.events if event.key == 'coarse clock']
+    assert event.severity == 'warn' and '15.6 ms' in event.text
+    assert event.data == TICK
+
+
+@pytest.mark.parametrize('tick', [0, MS, S // 240])
+def test_no_warning_where_each_frame_has_a_time_of_its_own(tick):
+    session = Session(tick=tick).run(2000)
+    assert len(session.out) == 2000 - 2
+    assert not [event for event in session.events if event.key == 'coarse clock']
+
+
+@settings(max_examples=40, deadline=None)
+@given(rate=st.sampled_from([60, 100, 120, 240, 500]), tick_ms=st.floats(1.0, 60.0),
+       jitter_ms=st.sampled_from([0.0, 0.1, 2.0]), seed=st.integers(0, 1000),
+       mode=st.sampled_from(['tracking', 'min_offset']))
+def test_whatever_the_tick_poses_are_in_order_and_no_stamp_is_later_than_its_arrival(
+        rate, tick_ms, jitter_ms, seed, mode):
+    session = Session(rate, round(tick_ms * MS), jitter_ms, seed,
+                      stamps=StampConfig(mode=mode)).run(600)
+    check(session, 600)
+
+
+def test_bodies_of_one_frame_share_their_stamp():
+    session = Session(bodies=('a', 'b', 'c'), apart=50_000, jitter_ms=0.3).run(2400)
+    check(session, 2400)
+    frames = {}
+    for k, _, sample in session.out:
+        frames.setdefault(k, set()).add(sample.stamp_ns)
+    shared = sum(len(stamps) == 1 for stamps in frames.values())
+    assert shared > 0.98 * len(frames)
+
+
+def test_poses_that_arrive_at_once_are_published_in_order():
+    pipeline = Pipeline(PipelineConfig())
+    for k in range(100):
+        pipeline.process([report('wand', k, 100, 0)], k * S // 100, HOST)
+    same_time = [report('wand', k, 1000, 0)._replace(sender_time_ns=1001 * S)
+                 for k in (1000, 1001, 1002)]
+    out = pipeline.process(same_time, S, HOST)
+    assert [sample.position for sample in out] == [
+        (p[2], p[0], p[1]) for p in (each.position for each in same_time)]
+    stamps = [sample.stamp_ns for sample in out]
+    assert stamps == sorted(stamps) and stamps[-1] <= HOST + S
+
+
+def test_a_repeat_of_an_earlier_pose_of_the_tick_is_not_published():
+    session = Session().run(480)
+    published = len(session.out)
+    for back in (1, 2, 3):
+        again = report('wand', session.frame - back, 240)
+        session.out += [(0, 0, s) for s in session.pipeline.process([again], session.last, HOST)]
+    assert len(session.out) == published
+    session.run(480)
+    assert len(session.out) == 960 - 2
+
+
+def test_poses_of_a_clock_that_has_stopped_are_not_published():
+    session = Session().run(480)
+    published = len(session.out)
+    stopped = report('wand', session.frame - 1, 240).sender_time_ns
+    for k in range(480, 960):
+        session.out += [(k, 0, s) for s in session.pipeline.process(
+            [report('wand', k, 240)._replace(sender_time_ns=stopped)], k * S // 240 + MS, HOST)]
+    assert len(session.out) - published <= 24 + 3
+
+
+def test_a_restart_of_the_sender_begins_anew():
+    session = Session().run(480)
+    before = len(session.out)
+    for k in range(480, 960):
+        session.out += [(k, k * S // 240 + MS, s) for s in session.pipeline.process(
+            [report('wand', k, 240, start=-1 * S)], k * S // 240 + MS, HOST)]
+    after = session.out[before:]
+    assert len(after) >= 480 - 2 - 4
+    assert all(sample.stamp_ns <= HOST + at for _, at, sample in after)
+
+
+def test_velocities_are_those_of_the_motion():
+    """Equal times would make the speed infinite, or zero."""
+    session = Session(jitter_ms=0.05, estimate=EstimateConfig(
+        estimate_motion=True, learn_noise=False))
+    session.run(3)
+    session.pipeline.bodies[0].wants_motion = True
+    session.run(2400)
+    speeds = [math.hypot(*s.motion.velocity) for _, _, s in session.out[1200:] if s.motion]
+    assert len(speeds) > 1000
+    assert max(abs(speed - 0.5) for speed in speeds) < 0.5

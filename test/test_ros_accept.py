@@ -1,0 +1,71 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A flipped body in the running node: what status and log say, and the service that accepts it."""
+
+import re
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+import pytest
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosgraph import NodeHere, Observer, wait_until
+from std_srvs.srv import Trigger
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def values(status):
+    return {pair.key: pair.value for pair in status.values}
+
+
+@pytest.fixture
+def flipped(console):
+    """Give a node of two bodies, one of which is flipped from 1.5 s on; both are watched."""
+    scenario = scenario_from_mapping({'rate': 100, 'bodies': [
+        {'name': 'wand', 'faults': [{'type': 'flip', 'start': 1.5}]}, {'name': 'rover'}]})
+    with MotiveSimServer(scenario, port=0) as sim, Observer() as observer, NodeHere(
+            {'server': '127.0.0.1', 'port': sim.port, 'autostart': True}) as here:
+        topic = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
+        poses = observer.poses('/wand/pose')
+
+        def held():
+            messages = topic.messages(-1)
+            return messages[-1] if messages and 'turned in place' in messages[-1].message else None
+        status = wait_until(held, 30.0, 'a flip in the status')
+        yield here, observer, status, poses
+
+
+def test_the_status_says_what_to_do_about_a_flip_and_the_service_accepts_it(flipped, console):
+    _, observer, status, poses = flipped
+    assert 'JUMPED' in status.message and 'wrong marker solution' in status.message
+    name = re.search(r'ros2 service call (\S+) std_srvs/srv/Trigger', wait_until(
+        lambda: (match := re.search(r'stays so.*', console.news())) and match.group(), 20.0,
+        'a warning in the log')).group(1)
+    assert name == '/wand/accept_pose'
+    services = dict(observer.node.get_service_names_and_types())
+    assert name in services and '/rover/accept_pose' not in services
+    before = len(poses)
+    client = observer.node.create_client(Trigger, name)
+    assert client.wait_for_service(20.0)
+    future = client.call_async(Trigger.Request())
+    answer = wait_until(future.result, 20.0)
+    assert answer.success, answer.message
+    poses.wait(before + 50)
+    future = client.call_async(Trigger.Request())
+    again = wait_until(future.result, 20.0)
+    assert not again.success and 'TRACKED' in again.message
+
+
+def test_a_late_subscriber_gets_a_status_of_the_last_second(flipped):
+    """Nobody has subscribed to this one: what is latched is refreshed all the same."""
+    here, observer, _, _ = flipped
+    pipeline = here.node._pipeline
+    (rover,) = [body for body in pipeline.bodies if body.names.ros == 'rover']
+    wait_until(lambda: rover.published > 300, 30.0, 'poses')
+    before = rover.published
+    topic = observer.listen(DiagnosticStatus, '/rover/status', LATCHED)
+    topic.wait(1)
+    first = values(topic.messages()[0])
+    assert int(first['published']) > before - 250
