@@ -45,6 +45,9 @@ _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32
 #: Between requests for model definitions that have not come.
 _DEFINITIONS_NS = 500 * _MS
+#: After this long without a datagram the server is asked again whether it is there: it may have
+#: restarted, and forgotten this client and its models.
+_SILENT_NS = _SECOND
 #: The command that tells the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'
 
@@ -108,9 +111,10 @@ class ClientConnection:
         self.last_error = ''
         self._name = name
         self._bitstream = bitstream
-        self._keep_alive = keep_alive
+        self.keep_alive = keep_alive
         self.markers = markers
         self._connect_ns = now_ns
+        self._heard_ns = now_ns
         self._keep_alive_ns = now_ns
         self._echo_ns = now_ns
         self._echoes: dict[int, None] = {}
@@ -142,7 +146,11 @@ class ClientConnection:
                 self._connect_ns = now_ns + _CONNECT_NS
                 out.append(codec.encode_hello(self._name, NEWEST, bitstream=self._bitstream))
             return out
-        if self._keep_alive and now_ns >= self._keep_alive_ns:
+        if now_ns >= max(self._heard_ns, self._connect_ns) + _SILENT_NS:
+            self._connect_ns = now_ns
+            out.append(codec.encode_hello(self._name, NEWEST, bitstream=self._bitstream))
+            self.ask_for_definitions(now_ns)
+        if self.keep_alive and now_ns >= self._keep_alive_ns:
             self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
             out.append(codec.encode_keep_alive())
         if self._definitions_ns is not None and now_ns >= self._definitions_ns:
@@ -190,7 +198,9 @@ class ClientConnection:
         """Tell when ``due`` or ``echo_due`` has something."""
         if self.info is None:
             return self._connect_ns
-        moments = [self._keep_alive_ns if self._keep_alive else self._connect_ns + _SECOND]
+        moments = [max(self._heard_ns, self._connect_ns) + _SILENT_NS]
+        if self.keep_alive:
+            moments.append(self._keep_alive_ns)
         if self.info.frequency:
             moments.append(self._echo_ns)
         if self._definitions_ns is not None:
@@ -216,7 +226,7 @@ class ClientConnection:
 
     def farewell(self) -> list[bytes]:
         """List the datagrams that end the conversation, for a server that sends to this client."""
-        if self.info is None or not self._keep_alive:
+        if self.info is None or not self.keep_alive:
             return []
         return [codec.encode_request('Disconnect'), codec.encode_message(DISCONNECT)]
 
@@ -240,6 +250,7 @@ class ClientConnection:
         """
         counters = self.counters
         counters.datagrams += 1
+        self._heard_ns = arrival_ns
         events: list[Event] = []
         if self._unanswered:
             events, self._unanswered = self._unanswered, []

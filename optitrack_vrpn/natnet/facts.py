@@ -1,0 +1,158 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What a server says of itself, compared with what it sends.
+
+Pure: each method returns what people should read, once.
+"""
+
+from collections.abc import Iterable
+import math
+from typing import NamedTuple, Optional, Union
+
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.constants import FRAME_EDIT_MODE
+from optitrack_vrpn.natnet.messages import (
+    Definitions, Frame, Response, Unanswered, Unrecognized)
+from optitrack_vrpn.natnet.reports import NameTable
+
+_NS = 1_000_000_000
+#: The rate is measured over so long (ns), and may differ by so much (1) from what is stated.
+_RATE_OVER_NS = 3 * _NS
+_RATE_TOLERANCE = 0.05
+_MILLIMETRES = 1000.0
+#: The answer to UpAxis, as an axis.
+_AXES = {0: 'x', 1: 'y', 2: 'z'}
+_RECORD = ('SetRecordTakeName', 'StartRecording', 'StopRecording')
+_MOST_LISTED = 5
+
+
+class Remark(NamedTuple):
+    """One line for people: severity 'info', 'warn' or 'error', and the text."""
+
+    severity: str
+    text: str
+
+
+class ServerWatch:
+    """
+    Compare one server's statements with its data.
+
+    :ivar frame_rate: stated rate (Hz), NaN while unknown.
+    :ivar up_axis: stated axis, '' while unknown.
+    """
+
+    QUESTIONS = ('FrameRate', 'UnitsToMillimeters', 'UpAxis')
+
+    def __init__(self) -> None:
+        self.frame_rate = math.nan
+        self.up_axis = ''
+        self._first: Optional[tuple[int, int]] = None
+        self._rate_told = False
+        self._edit_mode: Optional[bool] = None
+        self._names: Optional[frozenset[tuple[int, str]]] = None
+        self._unknown: set[int] = set()
+
+    def frame(self, frame: Frame, now_ns: int) -> list[Remark]:
+        """Take a frame."""
+        edit_mode = bool(frame.params & FRAME_EDIT_MODE)
+        if edit_mode is not self._edit_mode:
+            return self._mode(edit_mode)
+        if self._rate_told or math.isnan(self.frame_rate):
+            return []
+        if self._first is None:
+            self._first = frame.number, now_ns
+            return []
+        number, since_ns = self._first
+        if now_ns - since_ns < _RATE_OVER_NS:
+            return []
+        self._rate_told = True
+        rate = (frame.number - number) * _NS / (now_ns - since_ns)
+        if abs(rate / self.frame_rate - 1.0) <= _RATE_TOLERANCE or edit_mode:
+            return []
+        return [Remark('warn', (
+            f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames a second: is a '
+            'take played, or do the cameras skip frames?'))]
+
+    def _mode(self, edit_mode: bool) -> list[Remark]:
+        before, self._edit_mode = self._edit_mode, edit_mode
+        self._first = None
+        if edit_mode:
+            return [Remark('warn', (
+                'Motive plays a take (edit mode): its poses are not live and are withheld; '
+                'natnet.playback: true publishes them'))]
+        return [] if before is None else [Remark('info', 'Motive sends live poses again')]
+
+    def definitions(self, definitions: Definitions, table: NameTable) -> list[Remark]:
+        """Take a list of models."""
+        names = frozenset(table.names.items())
+        before, self._names = self._names, names
+        self._unknown.clear()
+        remarks = []
+        if before is not None and names != before:
+            remarks.append(Remark('info', (
+                f"Motive's list of bodies changed: {_listed(sorted(table.names.values()))}")))
+        for streaming_id, shared in table.shared.items():
+            remarks.append(Remark('warn', (
+                f'the bodies {_listed(shared)} share the streaming id {streaming_id} and cannot '
+                'be told apart: none of them is published; give each its own in Motive')))
+        if not table.names and not table.shared:
+            remarks.append(Remark('warn', (
+                'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
+        return remarks
+
+    def unknown(self, streaming_ids: Iterable[int]) -> list[Remark]:
+        """Take streaming ids that no definition has."""
+        new = [number for number in streaming_ids if number not in self._unknown]
+        if not new or len(self._unknown) > 1000:
+            return []
+        self._unknown.update(new)
+        return [Remark('warn', (
+            f'no model definition names the streaming ids {_listed(map(str, new))}; they are '
+            'asked for again'))]
+
+    def answer(self, event: Union[Response, Unrecognized, Unanswered]) -> list[Remark]:
+        """Take the answer to a question or a command."""
+        command = event.command.partition(',')[0]
+        if not isinstance(event, Response):
+            if command in _RECORD:
+                how = ('does not know' if isinstance(event, Unrecognized) else
+                       'did not answer')
+                return [Remark('error', f'Motive {how} the command {event.command!r}: it does '
+                                        'not record')]
+            return []    # a question that this version does not know
+        if command == 'FrameRate':
+            rate = codec.response_float(event.payload)
+            if rate is not None and 0.0 < rate < 1e5:
+                self.frame_rate = rate
+        elif command == 'UnitsToMillimeters':
+            return self._units(codec.response_float(event.payload))
+        elif command == 'UpAxis':
+            self.up_axis = _AXES.get(codec.response_int(event.payload) or 0, '')
+        elif command in _RECORD:
+            return self._recording(event)
+        return []
+
+    @staticmethod
+    def _units(units: Optional[float]) -> list[Remark]:
+        if units is None or not math.isfinite(units) or abs(units - _MILLIMETRES) < 0.5:
+            return []
+        return [Remark('error', (
+            f'one unit of Motive is {units:g} mm, not a metre: positions are published as '
+            'metres; set Scale to 1 in its streaming settings'))]
+
+    @staticmethod
+    def _recording(event: Response) -> list[Remark]:
+        code = codec.response_int(event.payload)
+        if code:
+            return [Remark('error', (
+                f'Motive refused the command {event.command!r} with code {code}'))]
+        text = {'StartRecording': 'Motive records', 'StopRecording': 'Motive records no more'}
+        command = event.command.partition(',')[0]
+        return [Remark('info', text[command])] if command in text else []
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f' and {len(found) - _MOST_LISTED} more' if len(found) > _MOST_LISTED else ''
+    return ', '.join(map(repr, found[:_MOST_LISTED])) + more

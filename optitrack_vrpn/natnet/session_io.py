@@ -1,0 +1,291 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""One NatNet conversation over its sockets: reading, keeping alive, measuring the clocks."""
+
+from collections.abc import Callable, Sequence
+import select
+import socket
+from types import TracebackType
+from typing import Optional
+
+from optitrack_vrpn.client.backend_io import Sink
+from optitrack_vrpn.client.link import Link, LinkChange, LinkState
+from optitrack_vrpn.client.sockets_io import unread_datagrams
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.natnet.connection import ClientConnection, FIRST_ECHOES
+from optitrack_vrpn.natnet.constants import (
+    DATA_PORT, MULTICAST_GROUP, NEWEST, V3_0)
+from optitrack_vrpn.natnet.facts import ServerWatch
+from optitrack_vrpn.natnet.messages import (
+    Definitions, Disconnected, Echo, Event, Frame, Response, ServerInfo, ServerMessage,
+    Unanswered, Unrecognized)
+from optitrack_vrpn.natnet.reports import name_table, Translator
+from optitrack_vrpn.natnet.settings import NatNetConfig
+from optitrack_vrpn.natnet.sockets_io import (
+    arrival_time_ns, command_socket, multicast_socket, receive_into)
+
+_NS = 1_000_000_000
+_LARGEST_DATAGRAM = 65536
+_MOST_DATAGRAMS = 64
+#: Frames wait for the first round trips at most so long (ns): their stamps need the base delay.
+_CLOCK_WAIT_NS = 600_000_000
+#: Frames in a row that cannot be read, until it is said.
+_FAILING = 50
+#: Between two requests for definitions that unknown bodies cause (ns).
+_ASK_AGAIN_NS = _NS
+
+
+class Session:
+    """
+    Read one server until it goes.
+
+    :param server: its address and command port.
+    :param local: the local address.
+    :param link: gets hellos and poses, and is asked about silence.
+    :param config: what is wanted.
+    :param clock: the host's clocks.
+    :param sink: gets the reports.
+    :param tell: called with changes of the connection.
+    :param stranger: called with address and kind of anybody else that sends.
+    """
+
+    def __init__(
+        self, server: tuple[str, int], local: str, link: Link, config: NatNetConfig,
+        clock: HostClock, sink: Sink, tell: Callable[[Optional[LinkChange]], None],
+        stranger: Callable[[str, str], None],
+    ) -> None:
+        self._server = server
+        self._local = local
+        self._link = link
+        self._config = config
+        self._clock = clock
+        self._sink = sink
+        self._tell = tell
+        self._stranger = stranger
+        now_ns = clock.now_ns()
+        self.connection = ClientConnection(
+            now_ns, bitstream=config.version(), markers=config.markers)
+        self._command = command_socket(local)
+        self._data: Optional[socket.socket] = None
+        self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
+        self._last_arrival_ns = 0
+        self._translator = Translator(0)
+        self._watch = ServerWatch()
+        self._started_ns = now_ns
+        self._ready_ns = now_ns
+        self._asked_ns = now_ns - _ASK_AGAIN_NS
+        self._poll: Optional[select.poll] = None
+        self._failing_told = False
+        self.most_waiting = 0
+        self.way = 'natnet'
+
+    def __enter__(self) -> 'Session':
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        for datagram in self.connection.farewell():
+            self._send(datagram)
+        self._command.close()
+        if self._data is not None:
+            self._data.close()
+
+    def queue(self) -> dict[str, int]:
+        """Tell what waits to be read; safe from any thread."""
+        most, self.most_waiting = self.most_waiting, 0
+        figures = {'most_datagrams_at_once': most}
+        unread = dropped = 0
+        for sock in (self._command, self._data):
+            try:
+                found = unread_datagrams(sock) if sock is not None else None
+            except (OSError, ValueError):
+                found = None    # it has just been closed
+            if found is not None:
+                unread += found[0]
+                dropped += found[1]
+        return {**figures, 'unread_udp_bytes': unread, 'dropped_unread': dropped}
+
+    def counters(self) -> dict[str, int]:
+        """Give what this conversation has counted; safe from any thread."""
+        return {**vars(self.connection.counters), 'unnamed': self._translator.unnamed,
+                'odd_times': self._translator.odd_times}
+
+    def register(self, poll: 'select.poll') -> None:
+        """Register the sockets for reading, and connect."""
+        self._poll = poll
+        poll.register(self._command.fileno(), select.POLLIN)
+        self._send_due(self._clock.now_ns())
+
+    def next_check_s(self) -> float:
+        """Tell how long to wait at most before ``handle`` wants to be called again."""
+        now_ns = self._clock.now_ns()
+        wait_s = (self.connection.next_due_ns() - now_ns) / _NS
+        return min(max(wait_s, 0.001), self._link.next_check_s(now_ns))
+
+    def request(self, command: str) -> bool:
+        """Send a command when it is its turn; from the client's thread."""
+        return self.connection.request(command)
+
+    def handle(self, ready: Sequence[tuple[int, int]], attempt_s: float) -> Optional[str]:
+        """
+        Read what is ready, then send what is due.
+
+        :param ready: what ``poll`` returned.
+        :param attempt_s: how long a server may take to answer.
+        :returns: the reason if the conversation is over, else None.
+        """
+        data, command = self._data, self._command
+        for fd, _ in ready:
+            sock = command if fd == command.fileno() else (
+                data if data is not None and fd == data.fileno() else None)
+            if sock is not None:
+                reason = self._read(sock)
+                if reason is not None:
+                    return reason
+        now_ns = self._clock.now_ns()
+        self._send_due(now_ns)
+        if not self.connection.established:
+            if now_ns - self._started_ns > attempt_s * _NS:
+                return (f'{self._server[0]} did not answer on NatNet command port '
+                        f'{self._server[1]} within {attempt_s:g} s: is NatNet streaming on in '
+                        'Motive and its Local Interface this network, or does a firewall block '
+                        'UDP?')
+            return None
+        self._tell(self._link.check(now_ns))
+        return self._link.must_reconnect(now_ns)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _read(self, sock: socket.socket) -> Optional[str]:
+        clock = self._clock
+        host_minus_arrival_ns = clock.host_minus_arrival_ns()
+        server_ip = self._server[0]
+        buffer = self._buffer
+        for number in range(_MOST_DATAGRAMS):
+            arrival = receive_into(sock, buffer)
+            if arrival is None:
+                return None
+            if number >= self.most_waiting:
+                self.most_waiting = number + 1
+            if arrival.address[0] != server_ip:
+                self._stranger(arrival.address[0], 'a datagram')
+                continue
+            now_ns = clock.now_ns()
+            arrived_ns = arrival_time_ns(arrival.kernel_ns, host_minus_arrival_ns, now_ns)
+            for event in self.connection.receive(buffer[:arrival.size], arrived_ns):
+                if event.__class__ is Frame:
+                    # Poses rise in time, though two sockets are read one after the other.
+                    arrived_ns = self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
+                    self._take_frame(event, arrived_ns, host_minus_arrival_ns, now_ns)
+                    continue
+                reason = self._take(event, arrived_ns, host_minus_arrival_ns, now_ns)
+                if reason is not None:
+                    return reason
+            if self.connection.failing >= _FAILING and not self._failing_told:
+                self._failing_told = True
+                major, minor = self.connection.version
+                self._remark('error', (
+                    f'frames cannot be read as NatNet {major}.{minor}: '
+                    f'{self.connection.last_error}; set natnet.bitstream to '
+                    f'{NEWEST[0]}.{NEWEST[1]} or less'), now_ns)
+        return None
+
+    def _take_frame(
+        self, frame: Frame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
+    ) -> None:
+        translator = self._translator
+        if not translator.names:
+            return    # a name may not be guessed
+        if now_ns < self._ready_ns and self.connection.counters.echoes < FIRST_ECHOES:
+            return
+        reports = translator.frame(frame, self._config.playback)
+        if translator.unknown:
+            self._ask_for_names(now_ns)
+        if not reports:
+            return
+        self._sink.receive(reports, arrived_ns, host_minus_arrival_ns)  # type: ignore[arg-type]
+        if len(reports) > 1:
+            self._tell(self._link.pose_received(now_ns))
+        for remark in self._watch.frame(frame, now_ns):
+            self._remark(*remark, now_ns)
+
+    def _ask_for_names(self, now_ns: int) -> None:
+        unknown, self._translator.unknown = self._translator.unknown, ()
+        if now_ns - self._asked_ns < _ASK_AGAIN_NS:
+            return
+        self._asked_ns = now_ns
+        self.connection.ask_for_definitions(now_ns)
+        for remark in self._watch.unknown(unknown):
+            self._remark(*remark, now_ns)
+
+    def _take(
+        self, event: Event, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
+    ) -> Optional[str]:
+        """Take what is no frame; gives the reason if the conversation is over."""
+        if isinstance(event, Echo):
+            report = self._translator.echo(*event)
+            self._sink.receive([report], arrived_ns, host_minus_arrival_ns)  # type: ignore
+        elif isinstance(event, ServerInfo):
+            self._greet(event, now_ns)
+        elif isinstance(event, Definitions):
+            table = name_table(event)
+            self._translator.names = table.names
+            for remark in self._watch.definitions(event, table):
+                self._remark(*remark, now_ns)
+        elif isinstance(event, (Response, Unrecognized, Unanswered)):
+            for remark in self._watch.answer(event):
+                self._remark(*remark, now_ns)
+        elif isinstance(event, ServerMessage):
+            self._remark('info', f'Motive says: {event.text[:300]!r}', now_ns)
+        elif isinstance(event, Disconnected):
+            return 'Motive ended the connection'
+        return None
+
+    def _greet(self, info: ServerInfo, now_ns: int) -> None:
+        config = self._config
+        multicast = config.transport == 'multicast' or (
+            config.transport == 'auto' and info.multicast is not False)
+        # Before 3.0 a server does not say how it sends: both ways are open then.
+        self.connection.keep_alive = not multicast or info.version < V3_0
+        group = config.group or info.group or MULTICAST_GROUP
+        port = config.data_port or info.data_port or DATA_PORT
+        if multicast and self._data is None:
+            self._data = multicast_socket(group, port, self._local)
+            if self._poll is not None:
+                self._poll.register(self._data.fileno(), select.POLLIN)
+        self._translator = Translator(info.frequency)
+        self._ready_ns = now_ns + (_CLOCK_WAIT_NS if info.frequency else 0)
+        for command in ServerWatch.QUESTIONS:
+            self.connection.request(command)
+        self._link.established(now_ns)
+        self.way = f'natnet {"multicast" if multicast else "unicast"}'
+        major, minor = info.version
+        how = f'{group} port {port} on {self._local}' if multicast else 'unicast'
+        self._tell(self._link.to(
+            LinkState.CONNECTED,
+            f'connected to {info.name!r} {".".join(map(str, info.app_version[:2]))} at '
+            f'{self._server[0]}, NatNet {major}.{minor}, frames by {how}; no bodies yet', now_ns))
+        if info.version > NEWEST:
+            self._remark('info', (
+                f'NatNet {major}.{minor} is newer than {NEWEST[0]}.{NEWEST[1]}: what it adds is '
+                'skipped'), now_ns)
+
+    def _remark(self, severity: str, text: str, now_ns: int) -> None:
+        self._tell(self._link.remark(text, now_ns, severity))
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def _send_due(self, now_ns: int) -> None:
+        for datagram in self.connection.due(now_ns):
+            self._send(datagram)
+        if self.connection.echo_due(now_ns):
+            # The clock is read as late as possible before the datagram leaves.
+            self._send(self.connection.echo_request(self._clock.now_ns()))
+
+    def _send(self, datagram: bytes) -> None:
+        try:
+            self._command.sendto(datagram, self._server)
+        except OSError:
+            pass    # no route for now: what matters is repeated, and silence is noticed

@@ -1,0 +1,146 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sockets of a NatNet client: commands, multicast data, and the search for servers."""
+
+import errno
+import socket
+import struct
+from typing import NamedTuple
+
+from optitrack_vrpn.client.sockets_io import (
+    ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns)
+from optitrack_vrpn.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.constants import NEWEST, SERVER_INFO
+from optitrack_vrpn.natnet.messages import ServerInfo
+
+_RECEIVE_BUFFER = 4 << 20
+_LONGEST_QUEUE_NS = 60_000_000_000
+#: Linux: whether a socket gets the data of groups that only other sockets joined.
+_IP_MULTICAST_ALL = 49
+#: Servers that are listed in one search; a flood of forged answers ends there.
+MOST_SERVERS = 32
+
+
+def command_socket(local: str) -> socket.socket:
+    """
+    Open the socket that sends commands and takes unicast data.
+
+    :raises TransportError: if the address cannot be had.
+    """
+    sock = datagram_socket(local)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    ask_for_stamps(sock)
+    return sock
+
+
+def multicast_socket(group: str, port: int, local: str) -> socket.socket:
+    """
+    Open a socket for multicast data on one network card, beside others on this machine.
+
+    :param local: address of the card that joins the group.
+    :raises TransportError: if the port is taken without sharing, or the card cannot join.
+    """
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        try:
+            sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+        except OSError:
+            pass    # another system; addresses are compared anyway
+        sock.bind((group, port))
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack(
+            '4s4s', socket.inet_aton(group), socket.inet_aton(local)))
+    except OSError as error:
+        sock.close()
+        hint = ('another program has that port and does not share it'
+                if error.errno == errno.EADDRINUSE else
+                'set interface to the network card that reaches the Motive PC')
+        raise TransportError(
+            f'cannot join {group} port {port} on {local} ({error.strerror}): {hint}') from None
+    ask_for_stamps(sock)
+    return sock
+
+
+class Arrival(NamedTuple):
+    """A datagram as it came: size in the buffer, kernel's time (ns, system time), source."""
+
+    size: int
+    kernel_ns: 'int | None'
+    address: tuple[str, int]
+
+
+def receive_into(sock: socket.socket, buffer: memoryview) -> 'Arrival | None':
+    """Read a datagram; None where none waits."""
+    try:
+        size, ancillary, _, address = sock.recvmsg_into([buffer], ANCILLARY_SIZE)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except ConnectionError:
+        return None    # the answer to an earlier datagram: nothing listens there
+    return Arrival(size, kernel_time_ns(ancillary), (address[0], address[1]))
+
+
+def arrival_time_ns(
+    kernel_ns: 'int | None', host_minus_arrival_ns: int, now_ns: int,
+) -> int:
+    """Bring the kernel's receive time to the arrival clock; the present where there is none."""
+    if kernel_ns is None:
+        return now_ns
+    arrival_ns = kernel_ns - host_minus_arrival_ns
+    return arrival_ns if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS else now_ns
+
+
+def send_discovery(sock: socket.socket, port: int, name: str) -> None:
+    """
+    Ask all servers in reach who they are: on the network card of the socket and on this machine.
+
+    :raises TransportError: if nothing could be sent.
+    """
+    datagram = codec.encode_hello(name, NEWEST, discovery=True)
+    failure = None
+    sent = 0
+    for address in ('255.255.255.255', '127.0.0.1'):
+        try:
+            sock.sendto(datagram, (address, port))
+            sent += 1
+        except OSError as error:
+            failure = error
+    if not sent:
+        raise TransportError(f'cannot search for Motive ({failure}): is a network card up?')
+
+
+def discovered(
+    datagram: bytes, address: tuple[str, int], found: dict[str, ServerInfo],
+) -> None:
+    """Note the answer of a server by its address."""
+    try:
+        message_id, payload = codec.decode_message(datagram)
+        if message_id == SERVER_INFO and len(found) < MOST_SERVERS:
+            found[address[0]] = codec.decode_server_info(payload)
+    except RemoteProtocolError:
+        pass    # something else on that port
+
+
+def choose_server(found: dict[str, ServerInfo]) -> str:
+    """
+    Choose the one server that answered.
+
+    :raises TransportError: if none or several did.
+    """
+    # This machine's own server answers by both addresses.
+    others = [address for address in found if not address.startswith('127.')]
+    addresses = others or list(found)
+    if len(addresses) == 1:
+        return addresses[0]
+    if not addresses:
+        raise TransportError(
+            'no Motive answered a NatNet discovery: is NatNet streaming on in Motive, does a '
+            'firewall block UDP port 1510, is the network card right (interface)? Or set server '
+            'to the address of the Motive PC')
+    listed = ', '.join(f'{address} ({found[address].name})' for address in addresses[:8])
+    raise TransportError(
+        f'{len(addresses)} servers answered a NatNet discovery: {listed}; set server to one of '
+        'them')
