@@ -27,6 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
+import clock_natnet  # noqa: E402
 from clock_plot import error_svg  # noqa: E402
 from clock_rivals import RIVALS  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios  # noqa: E402
@@ -37,6 +38,7 @@ from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
 PLOTTED = 1
 CHUNK_S = 2.0
 MORE_S = 1800.0
+NATNET_S = 3600.0
 
 
 def errors(frames: Frames, stamps: list[Any]) -> Floats:
@@ -206,11 +208,19 @@ def main() -> None:
         more = pool.map(run_more, [
             (s, MORE_S, args.seed) for s in more_scenarios(MORE_S) if args.only in s.name],
             chunksize=1)
+        natnet = pool.map(clock_natnet.run_task, [
+            (s, min(seconds, NATNET_S), args.seed)
+            for s in clock_natnet.sessions(min(seconds, NATNET_S)) if args.only in s.name],
+            chunksize=1)
+    natnet_heading = (
+        f'{min(seconds, NATNET_S) / 3600:g} h each, seed {args.seed}, `make bench-clock`.')
     heading = f'{args.hours:g} h each, seed {args.seed}, `make bench-clock`.'
-    print(heading, main_table(rows, cost), side_table(rows), more_table(more), sep='\n\n')
+    print(heading, main_table(rows, cost), side_table(rows), more_table(more),
+          natnet_heading, clock_natnet.table(natnet), sep='\n\n')
     if args.json:
         args.json.write_text(json.dumps(
-            {'hours': args.hours, 'seed': args.seed, 'cost_us': cost, 'main': rows, 'more': more},
+            {'hours': args.hours, 'seed': args.seed, 'cost_us': cost, 'main': rows, 'more': more,
+             'natnet': natnet},
             indent=1), encoding='utf-8')
     plot = ROOT / 'docs' / 'img' / 'stamp_error.svg' if args.write_docs else args.plot
     if plot and len(rows) > PLOTTED:
@@ -221,6 +231,8 @@ def main() -> None:
         write_block(page, 'bench-main', f'{heading}\n\n{main_table(rows, cost)}')
         write_block(page, 'bench-side', side_table(rows))
         write_block(page, 'bench-more', more_table(more))
+        write_block(
+            page, 'bench-natnet', f'{natnet_heading}\n\n{clock_natnet.table(natnet)}')
 
 
 if __name__ == '__main__':

@@ -87,6 +87,10 @@ class Floor:
         """Return the floor's residual at ``t``."""
         return self._level + self.rate * (t - self._t) - self._depth
 
+    def rate_deviation(self) -> float:
+        """Return the standard deviation of the rate (s/s)."""
+        return math.sqrt(max(self._var_rate, 0.0))
+
     def uncertainty(self) -> float:
         """Return the half-width in which the line's error lies nearly always (ns)."""
         if self.blocks < 4:

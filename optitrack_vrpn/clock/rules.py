@@ -8,6 +8,8 @@ import math
 from typing import Protocol
 
 _JUMP_NS = 1_000_000_000
+_ANY_SKEW = 50e-6
+"""Standard deviation of the skew between two computers (s/s)."""
 _STANDS_NS = 250_000_000
 """A sender time that is still the newest after this long stands still."""
 
@@ -43,6 +45,9 @@ class Rule(Protocol):
 
     def skew(self) -> float:
         """Return the arrival clock's rate against the sender's, less one; NaN if unknown."""
+
+    def skew_doubt(self) -> float:
+        """Return the standard deviation of the skew."""
 
     def uncertainty_s(self) -> float:
         """Return the half-width of the random error in seconds; NaN if unknown."""
@@ -85,6 +90,10 @@ class ArrivalRule:
     def skew(self) -> float:
         """Return NaN: not known."""
         return math.nan
+
+    def skew_doubt(self) -> float:
+        """Return that of two clocks of which nothing is known."""
+        return _ANY_SKEW
 
     def uncertainty_s(self) -> float:
         """Return NaN: not known."""

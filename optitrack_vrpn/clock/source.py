@@ -26,6 +26,7 @@ from optitrack_vrpn.clock.host import HostOffset, QUIET_NS
 from optitrack_vrpn.clock.rollback import Run
 from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
 from optitrack_vrpn.clock.tracking import TrackingRule
+from optitrack_vrpn.clock.two_way import TwoWay
 from optitrack_vrpn.clock.types import (
     ClockEvent, ClockStatus, GAP, HOST_STEPPED, RECONNECTED, SENDER_RESTARTED, SENDER_START,
     StampConfig, UNIX_EPOCH, UNKNOWN_BASE, WORTHLESS,
@@ -62,6 +63,9 @@ class StampSource:
         # Whether the sender's times place no frame: they are the stamps, or are worthless.
         self._unplaced = config.mode == 'sender'
         self._latency = round(config.latency_ms * 1e6)
+        # The network's least delay, where the sender answers round trips.
+        self._two_way = TwoWay()
+        self._processing = 0
         self._host = HostOffset()
         self._reading = 0
         # The reading that has nothing new to say; None while any has.
@@ -90,6 +94,7 @@ class StampSource:
 
     def stamp(
         self, sender_time_ns: int, arrival_ns: int, host_minus_arrival_clock_ns: int = 0,
+        processing_ns: int = 0,
     ) -> int | None:
         """
         Return the frame's stamp on the host's clock.
@@ -97,9 +102,12 @@ class StampSource:
         :param sender_time_ns: the sender's time of the frame (ns, its own zero).
         :param arrival_ns: arrival on the arrival clock (ns).
         :param host_minus_arrival_clock_ns: host clock minus arrival clock, read at arrival (ns).
+        :param processing_ns: from the sender's time until it transmitted the frame, where that is
+            known: no delay of the network.
         :returns: ns, or None if the frame cannot be stamped and must be dropped.
         """
         host_arrival = arrival_ns + host_minus_arrival_clock_ns
+        self._processing = processing_ns
         if (sender_time_ns == self._newest and self._last <= host_arrival < LIMIT_NS
                 and 0 <= arrival_ns < LIMIT_NS
                 and self._rule.repeat(sender_time_ns, arrival_ns)):
@@ -120,7 +128,7 @@ class StampSource:
         if self._run is not None and self._went_past(sender_time_ns, arrival_ns):
             return self._fell(self._run.fell_ns, sender_time_ns, arrival_ns)
         if sender_time_ns > self._learnt_to:
-            placed = self._rule.place(sender_time_ns, arrival_ns)
+            placed = self._place(sender_time_ns, arrival_ns)
             self._learnt_to = sender_time_ns
             if self._rule.restarted or self._rule.learnt is not self._told_learnt:
                 self._take_news(sender_time_ns, host_arrival)
@@ -128,7 +136,7 @@ class StampSource:
             # Its time fell together with a step of the host's clock, which forgot the frames.
             return self._fell(self._learnt_to - sender_time_ns, sender_time_ns, arrival_ns)
         else:
-            placed = self._rule.read(sender_time_ns, arrival_ns)
+            placed = self._read(sender_time_ns, arrival_ns)
         stamp = placed + self._shift
         last = self._last
         if stamp > host_arrival:
@@ -144,6 +152,41 @@ class StampSource:
         if len(self._times) >= 2 * HISTORY:
             self._trim()
         return stamp
+
+    def _place(self, sender_time_ns: int, arrival_ns: int) -> int:
+        """Learn from a frame, and give its place less what is known of the delays."""
+        if self._arrivals is not None:
+            return self._rule.place(sender_time_ns, arrival_ns)
+        placed = self._rule.place(sender_time_ns, arrival_ns - self._processing)
+        if self._rule.restarted == SENDER_RESTARTED:
+            self._two_way.restart()
+        return placed - self._two_way.follow(sender_time_ns, placed)
+
+    def _read(self, sender_time_ns: int, arrival_ns: int) -> int:
+        """Give a frame's place without learning."""
+        if self._arrivals is not None:
+            return self._rule.read(sender_time_ns, arrival_ns)
+        return (self._rule.read(sender_time_ns, arrival_ns - self._processing)
+                - self._two_way.delay_ns)
+
+    def echo(self, sent_ns: int, server_ns: int, received_ns: int) -> None:
+        """
+        Take a round trip to the sender's clock; the least delay of the network follows from it.
+
+        ``latency_ms``, which stands for that delay and the sender's own, is not taken off then.
+
+        :param sent_ns: arrival clock when the request left.
+        :param server_ns: the sender's clock when it arrived there (ns).
+        :param received_ns: arrival clock when the answer arrived.
+        """
+        if self._unplaced or self._arrivals is not None or not (
+                0 <= server_ns < LIMIT_NS and 0 <= sent_ns <= received_ns < LIMIT_NS):
+            return
+        self._two_way.add(sent_ns, server_ns, received_ns, self._rule.skew(),
+                          self._rule.skew_doubt())
+        if self._latency:
+            self._shift += self._latency
+            self._latency = 0
 
     def _hand_through(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> int:
         """Return the sender's time, and count its restarts."""
@@ -192,12 +235,18 @@ class StampSource:
     def status(self) -> ClockStatus:
         """Return what is known now."""
         std, p99 = _spread(self._delays)
+        two_way = self._two_way
+        uncertainty_s = self._rule.uncertainty_s()
+        if two_way.known:
+            uncertainty_s += two_way.half_width_ns * 1e-9
         return ClockStatus(
             mode=self._config.mode, epoch=self._epoch, learnt=self._rule.learnt,
             offset_ns=self._last - self._times[-1] if self._times else 0,
-            skew_ppm=self._rule.skew() * 1e6, uncertainty_s=self._rule.uncertainty_s(),
+            skew_ppm=self._rule.skew() * 1e6, uncertainty_s=uncertainty_s,
             restarts=dict(self._restarts), samples=self._rule.samples, sender_base=self._base,
             jitter_std_s=std, jitter_p99_s=p99, refused=self._refused,
+            network_delay_s=two_way.delay_ns * 1e-9 if two_way.known else math.nan,
+            round_trip_s=two_way.round_trip_ns * 1e-9 if two_way.known else math.nan,
         )
 
     def reset(self, reason: str) -> None:
@@ -209,6 +258,8 @@ class StampSource:
         """
         if reason == RECONNECTED:
             self._reconnected = True
+            self._two_way.reset()
+            self._restore_latency()
             self._rule.doubt()
             if self._arrivals is not None and self._unplaced:
                 self._unplaced = False
@@ -217,6 +268,12 @@ class StampSource:
         self._rule.start(False)
         self._learnt_to = -1
         self._end_epoch(reason, 'as told from outside')
+
+    def _restore_latency(self) -> None:
+        """Take the configured latency off again: the next sender may answer no round trips."""
+        latency = round(self._config.latency_ms * 1e6)
+        self._shift += self._latency - latency
+        self._latency = latency
 
     def _read_host(self, arrival_ns: int, reading_ns: int) -> None:
         host = self._host
@@ -251,14 +308,14 @@ class StampSource:
         times, stamps = self._times, self._stamps
         at = bisect_left(times, sender_time_ns)
         known = times[at] == sender_time_ns
-        placed = self._rule.read(sender_time_ns, arrival_ns)
+        placed = self._read(sender_time_ns, arrival_ns)
         floor = stamps[at] if known else (stamps[at - 1] if at else _NEVER)
         if host_arrival < floor:
             if not self._reading or floor - host_arrival > READING_NOISE_NS:
                 self._end_epoch(
                     HOST_STEPPED, f'a frame arrived {(floor - host_arrival) / 1e6:.3f} ms before '
                     'the stamp of an older one')
-                return self.stamp(sender_time_ns, arrival_ns, self._reading)
+                return self.stamp(sender_time_ns, arrival_ns, self._reading, self._processing)
             host_arrival = floor
         held_up = self._delays[at] > HELD_UP_NS
         came = stamps[at] + self._delays[at] if at or known or held_up else _NEVER
@@ -323,10 +380,11 @@ class StampSource:
         self._end_fallen(by_ns)
         if self._arrivals is not None and self._is_worthless(_ODD_RESTART):
             return self._stamp_arrival(sender_time_ns, arrival_ns, self._reading)
-        return self.stamp(sender_time_ns, arrival_ns, self._reading)
+        return self.stamp(sender_time_ns, arrival_ns, self._reading, self._processing)
 
     def _end_fallen(self, by_ns: int) -> None:
         self._rule.start(True)
+        self._two_way.restart()
         self._learnt_to = -1
         self._end_epoch(
             SENDER_RESTARTED, f'sender time went back by {by_ns / 1e9:.3f} s', fell=True)
@@ -373,7 +431,7 @@ class StampSource:
         rule = self._rule
         if self._config.mode == 'sender':
             return 'stamps are the times of the sender, as they come'
-        offset = rule.read(sender_time_ns, LIMIT_NS) + self._shift - sender_time_ns
+        offset = self._read(sender_time_ns, LIMIT_NS) + self._shift - sender_time_ns
         text = f'stamps are sender time {offset / 1e9:+.6f} s'
         if self._config.mode == 'min_offset':
             return f'{text} for good, the least of {self._config.offset_samples} messages'

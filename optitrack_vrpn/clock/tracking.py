@@ -100,6 +100,10 @@ class TrackingRule:
         """Return the arrival clock's rate against the sender's, less one."""
         return self._floor.rate
 
+    def skew_doubt(self) -> float:
+        """Return the standard deviation of the skew."""
+        return self._floor.rate_deviation()
+
     def uncertainty_s(self) -> float:
         """Return the half-width in which the random error lies nearly always; NaN at first."""
         return self._floor.uncertainty() * 1e-9

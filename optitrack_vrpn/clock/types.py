@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+import math
 from typing import NamedTuple
 
 from optitrack_vrpn.errors import ConfigurationError
@@ -90,8 +91,9 @@ class ClockStatus(NamedTuple):
     skew_ppm: float
     """How much faster the arrival clock runs than the sender's (parts per million)."""
     uncertainty_s: float
-    """Half-width in which the stamp's random error lies nearly always, the resolution of the
-    sender's times and the least delay of the network left out; NaN if unknown (s)."""
+    """Half-width in which the stamp's error lies nearly always; NaN if unknown (s). The
+    resolution of the sender's times is left out. Where round trips are measured, the least delay
+    of the network is known and its asymmetry is included; else that delay is left out."""
     restarts: Mapping[str, int]
     """Epochs ended, by reason."""
     samples: int
@@ -104,3 +106,7 @@ class ClockStatus(NamedTuple):
     """99 % of the last frames arrived no later than this after their stamp (s)."""
     refused: int
     """Times that could not be stamped: absurd, or too late to place."""
+    network_delay_s: float = math.nan
+    """Least delay of the network, taken off the stamps, where round trips show it (s)."""
+    round_trip_s: float = math.nan
+    """Shortest round trip of late (s)."""

@@ -1,0 +1,164 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The least delay of the network, from round trips to the sender's clock.
+
+One-way arrivals give the sum of the clocks' offset and the least delay. A round trip bounds the
+offset alone: a request left this host before it reached the sender, and the answer arrived after
+it was sent. With host = sender + offset, each round trip gives
+
+    sent - server <= offset <= received - server.
+
+The greatest of the lower bounds and the least of the upper ones, each brought to the present with
+the skew that the frames give, enclose the offset; its middle is the estimate, and half the
+distance bounds its error whatever the asymmetry of the two ways (Harrison, Newman, "TICSync:
+Knowing When Things Happened", ICRA 2011). Nothing else can bound an asymmetry.
+
+All times are integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+import math
+
+_WINDOW_NS = 120_000_000_000
+"""How long round trips are remembered: many enough that both ways were free once, not so long
+that the skew's error matters."""
+_MOST = 600
+"""Round trips that are kept; four a second fill the window."""
+_YOUNG_NS = 3_000_000_000
+"""For this long the line under the arrivals still comes down, and the delay follows it."""
+_SETTLING_NS = 5_000_000_000
+"""Time constant with which the delay follows its estimate afterwards."""
+_FASTEST = 20e-6
+"""So much of the time passed (1) the delay changes at most: stamps keep their intervals."""
+_MARGIN_NS = 50_000
+"""Bounds that contradict each other by more than this belong to two different clocks."""
+_KEPT = 4
+_LONGEST_TRIP_NS = 1_000_000_000
+"""A round trip that took longer bounds nothing."""
+
+
+class TwoWay:
+    """
+    Follow the least delay from the sender to this host.
+
+    :ivar delay_ns: what is to be taken off the line under the arrivals.
+    :ivar half_width_ns: bound of the delay's error, asymmetry included; NaN while unknown.
+    :ivar round_trip_ns: the shortest of late, 0 while unknown.
+    :ivar steps: how often the round trips contradicted each other: a clock stepped.
+    """
+
+    def __init__(self) -> None:
+        self.delay_ns = 0
+        self._delay = 0.0    # the same with its fraction
+        self.steps = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._trips: deque[tuple[int, int, int]] = deque(maxlen=_MOST)
+        self.half_width_ns = math.nan
+        self.round_trip_ns = 0
+        self._offset_ns: int | None = None
+        self._at_ns = 0
+        self._skew = 0.0
+        self._young_to: int | None = None
+        self._followed_ns = 0
+
+    @property
+    def known(self) -> bool:
+        """Tell whether a round trip has been measured."""
+        return self._offset_ns is not None
+
+    def reset(self) -> None:
+        """Forget the sender's clock; another one may follow."""
+        self.delay_ns = 0
+        self._delay = 0.0
+        self._forget()
+
+    def restart(self) -> None:
+        """Forget the sender's clock, but not the network: the same sender began anew."""
+        self._forget()
+
+    def add(
+        self, sent_ns: int, server_ns: int, received_ns: int, skew: float, skew_doubt: float,
+    ) -> None:
+        """
+        Take a round trip.
+
+        :param sent_ns: arrival clock when the request left.
+        :param server_ns: the sender's clock when it arrived there.
+        :param received_ns: arrival clock when the answer arrived.
+        :param skew: the arrival clock's rate against the sender's, less one; NaN if unknown.
+        :param skew_doubt: standard deviation of that.
+        """
+        if not 0 <= received_ns - sent_ns <= _LONGEST_TRIP_NS:
+            return
+        trips = self._trips
+        if trips and abs(server_ns - trips[-1][1]) > _WINDOW_NS:
+            self.steps += 1
+            self._forget()
+            trips = self._trips
+        trips.append((sent_ns, server_ns, received_ns))
+        while trips[0][1] < server_ns - _WINDOW_NS:
+            trips.popleft()
+        self._skew = 0.0 if math.isnan(skew) else skew
+        lower, upper = self._bounds(server_ns, skew_doubt)
+        if lower - upper > _MARGIN_NS:
+            # The newest are right: the sender's or this host's clock stepped.
+            self.steps += 1
+            newest = list(trips)[-_KEPT:]
+            trips.clear()
+            trips.extend(newest if len(newest) > _KEPT - 1 and self._agree(newest) else
+                         newest[-1:])
+            self._young_to = None
+            lower, upper = self._bounds(server_ns, skew_doubt)
+        self._offset_ns = (lower + upper) // 2
+        self._at_ns = server_ns
+        self.half_width_ns = max(0.0, (upper - lower) / 2)
+        self.round_trip_ns = min(received - sent for sent, _, received in trips)
+
+    @staticmethod
+    def _agree(trips: list[tuple[int, int, int]]) -> bool:
+        return (max(sent - server for sent, server, _ in trips)
+                <= min(received - server for _, server, received in trips) + _MARGIN_NS)
+
+    def _bounds(self, now_ns: int, skew_doubt: float) -> tuple[int, int]:
+        """Give the least and the greatest offset now that the round trips allow."""
+        skew = self._skew
+        lower, upper = -1 << 70, 1 << 70
+        for sent, server, received in self._trips:
+            age = now_ns - server
+            drift = int(skew * age) - server
+            doubt = int(skew_doubt * abs(age))
+            lower = max(lower, sent + drift - doubt)
+            upper = min(upper, received + drift + doubt)
+        return lower, upper
+
+    def follow(self, sender_ns: int, placed_ns: int) -> int:
+        """
+        Take the place of a frame on the line under the arrivals, and give the delay.
+
+        :param sender_ns: the sender's time when the frame was transmitted, or shortly before.
+        :param placed_ns: its place on the arrival clock.
+        :returns: the delay, which is to be taken off the place (ns).
+        """
+        if self._offset_ns is None:
+            return self.delay_ns
+        offset = self._offset_ns + int(self._skew * (sender_ns - self._at_ns))
+        wanted = placed_ns - sender_ns - offset
+        if self._young_to is None:
+            self._young_to = sender_ns + _YOUNG_NS
+        passed = sender_ns - self._followed_ns
+        if sender_ns < self._young_to:
+            self._delay = float(wanted)
+            self.delay_ns = wanted
+            self._followed_ns = sender_ns
+        elif passed > 0:
+            step = (wanted - self._delay) * min(1.0, passed / _SETTLING_NS)
+            most = _FASTEST * min(passed, _SETTLING_NS)
+            self._delay += min(max(step, -most), most)
+            self.delay_ns = int(self._delay)
+            self._followed_ns = sender_ns
+        return self.delay_ns

@@ -1,0 +1,163 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stamps of exposures: what round trips add to the line under the arrivals."""
+
+import math
+from pathlib import Path
+import sys
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.clock import StampConfig, StampSource
+from optitrack_vrpn.clock.two_way import TwoWay
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / 'bench'))
+
+MS = 1_000_000
+S = 1_000 * MS
+OFFSET = 7_000 * S
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(st.integers(0, 5 * MS), st.integers(0, 5 * MS)), min_size=1,
+                max_size=40))
+def test_the_bound_holds_for_any_two_ways(ways):
+    two_way = TwoWay()
+    for number, (there, back) in enumerate(ways):
+        sent = OFFSET + number * S // 4
+        two_way.add(sent, sent + there - OFFSET, sent + there + back, 0.0, 0.0)
+    # A frame that met no delay lies on its sender's time.
+    delay = two_way.follow(100 * S, OFFSET + 100 * S)
+    assert abs(delay) <= two_way.half_width_ns + 1
+    assert two_way.half_width_ns <= min(there + back for there, back in ways) / 2 + 1
+
+
+def test_bounds_from_different_round_trips_are_combined():
+    two_way = TwoWay()
+    two_way.add(OFFSET, 10_000, OFFSET + 2 * MS, 0.0, 0.0)    # free way there
+    two_way.add(OFFSET + S, S + 2 * MS - 10_000, OFFSET + S + 2 * MS, 0.0, 0.0)    # free way back
+    assert two_way.half_width_ns == 10_000
+    assert two_way.follow(S, OFFSET + S + 50_000) == 50_000
+
+
+def test_a_skew_of_200_ppm_is_followed():
+    two_way = TwoWay()
+    for number in range(400):
+        server = number * S // 4
+        host = OFFSET + round(server * (1 + 200e-6))
+        two_way.add(host - 100_000, server, host + 100_000, 200e-6, 1e-7)
+    server = 100 * S
+    assert abs(two_way.follow(server, OFFSET + round(server * (1 + 200e-6)))) < 1_000
+    assert 100_000 <= two_way.half_width_ns < 102_000
+
+
+@pytest.mark.parametrize('step', [3_600 * S, -600 * S, 30 * S, -20 * S, 2 * MS])
+def test_a_step_of_a_clock_is_noticed_and_forgotten(step):
+    two_way = TwoWay()
+    for number in range(40):
+        sent = OFFSET + number * S // 4
+        stepped = 0 if number < 20 else step
+        two_way.add(sent, sent + 50_000 - OFFSET + 700 * S + stepped, sent + 100_000, 0.0, 0.0)
+    assert two_way.steps == 1
+    assert two_way.half_width_ns == 50_000
+    assert abs(two_way.follow(710 * S + step, OFFSET + 10 * S)) < 2
+
+
+def test_the_delay_never_changes_faster_than_stamps_may():
+    two_way = TwoWay()
+    two_way.add(OFFSET, 0, OFFSET + 1 * MS, 0.0, 0.0)
+    first = two_way.follow(0, OFFSET + MS)
+    for number in range(1, 1_000):
+        two_way.follow(number * 10 * MS, OFFSET + number * 10 * MS + MS)
+    two_way.add(OFFSET + 10 * S, 10 * S, OFFSET + 10 * S + 10_000, 0.0, 0.0)
+    before = first
+    for number in range(1_000, 5_000):
+        delay = two_way.follow(number * 10 * MS, OFFSET + number * 10 * MS + MS)
+        assert abs(delay - before) <= 20e-6 * 10 * MS + 1
+        before = delay
+    assert abs(before - (MS - 5_000)) < 20_000
+
+
+def feed(source, frames=2_000, rate=100, network=300_000, processing=5_400_000, echo=True):
+    """Run a session without jitter; gives (stamp, exposure on the host's clock) of each frame."""
+    found = []
+    for number in range(frames):
+        exposure = 3_600 * S + number * S // rate
+        # The processing time scatters, and must not reach the stamps.
+        spent = processing + (number * 7919) % 400_000
+        if echo and number % (rate // 4) == 0:
+            server = exposure + 1
+            source.echo(server + OFFSET - network, server, server + OFFSET + network)
+        arrival = exposure + spent + network + OFFSET
+        found.append((source.stamp(exposure, arrival, 0, spent), exposure + OFFSET))
+    return found
+
+
+@pytest.mark.parametrize('latency_ms', [0.0, 6.0])
+def test_stamps_are_exposures_whatever_latency_is_configured(latency_ms):
+    source = StampSource(StampConfig(latency_ms=latency_ms))
+    for stamp, exposure in feed(source):
+        assert abs(stamp - exposure) < 2_000
+    status = source.status()
+    assert status.network_delay_s == pytest.approx(300e-6, abs=2e-6)
+    assert status.round_trip_s == pytest.approx(600e-6, abs=2e-6)
+    assert status.uncertainty_s > 300e-6    # no one can tell an asymmetry of that size
+
+
+def test_without_round_trips_the_configured_latency_is_taken_off():
+    source = StampSource(StampConfig(latency_ms=6.0))
+    stamps = feed(source, echo=False)
+    assert abs(stamps[-1][0] - stamps[-1][1] - 300_000 + 6 * MS) < 2_000
+    assert math.isnan(source.status().network_delay_s)
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival', 'sender'])
+def test_every_mode_keeps_its_meaning(mode):
+    source = StampSource(StampConfig(mode=mode))
+    found = feed(source)
+    last, exposure = found[-1]
+    if mode in ('tracking', 'min_offset'):
+        assert abs(last - exposure) < 2_000
+    elif mode == 'arrival':
+        assert 5.7 * MS <= last - exposure <= 6.1 * MS + 1
+    else:
+        assert last == exposure - OFFSET
+    stamps = [stamp for stamp, _ in found]
+    assert all(b > a for a, b in zip(stamps, stamps[1:]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.integers(-(1 << 63), 1 << 63), st.integers(-(1 << 63), 1 << 63),
+                          st.integers(-(1 << 63), 1 << 63), st.integers(0, S)), max_size=30))
+def test_no_round_trip_makes_a_stamp_fall_or_pass_its_arrival(trips):
+    source = StampSource(StampConfig())
+    last = 0
+    for number, (sent, server, received, processing) in enumerate(trips):
+        source.echo(sent, server, received)
+        exposure = 3_600 * S + number * 10 * MS
+        arrival = exposure + OFFSET + processing
+        stamp = source.stamp(exposure, max(arrival, last), 0, processing)
+        if stamp is not None and not source.status().restarts:
+            assert last <= stamp or number == 0
+            assert stamp <= max(arrival, last)
+            last = stamp
+
+
+def test_another_sender_starts_without_the_delay_of_the_one_before():
+    from optitrack_vrpn.clock.types import RECONNECTED
+    source = StampSource(StampConfig(latency_ms=1.0))
+    feed(source)
+    source.reset(RECONNECTED)
+    assert math.isnan(source.status().network_delay_s)
+    found = [source.stamp(n * 10 * MS, 9_000 * S + n * 10 * MS) for n in range(1, 300)]
+    assert found[-1] == 9_000 * S + 2_990 * MS - MS
+
+
+@pytest.mark.parametrize('number, most_us', [(0, 30.0), (6, 300.0)])
+def test_a_simulated_session_meets_its_target(number, most_us):
+    import clock_natnet
+    session = clock_natnet.sessions(60.0)[number]
+    found = clock_natnet.run(session, 60.0, seed=3)
+    assert found['p99'] <= most_us
+    assert found['covered'] == 1.0
+    assert found['restarts'] == {}
