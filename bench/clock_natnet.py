@@ -136,7 +136,8 @@ def _score(error: Floats, frames: Floats) -> dict[str, float]:
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the sessions as Markdown."""
     lines = ["| stamp less exposure on the host's clock | p99, us | worst, us | "
-             'worst of the first 10 s, us | interval jitter, us | published uncertainty, us | within it |',
+             'worst of the first 10 s, us | interval jitter, us | published uncertainty, us | '
+             'within it |',
              '|---|---|---|---|---|---|---|']
     for row in rows:
         lines.append(
