@@ -193,7 +193,7 @@ class NatNetClient:
                 _LOG.exception('a bug in the NatNet client or its user; connecting anew')
         self._change(LinkState.LOST, reason, severity)
         if link.sessions == sessions:
-            return link.attempt_failed(False)
+            return link.attempt_failed()
         return link.ended(self._clock.now_ns())
 
     def _find(self) -> tuple[str, int]:

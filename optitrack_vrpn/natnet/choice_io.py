@@ -1,0 +1,225 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The backend that the settings ask for: VRPN, NatNet, or whichever of the two streams."""
+
+from collections.abc import Callable, Sequence
+import logging
+import threading
+from typing import Any, Optional
+
+from optitrack_vrpn.client.backend_io import (
+    Backend, ClientConfig, LinkStatus, make_backend as make_vrpn_backend, Sink, tell)
+from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.natnet.choice import Choice, Decision, Protocol
+from optitrack_vrpn.natnet.client_io import AUTO, NatNetClient
+from optitrack_vrpn.natnet.settings import NatNetConfig, PROTOCOLS
+
+_LOG = logging.getLogger(__name__)
+_LOOK_S = 0.25
+
+
+class _Gate:
+    """Let one protocol's events through while it is chosen, and its changes always."""
+
+    def __init__(self, owner: 'AutoBackend', protocol: Protocol) -> None:
+        self._owner = owner
+        self.protocol = protocol
+
+    def receive(
+        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Pass events on if this protocol is chosen."""
+        self._owner.received(self, events, arrival_ns, host_minus_arrival_ns)
+
+    def link_changed(self, change: LinkChange) -> None:
+        """Take a change of this protocol's connection."""
+        self._owner.changed(self, change)
+
+
+class AutoBackend:
+    """
+    Follow a server by NatNet if it streams that, else by VRPN.
+
+    :param config: which server, as for VRPN.
+    :param natnet: what belongs to NatNet alone.
+    :param sink: gets the events of the chosen protocol, one at a time.
+    """
+
+    def __init__(self, config: ClientConfig, natnet: NatNetConfig, sink: Sink) -> None:
+        self._config = config
+        self._natnet = natnet
+        self._sink = sink
+        self._clock = HostClock()
+        self._choice = Choice(self._clock.now_ns())
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: Optional[threading.Thread] = None
+        self._gates: dict[Protocol, _Gate] = {}
+        self._backends: dict[Protocol, Backend] = {}
+        self._last: dict[Protocol, LinkChange] = {}
+
+    def start(self) -> None:
+        """
+        Begin to try; returns at once.
+
+        :raises TransportError: if it was started or stopped before.
+        """
+        if self._thread is not None or self._stopping:
+            raise TransportError('a backend can be started once')
+        self._thread = threading.Thread(target=self._run, name='protocol choice', daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End both clients and the thread; idempotent."""
+        self._stopping = True
+        self._wake.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def status(self) -> LinkStatus:
+        """Tell how the chosen connection stands, or how NatNet does before a choice."""
+        chosen = self._choice.chosen or Protocol.NATNET
+        backend = self._backends.get(chosen)
+        return backend.status() if backend is not None else LinkStatus(
+            LinkState.STOPPED, 'not started')
+
+    def record(self, take: str) -> None:
+        """Start a recording in Motive, where NatNet is used."""
+        self._with_natnet(lambda client: client.record(take), 'start')
+
+    def stop_recording(self) -> None:
+        """Stop the recording in Motive, where NatNet is used."""
+        self._with_natnet(lambda client: client.stop_recording(), 'stop')
+
+    def _with_natnet(self, action: Callable[[NatNetClient], None], what: str) -> None:
+        client = self._backends.get(Protocol.NATNET)
+        if self._choice.chosen is Protocol.VRPN or not isinstance(client, NatNetClient):
+            self._remark(
+                f'cannot {what} a recording in Motive: VRPN is used, which has no such command',
+                'error')
+            return
+        action(client)
+
+    # -- from the clients' threads -------------------------------------------------------------
+
+    def received(
+        self, gate: _Gate, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Pass events of the chosen protocol on; those of a client that was replaced never."""
+        if self._choice.chosen is gate.protocol and self._gates.get(gate.protocol) is gate:
+            self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
+
+    def changed(self, gate: _Gate, change: LinkChange) -> None:
+        """Take a change of one connection, and choose if there is something to choose."""
+        with self._lock:
+            if self._gates.get(gate.protocol) is not gate:
+                return
+            remark = gate.protocol in self._last and (
+                change.state is self._last[gate.protocol].state)
+            self._last[gate.protocol] = change
+            self._choice.changed(gate.protocol, change.state, change.reason, change.now_ns)
+            chosen = self._choice.chosen
+        self._wake.set()
+        if chosen is gate.protocol:
+            tell(self._sink, change)
+        elif chosen is None and (change.severity != 'info' or not remark):
+            tell(self._sink, change._replace(
+                reason=f'{gate.protocol.value}: {change.reason}', state=_shown(change.state)))
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._launch(Protocol.NATNET)
+            while True:
+                self._wake.wait(_LOOK_S)
+                self._wake.clear()
+                if self._stopping:
+                    return
+                with self._lock:
+                    decision = self._choice.decide(self._clock.now_ns())
+                self._carry_out(decision)
+        except Exception as error:
+            _LOG.exception('a bug in the choice of the protocol')
+            self._remark(f'a bug in the choice of the protocol: {error!r}', 'error')
+        finally:
+            for protocol in Protocol:
+                self._end(protocol)
+
+    def _carry_out(self, decision: Decision) -> None:
+        if decision.start_vrpn:
+            if self._config.server == AUTO:
+                return    # only NatNet can be searched
+            self._launch(Protocol.VRPN)
+        if decision.chosen is not None:
+            self._end(Protocol.VRPN if decision.chosen is Protocol.NATNET else Protocol.NATNET)
+            self._remark(
+                decision.reason, 'info' if decision.chosen is Protocol.NATNET else 'warn')
+            # The sink has not seen the connection that it is about to get.
+            change = self._last[decision.chosen]
+            tell(self._sink, change._replace(
+                state=LinkState.CONNECTED, severity='info',
+                reason=f'connected by {decision.chosen.value}'))
+            tell(self._sink, change)
+        if decision.reset:
+            self._remark(decision.reason, 'warn')
+            for protocol in Protocol:
+                self._end(protocol)
+            self._launch(Protocol.NATNET)
+
+    def _launch(self, protocol: Protocol) -> None:
+        gate = _Gate(self, protocol)
+        backend: Backend
+        if protocol is Protocol.NATNET:
+            backend = NatNetClient(self._config, self._natnet, gate)
+        else:
+            backend = make_vrpn_backend(self._config, gate)
+        with self._lock:
+            self._gates[protocol] = gate
+            self._backends[protocol] = backend
+        backend.start()
+
+    def _end(self, protocol: Protocol) -> None:
+        with self._lock:
+            self._gates.pop(protocol, None)
+            backend = self._backends.pop(protocol, None)
+        if backend is not None:
+            backend.stop()
+
+    def _remark(self, text: str, severity: str) -> None:
+        chosen = self._choice.chosen
+        last = self._last.get(chosen) if chosen is not None else None
+        state = last.state if last is not None else LinkState.CONNECTING
+        tell(self._sink, LinkChange(state, text, severity, self._clock.now_ns()))
+
+
+def _shown(state: LinkState) -> LinkState:
+    """Name a state of a protocol that is not chosen: none of its poses go out."""
+    return LinkState.CONNECTING if state in (
+        LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT) else state
+
+
+def make_backend(
+    protocol: str, config: ClientConfig, natnet: NatNetConfig, sink: Sink,
+) -> Backend:
+    """
+    Make the backend that the settings ask for.
+
+    :param protocol: one of PROTOCOLS.
+    :raises ConfigurationError: for another protocol, or a server that cannot be searched.
+    """
+    if protocol not in PROTOCOLS:
+        raise ConfigurationError(
+            f'protocol is {protocol!r}; allowed are {", ".join(PROTOCOLS)}')
+    if protocol == 'vrpn':
+        if config.server == AUTO:
+            raise ConfigurationError(
+                'server: auto needs protocol natnet or auto: VRPN servers cannot be searched')
+        return make_vrpn_backend(config, sink)
+    if protocol == 'natnet':
+        return NatNetClient(config, natnet, sink)
+    return AutoBackend(config, natnet, sink)
