@@ -45,8 +45,9 @@ class Screen:
             columns, height = self.size()
             # A terminal that became narrower has wrapped what was drawn.
             up = min(rows_taken(self._drawn, columns), height - 1)
-            # One write: a terminal shows nothing half drawn.
-            text = (f'\x1b[{up}F' if up else '') + '\x1b[J' + text
+            # One write: a terminal shows nothing half drawn. Each line is cleared by itself: some
+            # terminals keep a copy of a screen that is cleared from its top.
+            text = (f'\x1b[{up}F' if up else '') + text.replace('\n', '\x1b[K\n') + '\x1b[J'
         sys.stdout.write(text)
         sys.stdout.flush()
         self._drawn = list(lines)
