@@ -120,7 +120,7 @@ def test_an_unknown_command_shows_the_help(checkout):
 @pytest.fixture
 def parts(checkout, tmp_path, monkeypatch):
     """Load the modules of the copy, for what cannot be shown from outside."""
-    names = ('environment', 'from_pypi', 'from_sourced')
+    names = ('environment', 'installer', 'from_pypi', 'from_sourced')
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(str(checkout / 'tools'))
@@ -187,7 +187,7 @@ def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkey
     """Stages are only noted here: pip and CMake would need the network and minutes."""
     ran = []
 
-    def note(self, stage, command, hint='', **options):
+    def note(self, stage, command, hint='', shown=False, **options):
         ran.append(stage)
         if stage == 'venv':
             os.makedirs(os.path.dirname(self.python))
@@ -200,15 +200,18 @@ def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkey
     monkeypatch.setattr(parts.environment, 'base_python', lambda: os.path.realpath(sys.executable))
     monkeypatch.setattr(parts.environment, 'need_venv', lambda python: None)
     monkeypatch.setattr(parts.from_pypi, 'need_machine', lambda env: None)
+    monkeypatch.setenv('OPTITRACK_VRPN_INSTALLER', 'pip')
 
     def made(**options):
         ran.clear()
         parts.from_pypi.make('jazzy', **options)
         return set(ran)
     interfaces = set(parts.from_pypi.INTERFACES)
-    assert made(runtime_only=True) == {'venv', 'python', 'ros', 'check', *interfaces}
+    needed = set(parts.from_pypi.NEEDED)
+    assert made(runtime_only=True) == {'venv', 'python', 'ros', 'check', *needed}, (
+        'the demo must not wait for what only tests need')
     assert made(runtime_only=True) == set()
-    assert made() == {'test'}, 'the demo must not wait for what only tests need'
+    assert made() == {'test', 'check', *interfaces - needed}
     assert made() == made(runtime_only=True) == set()
     definition = next((checkout / 'underlay' / 'tf2_msgs').rglob('*.msg'))
     definition.write_text(definition.read_text() + '# more\n')
@@ -220,6 +223,50 @@ def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkey
         requirements.write_text(requirements.read_text() + '# more\n')
         assert made() == stages
         assert made() == set()
+
+
+def test_pip_s_configuration_reaches_uv(parts):
+    options, variables = parts.installer.translated(
+        "global.index-url='https://mirror/simple'\nglobal.extra-index-url='file:///a file:///b'\n"
+        "install.find-links='/wheels'\nglobal.trusted-host='mirror'\nglobal.no-index='false'\n"
+        ":env:.cert='/ca.pem'\n:env:.disable-pip-version-check='1'\nlist.format='columns'\n")
+    assert options == [
+        '--default-index', 'https://mirror/simple', '--index', 'file:///a', '--index',
+        'file:///b', '--find-links', '/wheels', '--allow-insecure-host', 'mirror']
+    assert variables == {'SSL_CERT_FILE': '/ca.pem'}
+    assert parts.installer.translated("global.index-url='a'\n:env:.index-url='b'\n") == (
+        ['--default-index', 'b'], {})
+    assert parts.installer.translated("global.only-binary=':all:'\n") is None
+
+
+@pytest.mark.parametrize('uv_works', [True, False])
+def test_uv_installs_and_pip_where_uv_cannot(parts, monkeypatch, uv_works):
+    ran = []
+
+    def note(self, stage, command, hint='', shown=False, **options):
+        ran.append(os.path.basename(command[0]))
+        if ran[-1] == 'uv' and not uv_works:
+            raise parts.environment.EnvironmentFailure('no')
+    made = parts.environment.Environment('.venv', sys.executable)
+    monkeypatch.setattr(parts.environment.Environment, 'run', note)
+    monkeypatch.setattr(parts.installer.subprocess, 'run', lambda *_, **__: types.SimpleNamespace(
+        returncode=0, stdout=''))
+    uv = parts.installer.Uv(made)
+    made.install('a', 'key', 'x', uv=uv)
+    made.install('b', 'key', 'y', uv=uv)
+    # The first is pip, which fetches uv.
+    assert ran == (['python', 'uv', 'uv'] if uv_works else ['python', 'uv', 'python', 'python'])
+    assert made.done('a', 'key') and made.done('b', 'key')
+    assert not made.done('installing', 'b')
+
+
+def test_steps_are_numbered(parts, capsys):
+    steps = parts.environment.Steps(['one thing', 'another'])
+    steps.next()
+    steps.next()
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == '[env] step 1 of 2 (0 s): one thing'
+    assert second == '[env] step 2 of 2 (0 s): another'
 
 
 def test_a_run_that_failed_goes_on_where_it_stopped(parts, monkeypatch, checkout):

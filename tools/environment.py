@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOOLS = os.path.join(ROOT, 'tools')
@@ -29,6 +30,26 @@ class EnvironmentFailure(Exception):
 def say(text):
     """Tell the user about progress, on the stream that no output of a tool goes through."""
     print('[env] ' + text, file=sys.stderr, flush=True)
+
+
+class Steps:
+    """
+    Number the steps of a long run, with the time since its begin.
+
+    :param names: what each step does, in order
+    """
+
+    def __init__(self, names):
+        self._names = list(names)
+        self._done = 0
+        self._begin = time.monotonic()
+
+    def next(self):
+        """Announce the next step."""
+        self._done += 1
+        say('step {} of {} ({:.0f} s): {}'.format(
+            self._done, len(self._names), time.monotonic() - self._begin,
+            self._names[self._done - 1]))
 
 
 def digest(strings, paths=()):
@@ -115,10 +136,11 @@ class Environment:
             self._lock = None
             os.close(lock)
 
-    def run(self, stage, command, hint='', **options):
+    def run(self, stage, command, hint='', shown=False, **options):
         """
         Run a command with its output in a log file, whose end is shown if it fails.
 
+        :param shown: let its progress bar go to the terminal, where there is one
         :raises EnvironmentFailure: if the command is missing or its exit code is not 0
         """
         path = self._path('log', stage) + '.log'
@@ -127,7 +149,8 @@ class Environment:
             stream.flush()
             try:
                 code = subprocess.call(
-                    command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                    command, stdin=subprocess.DEVNULL, stdout=stream,
+                    stderr=None if shown and sys.stderr.isatty() else subprocess.STDOUT,
                     pass_fds=[] if self._lock is None else [self._lock], **options)
             except OSError as error:
                 raise EnvironmentFailure('{}: {}'.format(command[0], error)) from None
@@ -160,15 +183,20 @@ class Environment:
         self.run('venv', [self.base, '-m', 'venv'] + list(options) + [self.folder])
         self.mark('venv', key)
 
-    def install(self, stage, key, *arguments):
-        """Run pip install; what pip was killed in the middle of is made anew by `create`."""
+    def install(self, stage, key, *arguments, uv=None):
+        """
+        Install packages; what was killed in the middle of that is made anew by `create`.
+
+        :param uv: an :class:`installer.Uv` that is tried before pip
+        """
         if self.done(stage, key):
             return
         self.mark('installing', stage)
         try:
-            self.run(stage, [self.python, '-m', 'pip', 'install', '--quiet', '--retries', '1',
-                             '--disable-pip-version-check'] + list(arguments),
-                     'Is PyPI, or the mirror that pip is set up for, within reach?')
+            if uv is None or not uv.install(stage, arguments):
+                self.run(stage, [self.python, '-m', 'pip', 'install', '--quiet', '--retries', '1',
+                                 '--disable-pip-version-check'] + list(arguments),
+                         'Is PyPI, or the mirror that pip is set up for, within reach?')
         except EnvironmentFailure:
             os.remove(self._path('stamps', 'installing'))  # pip has cleaned up behind itself
             raise

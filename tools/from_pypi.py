@@ -12,6 +12,7 @@ import time
 
 import environment
 from environment import digest, EnvironmentFailure, say
+import installer
 
 UNDERLAY = os.path.join(environment.ROOT, 'underlay')
 DISTROS = ('jazzy', 'kilted')
@@ -25,6 +26,8 @@ INTERFACES = {
     'mocap4r2_control_msgs': '',
     'seed/mocap_control_msgs': 'seed',
 }
+# Those that the node and the demo cannot do without; the others are for mocap control.
+NEEDED = ('tf2_msgs',)
 # Variables of another ROS 2, of a build or of a parent Python with ROS 2 in it, which would let
 # foreign packages and libraries in.
 FOREIGN = ('AMENT_PREFIX_PATH', 'CMAKE_PREFIX_PATH', 'COLCON_PREFIX_PATH', 'PYTHONPATH',
@@ -78,15 +81,14 @@ def chosen_python(folder):
     return environment.base_python()
 
 
-def build_interfaces(env, ros_key):
-    """Build the interface packages whose definition or tools changed, two at a time."""
+def build_interfaces(env, ros_key, packages):
+    """Build those interface packages whose definition or tools changed, all at once."""
     project_include = os.path.join(UNDERLAY, 'python_include.cmake')
     keys = {package: digest([ros_key], [os.path.join(UNDERLAY, package), project_include])
-            for package in INTERFACES}
-    todo = [package for package in INTERFACES if not env.done(package, keys[package])]
+            for package in packages}
+    todo = [package for package in packages if not env.done(package, keys[package])]
     if not todo:
         return
-    say('building the interface packages that PyPI lacks: ' + ', '.join(todo))
     variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     variables['AMENT_PREFIX_PATH'] = env.folder
     variables['PATH'] = os.path.join(env.folder, 'bin') + os.pathsep + variables['PATH']
@@ -108,7 +110,7 @@ def build_interfaces(env, ros_key):
                 env=variables)
         env.mark(package, keys[package])
 
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(len(todo)) as pool:
         for outcome in [pool.submit(build, package) for package in todo]:
             outcome.result()
     shutil.rmtree(builds)
@@ -132,29 +134,46 @@ def make(distro, runtime_only=False):
     python_key = digest([env.version, env.base], [environment.RUNTIME])
     test_key = digest([env.version, env.base], [environment.TEST, environment.OPTIONAL])
     key = digest([ros_key, environment.ROOT], [environment.TOOLS, UNDERLAY])
-    complete = env.done('complete', key) and os.path.exists(env.python)
-    if complete and (runtime_only or env.done('test', test_key)):
+    final = 'complete' if runtime_only else 'complete-test'
+    if env.done(final, key) and os.path.exists(env.python):
         return env
     need_machine(env)
+    packages = NEEDED if runtime_only else tuple(INTERFACES)
+    names = ['making the virtual environment {}'.format(env.name), 'fetching the installer',
+             'installing numpy, scipy and other libraries',
+             'installing ROS 2 {} from PyPI'.format(distro.capitalize()),
+             'building the interface packages that PyPI lacks: ' + ', '.join(packages)]
+    if not runtime_only:
+        names.append('installing what tests, lint and optional capabilities need')
+    steps = environment.Steps(names + ['checking'])
     start = time.monotonic()
     with env.locked():
+        steps.next()
         env.create()
         env.mark('base', env.base)
-        if not (env.done('ros', ros_key) and env.done('python', python_key)):
-            say('installing ROS 2 {} and the tools from PyPI into {} (about a minute)'.format(
-                distro.capitalize(), env.name))
-        env.install('python', python_key, '-r', environment.RUNTIME)
-        env.install('ros', ros_key, '--no-deps', '-r', ros)
+        uv = installer.Uv(env)
+        steps.next()
+        if not (env.done('python', python_key) and env.done('ros', ros_key)
+                and (runtime_only or env.done('test', test_key))):
+            uv.fetch()
+        steps.next()
+        env.install('python', python_key, '-r', environment.RUNTIME, uv=uv)
+        steps.next()
+        env.install('ros', ros_key, '--no-deps', '-r', ros, uv=uv)
         env.see_project()
-        build_interfaces(env, ros_key)
-        if not complete:
-            env.run('check', [
-                env.python, '-c', 'import rclpy, tf2_msgs.msg, mocap_control_msgs.msg, '
-                'mocap4r2_control_msgs.msg, numpy, scipy, transforms3d'])
-            env.mark('complete', key)
-        if not runtime_only and not env.done('test', test_key):
-            say('installing what tests and lint need')
-            env.install('test', test_key, '-r', environment.TEST, '-r', environment.OPTIONAL)
+        steps.next()
+        build_interfaces(env, ros_key, packages)
+        if not runtime_only:
+            steps.next()
+            env.install(
+                'test', test_key, '-r', environment.TEST, '-r', environment.OPTIONAL, uv=uv)
+        uv.remove()
+        steps.next()
+        modules = ['{}.msg'.format(os.path.basename(package)) for package in packages]
+        env.run('check', [env.python, '-c', 'import rclpy, numpy, scipy, transforms3d, '
+                          + ', '.join(modules)])
+        env.mark('complete', key)
+        env.mark(final, key)
     say('{} is ready: ROS 2 {} from PyPI, Python {} ({:.0f} s)'.format(
         env.name, distro.capitalize(), env.version, time.monotonic() - start))
     return env
