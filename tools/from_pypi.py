@@ -106,7 +106,8 @@ def build_interfaces(env, ros_key, packages):
             '-DPython3_INCLUDE_DIR=' + env.include,
             '-DPYTHON_INSTALL_DIR=' + os.path.relpath(env.site, env.folder),
         ], env=variables)
-        env.run(package, ['cmake', '--build', folder, '--parallel', '2', '--target', 'install'],
+        env.run(package, ['cmake', '--build', folder, '--parallel', str(os.cpu_count() or 2),
+                       '--target', 'install'],
                 env=variables)
         env.mark(package, keys[package])
 

@@ -24,7 +24,8 @@ VARIABLES = {'cert': 'SSL_CERT_FILE', 'proxy': 'ALL_PROXY', 'timeout': 'UV_HTTP_
              'default-timeout': 'UV_HTTP_TIMEOUT'}
 HARMLESS = {'disable-pip-version-check', 'quiet', 'verbose', 'no-input', 'cache-dir',
             'no-cache-dir', 'progress-bar', 'no-color', 'retries', 'user',
-            'no-warn-script-location', 'root-user-action', 'break-system-packages', 'require-virtualenv'}
+            'no-warn-script-location', 'root-user-action', 'break-system-packages',
+            'require-virtualenv'}
 
 
 def translated(listing):
