@@ -106,9 +106,9 @@ def build_interfaces(env, ros_key, packages):
             '-DPython3_INCLUDE_DIR=' + env.include,
             '-DPYTHON_INSTALL_DIR=' + os.path.relpath(env.site, env.folder),
         ], env=variables)
-        env.run(package, ['cmake', '--build', folder, '--parallel', str(os.cpu_count() or 2),
-                       '--target', 'install'],
-                env=variables)
+        env.run(package, [
+            'cmake', '--build', folder, '--parallel', str(os.cpu_count() or 2), '--target',
+            'install'], env=variables)
         env.mark(package, keys[package])
 
     with concurrent.futures.ThreadPoolExecutor(len(todo)) as pool:
