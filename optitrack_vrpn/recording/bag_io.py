@@ -1,0 +1,408 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Write a bag so that a killed recorder loses less than a second; read any, repair a broken one.
+
+A bag is a folder NAME with NAME.mcap and metadata.yaml, as ``ros2 bag`` makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import contextlib
+import os
+from pathlib import Path
+import tempfile
+from typing import Any, Callable, IO, Optional
+import zlib
+
+from optitrack_vrpn import __version__
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording import mcap_format as mcap
+from optitrack_vrpn.recording.bag_metadata import (
+    bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
+
+LIBRARY = f'optitrack_vrpn {__version__}'
+#: Name of the metadata record with what happened while recording.
+RECORDER = 'optitrack_vrpn'
+#: A chunk ends at this size, which compresses well, or at this age, which a killed recorder loses.
+_CHUNK_SIZE = 1 << 20
+_CHUNK_NS = 400_000_000
+_COPY = 1 << 20
+
+
+def _compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
+    """
+    Choose a compression.
+
+    :param name: 'zstd', 'lz4', 'none', or 'auto' for what is installed.
+    :raises ConfigurationError: if it is not installed.
+    """
+    if name in ('zstd', 'auto'):
+        with contextlib.suppress(ImportError):
+            import zstandard
+            return 'zstd', zstandard.ZstdCompressor(level=1).compress
+    if name in ('lz4', 'auto'):
+        with contextlib.suppress(ImportError):
+            import lz4.frame
+            return 'lz4', lz4.frame.compress
+    if name in ('none', 'auto'):
+        return '', bytes
+    package = {'zstd': 'python3-zstandard (pip: zstandard)', 'lz4': 'python3-lz4 (pip: lz4)'}
+    raise ConfigurationError(
+        f'compression {name} is not installed: install {package.get(name, name)}, or record with '
+        '--compression none')
+
+
+def decompress(compression: str, data: bytes, size: int) -> bytes:
+    """
+    Undo a chunk's compression.
+
+    :param size: of the result.
+    :raises ConfigurationError: if its package is not installed, or nobody knows it.
+    :raises ValueError: if the data are broken.
+    """
+    try:
+        if not compression:
+            return data
+        if compression == 'zstd':
+            import zstandard
+            try:
+                return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=size))
+            except zstandard.ZstdError as error:
+                raise ValueError(str(error)) from None
+        if compression == 'lz4':
+            import lz4.frame
+            try:
+                return bytes(lz4.frame.decompress(data))
+            except RuntimeError as error:
+                raise ValueError(str(error)) from None
+    except ImportError:
+        raise ConfigurationError(
+            f'this recording is compressed with {compression}, whose Python package is not '
+            'installed: install python3-zstandard or python3-lz4') from None
+    raise ConfigurationError(f'a recording with compression {compression!r} cannot be read')
+
+
+class BagWriter:
+    """
+    Write one bag; for one thread.
+
+    :param folder: made here; must not exist.
+    :param compression: see ``_compressor``.
+    :ivar messages: written or in the open chunk.
+    :ivar size: bytes of the file.
+    :raises ConfigurationError: if the folder exists or cannot be made.
+    """
+
+    def __init__(self, folder: Path, compression: str = 'auto') -> None:
+        self._compression, self._compress = _compressor(compression)
+        self.folder = folder
+        self.path = folder / f'{folder.name}.mcap'
+        try:
+            folder.mkdir(parents=True)
+            # Unbuffered: what was written survives the end of this process.
+            self._file: IO[bytes] = open(self.path, 'xb', buffering=0)
+            self._index: IO[bytes] = tempfile.TemporaryFile(dir=folder)
+        except FileExistsError:
+            raise ConfigurationError(
+                f'{folder} exists already: choose another name, or remove it') from None
+        except OSError as error:
+            raise ConfigurationError(f'cannot make {folder}: {error.strerror}') from None
+        self.size = 0
+        self.messages = 0
+        self._chunk = mcap.ChunkBuilder()
+        self._chunk_began_ns = 0
+        self._chunks = 0
+        self._schemas: dict[str, mcap.Schema] = {}
+        self._channels: list[mcap.Channel] = []
+        self._topics: list[TopicMetadata] = []
+        self._counts: dict[int, int] = {}
+        self._start_ns, self._end_ns = 0, 0
+        self._write(mcap.header(LIBRARY))
+
+    def add_topic(self, topic: TopicMetadata, definition: str) -> int:
+        """
+        Add a topic.
+
+        :param definition: of its type, see ``definitions``.
+        :returns: its channel.
+        """
+        schema = self._schemas.get(topic.type_name)
+        if schema is None:
+            schema = mcap.Schema(
+                len(self._schemas) + 1, topic.type_name, 'ros2msg', definition.encode())
+            self._schemas[topic.type_name] = schema
+            self._chunk.add_record(mcap.schema(schema))
+        channel = mcap.Channel(
+            len(self._channels) + 1, schema.id, topic.name, 'cdr', channel_metadata(topic))
+        self._channels.append(channel)
+        self._topics.append(topic)
+        self._counts[channel.id] = 0
+        self._chunk.add_record(mcap.channel(channel))
+        return channel.id
+
+    def write(self, message: mcap.Message, now_ns: int) -> None:
+        """
+        Write a message.
+
+        :param now_ns: on a monotonic clock.
+        :raises OSError: if the disk is full or fails; ``close`` can still be called.
+        """
+        if not self._chunk.counts:
+            self._chunk_began_ns = now_ns
+        self._chunk.add(message)
+        self.messages += 1
+        if self._chunk.size >= _CHUNK_SIZE:
+            self.flush()
+        else:
+            self.tick(now_ns)
+
+    def tick(self, now_ns: int) -> None:
+        """
+        Write out what has waited long enough; call it some times a second.
+
+        :param now_ns: on a monotonic clock.
+        :raises OSError: if the disk is full or fails.
+        """
+        if self._chunk.counts and now_ns - self._chunk_began_ns >= _CHUNK_NS:
+            self.flush()
+
+    def flush(self) -> None:
+        """
+        Write the open chunk.
+
+        :raises OSError: if the disk is full or fails; the chunk is lost then.
+        """
+        chunk, self._chunk = self._chunk, mcap.ChunkBuilder()
+        if not chunk.size:
+            return
+        content = chunk.content()
+        data, index = chunk.records(
+            content, self._compress(content), self._compression, self.size)
+        try:
+            self._write(data)
+        except OSError:
+            self.messages -= sum(chunk.counts.values())
+            raise
+        self._index.write(index)
+        if not chunk.counts:
+            return
+        if not self._end_ns:
+            self._start_ns, self._end_ns = chunk.start_ns, chunk.end_ns
+        self._start_ns = min(self._start_ns, chunk.start_ns)
+        self._end_ns = max(self._end_ns, chunk.end_ns)
+        self._chunks += 1
+        for channel_id, count in chunk.counts.items():
+            self._counts[channel_id] += count
+
+    def sync(self) -> None:
+        """
+        Bring what was written to the disk itself, for a loss of power; may take long.
+
+        :raises OSError: if the disk fails.
+        """
+        os.fdatasync(self._file.fileno())
+
+    def close(self, notes: Optional[Mapping[str, str]] = None) -> None:
+        """
+        Write the index and metadata.yaml.
+
+        :param notes: what happened while recording; kept in the file.
+        :raises OSError: if the disk is too full for the index; ``recover`` can make it later.
+        """
+        problem: Optional[OSError] = None
+        try:
+            self.flush()
+        except OSError as error:
+            problem = error
+        try:
+            self._finish(notes or {})
+        finally:
+            self._file.close()
+            self._index.close()
+        if problem is not None:
+            raise problem
+
+    def _finish(self, notes: Mapping[str, str]) -> None:
+        described = bag_metadata(
+            self.path.name, [(topic, self._counts[channel.id])
+                             for topic, channel in zip(self._topics, self._channels)],
+            self._start_ns, self._end_ns, os.environ.get('ROS_DISTRO', 'unknown'), notes)
+        rows = [mcap.Metadata(RECORDER, notes)] if notes else []
+        rows.append(mcap.Metadata('rosbag2', {
+            'serialized_metadata': dump(described['rosbag2_bagfile_information'])}))
+        places = []
+        for row in rows:
+            data = mcap.metadata(row)
+            places.append((row, self.size, len(data)))
+            self._write(data)
+        self._write(mcap.data_end())
+        self._write_summary(places)
+        with contextlib.suppress(OSError):
+            os.fsync(self._file.fileno())
+        temporary = self.folder / '.metadata.yaml'
+        temporary.write_text(dump(described), encoding='utf-8')
+        temporary.replace(self.folder / 'metadata.yaml')
+
+    def _write_summary(self, places: list[tuple[mcap.Metadata, int, int]]) -> None:
+        begin, crc = self.size, 0
+        groups: list[tuple[int, int, int]] = []
+
+        def put(opcode: int, pieces: Iterator[bytes]) -> None:
+            nonlocal crc
+            start = self.size
+            for piece in pieces:
+                crc = zlib.crc32(piece, crc)
+                self._write(piece)
+            if self.size > start:
+                groups.append((opcode, start, self.size - start))
+
+        put(mcap.SCHEMA, (mcap.schema(row) for row in self._schemas.values()))
+        put(mcap.CHANNEL, (mcap.channel(row) for row in self._channels))
+        put(mcap.STATISTICS, iter([mcap.statistics(
+            len(self._schemas), self._counts, len(places), self._chunks, self._start_ns,
+            self._end_ns)]))
+        self._index.seek(0)
+        put(mcap.CHUNK_INDEX, iter(lambda: self._index.read(_COPY), b''))
+        put(mcap.METADATA_INDEX, (mcap.metadata_index(*place) for place in places))
+        offsets = self.size
+        for group in groups:
+            piece = mcap.summary_offset(*group)
+            crc = zlib.crc32(piece, crc)
+            self._write(piece)
+        self._write(mcap.footer(begin, offsets, crc))
+
+    def _write(self, data: bytes) -> None:
+        """Write all of it or nothing."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest):]
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self.size)
+                self._file.seek(self.size)
+            raise
+        self.size += len(data)
+
+
+def find_mcap(path: Path) -> Path:
+    """
+    Find the MCAP file of a bag.
+
+    :param path: the bag's folder, or the file itself.
+    :raises ConfigurationError: if there is none, or more than one.
+    """
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise ConfigurationError(f'{path}: there is no such file or folder')
+    found = sorted(path.glob('*.mcap'))
+    if len(found) != 1:
+        raise ConfigurationError(
+            f'{path}: holds {len(found) or "no"} .mcap files; give the one to read')
+    return found[0]
+
+
+def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
+    """
+    Read the records of an MCAP file in the order of the file, chunks opened.
+
+    The last is ``End`` for a file that was closed, else ``Cut``.
+
+    :raises ConfigurationError: if it is no MCAP file, or compressed with what is not installed.
+    """
+    with open(path, 'rb') as file:
+        if file.read(len(mcap.MAGIC)) != mcap.MAGIC:
+            raise ConfigurationError(f'{path}: not an MCAP file')
+        end = os.fstat(file.fileno()).st_size
+        while True:
+            at = file.tell()
+            head = file.read(mcap.HEAD_SIZE)
+            if len(head) < mcap.HEAD_SIZE:
+                yield mcap.Cut(at, 'the file ends without an index: it was not closed')
+                return
+            opcode, size = mcap.unpack_head(head)
+            if size > min(mcap.MAX_RECORD, end - at - mcap.HEAD_SIZE):
+                yield mcap.Cut(at, 'the last record is cut off: the file was not closed')
+                return
+            if opcode in (mcap.DATA_END, mcap.FOOTER):
+                yield mcap.End()
+                return
+            if opcode == mcap.MESSAGE_INDEX:
+                file.seek(size, os.SEEK_CUR)
+                continue
+            content = file.read(size)
+            try:
+                if opcode == mcap.CHUNK:
+                    chunk = mcap.parse_chunk(content, at, mcap.HEAD_SIZE + size)
+                    records = decompress(chunk.compression, chunk.records, chunk.size)
+                    if chunk.crc and zlib.crc32(records) != chunk.crc:
+                        raise ValueError('a chunk has a wrong checksum')
+                    yield from mcap.parse_records(records)
+                else:
+                    found = mcap.parse_record(opcode, content)
+                    if found is not None:
+                        yield found
+            except ValueError as error:
+                yield mcap.Cut(at, f'broken at byte {at}: {error}')
+                return
+
+
+def recover(path: Path) -> tuple[Path, int, str]:
+    """
+    Repair a bag whose recorder did not close it: index and metadata.yaml are made anew.
+
+    The file is copied and replaced, the broken one kept beside it as NAME.mcap.broken.
+
+    :param path: the bag's folder or file.
+    :returns: the repaired file, its number of messages, and what was wrong ('' for nothing, in
+        which case it was left as it is).
+    :raises ConfigurationError: if it is no MCAP file or the copy cannot be made.
+    """
+    source = find_mcap(path)
+    last: Any = None
+    for last in read_records(source):
+        pass
+    complete = isinstance(last, mcap.End)
+    if complete and (source.parent / 'metadata.yaml').is_file():
+        return source, 0, ''
+    scratch = Path(tempfile.mkdtemp(prefix='.recover-', dir=source.parent))
+    try:
+        writer = BagWriter(scratch / source.stem)
+        _copy(source, writer)
+        reason = last.reason if isinstance(last, mcap.Cut) else 'metadata.yaml is missing'
+        writer.close({'recovered': reason})
+        broken = source.with_suffix('.mcap.broken')
+        source.rename(broken)
+        writer.path.rename(source)
+        (writer.folder / 'metadata.yaml').replace(source.parent / 'metadata.yaml')
+    except OSError as error:
+        raise ConfigurationError(f'cannot repair {source}: {error}') from None
+    finally:
+        for left in scratch.rglob('*'):
+            with contextlib.suppress(OSError):
+                left.unlink()
+        with contextlib.suppress(OSError):
+            (scratch / source.stem).rmdir()
+            scratch.rmdir()
+    return source, writer.messages, reason
+
+
+def _copy(source: Path, writer: BagWriter) -> None:
+    schemas: dict[int, mcap.Schema] = {}
+    channels: dict[int, int] = {}
+    now_ns = 0
+    for row in read_records(source):
+        if isinstance(row, mcap.Message) and row.channel_id in channels:
+            # Message time stands for the present: chunks stay those of a recorder.
+            now_ns = max(now_ns, row.log_time_ns)
+            writer.write(row._replace(channel_id=channels[row.channel_id]), now_ns)
+        elif isinstance(row, mcap.Schema):
+            schemas[row.id] = row
+        elif isinstance(row, mcap.Channel) and row.id not in channels and row.schema_id in schemas:
+            schema = schemas[row.schema_id]
+            channels[row.id] = writer.add_topic(
+                topic_of_channel(row.topic, schema.name, row.metadata),
+                schema.definition.decode(errors='replace'))

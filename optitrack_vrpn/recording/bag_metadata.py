@@ -1,0 +1,135 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The texts that make a rosbag2 folder of an MCAP file: metadata.yaml (version 9) and QoS profiles.
+
+Layout as rosbag2 of Jazzy writes it: rosbag2_storage's ``MetadataIo`` and ``QoS`` conversions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+import yaml
+
+VERSION = 9
+#: RMW_DURATION_INFINITE.
+INFINITE_S = (9223372036, 854775807)
+#: The depth of a publisher is not known in the graph; what is offered to players is this.
+_DEPTH = 10
+
+
+class Qos(NamedTuple):
+    """What a publisher offers; durations in (s, ns)."""
+
+    reliability: str = 'reliable'
+    durability: str = 'volatile'
+    history: str = 'keep_last'
+    depth: int = _DEPTH
+    deadline: tuple[int, int] = INFINITE_S
+    lifespan: tuple[int, int] = INFINITE_S
+    liveliness: str = 'automatic'
+    liveliness_lease: tuple[int, int] = INFINITE_S
+
+
+class TopicMetadata(NamedTuple):
+    """
+    A topic of a bag.
+
+    :ivar type_name: as in ``geometry_msgs/msg/PoseStamped``.
+    :ivar qos: of each publisher, as far as they differ.
+    :ivar type_hash: ``RIHS01_...``, or '' where it is not known.
+    """
+
+    name: str
+    type_name: str
+    qos: tuple[Qos, ...] = (Qos(),)
+    type_hash: str = ''
+
+
+def qos_rows(profiles: Sequence[Qos]) -> list[dict[str, Any]]:
+    """Give profiles as rosbag2 writes them."""
+    def duration(pair: tuple[int, int]) -> dict[str, int]:
+        return {'sec': pair[0], 'nsec': pair[1]}
+
+    return [{
+        'history': qos.history, 'depth': qos.depth, 'reliability': qos.reliability,
+        'durability': qos.durability, 'deadline': duration(qos.deadline),
+        'lifespan': duration(qos.lifespan), 'liveliness': qos.liveliness,
+        'liveliness_lease_duration': duration(qos.liveliness_lease),
+        'avoid_ros_namespace_conventions': False} for qos in profiles]
+
+
+def channel_metadata(topic: TopicMetadata) -> dict[str, str]:
+    """Give what rosbag2 keeps with a channel of an MCAP file."""
+    return {'offered_qos_profiles': dump(qos_rows(topic.qos)),
+            'topic_type_hash': topic.type_hash}
+
+
+def bag_metadata(
+    file_name: str, topics: Sequence[tuple[TopicMetadata, int]], start_ns: int, end_ns: int,
+    distribution: str, custom: Optional[Mapping[str, str]] = None,
+) -> dict[str, Any]:
+    """
+    Give the content of metadata.yaml.
+
+    :param topics: each with its number of messages.
+    :param distribution: of ROS, as in ``jazzy``.
+    :param custom: pairs of texts of one's own.
+    """
+    count = sum(number for _, number in topics)
+    start = {'nanoseconds_since_epoch': start_ns}
+    duration = {'nanoseconds': max(end_ns - start_ns, 0)}
+    return {'rosbag2_bagfile_information': {
+        'version': VERSION,
+        'storage_identifier': 'mcap',
+        'duration': duration,
+        'starting_time': start,
+        'message_count': count,
+        'topics_with_message_count': [{
+            'topic_metadata': {
+                'name': topic.name, 'type': topic.type_name, 'serialization_format': 'cdr',
+                'offered_qos_profiles': qos_rows(topic.qos),
+                'type_description_hash': topic.type_hash},
+            'message_count': number} for topic, number in topics],
+        'compression_format': '', 'compression_mode': '',
+        'relative_file_paths': [file_name],
+        'files': [{'path': file_name, 'starting_time': dict(start), 'duration': dict(duration),
+                   'message_count': count}],
+        'custom_data': dict(custom) if custom else None,
+        'ros_distro': distribution}}
+
+
+def dump(data: Any) -> str:
+    """Write plain data as YAML in the given order, nothing abbreviated."""
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    text: str = yaml.dump(data, Dumper=Plain, sort_keys=False)
+    return text
+
+
+def topic_of_channel(name: str, type_name: str, metadata: Mapping[str, str]) -> TopicMetadata:
+    """
+    Read a topic back from its channel, as for the repair of a file.
+
+    Profiles that are no valid YAML count as the default.
+    """
+    profiles: tuple[Qos, ...] = (Qos(),)
+    try:
+        rows = yaml.safe_load(metadata.get('offered_qos_profiles', '')) or []
+        profiles = tuple(_qos(row) for row in rows) or profiles
+    except (yaml.YAMLError, TypeError, KeyError, AttributeError):
+        pass
+    return TopicMetadata(name, type_name, profiles, metadata.get('topic_type_hash', ''))
+
+
+def _qos(row: Mapping[str, Any]) -> Qos:
+    def duration(name: str) -> tuple[int, int]:
+        return int(row[name]['sec']), int(row[name]['nsec'])
+
+    return Qos(str(row['reliability']), str(row['durability']), str(row['history']),
+               int(row['depth']), duration('deadline'), duration('lifespan'),
+               str(row['liveliness']), duration('liveliness_lease_duration'))

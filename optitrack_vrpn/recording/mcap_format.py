@@ -1,0 +1,342 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The MCAP container: records to bytes and back.
+
+https://mcap.dev/spec. A recorder needs two things that the ``mcap`` package does not offer: chunks
+that end after a time as well as a size, and memory that does not grow with the recording.
+It also reads a file without its end, which a killed recorder leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import struct
+from typing import NamedTuple, Union
+import zlib
+
+MAGIC = b'\x89MCAP0\r\n'
+HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX, CHUNK_INDEX = range(1, 9)
+STATISTICS, METADATA, METADATA_INDEX, SUMMARY_OFFSET, DATA_END = 0x0B, 0x0C, 0x0D, 0x0E, 0x0F
+
+_RECORD = struct.Struct('<BQ')
+_MESSAGE = struct.Struct('<BQHIQQ')
+_MESSAGE_BODY = struct.Struct('<HIQQ')
+_CHUNK = struct.Struct('<QQQI')
+_FOOTER = struct.Struct('<QQI')
+#: A record longer than this is no record but what is left of a broken file.
+MAX_RECORD = 1 << 30
+
+
+class Schema(NamedTuple):
+    """A message type; ``definition`` as in a .msg file, dependencies appended."""
+
+    id: int
+    name: str
+    encoding: str
+    definition: bytes
+
+
+class Channel(NamedTuple):
+    """A topic."""
+
+    id: int
+    schema_id: int
+    topic: str
+    encoding: str
+    metadata: Mapping[str, str]
+
+
+class Message(NamedTuple):
+    """One message; times in ns since the Unix epoch."""
+
+    channel_id: int
+    sequence: int
+    log_time_ns: int
+    publish_time_ns: int
+    data: bytes
+
+
+class Metadata(NamedTuple):
+    """Named pairs of texts."""
+
+    name: str
+    values: Mapping[str, str]
+
+
+class End(NamedTuple):
+    """The end of the data: the file was closed."""
+
+
+class Cut(NamedTuple):
+    """
+    The file ends or is broken here.
+
+    :ivar offset: of the first byte that is no whole record.
+    :ivar reason: what is wrong.
+    """
+
+    offset: int
+    reason: str
+
+
+class ChunkFound(NamedTuple):
+    """A chunk: its place in the file, compression and compressed records."""
+
+    offset: int
+    length: int
+    start_ns: int
+    end_ns: int
+    size: int
+    crc: int
+    compression: str
+    records: bytes
+
+
+Record = Union[Schema, Channel, Message, Metadata]
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack('<I', len(data)) + data
+
+
+def _map(values: Mapping[str, str]) -> bytes:
+    data = b''.join(_text(key) + _text(value) for key, value in values.items())
+    return struct.pack('<I', len(data)) + data
+
+
+def record(opcode: int, content: bytes) -> bytes:
+    """Write any record."""
+    return _RECORD.pack(opcode, len(content)) + content
+
+
+def header(library: str) -> bytes:
+    """Write the beginning of a file of ROS 2 messages."""
+    return MAGIC + record(HEADER, _text('ros2') + _text(library))
+
+
+def schema(row: Schema) -> bytes:
+    """Write a message type."""
+    return record(SCHEMA, struct.pack('<H', row.id) + _text(row.name) + _text(row.encoding)
+                  + struct.pack('<I', len(row.definition)) + row.definition)
+
+
+def channel(row: Channel) -> bytes:
+    """Write a topic."""
+    return record(CHANNEL, struct.pack('<HH', row.id, row.schema_id) + _text(row.topic)
+                  + _text(row.encoding) + _map(row.metadata))
+
+
+def metadata(row: Metadata) -> bytes:
+    """Write named pairs of texts."""
+    return record(METADATA, _text(row.name) + _map(row.values))
+
+
+class ChunkBuilder:
+    """
+    Collect messages of one chunk.
+
+    :ivar size: bytes so far, uncompressed.
+    :ivar counts: messages by channel.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._index: dict[int, list[int]] = {}
+        self.size = 0
+        self.counts: dict[int, int] = {}
+        self.start_ns = self.end_ns = 0
+
+    def add_record(self, data: bytes) -> None:
+        """Add a schema or a channel."""
+        self._parts.append(data)
+        self.size += len(data)
+
+    def add(self, message: Message) -> None:
+        """Add a message."""
+        channel_id, sequence, log_ns, publish_ns, data = message
+        index = self._index.get(channel_id)
+        if index is None:
+            index = self._index[channel_id] = []
+        index += (log_ns, self.size)
+        if not self.counts:
+            self.start_ns = self.end_ns = log_ns
+        elif log_ns < self.start_ns:
+            self.start_ns = log_ns
+        elif log_ns > self.end_ns:
+            self.end_ns = log_ns
+        self.counts[channel_id] = self.counts.get(channel_id, 0) + 1
+        self._parts += (_MESSAGE.pack(
+            MESSAGE, 22 + len(data), channel_id, sequence & 0xFFFFFFFF, log_ns, publish_ns), data)
+        self.size += _MESSAGE.size + len(data)
+
+    def content(self) -> bytes:
+        """Give the records, to be compressed."""
+        return b''.join(self._parts)
+
+    def records(
+        self, content: bytes, compressed: bytes, compression: str, offset: int,
+    ) -> tuple[bytes, bytes]:
+        """
+        Write the chunk with its message indexes.
+
+        :param content: of this chunk.
+        :param compressed: the same, compressed.
+        :param compression: 'zstd', 'lz4' or ''.
+        :param offset: where in the file it will stand.
+        :returns: what is written there, and the chunk's index for the summary.
+        """
+        chunk = record(CHUNK, _CHUNK.pack(
+            self.start_ns, self.end_ns, len(content), zlib.crc32(content))
+            + _text(compression) + struct.pack('<Q', len(compressed)) + compressed)
+        pieces, offsets, place = [chunk], bytearray(), offset + len(chunk)
+        for channel_id, index in self._index.items():
+            entries = struct.pack(f'<{len(index)}Q', *index)
+            piece = record(MESSAGE_INDEX, struct.pack(
+                '<HI', channel_id, len(entries)) + entries)
+            offsets += struct.pack('<HQ', channel_id, place)
+            place += len(piece)
+            pieces.append(piece)
+        summary = record(CHUNK_INDEX, struct.pack(
+            '<QQQQI', self.start_ns, self.end_ns, offset, len(chunk), len(offsets))
+            + bytes(offsets) + struct.pack('<Q', place - offset - len(chunk))
+            + _text(compression) + struct.pack('<QQ', len(compressed), len(content)))
+        return b''.join(pieces), summary
+
+
+def statistics(
+    schemas: int, counts: Mapping[int, int], metadata_count: int, chunks: int, start_ns: int,
+    end_ns: int,
+) -> bytes:
+    """
+    Write the totals of a file.
+
+    :param counts: messages by channel.
+    """
+    pairs = b''.join(struct.pack('<HQ', *pair) for pair in counts.items())
+    return record(STATISTICS, struct.pack(
+        '<QHIIIIQQI', sum(counts.values()), schemas, len(counts), 0, metadata_count, chunks,
+        start_ns, end_ns, len(pairs)) + pairs)
+
+
+def metadata_index(row: Metadata, offset: int, length: int) -> bytes:
+    """Write where a metadata record stands."""
+    return record(METADATA_INDEX, struct.pack('<QQ', offset, length) + _text(row.name))
+
+
+def summary_offset(opcode: int, start: int, length: int) -> bytes:
+    """Write where the records of one kind begin in the summary."""
+    return record(SUMMARY_OFFSET, struct.pack('<BQQ', opcode, start, length))
+
+
+def data_end() -> bytes:
+    """Write the end of the data section; 0 is a checksum that was not computed."""
+    return record(DATA_END, struct.pack('<I', 0))
+
+
+def footer(summary_start: int, summary_offset_start: int, crc: int) -> bytes:
+    """
+    Write the end of a file.
+
+    :param crc: of the summary section; continued over the beginning of this record here.
+    """
+    begin = _RECORD.pack(FOOTER, _FOOTER.size) + struct.pack(
+        '<QQ', summary_start, summary_offset_start)
+    return begin + struct.pack('<I', zlib.crc32(begin, crc)) + MAGIC
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+def _take_text(data: bytes, at: int) -> tuple[str, int]:
+    (size,) = struct.unpack_from('<I', data, at)
+    if at + 4 + size > len(data):
+        raise ValueError('a text is longer than its record')
+    return data[at + 4:at + 4 + size].decode(errors='replace'), at + 4 + size
+
+
+def _take_map(data: bytes, at: int) -> dict[str, str]:
+    (size,) = struct.unpack_from('<I', data, at)
+    at, end, found = at + 4, at + 4 + size, {}
+    while at < end:
+        key, at = _take_text(data, at)
+        found[key], at = _take_text(data, at)
+    return found
+
+
+def parse_chunk(content: bytes, offset: int, length: int) -> ChunkFound:
+    """
+    Take a chunk apart.
+
+    :param content: of its record.
+    :param offset: of the record in the file.
+    :param length: of the whole record.
+    :raises ValueError: if it is none.
+    """
+    try:
+        start_ns, end_ns, size, crc = _CHUNK.unpack_from(content)
+        compression, at = _take_text(content, _CHUNK.size)
+        (packed,) = struct.unpack_from('<Q', content, at)
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+    if at + 8 + packed != len(content) or size > MAX_RECORD:
+        raise ValueError('a chunk has a wrong length')
+    return ChunkFound(
+        offset, length, start_ns, end_ns, size, crc, compression, content[at + 8:])
+
+
+def parse_record(opcode: int, content: bytes) -> Record | None:
+    """
+    Read a schema, channel, message or metadata; None for a record of another kind.
+
+    :raises ValueError: if it is broken.
+    """
+    try:
+        if opcode == MESSAGE:
+            return Message(*_MESSAGE_BODY.unpack_from(content), content[22:])
+        if opcode == SCHEMA:
+            name, at = _take_text(content, 2)
+            encoding, at = _take_text(content, at)
+            return Schema(struct.unpack_from('<H', content)[0], name, encoding, content[at + 4:])
+        if opcode == CHANNEL:
+            number, schema_id = struct.unpack_from('<HH', content)
+            topic, at = _take_text(content, 4)
+            encoding, at = _take_text(content, at)
+            return Channel(number, schema_id, topic, encoding, _take_map(content, at))
+        if opcode == METADATA:
+            name, at = _take_text(content, 0)
+            return Metadata(name, _take_map(content, at))
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+    return None
+
+
+def parse_records(data: bytes) -> Iterator[Record]:
+    """
+    Read the records of a chunk, uncompressed.
+
+    :raises ValueError: if they are broken.
+    """
+    at = 0
+    while at < len(data):
+        if at + _RECORD.size > len(data):
+            raise ValueError('a record is cut off')
+        opcode, size = _RECORD.unpack_from(data, at)
+        at += _RECORD.size
+        if at + size > len(data):
+            raise ValueError('a record is cut off')
+        found = parse_record(opcode, data[at:at + size])
+        if found is not None:
+            yield found
+        at += size
+
+
+def unpack_head(data: bytes) -> tuple[int, int]:
+    """Read the opcode and length of a record from its first nine bytes."""
+    opcode, size = _RECORD.unpack(data)
+    return opcode, size
+
+
+HEAD_SIZE = _RECORD.size

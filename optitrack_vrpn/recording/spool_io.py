@@ -1,0 +1,228 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A thread that writes to a file what others hand it, behind a bounded queue.
+
+Whoever hands messages over never waits for the disk: what does not fit in the queue is counted
+and lost. The thread stops by itself where the disk is nearly full or fails.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+import os
+from pathlib import Path
+import threading
+import time
+from typing import Generic, NamedTuple, Optional, Protocol, TypeVar
+
+from optitrack_vrpn.errors import OptitrackVrpnError
+
+T_contra = TypeVar('T_contra', contravariant=True)
+T = TypeVar('T')
+
+#: Bytes that wait at most: ten seconds of 50 bodies at 240 Hz.
+MAX_WAITING = 64 << 20
+#: The recording stops when less is free: a full disk would stop other programs too.
+MIN_FREE = 256 << 20
+_TURN_S = 0.05
+_LOOK_NS = 250_000_000
+_SYNC_NS = 1_000_000_000
+#: What the thread takes off the queue at a time.
+_BATCH = 2000
+
+
+class Writer(Protocol[T_contra]):
+    """What writes; the methods are those of ``BagWriter``."""
+
+    size: int
+    messages: int
+
+    def write(self, message: T_contra, now_ns: int) -> None: ...
+
+    def tick(self, now_ns: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self, notes: Optional[Mapping[str, str]] = None) -> None: ...
+
+
+class SpoolStatus(NamedTuple):
+    """
+    How the recording stands.
+
+    :ivar messages: written.
+    :ivar size: bytes written.
+    :ivar dropped: messages for which the queue had no room.
+    :ivar waiting: bytes in the queue.
+    :ivar most_waiting: the most there ever were.
+    :ivar free: bytes free on the disk; -1 where not known.
+    :ivar slowest_s: longest time that one turn of the thread took.
+    :ivar stopped: why the thread has stopped by itself; '' while it runs.
+    """
+
+    messages: int
+    size: int
+    dropped: int
+    waiting: int
+    most_waiting: int
+    free: int
+    slowest_s: float
+    stopped: str
+
+
+class Spool(Generic[T]):
+    """
+    Write items in a thread.
+
+    :param writer: used in the thread alone from ``start`` on.
+    :param folder: whose disk is watched.
+    :param size_of: gives an item's size in bytes.
+    :param max_waiting: bytes that wait at most.
+    :param min_free: bytes that stay free on the disk.
+    :param free_bytes: measures what is free.
+    """
+
+    def __init__(
+        self, writer: Writer[T], folder: Path, size_of: Callable[[T], int],
+        max_waiting: int = MAX_WAITING, min_free: int = MIN_FREE,
+        free_bytes: Optional[Callable[[], int]] = None,
+    ) -> None:
+        self._writer = writer
+        self._size_of = size_of
+        self._max_waiting, self._min_free = max_waiting, min_free
+        self._free_bytes = free_bytes or (lambda: _free(folder))
+        self._queue: deque[T] = deque()
+        self._lock = threading.Lock()
+        self._waiting = self._most_waiting = self._dropped = 0
+        self._slowest_s = 0.0
+        self._free = -1
+        self._stopped = ''
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='recorder', daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def put(self, items: list[T]) -> None:
+        """Hand items over, from any thread; what has no room is counted and lost."""
+        if not items:
+            return
+        if self._stopped or self._ending.is_set():
+            with self._lock:
+                self._dropped += len(items)
+            return
+        sizes = [self._size_of(item) for item in items]
+        total = sum(sizes)
+        with self._lock:
+            if self._waiting + total <= self._max_waiting:
+                self._queue.extend(items)
+                self._waiting += total
+            else:
+                for item, size in zip(items, sizes):
+                    if self._waiting + size <= self._max_waiting:
+                        self._queue.append(item)
+                        self._waiting += size
+                    else:
+                        self._dropped += 1
+            self._most_waiting = max(self._most_waiting, self._waiting)
+
+    def status(self) -> SpoolStatus:
+        """Tell how the recording stands, from any thread."""
+        with self._lock:
+            return SpoolStatus(
+                self._writer.messages, self._writer.size, self._dropped, self._waiting,
+                self._most_waiting, self._free, self._slowest_s, self._stopped)
+
+    def stop(self, notes: Mapping[str, str], patience_s: float = 30.0) -> str:
+        """
+        Write what waits, close the file and end the thread.
+
+        :param notes: kept in the file.
+        :param patience_s: how long the disk may take for it.
+        :returns: what went wrong, '' if nothing did.
+        """
+        self._notes = dict(notes)
+        self._ending.set()
+        self._thread.join(patience_s)
+        if self._thread.is_alive():
+            return (f'the disk has not taken the rest within {patience_s:g} s; the file is not '
+                    'closed: repair it with record --recover')
+        return self._stopped
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        problem = ''
+        try:
+            self._write_all()
+        except OSError as error:
+            problem = f'the disk failed: {error.strerror or error}'
+        except Exception as error:    # a bug must not end the thread without a word
+            problem = f'a bug while writing: {error!r}'
+        self._stopped = self._stopped or problem
+        if self._stopped:
+            # The file is closed at once, while there is room; notes of that moment.
+            self._end({'stopped': self._stopped})
+        else:
+            self._end(self._notes)
+
+    def _end(self, notes: Mapping[str, str]) -> None:
+        with self._lock:
+            self._dropped += len(self._queue)
+            left = len(self._queue)
+            self._queue.clear()
+            self._waiting = 0
+        if left or self._dropped:
+            notes = {**notes, 'dropped': str(self._dropped)}
+        try:
+            self._writer.close(notes)
+        except (OSError, OptitrackVrpnError) as error:
+            reason = getattr(error, 'strerror', None) or error
+            self._stopped = ((self._stopped + '; ') if self._stopped else '') + (
+                f'the file could not be closed ({reason}): free some space and repair it with '
+                'record --recover')
+
+    def _write_all(self) -> None:
+        looked_ns, synced_ns = 0, time.monotonic_ns()
+        while True:
+            ending = self._ending.is_set()
+            now_ns = time.monotonic_ns()
+            if now_ns - looked_ns >= _LOOK_NS:
+                looked_ns = now_ns
+                self._free = self._free_bytes()
+                if 0 <= self._free < self._min_free:
+                    self._stopped = (
+                        f'the disk is nearly full: {self._free / 1e6:.0f} MB are free, and the '
+                        f'recording leaves {self._min_free / 1e6:.0f} MB')
+                    return
+            batch = self._take()
+            for item in batch:
+                self._writer.write(item, now_ns)
+            self._writer.tick(now_ns)
+            if now_ns - synced_ns >= _SYNC_NS:
+                synced_ns = now_ns
+                self._writer.sync()
+            spent_s = (time.monotonic_ns() - now_ns) / 1e9
+            self._slowest_s = max(self._slowest_s, spent_s)
+            if not batch:
+                if ending:
+                    return
+                self._ending.wait(_TURN_S)
+
+    def _take(self) -> list[T]:
+        with self._lock:
+            queue = self._queue
+            batch = [queue.popleft() for _ in range(min(len(queue), _BATCH))]
+            self._waiting -= sum(map(self._size_of, batch))
+        return batch
+
+
+def _free(folder: Path) -> int:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return -1
+    return found.f_bavail * found.f_frsize
