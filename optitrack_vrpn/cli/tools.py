@@ -38,6 +38,8 @@ TOOLS = (
          'the parameter file with every default and what it means'),
     Tool('mocap_control', 'optitrack_vrpn.mocap_control.command:main',
          'start, stop and list capture systems over mocap control'),
+    Tool('record', 'optitrack_vrpn.recording.record_command:main',
+         'record a session as a bag, or the server'"'"'s bytes as a pcap'),
     Tool('restamp', 'optitrack_vrpn.tools.restamp_command:main',
          'put the stamps of a recording on another clock'),
     Tool('analyze_stamps', 'optitrack_vrpn.tools.analyze_stamps_command:main',

@@ -72,6 +72,7 @@ class ControlledLifecycleNode(LifecycleNode):
         self._endpoints: list[Endpoint] = []
         self._waiting: deque[tuple[Endpoint, Command]] = deque()
         self._working = False
+        self._pending: Optional[Command] = None
         self._log = ThrottledLog(self)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._info_lock = threading.Lock()
@@ -134,6 +135,11 @@ class ControlledLifecycleNode(LifecycleNode):
     def control_session(self) -> str:
         """Return the capture session of the last START that was followed."""
         return self._follower.session_id
+
+    @property
+    def control_pending(self) -> Optional[Command]:
+        """Return the command whose transitions are being made; None in all others."""
+        return self._pending
 
     @property
     def lifecycle_label(self) -> str:
@@ -281,6 +287,7 @@ class ControlledLifecycleNode(LifecycleNode):
             while self._waiting:
                 endpoint, command = self._waiting.popleft()
                 try:
+                    self._pending = command
                     followed = self._follow(endpoint, command)
                 except Exception:   # would end the executor, and with it the node
                     self.get_logger().error(
@@ -291,6 +298,7 @@ class ControlledLifecycleNode(LifecycleNode):
                     self._retry_timer.reset()
                     return
         finally:
+            self._pending = None
             self._working = False
 
     def _follow(self, endpoint: Endpoint, command: Command) -> bool:

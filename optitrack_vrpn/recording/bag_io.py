@@ -13,7 +13,7 @@ import contextlib
 import os
 from pathlib import Path
 import tempfile
-from typing import Any, Callable, IO, Optional
+from typing import Callable, IO, Optional
 import zlib
 
 from optitrack_vrpn import __version__
@@ -22,6 +22,17 @@ from optitrack_vrpn.recording import mcap_format as mcap
 from optitrack_vrpn.recording.bag_metadata import (
     bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
 
+try:
+    import zstandard
+except ImportError:
+    zstandard = None  # type: ignore[assignment]
+try:
+    import lz4.frame as lz4_frame
+except ImportError:
+    lz4_frame = None
+
+#: What to install for a compression: Debian's name, which rosdep uses too, and PyPI's.
+_PACKAGES = {'zstd': 'python3-zstandard (pip: zstandard)', 'lz4': 'python3-lz4 (pip: lz4)'}
 LIBRARY = f'optitrack_vrpn {__version__}'
 #: Name of the metadata record with what happened while recording.
 RECORDER = 'optitrack_vrpn'
@@ -38,19 +49,14 @@ def _compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
     :param name: 'zstd', 'lz4', 'none', or 'auto' for what is installed.
     :raises ConfigurationError: if it is not installed.
     """
-    if name in ('zstd', 'auto'):
-        with contextlib.suppress(ImportError):
-            import zstandard
-            return 'zstd', zstandard.ZstdCompressor(level=1).compress
-    if name in ('lz4', 'auto'):
-        with contextlib.suppress(ImportError):
-            import lz4.frame
-            return 'lz4', lz4.frame.compress
+    if name in ('zstd', 'auto') and zstandard is not None:
+        return 'zstd', zstandard.ZstdCompressor(level=1).compress
+    if name in ('lz4', 'auto') and lz4_frame is not None:
+        return 'lz4', lz4_frame.compress
     if name in ('none', 'auto'):
         return '', bytes
-    package = {'zstd': 'python3-zstandard (pip: zstandard)', 'lz4': 'python3-lz4 (pip: lz4)'}
     raise ConfigurationError(
-        f'compression {name} is not installed: install {package.get(name, name)}, or record with '
+        f'compression {name} is not installed: install {_PACKAGES[name]}, or record with '
         '--compression none')
 
 
@@ -59,29 +65,23 @@ def decompress(compression: str, data: bytes, size: int) -> bytes:
     Undo a chunk's compression.
 
     :param size: of the result.
-    :raises ConfigurationError: if its package is not installed, or nobody knows it.
+    :raises ConfigurationError: if its package is not installed, or it is not known.
     :raises ValueError: if the data are broken.
     """
+    if not compression:
+        return data
+    if compression not in _PACKAGES:
+        raise ConfigurationError(f'a recording with compression {compression!r} cannot be read')
     try:
-        if not compression:
-            return data
-        if compression == 'zstd':
-            import zstandard
-            try:
-                return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=size))
-            except zstandard.ZstdError as error:
-                raise ValueError(str(error)) from None
-        if compression == 'lz4':
-            import lz4.frame
-            try:
-                return bytes(lz4.frame.decompress(data))
-            except RuntimeError as error:
-                raise ValueError(str(error)) from None
-    except ImportError:
-        raise ConfigurationError(
-            f'this recording is compressed with {compression}, whose Python package is not '
-            'installed: install python3-zstandard or python3-lz4') from None
-    raise ConfigurationError(f'a recording with compression {compression!r} cannot be read')
+        if compression == 'zstd' and zstandard is not None:
+            return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=size))
+        if compression == 'lz4' and lz4_frame is not None:
+            return bytes(lz4_frame.decompress(data))
+    except Exception as error:    # each package has errors of its own
+        raise ValueError(f'a chunk cannot be decompressed: {error}') from None
+    raise ConfigurationError(
+        f'this recording is compressed with {compression}, whose Python package is not '
+        f'installed: install {_PACKAGES[compression]}')
 
 
 class BagWriter:
@@ -362,17 +362,13 @@ def recover(path: Path) -> tuple[Path, int, str]:
     :raises ConfigurationError: if it is no MCAP file or the copy cannot be made.
     """
     source = find_mcap(path)
-    last: Any = None
-    for last in read_records(source):
-        pass
-    complete = isinstance(last, mcap.End)
+    complete = any(isinstance(row, mcap.End) for row in read_records(source))
     if complete and (source.parent / 'metadata.yaml').is_file():
         return source, 0, ''
     scratch = Path(tempfile.mkdtemp(prefix='.recover-', dir=source.parent))
     try:
         writer = BagWriter(scratch / source.stem)
-        _copy(source, writer)
-        reason = last.reason if isinstance(last, mcap.Cut) else 'metadata.yaml is missing'
+        reason = _copy(source, writer) or 'metadata.yaml is missing'
         writer.close({'recovered': reason})
         broken = source.with_suffix('.mcap.broken')
         source.rename(broken)
@@ -390,7 +386,8 @@ def recover(path: Path) -> tuple[Path, int, str]:
     return source, writer.messages, reason
 
 
-def _copy(source: Path, writer: BagWriter) -> None:
+def _copy(source: Path, writer: BagWriter) -> str:
+    """Copy what can be read; gives why that ended early, '' if it did not."""
     schemas: dict[int, mcap.Schema] = {}
     channels: dict[int, int] = {}
     now_ns = 0
@@ -406,3 +403,6 @@ def _copy(source: Path, writer: BagWriter) -> None:
             channels[row.id] = writer.add_topic(
                 topic_of_channel(row.topic, schema.name, row.metadata),
                 schema.definition.decode(errors='replace'))
+        elif isinstance(row, mcap.Cut):
+            return row.reason
+    return ''

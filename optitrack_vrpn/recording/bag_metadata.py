@@ -102,12 +102,8 @@ def bag_metadata(
 
 
 def dump(data: Any) -> str:
-    """Write plain data as YAML in the given order, nothing abbreviated."""
-    class Plain(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    text: str = yaml.dump(data, Dumper=Plain, sort_keys=False)
+    """Write plain data as YAML, in the given order."""
+    text: str = yaml.safe_dump(data, sort_keys=False)
     return text
 
 

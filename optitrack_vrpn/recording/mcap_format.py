@@ -295,7 +295,8 @@ def parse_record(opcode: int, content: bytes) -> Record | None:
     """
     try:
         if opcode == MESSAGE:
-            return Message(*_MESSAGE_BODY.unpack_from(content), content[22:])
+            channel_id, sequence, log_ns, publish_ns = _MESSAGE_BODY.unpack_from(content)
+            return Message(channel_id, sequence, log_ns, publish_ns, content[22:])
         if opcode == SCHEMA:
             name, at = _take_text(content, 2)
             encoding, at = _take_text(content, at)

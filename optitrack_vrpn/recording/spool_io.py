@@ -36,8 +36,11 @@ _BATCH = 2000
 class Writer(Protocol[T_contra]):
     """What writes; the methods are those of ``BagWriter``."""
 
-    size: int
-    messages: int
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def messages(self) -> int: ...
 
     def write(self, message: T_contra, now_ns: int) -> None: ...
 
@@ -82,14 +85,17 @@ class Spool(Generic[T]):
     :param max_waiting: bytes that wait at most.
     :param min_free: bytes that stay free on the disk.
     :param free_bytes: measures what is free.
+    :param notes: gives what is to be kept in the file when it is closed.
     """
 
     def __init__(
         self, writer: Writer[T], folder: Path, size_of: Callable[[T], int],
         max_waiting: int = MAX_WAITING, min_free: int = MIN_FREE,
         free_bytes: Optional[Callable[[], int]] = None,
+        notes: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._writer = writer
+        self._notes = notes
         self._size_of = size_of
         self._max_waiting, self._min_free = max_waiting, min_free
         self._free_bytes = free_bytes or (lambda: _free(folder))
@@ -136,15 +142,13 @@ class Spool(Generic[T]):
                 self._writer.messages, self._writer.size, self._dropped, self._waiting,
                 self._most_waiting, self._free, self._slowest_s, self._stopped)
 
-    def stop(self, notes: Mapping[str, str], patience_s: float = 30.0) -> str:
+    def stop(self, patience_s: float = 30.0) -> str:
         """
         Write what waits, close the file and end the thread.
 
-        :param notes: kept in the file.
         :param patience_s: how long the disk may take for it.
         :returns: what went wrong, '' if nothing did.
         """
-        self._notes = dict(notes)
         self._ending.set()
         self._thread.join(patience_s)
         if self._thread.is_alive():
@@ -163,20 +167,16 @@ class Spool(Generic[T]):
         except Exception as error:    # a bug must not end the thread without a word
             problem = f'a bug while writing: {error!r}'
         self._stopped = self._stopped or problem
-        if self._stopped:
-            # The file is closed at once, while there is room; notes of that moment.
-            self._end({'stopped': self._stopped})
-        else:
-            self._end(self._notes)
-
-    def _end(self, notes: Mapping[str, str]) -> None:
+        # A thread that stops by itself closes the file at once, while there is room.
         with self._lock:
             self._dropped += len(self._queue)
-            left = len(self._queue)
             self._queue.clear()
             self._waiting = 0
-        if left or self._dropped:
-            notes = {**notes, 'dropped': str(self._dropped)}
+        notes = dict(self._notes())
+        if self._stopped:
+            notes['stopped'] = self._stopped
+        if self._dropped:
+            notes['dropped'] = str(self._dropped)
         try:
             self._writer.close(notes)
         except (OSError, OptitrackVrpnError) as error:

@@ -1,0 +1,216 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Take serialised messages of many topics, with the time at which the middleware received each.
+
+The executor takes one message a turn and looks at every entity in each, which is too slow for
+some ten thousand messages a second. Here a thread takes what has come from all topics, some
+hundred times a second; the times are the middleware's, so that nothing depends on that rhythm.
+"""
+
+from collections.abc import Callable
+import importlib
+import threading
+import time
+from typing import Any, Optional
+
+from optitrack_vrpn.recording.bag_metadata import Qos, TopicMetadata
+from optitrack_vrpn.recording.definitions import definition
+from optitrack_vrpn.recording.losses import SequenceWatch
+from optitrack_vrpn.recording.mcap_format import Message
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+#: Time between two looks at all topics (s): what comes meanwhile waits in the readers.
+_TURN_S = 0.005
+#: Messages that wait in a reader at most: over a second of a body at 240 Hz, and a second of the
+#: transforms.
+_DEPTH = 500
+_MOST_AT_ONCE = 1000
+
+
+class _Polled(CallbackGroup):  # type: ignore[misc]
+    """Subscriptions that no executor takes from."""
+
+    def can_execute(self, entity: Any) -> bool:
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        pass
+
+
+class Reader:
+    """
+    One topic.
+
+    :ivar key: its number, from 1.
+    :ivar metadata: for the bag.
+    :ivar definition: of its type.
+    :ivar watch: counts what got lost; None with several publishers, whose numbers are mixed.
+    """
+
+    def __init__(
+        self, key: int, metadata: TopicMetadata, text: str, subscription: Any, raw_type: Any,
+    ) -> None:
+        self.key, self.metadata, self.definition = key, metadata, text
+        self.subscription, self.raw_type = subscription, raw_type
+        self.watch: Optional[SequenceWatch] = SequenceWatch()
+        self.sequence = 0
+
+
+class Intake:
+    """
+    Subscribe to topics and take their messages in a thread.
+
+    :param node: owns the subscriptions.
+    :param announce: called with each new topic, ahead of its messages.
+    :param deliver: called in the thread with the messages of one turn.
+    :ivar unknown: types that cannot be loaded, by topic.
+    """
+
+    def __init__(
+        self, node: Node, announce: Callable[[Reader], None],
+        deliver: Callable[[list[Message]], None],
+    ) -> None:
+        self._node = node
+        self._announce = announce
+        self._deliver = deliver
+        self._group = _Polled()
+        self._lock = threading.Lock()
+        self._readers: dict[str, Reader] = {}
+        self.unknown: dict[str, str] = {}
+        self._definitions: dict[str, str] = {}
+        self._running = True
+        self._thread = threading.Thread(target=self._run, name='intake', daemon=True)
+        self._thread.start()
+
+    @property
+    def readers(self) -> list[Reader]:
+        """List the topics that are taken, in the order in which they were found."""
+        with self._lock:
+            return list(self._readers.values())
+
+    def add(self, topic: str, type_name: str) -> Optional[Reader]:
+        """
+        Subscribe to a topic, with the QoS that all its publishers match.
+
+        :returns: its reader; None if it is taken already, or its type is not installed.
+        """
+        if topic in self._readers or topic in self.unknown:
+            return None
+        try:
+            message_type = load_type(type_name)
+            if type_name not in self._definitions:
+                self._definitions[type_name] = definition(type_name, fields_of)
+        except (ImportError, AttributeError):
+            self.unknown[topic] = type_name
+            return None
+        publishers = self._node.get_publishers_info_by_topic(topic)
+        offered = [_offered(entry) for entry in publishers]
+        hashes = [str(getattr(entry, 'topic_type_hash', None) or '') for entry in publishers]
+        profiles = tuple(dict.fromkeys(offered)) or (Qos(),)
+        subscription = self._node.create_subscription(
+            message_type, topic, lambda message: None, _matching(profiles), raw=True,
+            callback_group=self._group)
+        metadata = TopicMetadata(
+            topic, type_name, profiles, next(filter(None, hashes), ''))
+        reader = Reader(len(self._readers) + 1, metadata, self._definitions[type_name],
+                        subscription, message_type)
+        if len(offered) > 1:
+            reader.watch = None
+        self._announce(reader)
+        with self._lock:
+            self._readers[topic] = reader
+        return reader
+
+    def note_publishers(self, topic: str, count: int) -> None:
+        """Say how many publishers a topic has now: with several, losses cannot be told."""
+        with self._lock:
+            reader = self._readers.get(topic)
+            if reader is None or reader.watch is None:
+                return
+            if count > 1:
+                reader.watch = None
+            elif count == 0:
+                reader.watch.forget()
+
+    def lost(self) -> dict[str, int]:
+        """Count what the middleware lost, by topic; topics without loss are left out."""
+        return {reader.metadata.name: reader.watch.lost for reader in self.readers
+                if reader.watch is not None and reader.watch.lost}
+
+    def close(self) -> None:
+        """End the thread and the subscriptions."""
+        self._running = False
+        self._thread.join(10.0)
+        for reader in self.readers:
+            self._node.destroy_subscription(reader.subscription)
+        with self._lock:
+            self._readers.clear()
+
+    def _run(self) -> None:
+        while self._running:
+            began = time.monotonic()
+            found: list[Message] = []
+            for reader in self.readers:
+                self._take(reader, found)
+            if found:
+                self._deliver(found)
+            time.sleep(max(_TURN_S - (time.monotonic() - began), 0.0005))
+
+    def _take(self, reader: Reader, found: list[Message]) -> None:
+        handle = reader.subscription.handle
+        with handle:
+            for _ in range(_MOST_AT_ONCE):
+                taken = handle.take_message(reader.raw_type, True)
+                if taken is None:
+                    return
+                data, info = taken
+                number = info.get('publication_sequence_number')
+                if reader.watch is not None:
+                    reader.watch.note(number)
+                reader.sequence += 1
+                received_ns = info['received_timestamp'] or time.time_ns()
+                found.append(Message(
+                    reader.key, reader.sequence, received_ns,
+                    info['source_timestamp'] or received_ns, data))
+
+
+def load_type(type_name: str) -> Any:
+    """
+    Load a message class.
+
+    :param type_name: as in ``geometry_msgs/msg/PoseStamped``.
+    :raises ImportError: if its package is not installed.
+    :raises AttributeError: if the package has no such message.
+    """
+    package, _, name = type_name.partition('/msg/')
+    return getattr(importlib.import_module(f'{package}.msg'), name)
+
+
+def fields_of(type_name: str) -> dict[str, str]:
+    """Give the fields of a message type; see ``definitions``."""
+    fields: dict[str, str] = load_type(type_name).get_fields_and_field_types()
+    return fields
+
+
+def _offered(entry: Any) -> Qos:
+    profile = entry.qos_profile
+    return Qos(
+        'best_effort' if profile.reliability is ReliabilityPolicy.BEST_EFFORT else 'reliable',
+        'transient_local' if profile.durability is DurabilityPolicy.TRANSIENT_LOCAL
+        else 'volatile')
+
+
+def _matching(profiles: tuple[Qos, ...]) -> QoSProfile:
+    """Give the strictest profile that matches all of these."""
+    reliable = all(profile.reliability == 'reliable' for profile in profiles)
+    latched = all(profile.durability == 'transient_local' for profile in profiles)
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST, depth=_DEPTH,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)

@@ -1,0 +1,173 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Record a session: ``record -o FOLDER``."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+import sys
+from typing import Any, Optional
+
+from optitrack_vrpn.cli.arguments import duration, server_address, split_ros_args
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.recording.bag_io import recover
+from optitrack_vrpn.recording.topics import merged, TopicChoice
+
+_MEGABYTE = 1_000_000
+#: Where the output is no terminal, a line every so many seconds is enough.
+_LINE_S = 10
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='record', description='Record what is needed to judge a session, as a bag that '
+        '`ros2 bag play` and Foxglove open. Ctrl-C ends it.',
+        epilog='What ROS itself takes follows --ros-args. See docs/recording.md.')
+    parser.add_argument('-o', '--output', metavar='FOLDER', type=Path,
+                        help='the new recording; with --control the folder of all sessions; with '
+                        '--raw a file .pcap')
+    parser.add_argument('--seconds', type=duration, default=0.0, metavar='N',
+                        help='end after so long')
+    parser.add_argument('--bodies', action='append', default=[], metavar='PATTERN',
+                        help='record only these bodies, as in drone*; may be given again')
+    parser.add_argument('--topic', action='append', default=[], metavar='PATTERN',
+                        help='record this topic too, of whatever type; may be given again')
+    parser.add_argument('--control', action='store_true',
+                        help='wait for START of mocap control; each session has its own folder')
+    parser.add_argument('--raw', action='store_true',
+                        help="record the server's bytes instead, as a pcap for `replay`; needs no "
+                        'ROS and no privileges')
+    parser.add_argument('--server', type=server_address, default=None, metavar='HOST[:PORT]',
+                        help='of --raw; default 127.0.0.1')
+    parser.add_argument('--compression', choices=('auto', 'zstd', 'lz4', 'none'), default='auto',
+                        help='default: the first that is installed')
+    parser.add_argument('--min-free', type=float, default=256.0, metavar='MB',
+                        help='end when less is free on the disk (default %(default)s)')
+    parser.add_argument('--recover', type=Path, metavar='FILE',
+                        help='repair a recording that was not closed, and end')
+    return parser
+
+
+def _checked(argv: Sequence[str]) -> argparse.Namespace:
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    if (arguments.output is None) == (arguments.recover is None):
+        parser.error('give either -o FOLDER to record or --recover FILE to repair')
+    if arguments.min_free < 0:
+        parser.error('--min-free must not be negative')
+    if arguments.raw:
+        for option in ('bodies', 'topic', 'control'):
+            if getattr(arguments, option):
+                parser.error(f'--{option} does not go with --raw, which records every byte')
+    elif arguments.server is not None:
+        parser.error('--server goes with --raw; without it, topics are recorded')
+    if arguments.control and arguments.seconds:
+        parser.error('--seconds does not go with --control: STOP ends a session')
+    return arguments
+
+
+class Lines:
+    """
+    Print how a recording stands: one line that changes on a terminal, else one now and then.
+
+    :param stream: where to.
+    """
+
+    def __init__(self, stream: Any = None) -> None:
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._before: Optional[tuple[float, int]] = None
+        self._printed_s = -float(_LINE_S)
+
+    def show(
+        self, elapsed_s: float, messages: int, size: int, free: int, dropped: int, lost: int,
+        what: str,
+    ) -> None:
+        """Print a line, if it is time."""
+        rate = 0.0
+        if self._before is not None and elapsed_s > self._before[0]:
+            rate = (messages - self._before[1]) / (elapsed_s - self._before[0])
+        self._before = (elapsed_s, messages)
+        if not self._terminal and elapsed_s - self._printed_s < _LINE_S:
+            return
+        self._printed_s = elapsed_s
+        trouble = ''.join(f', {count} {word}' for count, word in (
+            (dropped, 'dropped'), (lost, 'lost on the way')) if count)
+        line = (f'{_clock(elapsed_s)}  {messages} messages from {what}, {rate:.0f}/s, '
+                f'{size / _MEGABYTE:.1f} MB, {free / 1e9:.1f} GB free{trouble}')
+        self._stream.write(f'\r{line}\x1b[K' if self._terminal else f'{line}\n')
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Finish the line."""
+        if self._terminal and self._before is not None:
+            self._stream.write('\n')
+
+
+def _clock(elapsed_s: float) -> str:
+    whole = int(elapsed_s)
+    return f'{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}'
+
+
+def _record(arguments: argparse.Namespace, ros_arguments: Sequence[str]) -> int:
+    with loading('record'):
+        from optitrack_vrpn.recording.recorder_ros import Progress, record, RecorderConfig
+    lines = Lines()
+
+    def report(progress: Optional[Progress]) -> None:
+        if progress is not None:
+            status = progress.status
+            lines.show(progress.elapsed_s, status.messages, status.size, status.free,
+                       status.dropped, progress.lost, f'{progress.topics} topics')
+
+    config = RecorderConfig(
+        arguments.output, arguments.control,
+        TopicChoice(merged(arguments.bodies), merged(arguments.topic)), arguments.compression,
+        round(arguments.min_free * _MEGABYTE))
+    try:
+        return record(config, arguments.control, arguments.seconds, ['record', *ros_arguments],
+                      report)
+    finally:
+        lines.end()
+
+
+def _record_raw(arguments: argparse.Namespace) -> int:
+    from optitrack_vrpn.recording.raw_recorder_io import record_raw
+    lines = Lines()
+    host, port = arguments.server or ('127.0.0.1', 3883)
+    try:
+        problem = record_raw(
+            arguments.output, host, port, arguments.seconds, lines.show,
+            round(arguments.min_free * _MEGABYTE))
+    finally:
+        lines.end()
+    if problem:
+        print(f'record: {problem}', file=sys.stderr)
+    return int(bool(problem))
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0; 1 if the recording is not as it should be; 2 for what cannot be done.
+    """
+    own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
+    arguments = _checked(own)
+    try:
+        if arguments.recover is not None:
+            path, messages, reason = recover(arguments.recover)
+            print(f'{path}: {messages} messages saved ({reason}); the broken file is kept as '
+                  f'{path.name}.broken' if reason else f'{path}: is complete; nothing to repair')
+            return 0
+        return _record_raw(arguments) if arguments.raw else _record(arguments, ros_arguments)
+    except OptitrackVrpnError as error:
+        print(f'record: {error}', file=sys.stderr)
+        return 2
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,358 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The recorder: a lifecycle node that records while it is active, also on mocap control's word."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+import time
+from typing import Any, NamedTuple, Optional, Union
+
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
+from optitrack_vrpn.mocap_control.protocol import ControlConfig
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.recording.bag_io import BagWriter
+from optitrack_vrpn.recording.bag_metadata import TopicMetadata
+from optitrack_vrpn.recording.intake_ros import Intake, Reader
+from optitrack_vrpn.recording.losses import ClockSteps
+from optitrack_vrpn.recording.mcap_format import Message
+from optitrack_vrpn.recording.spool_io import MAX_WAITING, MIN_FREE, Spool, SpoolStatus
+from optitrack_vrpn.recording.topics import safe_name, TopicChoice
+from optitrack_vrpn.ros.run import run
+import rclpy
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+
+#: How often the graph is looked at (s): what a new body publishes before is lost. A look takes
+#: 30 us.
+_LOOK_S = 0.05
+_WATCH_S = 0.5
+_REPORT_S = 1.0
+#: Messages that are kept of a latched topic with several publishers, as /tf_static.
+_MOST_LATCHED = 100
+
+
+class RecorderConfig(NamedTuple):
+    """
+    What to record and where.
+
+    :ivar folder: of the recording, or above those of the sessions.
+    :ivar sessions: each activation makes a folder of its own below ``folder``.
+    :ivar choice: which topics.
+    :ivar compression: 'auto', 'zstd', 'lz4' or 'none'.
+    :ivar min_free: bytes that stay free on the disk.
+    :ivar max_waiting: bytes that wait for the disk at most.
+    """
+
+    folder: Path
+    sessions: bool = False
+    choice: TopicChoice = TopicChoice()
+    compression: str = 'auto'
+    min_free: int = MIN_FREE
+    max_waiting: int = MAX_WAITING
+
+
+class Progress(NamedTuple):
+    """
+    How a recording stands.
+
+    :ivar elapsed_s: since it began.
+    :ivar topics: that are taken.
+    :ivar lost: messages that the middleware lost.
+    """
+
+    folder: Path
+    elapsed_s: float
+    topics: int
+    lost: int
+    status: SpoolStatus
+
+
+class _Topic(NamedTuple):
+    """A topic on its way through the queue, ahead of its messages."""
+
+    key: int
+    metadata: TopicMetadata
+    definition: str
+
+
+_Item = Union[Message, _Topic]
+
+
+class _Bag:
+    """A ``BagWriter`` that learns its topics through the queue."""
+
+    def __init__(self, writer: BagWriter) -> None:
+        self._writer = writer
+        self._channels: dict[int, int] = {}
+        self.tick, self.sync, self.close = writer.tick, writer.sync, writer.close
+
+    @property
+    def size(self) -> int:
+        return self._writer.size
+
+    @property
+    def messages(self) -> int:
+        return self._writer.messages
+
+    def write(self, item: _Item, now_ns: int) -> None:
+        if isinstance(item, _Topic):
+            self._channels[item.key] = self._writer.add_topic(item.metadata, item.definition)
+        else:
+            self._writer.write(
+                item._replace(channel_id=self._channels[item.channel_id]), now_ns)
+
+
+class Recorder(ControlledLifecycleNode):
+    """
+    Record while active.
+
+    Topics are subscribed to from configure on, so that the first message after activation is
+    recorded, with the last of every latched topic.
+
+    :param config: what and where.
+    :param control: how to follow mocap control.
+    :param free_bytes: measures the free space instead of the system.
+    :ivar finished: what became of the last recording: its folder, and what went wrong, '' for
+        nothing.
+    """
+
+    def __init__(
+        self, config: RecorderConfig, control: Optional[ControlConfig] = None,
+        name: str = 'recorder', free_bytes: Optional[Callable[[], int]] = None, **kwargs: Any,
+    ) -> None:
+        self._config = config
+        self._free_bytes = free_bytes
+        self._intake: Optional[Intake] = None
+        self._spool: Optional[Spool[_Item]] = None
+        self._folder = config.folder
+        self._began = 0.0
+        self._steps = ClockSteps()
+        self._session = ''
+        #: The last messages of latched topics, which a recording begins with.
+        self._latched: dict[int, deque[Message]] = {}
+        self.finished: Optional[tuple[Path, str]] = None
+        super().__init__(name, control=control, **kwargs)
+        self.set_info_topics(())
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timers = [self.create_timer(_LOOK_S, self._look, clock=steady),
+                        self.create_timer(_WATCH_S, self._watch, clock=steady)]
+        self._unknown_told: set[str] = set()
+        self._stop_told = False
+
+    # -- lifecycle -----------------------------------------------------------------------------
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Subscribe."""
+        self._intake = Intake(self, self._announce, self._deliver)
+        self._look()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Open the file and record."""
+        pending = self.control_pending
+        session = pending.session_id if pending is not None else ''
+        self._folder = self._config.folder
+        if self._config.sessions:
+            self._folder = _new_folder(self._config.folder, session)
+        try:
+            writer = BagWriter(self._folder, self._config.compression)
+        except OptitrackVrpnError as error:
+            self._fault = str(error)
+            self.get_logger().error(f'cannot record: {error}')
+            return TransitionCallbackReturn.FAILURE
+        assert self._intake is not None
+        self._session, self._steps = session, ClockSteps()
+        self._stop_told = False
+        spool: Spool[_Item] = Spool(
+            _Bag(writer), self._folder, _size, self._config.max_waiting, self._config.min_free,
+            self._free_bytes, self._notes)
+        readers = self._intake.readers
+        spool.put([_Topic(r.key, r.metadata, r.definition) for r in readers])
+        self._spool = spool
+        spool.put([message for kept in list(self._latched.values()) for message in list(kept)])
+        spool.start()
+        self._began = time.monotonic()
+        self.get_logger().info(f'recording {len(readers)} topics to {self._folder}')
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the file."""
+        self._close()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Unsubscribe."""
+        self._leave()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the file and unsubscribe."""
+        self._leave()
+        return TransitionCallbackReturn.SUCCESS
+
+    def destroy_node(self) -> None:
+        """Close the file whatever the state."""
+        self._leave()
+        super().destroy_node()
+
+    @property
+    def fault(self) -> str:
+        """Return why the last transition failed."""
+        return self._fault
+
+    # -- from the command ----------------------------------------------------------------------
+
+    def progress(self) -> Optional[Progress]:
+        """Tell how the recording stands; None while there is none."""
+        spool, intake = self._spool, self._intake
+        if spool is None or intake is None:
+            return None
+        return Progress(
+            self._folder, time.monotonic() - self._began, len(intake.readers),
+            sum(intake.lost().values()), spool.status())
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _announce(self, reader: Reader) -> None:
+        """Take a new topic from the intake."""
+        if all(qos.durability == 'transient_local' for qos in reader.metadata.qos):
+            # Each publisher has its own last message, which cannot be told apart.
+            self._latched[reader.key] = deque(
+                maxlen=1 if len(reader.metadata.qos) == 1 and reader.watch else _MOST_LATCHED)
+        if self._spool is not None:
+            self._spool.put([_Topic(reader.key, reader.metadata, reader.definition)])
+
+    def _deliver(self, messages: list[Message]) -> None:
+        """Take messages from the intake, in its thread."""
+        spool, latched = self._spool, self._latched
+        if spool is not None:
+            spool.put([*messages])
+        for message in messages:
+            if message.channel_id in latched:
+                latched[message.channel_id].append(message)
+
+    def _look(self) -> None:
+        """Subscribe to what has appeared in the graph."""
+        intake = self._intake
+        if intake is None:
+            return
+        for topic, types in self.get_topic_names_and_types():
+            # A topic without publishers offers nothing yet.
+            if (len(types) == 1 and self._config.choice.wants(topic, types[0])
+                    and self.count_publishers(topic)):
+                intake.add(topic, types[0])
+        for topic, type_name in intake.unknown.items():
+            if topic not in self._unknown_told:
+                self._unknown_told.add(topic)
+                self.get_logger().warning(
+                    f'{topic} is not recorded: its type {type_name} is not installed here')
+
+    def _watch(self) -> None:
+        """Look after clocks, publishers and the file."""
+        step_ns = self._steps.look(time.time_ns(), time.monotonic_ns())
+        if step_ns:
+            self.get_logger().warning(
+                f'the system clock was set by {step_ns / 1e9:+.3f} s; messages are recorded with '
+                'its new time')
+        if self._intake is not None:
+            for reader in self._intake.readers:
+                name = reader.metadata.name
+                self._intake.note_publishers(name, self.count_publishers(name))
+        if self._spool is not None and not self._stop_told:
+            stopped = self._spool.status().stopped
+            if stopped:
+                self._stop_told = True
+                self.get_logger().error(f'recording has stopped: {stopped}')
+
+    def _notes(self) -> dict[str, str]:
+        """Give what is kept in the file beside the messages."""
+        notes = {'session': self._session} if self._session else {}
+        lost = self._intake.lost() if self._intake is not None else {}
+        if lost:
+            notes['lost'] = ', '.join(f'{name}: {count}' for name, count in lost.items())
+        if self._steps.steps:
+            notes['clock_steps'] = ', '.join(
+                f'{at_ns}: {step_ns}' for at_ns, step_ns in self._steps.steps)
+        return notes
+
+    def _close(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is None:
+            return
+        problem = spool.stop()
+        status = spool.status()
+        self.finished = (self._folder, problem)
+        said = (f'{status.messages} messages, {status.size / 1e6:.1f} MB in {self._folder}'
+                + (f', {status.dropped} dropped' if status.dropped else ''))
+        if problem:
+            self.get_logger().error(f'recorded {said}; {problem}')
+        else:
+            self.get_logger().info(f'recorded {said}')
+
+    def _leave(self) -> None:
+        self._close()
+        intake, self._intake = self._intake, None
+        if intake is not None:
+            intake.close()
+        self._latched.clear()
+
+
+def _size(item: _Item) -> int:
+    return len(item.data) + 64 if isinstance(item, Message) else 0
+
+
+def _new_folder(above: Path, session: str) -> Path:
+    """Name a session's folder by its id and time, so that no two are the same."""
+    moment = datetime.now(timezone.utc).strftime('%Y%m%d-%H%M%S')
+    name = '_'.join(filter(None, (safe_name(printable(session)), moment)))
+    folder, number = above / name, 1
+    while folder.exists():
+        number += 1
+        folder = above / f'{name}_{number}'
+    return folder
+
+
+def record(
+    config: RecorderConfig, control: bool, seconds: float, argv: Sequence[str],
+    report: Callable[[Optional[Progress]], None], name: str = 'recorder',
+) -> int:
+    """
+    Run a recorder until it is interrupted or its time is over.
+
+    :param control: wait for START of mocap control, instead of recording at once.
+    :param seconds: after which to end, 0 for never.
+    :param argv: the command line for ROS, the program's name first.
+    :param report: called once a second with how the recording stands.
+    :returns: exit code: 1 if a recording could not be made or closed.
+    """
+    made: list[Recorder] = []
+
+    def make() -> Recorder:
+        recorder = Recorder(
+            config, ControlConfig(configure_on_start=True) if control
+            else ControlConfig(generations=('none',)), name)
+        made.append(recorder)
+        recorder.trigger_configure()
+        if not control:
+            recorder.trigger_activate()
+            if recorder.progress() is None:
+                raise ConfigurationError(recorder.fault or 'cannot record')
+
+        def watch() -> None:
+            progress = recorder.progress()
+            report(progress)
+            if progress is None or control:
+                return
+            if progress.status.stopped or 0 < seconds <= progress.elapsed_s:
+                rclpy.try_shutdown()
+
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        recorder.create_timer(min(_REPORT_S, seconds or _REPORT_S), watch, clock=steady)
+        return recorder
+
+    code = run(make, argv)
+    return code or int(any(recorder.finished is not None and bool(recorder.finished[1])
+                           for recorder in made))

@@ -1,0 +1,89 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bags for tests, made of bytes laid down here by hand, and independent readers of bags."""
+
+import struct
+
+from optitrack_vrpn.recording.bag_io import BagWriter
+from optitrack_vrpn.recording.bag_metadata import Qos, TopicMetadata
+from optitrack_vrpn.recording.mcap_format import Message
+
+POSE = 'geometry_msgs/msg/PoseStamped'
+HASH = 'RIHS01_10f3786d7d40fd2b54367835614bff85d4ad3b5dab62bf8bca0cc232d73b4cd8'
+POSE_TEXT = """\
+std_msgs/Header header
+geometry_msgs/Pose pose
+""" + '=' * 80 + """
+MSG: std_msgs/Header
+builtin_interfaces/Time stamp
+string frame_id
+""" + '=' * 80 + """
+MSG: geometry_msgs/Pose
+geometry_msgs/Point position
+geometry_msgs/Quaternion orientation
+""" + '=' * 80 + """
+MSG: builtin_interfaces/Time
+int32 sec
+uint32 nanosec
+""" + '=' * 80 + """
+MSG: geometry_msgs/Point
+float64 x
+float64 y
+float64 z
+""" + '=' * 80 + """
+MSG: geometry_msgs/Quaternion
+float64 x
+float64 y
+float64 z
+float64 w
+"""
+BEGIN_NS = 1_790_000_000_000_000_000
+
+
+def pose_cdr(stamp_ns, position, quat, frame='optitrack'):
+    """Serialise a PoseStamped by hand."""
+    text = frame.encode() + b'\0'
+    head = struct.pack('<iII', *divmod(stamp_ns, 10**9), len(text)) + text
+    return b'\0\1\0\0' + head + b'\0' * (-len(head) % 8) + struct.pack('<7d', *position, *quat)
+
+
+def latched(name, type_name=POSE):
+    return TopicMetadata(name, type_name, (Qos(durability='transient_local'),), HASH)
+
+
+def topic(name, type_name=POSE):
+    return TopicMetadata(name, type_name, (Qos(),), HASH)
+
+
+def write_poses(folder, poses, compression='none', notes=None, close=True):
+    """
+    Write a bag of poses.
+
+    :param poses: rows of topic, log time, stamp, position, quaternion.
+    """
+    writer = BagWriter(folder, compression)
+    channels = {}
+    for number, (name, log_ns, stamp_ns, position, quat) in enumerate(poses):
+        if name not in channels:
+            channels[name] = writer.add_topic(topic(name), POSE_TEXT)
+        writer.write(Message(channels[name], number, log_ns, log_ns - 1000,
+                             pose_cdr(stamp_ns, position, quat)), log_ns)
+    if close:
+        writer.close(notes)
+    return writer
+
+
+def by_mcap(path):
+    """Read a bag with the ``mcap`` package: (topic, log time, publish time, bytes)."""
+    from mcap.reader import make_reader
+    with open(path, 'rb') as file:
+        return [(channel.topic, message.log_time, message.publish_time, bytes(message.data))
+                for _, channel, message in make_reader(file).iter_messages()]
+
+
+def by_rosbags(path):
+    """Read a bag with the ``rosbags`` package: (topic, time, bytes), and the connections."""
+    from rosbags.rosbag2 import Reader
+    with Reader(path) as reader:
+        return ([(connection.topic, time, bytes(data))
+                 for connection, time, data in reader.messages()], list(reader.connections))

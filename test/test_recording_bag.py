@@ -1,0 +1,378 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bags read back by independent readers, and what is left of them when things go wrong."""
+
+from contextlib import contextmanager
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording import mcap_format
+from optitrack_vrpn.recording.bag_io import BagWriter, read_records, recover
+from optitrack_vrpn.recording.definitions import definition
+from optitrack_vrpn.recording.losses import ClockSteps, SequenceWatch
+from optitrack_vrpn.recording.mcap_format import Cut, End, Message
+from optitrack_vrpn.recording.spool_io import Spool
+from optitrack_vrpn.recording.topics import safe_name, TopicChoice
+import pytest
+from recording_kit import (
+    BEGIN_NS, by_mcap, by_rosbags, HASH, latched, POSE, pose_cdr, POSE_TEXT, topic, write_poses)
+
+mcap = pytest.importorskip('mcap', reason='an independent reader')
+rosbags = pytest.importorskip('rosbags', reason='an independent reader')
+
+
+def some_poses(count=500, period_ns=4_166_667):
+    return [(f'/body_{i % 3}/pose', BEGIN_NS + i * period_ns, BEGIN_NS + i * period_ns - 5_000_000,
+             (0.1 * i, -0.2, 1.5), (0.0, 0.6, 0.0, 0.8)) for i in range(count)]
+
+
+def expected(poses):
+    return [(name, log_ns, log_ns - 1000, pose_cdr(stamp_ns, position, quat))
+            for name, log_ns, stamp_ns, position, quat in poses]
+
+
+# -- independent readers --------------------------------------------------------------------------
+
+@pytest.mark.parametrize('compression', ['none', 'zstd', 'lz4'])
+def test_two_independent_readers_read_equal_bytes_and_times(tmp_path, compression):
+    poses = some_poses()
+    write_poses(tmp_path / 'take', poses, compression)
+    assert by_mcap(tmp_path / 'take' / 'take.mcap') == expected(poses)
+    messages, connections = by_rosbags(tmp_path / 'take')
+    assert messages == [(name, log_ns, data) for name, log_ns, _, data in expected(poses)]
+    assert {c.topic: c.msgcount for c in connections} == {
+        '/body_0/pose': 167, '/body_1/pose': 167, '/body_2/pose': 166}
+
+
+def test_values_decoded_by_rosbags_are_those_recorded(tmp_path):
+    from rosbags.highlevel import AnyReader
+    poses = some_poses(10)
+    write_poses(tmp_path / 'take', poses)
+    with AnyReader([tmp_path / 'take']) as reader:
+        for (connection, _, data), row in zip(reader.messages(), poses):
+            message = reader.deserialize(data, connection.msgtype)
+            stamp = message.header.stamp
+            position, orientation = message.pose.position, message.pose.orientation
+            assert stamp.sec * 10**9 + stamp.nanosec == row[2]
+            assert (position.x, position.y, position.z) == row[3]
+            assert (orientation.x, orientation.y, orientation.z, orientation.w) == row[4]
+
+
+def test_checksums_and_index_satisfy_the_mcap_package(tmp_path):
+    from mcap.reader import SeekingReader
+    write_poses(tmp_path / 'take', some_poses(20_000), 'zstd', {'session': 'seven'})
+    with open(tmp_path / 'take' / 'take.mcap', 'rb') as file:
+        reader = SeekingReader(file, validate_crcs=True)
+        summary = reader.get_summary()
+        assert summary.statistics.message_count == 20_000
+        assert summary.statistics.chunk_count == len(summary.chunk_indexes) > 2
+        found = list(reader.iter_messages(
+            topics=['/body_1/pose'], starting_at=BEGIN_NS + 10**9,
+            ending_before=BEGIN_NS + 2 * 10**9))
+        assert len(found) == 80
+        notes = {row.name: row.metadata for row in reader.iter_metadata()}
+        assert notes['optitrack_vrpn'] == {'session': 'seven'}
+
+
+def test_qos_and_type_hash_are_kept_for_players(tmp_path):
+    writer = BagWriter(tmp_path / 'take')
+    writer.add_topic(latched('/tf_static'), POSE_TEXT)
+    writer.close()
+    _, (connection,) = by_rosbags(tmp_path / 'take')
+    assert connection.digest == HASH
+    (qos,) = connection.ext.offered_qos_profiles
+    assert qos.durability.name == 'TRANSIENT_LOCAL'
+    assert qos.reliability.name == 'RELIABLE'
+    assert qos.deadline.sec == 9223372036
+
+
+def test_a_recording_without_a_message_is_a_valid_bag(tmp_path):
+    writer = BagWriter(tmp_path / 'take')
+    writer.add_topic(topic('/wand/pose'), POSE_TEXT)
+    writer.close()
+    assert by_mcap(tmp_path / 'take' / 'take.mcap') == []
+    assert by_rosbags(tmp_path / 'take')[0] == []
+    BagWriter(tmp_path / 'nothing').close()
+    assert by_mcap(tmp_path / 'nothing' / 'nothing.mcap') == []
+
+
+def test_an_existing_folder_is_never_overwritten(tmp_path):
+    write_poses(tmp_path / 'take', some_poses(3))
+    before = (tmp_path / 'take' / 'take.mcap').read_bytes()
+    with pytest.raises(ConfigurationError, match='exists already'):
+        BagWriter(tmp_path / 'take')
+    assert (tmp_path / 'take' / 'take.mcap').read_bytes() == before
+
+
+def test_a_definition_from_fields_equals_that_of_the_msg_files():
+    fields = {
+        'a/msg/Outer': {'many': 'sequence<b/Inner>', 'few': 'sequence<double, 5>',
+                        'fixed': 'double[36]', 'raw': 'octet', 'on': 'boolean',
+                        'text': 'string<10>', 'names': 'sequence<string>'},
+        'b/msg/Inner': {'x': 'float', 'again': 'c/Leaf'}, 'c/msg/Leaf': {'n': 'uint8'}}
+    assert definition('a/msg/Outer', fields.__getitem__) == (
+        'b/Inner[] many\nfloat64[<=5] few\nfloat64[36] fixed\nbyte raw\nbool on\n'
+        'string<=10 text\nstring[] names\n' + '=' * 80 + '\nMSG: b/Inner\nfloat32 x\n'
+        'c/Leaf again\n' + '=' * 80 + '\nMSG: c/Leaf\nuint8 n\n')
+
+
+# -- killed, cut off, broken ----------------------------------------------------------------------
+
+def test_ten_minutes_of_silence_lose_nothing_before_them(tmp_path):
+    writer = write_poses(tmp_path / 'take', some_poses(3), close=False)
+    writer.tick(BEGIN_NS + 600 * 10**9)
+    # written although the chunk is far from full: what a killed recorder leaves
+    assert sum(isinstance(r, Message) for r in read_records(writer.path)) == 3
+    writer.close()
+
+
+RECORDER = """
+import sys, time
+from pathlib import Path
+from optitrack_vrpn.recording.bag_io import BagWriter
+from optitrack_vrpn.recording.spool_io import Spool
+from optitrack_vrpn.recording.mcap_format import Message
+from recording_kit import POSE_TEXT, pose_cdr, topic
+writer = BagWriter(Path(sys.argv[1]))
+channel = writer.add_topic(topic('/wand/pose'), POSE_TEXT)
+spool = Spool(writer, Path(sys.argv[1]), lambda m: len(m.data))
+spool.start()
+while True:
+    now = time.time_ns()
+    spool.put([Message(channel, 0, now, now, pose_cdr(now, (0, 0, 0), (0, 0, 0, 1)))])
+    print(now, flush=True)
+    time.sleep(0.004)
+"""
+
+
+def test_a_killed_recorder_loses_less_than_a_second_and_recover_repairs_the_rest(tmp_path):
+    root = Path(__file__).resolve().parent
+    process = subprocess.Popen(
+        [sys.executable, '-c', RECORDER, str(tmp_path / 'take')], stdout=subprocess.PIPE,
+        text=True, env=dict(os.environ, PYTHONPATH=f'{root}:{root.parent}'))
+    given_ns = []
+    for line in process.stdout:
+        given_ns.append(int(line))
+        if given_ns[-1] - given_ns[0] > 2.5e9:
+            process.send_signal(signal.SIGKILL)
+            break
+    given_ns += [int(line) for line in process.stdout.read().split()]
+    process.wait()
+    path, count, reason = recover(tmp_path / 'take')
+    assert 'not closed' in reason
+    kept_ns = [log_ns for _, log_ns, *_ in by_mcap(path)]
+    assert kept_ns == given_ns[:count]
+    assert given_ns[-1] - kept_ns[-1] < 1e9
+    assert len(by_rosbags(tmp_path / 'take')[0]) == count
+    assert path.with_suffix('.mcap.broken').is_file()
+    assert recover(tmp_path / 'take') == (path, 0, '')
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_a_file_cut_anywhere_gives_a_prefix_and_never_an_exception(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp('cut')
+    poses = some_poses(400, 10_000_000)
+    writer = write_poses(folder / 'take', poses, data.draw(st.sampled_from(['none', 'zstd'])))
+    whole = writer.path.read_bytes()
+    cut = data.draw(st.integers(len(mcap_format.MAGIC), len(whole)))
+    broken = bytearray(whole[:cut])
+    if cut > 100 and data.draw(st.booleans()):
+        broken[data.draw(st.integers(60, cut - 1))] ^= 0x55
+    writer.path.write_bytes(bytes(broken))
+    rows = list(read_records(writer.path))
+    assert isinstance(rows[-1], (Cut, End))
+    found = [(r.log_time_ns, r.data) for r in rows if isinstance(r, Message)]
+    wanted = [(log_ns, data) for _, log_ns, _, data in expected(poses)]
+    assert found == wanted[:len(found)]
+
+
+def test_recover_says_what_is_no_recording(tmp_path):
+    (tmp_path / 'x.mcap').write_bytes(b'not an MCAP file at all')
+    with pytest.raises(ConfigurationError, match='not an MCAP file'):
+        recover(tmp_path / 'x.mcap')
+    with pytest.raises(ConfigurationError, match='no such file'):
+        recover(tmp_path / 'y')
+
+
+# -- disks ----------------------------------------------------------------------------------------
+
+def spooled(writer, folder, **kwargs):
+    return Spool(writer, folder, lambda message: len(message.data), **kwargs)
+
+
+def message(number):
+    return Message(1, number, BEGIN_NS + number, BEGIN_NS + number,
+                   pose_cdr(BEGIN_NS, (number, 0, 0), (0, 0, 0, 1)))
+
+
+@contextmanager
+def small_disk(folder, size='2m'):
+    """Mount a tmpfs, where that is allowed."""
+    folder.mkdir()
+    run = subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={size}', 'tmpfs', folder],
+                         capture_output=True)
+    if run.returncode:
+        pytest.skip('only root may mount a small disk')
+    try:
+        yield folder
+    finally:
+        subprocess.run(['umount', folder], check=True)
+
+
+def wait_stopped(spool):
+    deadline = time.monotonic() + 20.0
+    while not spool.status().stopped and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return spool.status()
+
+
+def random_messages(count):
+    return [message(number)._replace(data=os.urandom(1000)) for number in range(count)]
+
+
+def test_a_nearly_full_disk_ends_the_recording_cleanly(tmp_path):
+    with small_disk(tmp_path / 'disk') as disk:
+        writer = BagWriter(disk / 'take', 'none')
+        writer.add_topic(topic('/a'), POSE_TEXT)
+        spool = spooled(writer, disk, min_free=1_000_000)
+        spool.start()
+        given = 0
+        while not spool.status().stopped and given < 20_000:
+            spool.put(random_messages(10))
+            given += 10
+            time.sleep(0.005)
+        reason = spool.stop()
+        assert 'nearly full' in reason
+        kept = by_mcap(writer.path)
+        assert len(kept) + spool.status().dropped == given
+        assert len(by_rosbags(disk / 'take')[0]) == len(kept) > 300
+
+
+def test_a_full_disk_ends_the_recording_and_the_file_is_whole_or_repairable(tmp_path):
+    """Another program fills the disk between two looks."""
+    with small_disk(tmp_path / 'disk') as disk:
+        writer = BagWriter(disk / 'take', 'none')
+        writer.add_topic(topic('/a'), POSE_TEXT)
+        spool = spooled(writer, disk, min_free=0)
+        spool.start()
+        spool.put(random_messages(4000))
+        status = wait_stopped(spool)
+        reason = spool.stop()
+        assert 'No space left' in reason
+        assert status.messages > 500
+        found = sum(isinstance(r, Message) for r in read_records(writer.path))
+        assert found == spool.status().messages
+        assert found + spool.status().dropped <= 4000
+        # with room again it can be repaired, unless it was closed
+        subprocess.run(['mount', '-o', 'remount,size=8m', disk], check=True)
+        recover(disk / 'take')
+        assert len(by_mcap(writer.path)) == found
+
+
+class SlowWriter:
+    """A disk that hangs until it is let go."""
+
+    def __init__(self):
+        self.go_on = threading.Event()
+        self.messages = self.size = 0
+        self.notes = None
+
+    def write(self, item, now_ns):
+        self.go_on.wait(30.0)
+        self.messages += 1
+
+    def tick(self, now_ns):
+        pass
+
+    def sync(self):
+        pass
+
+    def close(self, notes=None):
+        self.notes = notes
+
+
+def test_a_slow_disk_never_holds_up_who_hands_over_and_drops_are_counted(tmp_path):
+    writer = SlowWriter()
+    size = len(message(0).data)
+    spool = spooled(writer, tmp_path, max_waiting=1000 * size)
+    spool.start()
+    began = time.monotonic()
+    for number in range(5000):
+        spool.put([message(number)])
+    assert time.monotonic() - began < 5.0    # it would be 30 s otherwise
+    status = spool.status()
+    assert status.waiting <= 1000 * size
+    assert status.dropped >= 5000 - 1000 - 2000    # what a batch takes is on its way
+    writer.go_on.set()
+    assert spool.stop() == ''
+    assert writer.messages + spool.status().dropped == 5000
+    assert writer.notes['dropped'] == str(spool.status().dropped)
+
+
+def test_a_disk_that_hangs_at_the_end_is_given_up(tmp_path):
+    writer = SlowWriter()
+    spool = spooled(writer, tmp_path)
+    spool.start()
+    spool.put([message(0)])
+    assert 'record --recover' in spool.stop(patience_s=0.1)
+    writer.go_on.set()
+
+
+# -- clocks, losses, names ------------------------------------------------------------------------
+
+def test_a_step_of_the_clock_is_noticed_and_slewing_is_not():
+    steps = ClockSteps()
+    now = BEGIN_NS
+    for second in range(100):    # chrony slews by up to 0.5 ms/s here
+        assert steps.look(now + second * (10**9 + 500_000), second * 10**9) == 0
+    assert steps.look(now + 100 * 10**9 + 50_000_000 - 3 * 10**9, 100 * 10**9) == \
+        pytest.approx(-3e9, abs=1e6)
+    assert len(steps.steps) == 1
+
+
+def test_messages_across_a_clock_step_back_stay_readable(tmp_path):
+    poses = [(name, log_ns if i < 250 else log_ns - 10**10, *rest)
+             for i, (name, log_ns, *rest) in enumerate(some_poses())]
+    write_poses(tmp_path / 'take', poses)
+    assert by_mcap(tmp_path / 'take' / 'take.mcap') == sorted(
+        expected(poses), key=lambda row: row[1])
+    messages, _ = by_rosbags(tmp_path / 'take')
+    assert len(messages) == 500
+
+
+def test_lost_messages_are_counted_by_their_numbers():
+    watch = SequenceWatch()
+    for number in (7, 8, 10, 14, None, 15, 1, 2):    # at 1 the publisher was started anew
+        watch.note(number)
+    assert watch.lost == 4
+
+
+@pytest.mark.parametrize('choice, topic_name, type_name, wanted', [
+    (TopicChoice(), '/wand/pose', POSE, True),
+    (TopicChoice(), '/camera/image', 'sensor_msgs/msg/Image', False),
+    (TopicChoice(topics=('camera/*',)), '/camera/image', 'sensor_msgs/msg/Image', True),
+    (TopicChoice(bodies=('drone*',)), '/wand/pose', POSE, False),
+    (TopicChoice(bodies=('drone*',)), '/drone/left/pose', POSE, True),
+    (TopicChoice(bodies=('drone*',)), '/lab/drone_1/odom', 'nav_msgs/msg/Odometry', True),
+    (TopicChoice(bodies=('drone*',)), '/tf', 'tf2_msgs/msg/TFMessage', True),
+    (TopicChoice(bodies=('drone*',)), '/mocap4r2_control',
+     'mocap4r2_control_msgs/msg/Control', True),
+])
+def test_topics_are_chosen_by_type_and_body(choice, topic_name, type_name, wanted):
+    assert choice.wants(topic_name, type_name) is wanted
+
+
+@given(st.text())
+def test_any_session_id_makes_a_safe_name(text):
+    name = safe_name(text)
+    assert '/' not in name
+    assert not name.startswith('.')
+    assert len(name) <= 60

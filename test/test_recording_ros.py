@@ -1,0 +1,189 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The recorder in the ROS graph: what is published is in the bag, whoever starts it."""
+
+import os
+import time
+
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from optitrack_vrpn.mocap_control.protocol import ControlConfig
+from optitrack_vrpn.recording.recorder_ros import Recorder, RecorderConfig
+from optitrack_vrpn.recording.topics import TopicChoice
+import pytest
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
+from recording_kit import by_mcap, by_rosbags
+from rosgraph import NodeHere, NodeProcess, Observer, wait_until
+from sensor_msgs.msg import Imu
+from tf2_msgs.msg import TFMessage
+
+pytest.importorskip('mcap', reason='an independent reader')
+pytest.importorskip('rosbags', reason='an independent reader')
+pytestmark = [pytest.mark.ros]
+
+
+def pose(number):
+    message = PoseStamped()
+    message.header.stamp.sec, message.header.stamp.nanosec = 1_790_000_000, number * 1000
+    message.header.frame_id = 'optitrack'
+    message.pose.position.x = 0.1 * number
+    message.pose.orientation.w = 1.0
+    return message
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """Make recorders, and publishers beside them."""
+    made = []
+
+    class Graph:
+        observer = Observer('publisher')
+        folder = tmp_path
+
+        def recorder(self, config, control=None):
+            here = NodeHere(cls=Recorder, config=config,
+                            control=control or ControlConfig(generations=('none',)))
+            made.append(here)
+            return here.node
+
+        def publisher(self, kind, topic, latched=False, reliable=True):
+            return self.observer.node.create_publisher(kind, topic, QoSProfile(
+                depth=1000, reliability=ReliabilityPolicy.RELIABLE if reliable
+                else ReliabilityPolicy.BEST_EFFORT,
+                durability=DurabilityPolicy.TRANSIENT_LOCAL if latched
+                else DurabilityPolicy.VOLATILE))
+
+    yield Graph()
+    for here in made:
+        here.close()
+    Graph.observer.close()
+
+
+def messages(rows, topic, kind=PoseStamped):
+    """Give the messages of a topic; bytes would differ in CDR's padding, which is not zeroed."""
+    return [deserialize_message(row[3], kind) for row in rows if row[0] == topic]
+
+
+def taken(node, topic):
+    return sum(reader.sequence for reader in node._intake.readers
+               if reader.metadata.name == topic)
+
+
+def matched(publisher):
+    wait_until(lambda: publisher.get_subscription_count() == 1, what='the recorder')
+
+
+def test_every_message_is_recorded_bit_for_bit_with_its_qos(graph):
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    drone = graph.publisher(PoseStamped, '/drone/left/pose', reliable=False)
+    static = graph.publisher(TFMessage, '/tf_static', latched=True)
+    ignored = graph.publisher(Imu, '/imu')
+    fixed = TFMessage(transforms=[TransformStamped(child_frame_id='optitrack_ned')])
+    static.publish(fixed)
+    node = graph.recorder(RecorderConfig(graph.folder / 'take'))
+    assert node.trigger_configure().name == 'SUCCESS'
+    for publisher in (wand, drone, static):
+        matched(publisher)
+    assert node.trigger_activate().name == 'SUCCESS'
+    before_ns = time.time_ns()
+    for number in range(300):
+        wand.publish(pose(number))
+        drone.publish(pose(1000 + number))
+    late = graph.publisher(PoseStamped, '/late/pose')
+    matched(late)
+    late.publish(pose(7))
+    wait_until(lambda: node.progress().status.messages >= 602, what='messages')
+    assert ignored.get_subscription_count() == 0
+    assert node.trigger_deactivate().name == 'SUCCESS'
+    assert node.finished == (graph.folder / 'take', '')
+    found = by_mcap(graph.folder / 'take' / 'take.mcap')
+    assert messages(found, '/wand/pose') == [pose(n) for n in range(300)]
+    assert messages(found, '/drone/left/pose') == [pose(1000 + n) for n in range(300)]
+    assert messages(found, '/late/pose') == [pose(7)]
+    assert messages(found, '/tf_static', TFMessage) == [fixed]
+    # log time is the arrival, publish time when the publisher sent
+    for name, log_ns, publish_ns, _ in found:
+        assert publish_ns <= log_ns + 1_000_000
+        if name != '/tf_static':
+            assert before_ns - 1_000_000 <= publish_ns
+            assert log_ns - publish_ns < 5e9
+    _, connections = by_rosbags(graph.folder / 'take')
+    offered = {c.topic: c.ext.offered_qos_profiles[0] for c in connections}
+    assert offered['/tf_static'].durability.name == 'TRANSIENT_LOCAL'
+    assert offered['/drone/left/pose'].reliability.name == 'BEST_EFFORT'
+    assert offered['/wand/pose'].reliability.name == 'RELIABLE'
+
+
+def test_only_the_wanted_bodies_are_subscribed_to(graph):
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    drone = graph.publisher(PoseStamped, '/drone_1/pose')
+    node = graph.recorder(RecorderConfig(
+        graph.folder / 'take', choice=TopicChoice(bodies=('drone*',))))
+    node.trigger_configure()
+    node.trigger_activate()
+    matched(drone)
+    assert wand.get_subscription_count() == 0
+
+
+def test_an_existing_folder_fails_the_activation_with_a_reason(graph):
+    (graph.folder / 'take').mkdir()
+    node = graph.recorder(RecorderConfig(graph.folder / 'take'))
+    node.trigger_configure()
+    assert node.trigger_activate().name == 'FAILURE'
+    assert 'exists already' in node.fault
+
+
+def test_mocap_control_starts_and_stops_sessions_with_files_of_their_own(graph):
+    control = pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
+    node = graph.recorder(
+        RecorderConfig(graph.folder / 'takes', sessions=True),
+        ControlConfig(configure_on_start=True))
+    heard = []
+    graph.observer.node.create_subscription(
+        control.Control, '/mocap4r2_control',
+        lambda message: heard.append((message.control_type, message.session_id)), 100)
+    commands = graph.observer.node.create_publisher(control.Control, '/mocap4r2_control', 100)
+    wait_until(lambda: commands.get_subscription_count() >= 2, what='the recorder')
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+
+    def command(kind, session, answer):
+        commands.publish(control.Control(
+            control_type=kind, session_id=session, mocap4r2_source='tester',
+            mocap4r2_systems=['recorder']))
+        wait_until(lambda: (answer, session) in heard, what=f'the answer to {kind}')
+
+    kinds = control.Control
+    for session in ('take 7', 'take/8'):
+        command(kinds.START, session, kinds.ACK_START)
+        matched(wand)
+        before = taken(node, '/wand/pose')
+        wand.publish(pose(7))
+        wait_until(lambda before=before: taken(node, '/wand/pose') > before, what='the pose')
+        command(kinds.STOP, session, kinds.ACK_STOP)
+    folders = sorted(path.name for path in (graph.folder / 'takes').iterdir())
+    assert [name.rpartition('_')[0] for name in folders] == ['take_7', 'take_8']
+    for name in folders:
+        path = graph.folder / 'takes' / name / f'{name}.mcap'
+        assert messages(by_mcap(path), '/wand/pose') == [pose(7)]
+
+
+def test_the_command_records_until_it_is_interrupted_and_tells_how_it_stands(graph):
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    with NodeProcess('-o', graph.folder / 'take', tool='record', ros=False) as process:
+        process.wait_for('recording')
+        matched(wand)
+        for number in range(50):
+            wand.publish(pose(number))
+        process.wait_for(r'\d+ messages from 1 topics', 10.0)
+        code, _ = process.end()
+    assert code == 0, process.log
+    assert len(by_mcap(graph.folder / 'take' / 'take.mcap')) == 50
+    assert 'recorded 50 messages' in process.log
+
+
+def test_without_bodies_the_command_ends_after_its_time_with_an_empty_bag(graph):
+    with NodeProcess('-o', graph.folder / 'take', '--seconds', 1, tool='record',
+                     ros=False) as process:
+        assert process.process.wait(30.0) == 0
+    assert by_rosbags(graph.folder / 'take')[0] == []
+    assert os.path.isfile(graph.folder / 'take' / 'metadata.yaml')
