@@ -19,7 +19,7 @@ demo:  ## watch a simulated Motive stream through the node
 	$(RUN) --runtime -m optitrack_vrpn demo $(ARGS)
 
 check: lint  ## lint, types and pure tests, in under a minute
-	$(RUN) tools/run_tests.py -m 'not ros and not network and not slow' -q $(ARGS)
+	$(RUN) tools/run_tests.py -q -m pure $(ARGS)
 
 test: lint  ## lint, types and all tests
 	$(RUN) tools/run_tests.py $(ARGS)

@@ -7,6 +7,8 @@ Set before anything imports rclpy: a domain that no other test run on this machi
 beyond this machine, and logs that vanish with the run. Subprocesses of tests inherit all three.
 """
 
+import ast
+import functools
 import logging
 import os
 from pathlib import Path
@@ -78,6 +80,44 @@ def restore_signals():
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda number, frame: None)
+
+
+#: Modules that open sockets, start processes or threads, or are of ROS.
+IMPURE = ('multiprocessing', 'rclpy', 'select', 'signal', 'socket', 'subprocess', 'threading')
+
+
+@functools.cache
+def is_pure(path):
+    """
+    Tell whether a test file, with the helpers beside it, imports only pure code.
+
+    Files of the package are pure by the naming rule of docs/architecture.md.
+    """
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [node.module, *(f'{node.module}.{alias.name}' for alias in node.names)]
+        else:
+            continue
+        for module in modules:
+            parts = module.split('.')
+            if parts[0] in IMPURE or parts[0].endswith(('_msgs', '_interfaces')):
+                return False
+            if parts[0] == 'optitrack_vrpn' and (
+                    {'node', 'ros', 'command'} & set(parts) or any(
+                        part.endswith(('_io', '_ros', '_command')) for part in parts)):
+                return False
+            helper = path.parent / f'{parts[0]}.py'
+            if helper.exists() and parts[0] != 'conftest' and not is_pure(helper):
+                return False
+    return True
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_pure(item.path) and not any(item.iter_markers('slow')):
+            item.add_marker('pure')
 
 
 def pytest_configure(config):

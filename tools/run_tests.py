@@ -64,7 +64,7 @@ def main(arguments):
     if importlib.util.find_spec('xdist'):
         parallel = ['-n', str(workers()), '--dist', 'loadfile']
     if arguments:
-        whole = all(word.startswith(('-m', 'not ', '-q')) for word in arguments)
+        whole = all(word in ('-q', '-m', 'pure') for word in arguments)
         return pytest((parallel if whole else []) + arguments)
     began = time.monotonic()
     if os.path.exists(LAST_FAILED):
