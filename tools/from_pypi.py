@@ -81,11 +81,18 @@ def chosen_python(folder):
     return environment.base_python()
 
 
-def build_interfaces(env, ros_key, packages):
-    """Build those interface packages whose definition or tools changed, all at once."""
+def build_interfaces(env, ros_key, packages, messages_only=False):
+    """
+    Build those interface packages whose definition or tools changed, all at once.
+
+    :param messages_only: be content with the messages of a package that has services too
+    """
     project_include = os.path.join(UNDERLAY, 'python_include.cmake')
     keys = {package: digest([ros_key], [os.path.join(UNDERLAY, package), project_include])
             for package in packages}
+    if messages_only:
+        packages = [package for package in packages if not env.done(package, keys[package])]
+        keys = {package: keys[package] + ' messages' for package in packages}
     todo = [package for package in packages if not env.done(package, keys[package])]
     if not todo:
         return
@@ -104,6 +111,7 @@ def build_interfaces(env, ros_key, packages):
             '-DCMAKE_PROJECT_INCLUDE=' + project_include, '-DBUILD_TESTING=OFF',
             '-DPython3_EXECUTABLE=' + env.python, '-DPython3_ROOT_DIR=' + env.folder,
             '-DPython3_INCLUDE_DIR=' + env.include,
+            '-DMESSAGES_ONLY=' + ('ON' if messages_only else 'OFF'),
             '-DPYTHON_INSTALL_DIR=' + os.path.relpath(env.site, env.folder),
         ], env=variables)
         env.run(package, [
@@ -163,7 +171,7 @@ def make(distro, runtime_only=False):
         env.install('ros', ros_key, '--no-deps', '-r', ros, uv=uv)
         env.see_project()
         steps.next()
-        build_interfaces(env, ros_key, packages)
+        build_interfaces(env, ros_key, packages, runtime_only)
         if not runtime_only:
             steps.next()
             env.install(
