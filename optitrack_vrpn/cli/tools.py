@@ -46,6 +46,8 @@ TOOLS = (
          'judge the stamps of a live topic: rate, regularity, gaps, age'),
     Tool('topics', 'optitrack_vrpn.tools.topics_command:main',
          "list topics or show one, without ROS 2's own tools"),
+    Tool('axis_bridge', 'optitrack_vrpn.axes.command:main',
+         'tracked bodies to the axes of a machine: JointState and UDP at 100 Hz'),
 )
 
 

@@ -1,0 +1,174 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lifecycle node axis_bridge: poses in, sensor_msgs/JointState and datagrams out."""
+
+import functools
+import threading
+import time
+import traceback
+from typing import Any, Optional, Sequence
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.axes.cycle_io import CycleThread
+from optitrack_vrpn.axes.datagram import encode
+from optitrack_vrpn.axes.mapper import AxisMapper, Sample
+from optitrack_vrpn.axes.node_ros import entry, SettingsNode
+from optitrack_vrpn.axes.settings import BridgeSettings
+from optitrack_vrpn.axes.status import Status
+from optitrack_vrpn.axes.table_io import load_table
+from optitrack_vrpn.axes.udp_io import UdpSender
+from optitrack_vrpn.names import ros_name
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+#: The datagram with status -1 is sent so often, since UDP may lose one.
+_FAREWELLS = 3
+_SECOND = 1_000_000_000
+
+#: A publisher in the main node is reliable by default; best effort matches any.
+POSE_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+class AxisBridge(SettingsNode[BridgeSettings]):
+    """
+    Publish the axes of a machine from the poses of bodies at a fixed rate.
+
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(self, node_name: str = 'axis_bridge', **kwargs: Any) -> None:
+        self._lock = threading.Lock()
+        self._mapper: Optional[AxisMapper] = None
+        self._settings: Optional[BridgeSettings] = None
+        self._sender: Optional[UdpSender] = None
+        self._publisher: Any = None
+        self._inputs: list[Any] = []
+        self._thread: Optional[CycleThread] = None
+        self._sequence = 0
+        self._last: Optional[Sample] = None
+        super().__init__(node_name, BridgeSettings, **kwargs)
+
+    def acquire(self, settings: BridgeSettings) -> None:
+        """
+        Load the table, subscribe to the bodies, open the socket.
+
+        :raises ConfigurationError: if the table is wrong.
+        :raises TransportError: if the controller's name does not resolve.
+        """
+        table = load_table(settings.table)
+        mapper = AxisMapper(table, settings.mapper)
+        if settings.udp_host:
+            self._sender = UdpSender(settings.udp_host, settings.udp_port)
+        self._settings, self._mapper, self._last = settings, mapper, None
+        self._publisher = self.create_publisher(JointState, settings.axes_topic, 10)
+        for body in table.bodies:
+            self._inputs.append(self.create_subscription(
+                PoseStamped, settings.topic.replace('{body}', ros_name(body)),
+                functools.partial(self._pose, mapper, body), POSE_QOS))
+        self.set_info_topics([self._publisher.topic_name])
+
+    def begin(self) -> None:
+        """Start the cycles."""
+        assert self._settings is not None and self._mapper is not None
+        with self._lock:
+            self._mapper.end()
+            self._mapper.start(time.monotonic_ns())
+        self._thread = CycleThread(1.0 / self._settings.rate_hz, self._cycle, 'axis_bridge')
+        self._thread.start()
+
+    def end(self) -> None:
+        """End the cycles, and tell the controller so."""
+        if self._thread is None:
+            return
+        self._thread.stop()
+        self._thread = None
+        with self._lock:
+            if self._mapper is None:
+                return
+            self._mapper.end()
+        for _ in range(_FAREWELLS):
+            self._send(self._mapper.sample(time.monotonic_ns()))
+
+    def release(self) -> None:
+        """Destroy publisher and subscriptions, close the socket."""
+        for subscription in self._inputs:
+            self.destroy_subscription(subscription)
+        self._inputs.clear()
+        if self._publisher is not None:
+            self.destroy_publisher(self._publisher)
+            self._publisher = None
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
+        self._mapper = self._settings = None
+
+    def _pose(self, mapper: AxisMapper, body: str, message: PoseStamped) -> None:
+        """Take in a pose, on the executor's thread."""
+        p, q = message.pose.position, message.pose.orientation
+        stamp = message.header.stamp
+        with self._lock:
+            used = mapper.pose(
+                body, stamp.sec * _SECOND + stamp.nanosec, (p.x, p.y, p.z),
+                (q.x, q.y, q.z, q.w), time.monotonic_ns(), time.time_ns())
+        if not used:
+            self._log('warn', f'poses of {body!r} are not used: {mapper.counters}', 'unused')
+
+    def _cycle(self, periods: int) -> None:
+        """Send all axes, on the thread of the cycles."""
+        try:
+            assert self._mapper is not None
+            with self._lock:
+                sample = self._mapper.sample(time.monotonic_ns())
+            self._send(sample)
+            self._publish(sample)
+            if self._last is None or sample.status is not self._last.status:
+                self._log('info' if sample.status is Status.RECEIVING else 'warn',
+                          f'status {int(sample.status)} ({sample.status.name.lower()})', 'status')
+            self._last = sample
+        except Exception:
+            self._log('error', f'a cycle was lost to a bug:\n{traceback.format_exc()}', 'cycle')
+
+    def _send(self, sample: Sample) -> None:
+        assert self._mapper is not None and self._settings is not None
+        if self._sender is not None:
+            self._sender.send(encode(
+                sample.packet(self._sequence), self._mapper.table.names,
+                self._settings.datagram))
+            self._sequence += 1
+
+    def _publish(self, sample: Sample) -> None:
+        """Publish positions in m and rad; NaN for whatever is not valid."""
+        assert self._mapper is not None
+        rows = self._mapper.table.axes
+        message = JointState(name=[row.name for row in rows], position=[
+            row.value_si(axis.value) if axis.valid else float('nan')
+            for row, axis in zip(rows, sample.axes)])
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(sample.stamp_ns, _SECOND)
+        self._publisher.publish(message)
+
+    def diagnostics(self) -> Sequence[DiagnosticStatus]:
+        """Say how the stream and each axis stand."""
+        sample, mapper, thread = self._last, self._mapper, self._thread
+        if sample is None or mapper is None:
+            return ()
+        values: dict[str, Any] = {'status': int(sample.status)}
+        if thread is not None:
+            values.update(
+                cycles=thread.cycle.cycles, late=thread.cycle.late,
+                skipped=thread.cycle.skipped, jitter_us=f'{thread.cycle.jitter_ns / 1e3:.0f}',
+                worst_us=f'{thread.cycle.worst_ns / 1e3:.0f}')
+        if self._sender is not None:
+            values.update(datagrams=self._sender.sent, datagrams_failed=self._sender.failed)
+        for body in mapper.table.bodies:
+            values[f'rate_hz {body}'] = f'{mapper.rate_hz(body):.1f}'
+        good = sample.status is Status.RECEIVING
+        found = [entry(f'{self.get_name()}: stream', 'ok' if good else 'error',
+                       sample.status.name.lower().replace('_', ' '), values)]
+        for row, axis in zip(mapper.table.axes, sample.axes):
+            found.append(entry(
+                f'{self.get_name()}: axis {row.name}', 'ok' if axis.valid else 'warn',
+                axis.reason or 'valid',
+                {'value': f'{axis.value:.6g}', 'unit': row.unit_name, 'body': row.body,
+                 'quantity': f'{row.quantity} ({row.frame})'}))
+        return found

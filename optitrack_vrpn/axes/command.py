@@ -1,0 +1,116 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run the node axis_bridge, or teach one axis."""
+
+import argparse
+import sys
+import time
+from typing import Optional, Sequence
+
+from optitrack_vrpn.axes.quantities import FRAMES
+from optitrack_vrpn.axes.table import ANGLE_UNITS, LENGTH_UNITS
+from optitrack_vrpn.cli.arguments import positive_number, split_ros_args
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.motion.frames import MOTIVE_X
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of what is not for ROS."""
+    parser = argparse.ArgumentParser(
+        prog='axis_bridge', allow_abbrev=False,
+        description='Stream the axes of a machine from the poses of tracked bodies.',
+        epilog='The node is set by ROS parameters, as in: axis_bridge --ros-args '
+        '-p table:=axes_orion -p udp_host:=10.0.0.5 -p autostart:=true; see docs/axes.md.')
+    add = parser.add_argument
+    add('--teach', metavar='AXIS', help='find out which quantity of which body shows an axis: '
+        'move that axis alone when asked')
+    add('--distance', type=float, metavar='D',
+        help='how far the machine moves by its own count, signed; gives the scale')
+    add('--unit', choices=(*LENGTH_UNITS, *ANGLE_UNITS), default='',
+        help='unit of the axis (default m or deg)')
+    add('--frame', choices=FRAMES, default='motive', help='axes of the quantity')
+    add('--motive-x', choices=MOTIVE_X, default='north', help='as in the main node')
+    add('--topic', default='{body}/pose', help='topics of the poses (default {body}/pose)')
+    add('--body', action='append', metavar='NAME', help='look at this body alone (may repeat)')
+    add('--seconds', type=positive_number, metavar='S',
+        help='length of both phases, instead of waiting for the Enter key')
+    add('--write', metavar='FILE', help='put the row into this table')
+    return parser
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :returns: 0 if all went well, 1 if the movement showed no axis, 2 for wrong usage.
+    """
+    given = sys.argv[1:] if argv is None else list(argv)
+    parser = make_parser()
+    own, for_ros = split_ros_args(given)
+    arguments = parser.parse_args(own)
+    if arguments.teach is None:
+        for name in ('distance', 'write', 'seconds', 'body'):
+            if getattr(arguments, name) is not None:
+                parser.error(f'--{name} needs --teach')
+    try:
+        if arguments.teach is not None:
+            if '{body}' not in arguments.topic or arguments.topic.endswith('{body}'):
+                parser.error("--topic must hold '{body}' and something after it")
+            return teach(arguments, for_ros)
+        with loading('axis_bridge', 0):
+            from optitrack_vrpn.axes.bridge_ros import AxisBridge
+            from optitrack_vrpn.ros.run import run
+        return run(AxisBridge, [sys.argv[0], *for_ros])
+    except OptitrackVrpnError as error:
+        print(f'axis_bridge: {error}', file=sys.stderr)
+        return 1 if arguments.teach is not None else 2
+    except (KeyboardInterrupt, EOFError):
+        return 130
+
+
+def _wait(arguments: argparse.Namespace, text: str) -> None:
+    """Let a phase last until the Enter key, or for the time given."""
+    if arguments.seconds is None:
+        input(f'{text}; then press Enter ')
+    else:
+        print(f'{text} ({arguments.seconds:g} s)', flush=True)
+        time.sleep(arguments.seconds)
+
+
+def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
+    """Record a movement and report the row that it shows."""
+    with loading('axis_bridge'):
+        from optitrack_vrpn.axes.teach_ros import TeachRecorder
+    from optitrack_vrpn.axes.table_io import row_mapping, write_row
+    from optitrack_vrpn.axes.teach import learn, report
+    from optitrack_vrpn.names import ros_name
+    wanted = {ros_name(name): name for name in arguments.body or ()}
+    with TeachRecorder(arguments.topic.partition('{body}')[2], for_ros) as recorder:
+        print(f'bodies: {", ".join(recorder.find_bodies(5.0))}', flush=True)
+        recorder.record('still')
+        _wait(arguments, 'let the machine stand still')
+        recorder.record('moved')
+        way = 'in its positive direction' if arguments.distance is None else (
+            f'by {arguments.distance:g} {arguments.unit}'.rstrip())
+        _wait(arguments, f'move axis {arguments.teach} alone, {way}, and stop')
+        recorder.record(None)
+        found = {wanted.get(body, body): recording
+                 for body, recording in recorder.recordings().items()
+                 if not wanted or body in wanted}
+    lesson = learn(
+        arguments.teach, found, distance=arguments.distance, unit=arguments.unit,
+        frame=arguments.frame, motive_x=arguments.motive_x)
+    print(report(lesson))
+    row = row_mapping(lesson.row)
+    print('- {' + ', '.join(f'{key}: {_yaml(value)}' for key, value in row.items()) + '}')
+    if arguments.write:
+        write_row(arguments.write, lesson.row)
+        print(f'written to {arguments.write}')
+    return 0
+
+
+def _yaml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, str) and not value.isidentifier() else str(value)

@@ -1,0 +1,101 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Record the poses of all bodies for ``axis_bridge --teach``."""
+
+import threading
+import time
+from typing import Any, Optional, Sequence
+
+from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.axes.bridge_ros import POSE_QOS
+from optitrack_vrpn.axes.teach import Recording
+from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.motion.frames import Pose
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+
+
+class TeachRecorder:
+    """
+    Listen to the poses of bodies on a thread; use it as a context manager.
+
+    :param suffix: of the topics, as in ``{body}/pose``: what follows the body.
+    :param ros_args: arguments for ROS.
+    """
+
+    def __init__(self, suffix: str, ros_args: Sequence[str] = ()) -> None:
+        self._suffix = suffix
+        self._context = rclpy.Context()
+        self._context.init(args=list(ros_args) or None)
+        self._node = rclpy.create_node('axis_bridge_teach', context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._lock = threading.Lock()
+        self._phase: Optional[str] = None
+        self._recordings: dict[str, Recording] = {}
+        self._subscriptions: dict[str, Any] = {}
+        self._thread = threading.Thread(target=self._spin, name='teach', daemon=True)
+
+    def __enter__(self) -> 'TeachRecorder':
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._context.try_shutdown()
+        self._thread.join(5.0)
+        self._node.destroy_node()
+
+    def _spin(self) -> None:
+        try:
+            while self._context.ok():
+                self._executor.spin_once(timeout_sec=0.1)
+        except ExternalShutdownException:
+            pass
+        except Exception:
+            if self._context.ok():
+                raise
+
+    def find_bodies(self, timeout_s: float) -> tuple[str, ...]:
+        """
+        Subscribe to every topic of poses.
+
+        :returns: the ROS names of the bodies.
+        :raises TransportError: if there is none in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            for topic, kinds in self._node.get_topic_names_and_types():
+                if topic.endswith(self._suffix) and 'geometry_msgs/msg/PoseStamped' in kinds:
+                    body = topic[:-len(self._suffix)].strip('/')
+                    if body and body not in self._subscriptions:
+                        self._subscriptions[body] = self._node.create_subscription(
+                            PoseStamped, topic, lambda m, b=body: self._pose(b, m), POSE_QOS)
+            if self._subscriptions and time.monotonic() > deadline - 0.7 * timeout_s:
+                break
+            time.sleep(0.05)
+        if not self._subscriptions:
+            raise TransportError(
+                f'no topic ends in {self._suffix} within {timeout_s:g} s: start the main node '
+                'and activate it')
+        return tuple(sorted(self._subscriptions))
+
+    def record(self, phase: Optional[str]) -> None:
+        """
+        Begin a phase.
+
+        :param phase: 'still', 'moved' or None for a pause.
+        """
+        with self._lock:
+            self._phase = phase
+
+    def recordings(self) -> dict[str, Recording]:
+        """Give what was recorded, by the body."""
+        with self._lock:
+            return dict(self._recordings)
+
+    def _pose(self, body: str, message: PoseStamped) -> None:
+        p, q = message.pose.position, message.pose.orientation
+        with self._lock:
+            if self._phase is not None:
+                getattr(self._recordings.setdefault(body, Recording()), self._phase).append(
+                    Pose((p.x, p.y, p.z), (q.x, q.y, q.z, q.w)))

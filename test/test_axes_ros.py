@@ -1,0 +1,144 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The node axis_bridge and its teaching, against poses published by a plain ROS node."""
+
+import math
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip('rclpy')
+
+from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.axes.bridge_ros import AxisBridge
+from rosgraph import NodeHere, Observer, ROOT, wait_until
+from sensor_msgs.msg import JointState
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+
+TABLE = """
+axes:
+- {name: x, body: Chaser 1, quantity: x, frame: enu, unit: mm}
+- {name: yaw, body: target, quantity: yaw, frame: enu, unwrap: true}
+"""
+
+
+class Bodies:
+    """Publish poses of two bodies at 100 Hz, as the main node would."""
+
+    def __init__(self, observer):
+        self.observer = observer
+        self.publishers = {body: observer.node.create_publisher(PoseStamped, f'{body}/pose', 10)
+                           for body in ('Chaser_1', 'target')}
+        self.visible = {'Chaser_1', 'target'}
+        self.x = 0.25
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self._ended.wait(0.01):
+            for body in tuple(self.visible):
+                message = PoseStamped()
+                message.header.stamp = self.observer.node.get_clock().now().to_msg()
+                message.pose.position.x = self.x
+                message.pose.orientation.z = math.sin(0.25)
+                message.pose.orientation.w = math.cos(0.25)
+                self.publishers[body].publish(message)
+
+    def close(self):
+        self._ended.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def bodies():
+    with Observer() as observer:
+        found = Bodies(observer)
+        yield found
+        found.close()
+
+
+def test_the_bridge_streams_and_clears_what_is_not_tracked(bodies, tmp_path):
+    (tmp_path / 'axes.yaml').write_text(TABLE)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as controller:
+        controller.bind(('127.0.0.1', 0))
+        controller.settimeout(20)
+        with NodeHere({
+                'table': str(tmp_path / 'axes.yaml'), 'udp_host': '127.0.0.1',
+                'udp_port': controller.getsockname()[1], 'datagram.header': True,
+                'datagram.format': 'float64', 'datagram.byte_order': 'big',
+                'control.generations': ['none']}, cls=AxisBridge) as here:
+            topic = bodies.observer.listen(JointState, 'axis_states', 10)
+            assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+            assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+
+            def receive(wanted):
+                for _ in range(3000):
+                    fields = struct.unpack('>IidII2d', controller.recv(100))
+                    if wanted(*fields):
+                        return fields
+                raise AssertionError('no such datagram')
+
+            first = receive(lambda n, status, t, valid, *_: status == 1 and valid == 3)
+            assert first[5:] == pytest.approx((250.0, math.degrees(0.5)))
+            assert abs(time.time() - first[2]) < 5.0
+            message = wait_until(lambda: next(
+                (m for m in topic.messages() if not math.isnan(sum(m.position))), None))
+            assert message.name == ['x', 'yaw']
+            assert list(message.position) == pytest.approx([0.25, 0.5])
+            bodies.visible = {'Chaser_1'}
+            gone = receive(lambda n, status, t, valid, *_: valid == 1)
+            assert gone[5] == pytest.approx(250.0) and math.isnan(gone[6])
+            assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
+            assert receive(lambda n, status, *_: status == -1)
+            controller.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                for _ in range(10):
+                    assert struct.unpack_from('>Ii', controller.recv(100))[1] == -1
+            assert here.run(here.node.trigger_cleanup).name == 'SUCCESS'
+
+
+def test_a_wrong_table_makes_configure_fail_and_names_the_row(tmp_path, console):
+    (tmp_path / 'axes.yaml').write_text('axes: [{name: x, body: b, quantity: up}]')
+    with NodeHere({'table': str(tmp_path / 'axes.yaml'), 'control.generations': ['none']},
+                  cls=AxisBridge) as here:
+        assert here.run(here.node.trigger_configure).name == 'FAILURE'
+        assert 'axes[0].quantity' in console.news()
+
+
+def test_teaching_from_the_command_line_writes_the_row(bodies, tmp_path):
+    table = tmp_path / 'mine.yaml'
+    program = subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'axis_bridge', '--teach', 'x', '--frame', 'enu',
+         '--distance', '-0.5', '--body', 'Chaser 1', '--write', str(table)], cwd=ROOT, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=dict(os.environ, PYTHONUNBUFFERED='1'))
+    out = []
+    reader = threading.Thread(target=lambda: out.extend(iter(lambda: program.stdout.read(1), '')))
+    reader.start()
+    try:
+        wait_until(lambda: 'stand still' in ''.join(out), 30.0, 'the first question')
+        time.sleep(0.4)
+        program.stdin.write('\n')
+        program.stdin.flush()
+        wait_until(lambda: 'move axis x' in ''.join(out), 30.0, 'the second question')
+        for _ in range(25):
+            bodies.x += 0.02
+            time.sleep(0.01)
+        time.sleep(0.4)
+        program.stdin.write('\n')
+        program.stdin.flush()
+        assert program.wait(30) == 0, ''.join(out)
+    finally:
+        program.kill()
+        program.wait()
+        reader.join()
+    assert "body: 'Chaser 1', quantity: x, frame: enu, sign: -1, scale: 1.0" in ''.join(out)
+    assert 'sign: -1' in table.read_text()
