@@ -11,12 +11,9 @@ import sys
 import threading
 import time
 
-import pytest
-
-pytest.importorskip('rclpy')
-
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.axes.bridge_ros import AxisBridge
+import pytest
 from rosgraph import NodeHere, Observer, ROOT, wait_until
 from sensor_msgs.msg import JointState
 
