@@ -9,7 +9,7 @@ from typing import Optional, Sequence
 
 from optitrack_vrpn.axes.quantities import FRAMES
 from optitrack_vrpn.axes.table import ANGLE_UNITS, LENGTH_UNITS
-from optitrack_vrpn.cli.arguments import positive_number, split_ros_args
+from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_args
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.motion.frames import MOTIVE_X
@@ -17,7 +17,7 @@ from optitrack_vrpn.motion.frames import MOTIVE_X
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of what is not for ROS."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='axis_bridge', allow_abbrev=False,
         description='Stream the axes of a machine from the poses of tracked bodies.',
         epilog='The node is set by ROS parameters, as in: axis_bridge --ros-args '
@@ -33,7 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
     add('--motive-x', choices=MOTIVE_X, default='north', help='as in the main node')
     add('--topic', default='{body}/pose', help='topics of the poses (default {body}/pose)')
     add('--body', action='append', metavar='NAME', help='look at this body alone (may repeat)')
-    add('--seconds', type=positive_number, metavar='S',
+    add('--seconds', type=seconds, metavar='S',
         help='length of both phases, instead of waiting for the Enter key')
     add('--write', metavar='FILE', help='put the row into this table')
     return parser
@@ -43,7 +43,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
 
-    :returns: 0 if all went well, 1 if the movement showed no axis, 2 for wrong usage.
+    :returns: 0 if all went well, 1 if the movement showed no axis, 64 for wrong usage.
     """
     given = sys.argv[1:] if argv is None else list(argv)
     parser = make_parser()
@@ -64,7 +64,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return run(AxisBridge, [sys.argv[0], *for_ros])
     except OptitrackVrpnError as error:
         print(f'axis_bridge: {error}', file=sys.stderr)
-        return 1 if arguments.teach is not None else 2
+        return 1 if arguments.teach is not None else exit_code(error)
     except (KeyboardInterrupt, EOFError):
         return 130
 
