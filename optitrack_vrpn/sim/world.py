@@ -68,6 +68,9 @@ class World:
         self._frame_faults = [
             (fault, Draws(scenario.seed, _FRAME_STREAM + i, 1, uniform=True))
             for i, fault in enumerate(scenario.faults)]
+        # A live motion (attribute ``live``) knows the present alone: no frames in advance.
+        self._block_size = 1 if any(
+            getattr(body.motion, 'live', False) for body in self.bodies) else _BLOCK
         self._block_number = -1
         self._block: list[list[Sample]] = []
 
@@ -88,9 +91,9 @@ class World:
         :param number: from 0; its time is number / rate.
         :param base_ns: stamp of frame 0.
         """
-        block, row = divmod(number, _BLOCK)
+        block, row = divmod(number, self._block_size)
         if block != self._block_number:
-            frames = np.arange(block * _BLOCK, (block + 1) * _BLOCK)
+            frames = np.arange(block * self._block_size, (block + 1) * self._block_size)
             self._block = [self._samples(i, body, frames) for i, body in enumerate(self.bodies)]
             self._block_number = block
         copies, names = self._frame_effects(number)

@@ -1,0 +1,424 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+One axis: mode, set point of the next cycle, limits, closed loop. No IO; time is an argument.
+
+Profiles count cycles and not the clock: a late cycle delays the motion and never makes it jump.
+"""
+
+from dataclasses import dataclass
+import math
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.gantry.correction import Correction, Measurement
+from optitrack_vrpn.gantry.cubic import between, Cubic
+from optitrack_vrpn.gantry.modes import after, COMMANDS, Event, Mode, MOVING
+from optitrack_vrpn.gantry.setpoints import Planner, State
+from optitrack_vrpn.gantry.settings import AxisSettings
+from optitrack_vrpn.gantry.trajectory import Trajectory
+
+#: A sample of the set point this close to a soft limit does not count as beyond it: rounding of
+#: the planner (unit). Chosen: far below a step.
+_EPSILON = 1e-9
+
+
+class Switches(NamedTuple):
+    """What the machine reports of one axis."""
+
+    low: bool = False
+    high: bool = False
+    reference: bool = False
+
+
+@dataclass
+class Warnings:
+    """What the user should know; they stay until the next command of the axis."""
+
+    soft_limit: bool = False
+    limit_switch: bool = False
+    stream_lost: bool = False
+    mocap_lost: bool = False
+    correction_limit: bool = False
+    machine_lost: bool = False
+    not_found: bool = False
+
+    def names(self) -> tuple[str, ...]:
+        """List those that are set."""
+        return tuple(name for name, value in vars(self).items() if value)
+
+
+@dataclass(frozen=True)
+class Sine:
+    """Parameters of the mode sine: amplitude (unit) and frequency (Hz)."""
+
+    amplitude: float
+    frequency: float
+
+
+class Axis:
+    """
+    Control one axis.
+
+    :param settings: what it can do.
+    :param dt: time of a cycle (s).
+    :param loss_cycles: cycles without a signal after which it stops.
+    :ivar mode: its mode.
+    :ivar state: set point without correction: position, velocity, acceleration.
+    :ivar target: where it goes in manual and stream.
+    :ivar tracking: whether the closed loop is on.
+    :ivar referenced: whether the reference search has found its switch.
+    """
+
+    def __init__(self, settings: AxisSettings, dt: float, loss_cycles: int = 100) -> None:
+        self.settings = settings
+        self.mode = Mode.STOPPING
+        self.state = State(0.0)
+        self.target = 0.0
+        self.tracking = False
+        self.referenced = False
+        self.warnings = Warnings()
+        self.correction = Correction(settings.correction)
+        self.remembered: Optional[Mode] = None
+        self.switches = Switches()
+        self._dt = dt
+        self._loss_cycles = loss_cycles
+        self._planner = Planner(
+            dt, settings.max_velocity, settings.max_acceleration, settings.max_jerk)
+        self._motor_zero = 0.0
+        self._origin = 0.0
+        self._cycles = 0
+        self._sine = self._next_sine = Sine(0.0, 0.0)
+        self._trajectory: Optional[Trajectory] = None
+        self._stream: Optional[float] = None
+        self._without_stream = 0
+        self._without_mocap = 0
+        self._after_return: Optional[Event] = None
+
+    # -- what a user sees ----------------------------------------------------------------------
+
+    @property
+    def position(self) -> float:
+        """Set point with correction, in the count of the motor, which no reference shifts."""
+        return self.state.position + self.correction.offset + self._motor_zero
+
+    @property
+    def moving(self) -> bool:
+        """Tell whether the set point moves."""
+        return self.state.velocity != 0.0 or self.state.acceleration != 0.0
+
+    # -- commands: each returns '' or why it is refused ----------------------------------------
+
+    def go_to(self, target: float) -> str:
+        """Go to a position (unit) within the limits."""
+        reason = self._refusal(Event.MANUAL) or self._outside(target)
+        if not reason:
+            self._command(Event.MANUAL)
+            self.target = target
+        return reason
+
+    def jog(self, distance: float) -> str:
+        """Go by a distance (unit), from the target of manual or from the present position."""
+        base = self.target if self.mode is Mode.MANUAL else self.state.position
+        return self.go_to(base + distance)
+
+    def stream(self) -> str:
+        """Follow targets that come by stream, within the limits."""
+        return self._begin(Event.STREAM)
+
+    def sine(self, amplitude: float, frequency: float) -> str:
+        """Follow x0 + A sin(2 pi f (t - t0)); x0 and t0 are those of entering."""
+        if not (math.isfinite(amplitude) and math.isfinite(frequency) and frequency > 0.0):
+            return f'sine needs an amplitude and a frequency above 0, got {amplitude}, {frequency}'
+        speed = 2.0 * math.pi * frequency * abs(amplitude)
+        if speed > self.settings.motor_velocity:
+            return (f'the sine reaches {speed:.4g} {self.settings.unit}/s; the motor follows '
+                    f'{self.settings.motor_velocity:.4g} at most')
+        reason = self._refusal(Event.SINE)
+        if not reason:
+            self._next_sine = Sine(amplitude, frequency)
+            reason = self._begin(Event.SINE, at_rest=True)
+        return reason
+
+    def follow(self, trajectory: Trajectory) -> str:
+        """Follow a trajectory, relative to where the axis is on entering."""
+        speed = trajectory.greatest_velocity()
+        if speed > self.settings.motor_velocity:
+            return (f'the trajectory reaches {speed:.4g} {self.settings.unit}/s; the motor '
+                    f'follows {self.settings.motor_velocity:.4g} at most')
+        reason = self._begin(Event.TRAJECTORY, at_rest=True)
+        if not reason:
+            self._trajectory = trajectory
+        return reason
+
+    def home(self) -> str:
+        """Search the reference switch, slowly; it becomes zero."""
+        if self.settings.reference_velocity == 0.0:
+            return 'the axis has no reference switch (reference_velocity is 0)'
+        return self._begin(Event.REFERENCE)
+
+    def stop(self) -> str:
+        """Slow down under control, then hold."""
+        self._after_return = None
+        return self._apply(Event.STOP)
+
+    def lock(self) -> str:
+        """Stop, and remember the mode."""
+        if self.mode is Mode.LOCK:
+            return ''
+        before = self.mode
+        reason = self._apply(Event.LOCK)
+        if not reason:
+            self.remembered = before if before in MOVING else None
+            self._after_return = None
+        return reason
+
+    def unlock(self) -> str:
+        """Go back to the mode before the lock, as if it were commanded anew."""
+        if self.mode is Mode.LOCK and self.moving:
+            return 'the axis still slows down'
+        remembered, target = self.remembered, self.target
+        reason = self._apply(Event.UNLOCK)
+        if not reason and remembered is Mode.MANUAL:
+            reason = self.go_to(target)
+        elif not reason and remembered is not None:
+            if remembered is Mode.SINE:
+                self._next_sine = self._sine
+            reason = self._begin(COMMANDS[remembered], at_rest=True)
+        self.remembered = None
+        return reason
+
+    def track(self, on: bool) -> str:
+        """Switch the closed loop."""
+        if on and self.mode is Mode.EMERGENCY:
+            return 'emergency stop: reset first'
+        if on and not self.tracking:
+            self.correction.enter()
+            self._without_mocap = 0
+            self.warnings.mocap_lost = self.warnings.correction_limit = False
+        self.tracking = on
+        return ''
+
+    def emergency(self) -> None:
+        """Halt at once, the power is gone; only ``reset`` ends it."""
+        if self.mode is not Mode.EMERGENCY:
+            self._apply(Event.EMERGENCY)
+            self.remembered = None
+            self._after_return = None
+            self.tracking = False
+            self.referenced = False
+        self.state = State(self.state.position)
+
+    def reset(self) -> str:
+        """End an emergency; the axis holds."""
+        return self._apply(Event.RESET)
+
+    def fail(self, event: Event, warning: str) -> None:
+        """
+        Stop for a reason that no user gave.
+
+        :param event: LIMIT, LOST or FAULT.
+        :param warning: name of the warning that shows.
+        """
+        setattr(self.warnings, warning, True)
+        self._after_return = None
+        if self.mode is Mode.LOCK:
+            self.remembered = None      # what went wrong meanwhile must not start by an unlock
+        else:
+            self._apply(event)
+
+    def stream_target(self, target: Optional[float]) -> None:
+        """Take in a target of the stream (unit); None for a packet without one."""
+        if target is not None and math.isfinite(target):
+            self._stream = target
+            self._without_stream = 0
+
+    # -- the cycle -----------------------------------------------------------------------------
+
+    def step(
+        self, now: float, measurement: Optional[Measurement], switches: Switches,
+        periods: int = 1,
+    ) -> Cubic:
+        """
+        Work out the next cycle.
+
+        :param now: when it begins (s).
+        :param measurement: the valid mocap value of this cycle, or None.
+        :param periods: cycles since the last call; more than 1 after late ones.
+        :returns: the way of the motor during the cycle.
+        """
+        before, start = self.state, self.position
+        self.switches = switches
+        self._watch(measurement, periods)
+        if self.mode is Mode.EMERGENCY:
+            self.state = State(before.position)
+            self.correction.commanded(now + self._dt, before.position, False, self._dt)
+            return Cubic(start, 0.0, 0.0, 0.0)
+        self.state = self._advance(before)
+        self._correct(measurement, switches)
+        self.correction.commanded(now + self._dt, self.state.position, self.moving, self._dt)
+        return between(start, before.velocity, self.position, self.state.velocity, self._dt)
+
+    def _watch(self, measurement: Optional[Measurement], periods: int) -> None:
+        """Count the cycles without the signals that the axis needs."""
+        self._without_mocap = 0 if measurement is not None else self._without_mocap + periods
+        if self.tracking and self._without_mocap >= self._loss_cycles:
+            self.tracking = False
+            self.fail(Event.LOST, 'mocap_lost')
+        self._without_stream += periods
+        if self.mode is Mode.STREAM and self._without_stream >= self._loss_cycles:
+            self.fail(Event.LOST, 'stream_lost')
+
+    def _advance(self, state: State) -> State:
+        """Give the set point after this cycle; a limit makes it that of a stop."""
+        self._cycles += 1
+        wanted = {
+            Mode.MANUAL: self._manual, Mode.STREAM: self._streamed, Mode.SINE: self._on_sine,
+            Mode.TRAJECTORY: self._on_trajectory, Mode.REFERENCE: self._search,
+        }.get(self.mode, self._halt)(state)
+        if self.mode in MOVING and self._limited(state, wanted):
+            wanted = self._halt(state)
+        return wanted
+
+    def _limited(self, state: State, wanted: State) -> bool:
+        """Tell whether a set point moves further beyond a limit, which stops the axis."""
+        up = wanted.position - state.position
+        if (self.switches.high and up > 0.0) or (self.switches.low and up < 0.0):
+            if self.mode is Mode.REFERENCE:
+                self.warnings.not_found = True
+            self.fail(Event.LIMIT, 'limit_switch')
+            return True
+        if self.mode is Mode.REFERENCE:
+            return False    # its search is how the axis learns where its soft limits are
+        low, high = self.settings.low, self.settings.high
+        if (high is not None and up > 0.0 and wanted.position > high + _EPSILON) or (
+                low is not None and up < 0.0 and wanted.position < low - _EPSILON):
+            self.fail(Event.LIMIT, 'soft_limit')
+            return True
+        return False
+
+    def _halt(self, state: State) -> State:
+        return self._planner.to_velocity(state, 0.0) if (
+            state.velocity or state.acceleration) else state
+
+    def _manual(self, state: State) -> State:
+        if self._after_return is not None and not self.moving and (
+                state.position == self.target):
+            event, self._after_return = self._after_return, None
+            self._enter(event)
+            return state
+        return self._planner.to_position(state, self.target)
+
+    def _streamed(self, state: State) -> State:
+        if self._stream is None:
+            return self._halt(state)
+        if self._outside(self._stream):
+            self.fail(Event.LIMIT, 'soft_limit')
+            return self._halt(state)
+        self.target = self._stream
+        return self._planner.to_position(state, self.target)
+
+    def _on_sine(self, state: State) -> State:
+        rate = 2.0 * math.pi * self._sine.frequency
+        angle, size = rate * self._cycles * self._dt, self._sine.amplitude
+        return State(self._origin + size * math.sin(angle), size * rate * math.cos(angle),
+                     -size * rate * rate * math.sin(angle))
+
+    def _on_trajectory(self, state: State) -> State:
+        assert self._trajectory is not None
+        t = self._cycles * self._dt
+        if not self._trajectory.loop and t > self._trajectory.duration + 0.5 * self._dt:
+            self._apply(Event.END)
+            return self._halt(state)
+        at = self._trajectory.at(t)
+        return at._replace(position=self._origin + at.position)
+
+    def _search(self, state: State) -> State:
+        if self.switches.reference:
+            self._apply(Event.END)
+            self._motor_zero += state.position
+            self.correction.shift()
+            self.target -= state.position
+            self.referenced = True
+            return self._halt(state._replace(position=0.0))
+        return self._planner.to_velocity(state, self.settings.reference_velocity)
+
+    def _correct(self, measurement: Optional[Measurement], switches: Switches) -> None:
+        """Let the closed loop act, but not in a lock or search, and not into a limit switch."""
+        if not self.tracking or self.mode in (Mode.LOCK, Mode.REFERENCE):
+            return
+        before = self.correction.offset
+        self.correction.correct(measurement)
+        change = self.correction.offset - before
+        if (switches.high and change > 0.0) or (switches.low and change < 0.0):
+            self.correction.offset = before
+        if self.correction.exceeded:
+            self.tracking = False
+            self.fail(Event.FAULT, 'correction_limit')
+
+    # -- changing modes ------------------------------------------------------------------------
+
+    def _apply(self, event: Event) -> str:
+        mode = after(self.mode, event)
+        if mode is None:
+            return f'{event.value} does not fit the mode {self.mode.value}'
+        self.mode = mode
+        return ''
+
+    def _refusal(self, event: Event) -> str:
+        """Say why a command is refused, without doing anything."""
+        if self.mode is Mode.EMERGENCY:
+            return 'emergency stop: reset first'
+        if self.mode is Mode.LOCK:
+            return 'the axis is locked: unlock first'
+        return '' if after(self.mode, event) is not None else (
+            f'{event.value} does not fit the mode {self.mode.value}')
+
+    def _outside(self, target: float) -> str:
+        low, high = self.settings.low, self.settings.high
+        if not math.isfinite(target):
+            return 'the target is not a number'
+        if (low is not None and target < low) or (high is not None and target > high):
+            return (f'{target:.6g} {self.settings.unit} is outside the soft limits '
+                    f'{low} to {high}')
+        return ''
+
+    def leave_sine(self) -> str:
+        """Go back to x0, where the sine was entered, and hold there."""
+        if self.mode is not Mode.SINE:
+            return 'the axis is not in the mode sine'
+        return self.go_to(self._origin)
+
+    def _begin(self, event: Event, at_rest: bool = False) -> str:
+        """
+        Follow a command that starts a mode; out of a sine the axis goes back to x0 first.
+
+        :param at_rest: the mode begins at rest.
+        :returns: '' or why it is refused.
+        """
+        reason = self._refusal(event)
+        if not reason and self.mode is Mode.SINE:
+            reason = self.leave_sine()
+            if not reason:
+                self._after_return = event
+            return reason
+        if not reason and at_rest and self.moving:
+            reason = f'{event.value} begins at rest: stop the axis first'
+        if not reason:
+            self._command(event)
+        return reason
+
+    def _command(self, event: Event) -> None:
+        """Follow a command of the user, which clears the warnings."""
+        self.warnings = Warnings()
+        self._after_return = None
+        self._enter(event)
+
+    def _enter(self, event: Event) -> None:
+        self._apply(event)
+        if event is Event.SINE:
+            self._sine = self._next_sine
+        self._origin = self.state.position
+        self._cycles = 0
+        self._without_stream = 0
+        self._stream = None
+        self.target = self.state.position

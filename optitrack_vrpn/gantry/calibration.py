@@ -1,0 +1,126 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Guided calibration of the steps per unit: command a distance, measure it by mocap, correct.
+
+The axis goes forth and back several times in open loop. The ways up and the ways down are
+averaged apart: where they differ, slip or backlash does, and not the steps per unit.
+"""
+
+import math
+import statistics
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.gantry.axis import Axis
+from optitrack_vrpn.gantry.correction import Measurement
+from optitrack_vrpn.gantry.modes import Mode
+
+#: Time at rest before the position is read: four times the measured delay of 0.15 s. Chosen.
+SETTLE_S = 0.6
+#: Readings averaged at each end. Chosen: as the running window of the thesis.
+READINGS = 100
+#: Cycles at rest without enough readings after which the calibration gives up. Chosen: 5 s.
+_PATIENCE = 500
+
+
+class Result(NamedTuple):
+    """
+    What a calibration found.
+
+    :ivar steps_per_unit: corrected.
+    :ivar ratio: measured way per commanded way.
+    :ivar uncertainty: standard error of the ratio.
+    :ivar difference: ratio up less ratio down.
+    """
+
+    steps_per_unit: float
+    ratio: float
+    uncertainty: float
+    difference: float
+
+
+class Calibration:
+    """
+    Calibrate one axis; call ``step`` after each cycle.
+
+    :param axis: in open loop, at rest.
+    :param distance: way of each stroke (unit), signed.
+    :param strokes: ways, forth and back; even.
+    :ivar result: at the end.
+    :ivar reason: why it failed, or ''.
+    """
+
+    def __init__(self, axis: Axis, distance: float, strokes: int = 6) -> None:
+        self.axis = axis
+        self.result: Optional[Result] = None
+        self.reason = ''
+        self._dt_count = 0
+        self._readings: list[float] = []
+        self._ends: list[float] = []
+        self._distance = distance
+        self._strokes = strokes
+        self._start = axis.state.position
+        if axis.tracking:
+            self.reason = 'calibration needs the open loop: switch tracking off first'
+        elif axis.moving or axis.mode is Mode.EMERGENCY:
+            self.reason = 'calibration begins at rest'
+        elif not math.isfinite(distance) or distance == 0.0:
+            self.reason = 'give a distance other than 0'
+        else:
+            # A first turn takes the backlash out of the first stroke.
+            self.reason = axis.go_to(self._start + distance) or axis.go_to(self._start)
+
+    @property
+    def done(self) -> bool:
+        """Tell whether it has ended, well or not."""
+        return self.result is not None or bool(self.reason)
+
+    def step(self, measurement: Optional[Measurement], dt: float) -> None:
+        """
+        Go on by a cycle.
+
+        :param measurement: the valid mocap value of this cycle, or None.
+        :param dt: time of the cycle (s).
+        """
+        if self.done:
+            return
+        if self.axis.mode is not Mode.MANUAL:
+            self.reason = f'the axis left the mode manual ({self.axis.mode.value})'
+            return
+        if self.axis.moving or self.axis.state.position != self.axis.target:
+            self._dt_count = 0
+            self._readings.clear()
+            return
+        self._dt_count += 1
+        if self._dt_count * dt < SETTLE_S:
+            return
+        if measurement is not None:
+            self._readings.append(measurement.value)
+        if len(self._readings) >= READINGS:
+            self._ends.append(statistics.fmean(self._readings))
+            self._readings.clear()
+            self._dt_count = 0
+            self._next()
+        elif self._dt_count > _PATIENCE:
+            self.axis.stop()
+            self.reason = 'mocap gave too few valid values: check that the body is in view'
+
+    def _next(self) -> None:
+        # The first reading is the beginning, after a way down that closes the play.
+        made = len(self._ends) - 1
+        if made < self._strokes:
+            up = made % 2 == 0
+            self.reason = self.axis.go_to(self._start + (self._distance if up else 0.0))
+            return
+        ways = [b - a for a, b in zip(self._ends, self._ends[1:])]
+        ratios = [way / (self._distance if k % 2 == 0 else -self._distance)
+                  for k, way in enumerate(ways)]
+        ratio = statistics.fmean(ratios)
+        if not 0.5 < ratio < 2.0:
+            self.reason = (f'mocap saw {ratio:.3f} of the way commanded: wrong axis, sign or '
+                           'body; check the axis table with axis_bridge --teach')
+            return
+        self.result = Result(
+            self.axis.settings.steps_per_unit / ratio, ratio,
+            statistics.stdev(ratios) / math.sqrt(len(ratios)),
+            statistics.fmean(ratios[::2]) - statistics.fmean(ratios[1::2]))

@@ -1,0 +1,45 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cubic of one cycle, as the stepper controller gets it: three coefficients an axis."""
+
+from typing import Iterator, NamedTuple
+
+#: Points that the stepper controller interpolates in a cycle: 1000 Hz below 100 Hz, as in the
+#: thesis.
+POINTS = 10
+
+
+class Cubic(NamedTuple):
+    """
+    Position over one cycle: start + a t + b t^2 + c t^3.
+
+    :ivar start: position at its beginning.
+    :ivar a: velocity at its beginning (unit/s).
+    :ivar b: coefficient of t^2.
+    :ivar c: coefficient of t^3.
+    """
+
+    start: float
+    a: float
+    b: float
+    c: float
+
+    def at(self, t: float) -> float:
+        """Evaluate the position (t in s from the beginning)."""
+        return self.start + t * (self.a + t * (self.b + t * self.c))
+
+    def points(self, dt: float, count: int = POINTS) -> Iterator[float]:
+        """Give the positions at the ends of equal parts of the cycle."""
+        for k in range(1, count + 1):
+            yield self.at(k * dt / count)
+
+
+def between(start: float, velocity: float, end: float, end_velocity: float, dt: float) -> Cubic:
+    """
+    Join two states: the cubic Hermite polynomial, continuous in position and velocity.
+
+    :param dt: time between them (s).
+    """
+    mean = (end - start) / dt
+    return Cubic(start, velocity, (3.0 * mean - 2.0 * velocity - end_velocity) / dt,
+                 (velocity + end_velocity - 2.0 * mean) / (dt * dt))

@@ -1,0 +1,58 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What was commanded at earlier times, to compare late measurements with."""
+
+from bisect import bisect_right
+from collections import deque
+from typing import NamedTuple
+
+
+class Commanded(NamedTuple):
+    """
+    What was commanded for one time.
+
+    :ivar time: when the machine is there (s).
+    :ivar position: the set point without correction (unit).
+    :ivar offset: the correction on top (unit).
+    """
+
+    time: float
+    position: float
+    offset: float
+
+
+class History:
+    """
+    Keep the last seconds.
+
+    :param cycles: how many cycles are kept.
+    """
+
+    def __init__(self, cycles: int = 200) -> None:
+        self._entries: deque[Commanded] = deque(maxlen=cycles)
+
+    def add(self, entry: Commanded) -> None:
+        """Add what is commanded for a time later than the last."""
+        self._entries.append(entry)
+
+    def clear(self) -> None:
+        """Forget everything: the count of the position has changed."""
+        self._entries.clear()
+
+    def at(self, time: float) -> 'Commanded | None':
+        """
+        Give what was commanded for a time, between cycles on a straight line.
+
+        :returns: None where that is older than what is kept, or nothing is.
+        """
+        entries = self._entries
+        if not entries or time < entries[0].time:
+            return None
+        if time >= entries[-1].time:
+            return entries[-1]
+        i = bisect_right(entries, time, key=lambda each: each.time)
+        before, after = entries[i - 1], entries[i]
+        share = (time - before.time) / (after.time - before.time)
+        return Commanded(
+            time, before.position + share * (after.position - before.position),
+            before.offset + share * (after.offset - before.offset))

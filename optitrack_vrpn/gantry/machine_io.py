@@ -1,0 +1,246 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Machine drivers: one in this process for simulations, one over UDP for real machines."""
+
+import socket
+import threading
+import time
+from typing import Mapping, Optional, Protocol
+
+from optitrack_vrpn.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.gantry.control import Feedback
+from optitrack_vrpn.gantry.cubic import Cubic
+from optitrack_vrpn.gantry.settings import MachineSettings
+from optitrack_vrpn.gantry.sim_model import SimulatedMachine
+from optitrack_vrpn.gantry.wire import (
+    Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, in_steps,
+    in_units, SetPoints)
+
+_MOST_BYTES = 2048
+
+
+class Driver(Protocol):
+    """What the controller needs of a machine."""
+
+    def feedback(self) -> Optional[Feedback]:
+        """Give what the machine reported since the last call, None if nothing."""
+
+    def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
+        """Drive the motors through the next cycle; the cubics are in units."""
+
+    def cut_power(self) -> None:
+        """Cut the power: an emergency stop."""
+
+    def restore_power(self) -> None:
+        """Give the power back, after the user has reset the emergency."""
+
+    def close(self) -> None:
+        """Release everything; may be called again."""
+
+
+class SimDriver:
+    """
+    A simulated machine in this process.
+
+    :param machine: the simulation; its lock is taken for every access.
+    """
+
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self.machine = machine
+        self.lock = threading.Lock()
+
+    def feedback(self) -> Optional[Feedback]:
+        """Give power and switches."""
+        with self.lock:
+            return Feedback(self.machine.power, self.machine.switches())
+
+    def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
+        """Drive every axis through a cycle."""
+        with self.lock:
+            self.machine.run(cubics, dt, time.monotonic())
+
+    def cut_power(self) -> None:
+        """Cut the power."""
+        self.machine.power = False
+
+    def restore_power(self) -> None:
+        """Give the power back."""
+        self.machine.power = True
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+
+class UdpDriver:
+    """
+    A machine that takes set points by UDP and answers each datagram.
+
+    :param settings: the machine.
+    :param host: its address.
+    :param port: its UDP port.
+    :raises TransportError: if the address cannot be used.
+    :ivar refused: datagrams that were no answers.
+    """
+
+    def __init__(self, settings: MachineSettings, host: str, port: int) -> None:
+        self._settings = settings
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        try:
+            # Connected: the kernel drops what comes from any other address.
+            self._socket.connect((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise TransportError(
+                f'machine {host}:{port} cannot be used ({error.strerror}): check machine_host '
+                'and machine_port') from None
+        self._sequence = 0
+        self._answered = -1
+        self._restored = 0
+        self._power = True
+        self.refused = 0
+
+    def feedback(self) -> Optional[Feedback]:
+        """Read what has arrived; the newest answer counts, old ones that overtake do not."""
+        newest: Optional[Answer] = None
+        while True:
+            try:
+                data = self._socket.recv(_MOST_BYTES)
+            except BlockingIOError:
+                break
+            except OSError:     # nothing listens there: the missing answers tell
+                break
+            try:
+                answer = decode_answer(data)
+                if len(answer.switches) != len(self._settings.axes):
+                    raise RemoteProtocolError('another number of axes')
+            except RemoteProtocolError:
+                self.refused += 1
+                continue
+            age = self._sequence - 1 - answer.sequence
+            if 0 <= age < self._settings.loss_cycles and answer.sequence > self._answered:
+                self._answered = answer.sequence
+                newest = answer
+        if newest is None:
+            return None
+        # An answer to a datagram from before the reset says nothing of the power now.
+        power = newest.power or newest.sequence < self._restored
+        return Feedback(power, {
+            axis.name: each for axis, each in zip(self._settings.axes, newest.switches)})
+
+    def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
+        """Send the cubics of the next cycle, in steps."""
+        points = SetPoints(self._sequence, dt, self._power, tuple(
+            in_steps(cubics[axis.name], axis.steps_per_unit) for axis in self._settings.axes))
+        self._sequence += 1
+        try:
+            self._socket.send(encode_set_points(points))
+        except OSError:
+            pass    # the missing answer tells
+
+    def cut_power(self) -> None:
+        """Tell the machine with every datagram from now on."""
+        self._power = False
+
+    def restore_power(self) -> None:
+        """Let the machine switch on again."""
+        self._restored = self._sequence
+        self._power = True
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class UdpMachine:
+    """
+    A simulated machine behind the datagrams of ``wire``; one thread.
+
+    The first controller that sends set points owns it until it is silent for a second.
+
+    :param settings: the machine.
+    :param host: local address.
+    :param port: UDP port; 0 takes any free one, see ``port``.
+    :raises TransportError: if the address cannot be had.
+    :ivar machine: the simulation; take ``lock`` to look at it.
+    :ivar refused: datagrams that were no set points, old, or from another controller.
+    :ivar pressed: whether the emergency button of the machine is pressed.
+    """
+
+    def __init__(self, settings: MachineSettings, host: str = '127.0.0.1',
+                 port: int = 0) -> None:
+        self.machine = SimulatedMachine(settings)
+        self.lock = threading.Lock()
+        self.refused = 0
+        self.received = 0
+        self.pressed = False
+        self._settings = settings
+        self._owner: Optional[tuple[str, int]] = None
+        self._last_s = 0.0
+        self._sequence = -1
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise TransportError(
+                f'cannot listen on UDP {host}:{port} ({error.strerror}): another program may '
+                'use it') from None
+        self._socket.settimeout(0.2)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='gantry_sim', daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Return the UDP port."""
+        return int(self._socket.getsockname()[1])
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                data, sender = self._socket.recvfrom(_MOST_BYTES)
+            except OSError:     # a timeout among them
+                continue
+            answer = self._take(data, sender, time.monotonic())
+            if answer:
+                try:
+                    self._socket.sendto(answer, sender)
+                except OSError:
+                    pass
+
+    def _take(self, data: bytes, sender: tuple[str, int], now_s: float) -> bytes:
+        """Follow a datagram; gives the answer, empty if it is refused."""
+        try:
+            points = decode_set_points(data)
+            if len(points.cubics) != len(self._settings.axes):
+                raise RemoteProtocolError('another number of axes')
+        except RemoteProtocolError:
+            self.refused += 1
+            return b''
+        if sender != self._owner:
+            if self._owner is not None and now_s - self._last_s < 1.0:
+                self.refused += 1
+                return b''
+            self._owner, self._sequence = sender, -1
+        self._last_s = now_s
+        if points.sequence <= self._sequence:
+            self.refused += 1
+            return b''
+        self._sequence = points.sequence
+        self.received += 1
+        with self.lock:
+            self.machine.power = points.power and not self.pressed
+            self.machine.run({
+                axis.name: in_units(cubic, axis.steps_per_unit)
+                for axis, cubic in zip(self._settings.axes, points.cubics)}, points.dt, now_s)
+            switches = self.machine.switches()
+            answer = Answer(points.sequence, self.machine.power, tuple(switches.values()))
+        return encode_answer(answer)
+
+    def close(self) -> None:
+        """End the thread and close the socket; may be called again."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._socket.close()

@@ -1,0 +1,73 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Modes of an axis and what changes them: one table.
+
+Rules:
+
+1. Every motion begins with a command of the user. Neither a returning signal nor the end of an
+   alarm starts one: no event but a command leads out of STOPPING.
+2. EMERGENCY wins over everything and ends with RESET alone.
+3. A limit, a lost signal and a fault lead to STOPPING, from wherever the axis moves.
+4. LOCK is a stop that remembers the mode before it. UNLOCK leads to STOPPING; the axis then
+   repeats the command of the remembered mode, unless something went wrong meanwhile.
+"""
+
+from enum import Enum
+
+
+class Mode(Enum):
+    """What an axis does."""
+
+    STOPPING = 'stopping'
+    MANUAL = 'manual'
+    STREAM = 'stream'
+    SINE = 'sine'
+    TRAJECTORY = 'trajectory'
+    REFERENCE = 'reference'
+    LOCK = 'lock'
+    EMERGENCY = 'emergency'
+
+
+class Event(Enum):
+    """What changes it; the first five are commands that start a motion."""
+
+    MANUAL = 'manual'
+    STREAM = 'stream'
+    SINE = 'sine'
+    TRAJECTORY = 'trajectory'
+    REFERENCE = 'reference'
+    STOP = 'stop'
+    LOCK = 'lock'
+    UNLOCK = 'unlock'
+    LIMIT = 'limit'
+    LOST = 'lost'
+    FAULT = 'fault'
+    END = 'end'
+    EMERGENCY = 'emergency'
+    RESET = 'reset'
+
+
+MOVING = (Mode.MANUAL, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
+COMMANDS = {Mode(event.value): event for event in (
+    Event.MANUAL, Event.STREAM, Event.SINE, Event.TRAJECTORY, Event.REFERENCE)}
+
+#: (mode, event) -> mode. A pair that is not listed is refused, or changes nothing.
+TRANSITIONS: 'dict[tuple[Mode, Event], Mode]' = {
+    # commands start a motion from rest, and from another motion
+    **{(mode, event): Mode(event.value)
+       for mode in (Mode.STOPPING, *MOVING) for event in COMMANDS.values()},
+    # whatever ends a motion
+    **{(mode, event): Mode.STOPPING
+       for mode in (Mode.STOPPING, *MOVING)
+       for event in (Event.STOP, Event.LIMIT, Event.LOST, Event.FAULT, Event.END)},
+    **{(mode, Event.LOCK): Mode.LOCK for mode in (Mode.STOPPING, *MOVING)},
+    (Mode.LOCK, Event.UNLOCK): Mode.STOPPING,
+    **{(mode, Event.EMERGENCY): Mode.EMERGENCY for mode in Mode},
+    (Mode.EMERGENCY, Event.RESET): Mode.STOPPING,
+}
+
+
+def after(mode: Mode, event: Event) -> 'Mode | None':
+    """Give the mode after an event, or None where the event does not apply."""
+    return TRANSITIONS.get((mode, event))

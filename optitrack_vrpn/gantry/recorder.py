@@ -1,0 +1,39 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The recording of a run in the thesis's format: one CSV with semicolons, a row a cycle.
+
+Columns: time in ms; position, velocity and acceleration of each axis; the three coefficients of
+the cubic of each axis; the mocap value of each axis, empty where there is no valid one.
+"""
+
+from typing import Mapping, Sequence
+
+from optitrack_vrpn.gantry.control import AxisView
+from optitrack_vrpn.gantry.cubic import Cubic
+
+
+def header(names: Sequence[str]) -> str:
+    """Write the first line: the names of the columns."""
+    cells = ['time_ms']
+    for part in ('position', 'velocity', 'acceleration'):
+        cells += [f'{name}_{part}' for name in names]
+    for name in names:
+        cells += [f'{name}_a', f'{name}_b', f'{name}_c']
+    return ';'.join([*cells, *(f'{name}_mocap' for name in names)]) + '\n'
+
+
+def row(time_ms: float, views: Sequence[AxisView], cubics: Mapping[str, Cubic]) -> str:
+    """
+    Write the line of a cycle.
+
+    :param time_ms: since the recording began.
+    """
+    cells = [f'{time_ms:.1f}']
+    for part in ('position', 'velocity', 'acceleration'):
+        cells += [f'{getattr(view, part):.9g}' for view in views]
+    for view in views:
+        cubic = cubics[view.name]
+        cells += [f'{cubic.a:.9g}', f'{cubic.b:.9g}', f'{cubic.c:.9g}']
+    cells += ['' if view.measured is None else f'{view.measured:.9g}' for view in views]
+    return ';'.join(cells) + '\n'

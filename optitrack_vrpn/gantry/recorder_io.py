@@ -1,0 +1,75 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write a recording on a thread of its own, so that a slow disk delays no cycle."""
+
+import datetime
+from pathlib import Path
+import queue
+import threading
+from typing import Optional, Sequence
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry.recorder import header
+
+#: Lines that wait for the disk at most: 100 s at 100 Hz. More are dropped and counted. Chosen.
+_MOST_WAITING = 10_000
+
+
+class Recorder:
+    """
+    Write lines to a file named by date and time; it stays open while recording.
+
+    :param folder: where; it is made if it is not there.
+    :param names: of the axes.
+    :raises ConfigurationError: if the file cannot be made.
+    :ivar path: of the file.
+    :ivar dropped: lines that the disk was too slow for, or that could not be written.
+    """
+
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
+        place = Path(folder).expanduser()
+        stamp = datetime.datetime.now().strftime('%Y-%m-%d_%H-%M-%S')
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            self.path = place / f'{stamp}.csv'
+            number = 1
+            while self.path.exists():
+                number += 1
+                self.path = place / f'{stamp}_{number}.csv'
+            self._file = open(self.path, 'x', encoding='ascii')
+        except OSError as error:
+            raise ConfigurationError(
+                f'record_folder {folder}: cannot be written ({error.strerror})') from None
+        self.dropped = 0
+        self._lines: queue.Queue[Optional[str]] = queue.Queue(_MOST_WAITING)
+        self._lines.put(header(names))
+        self._thread = threading.Thread(target=self._run, name='recorder', daemon=True)
+        self._thread.start()
+
+    def write(self, line: str) -> None:
+        """Add a line; never blocks."""
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self.dropped += 1
+
+    def _run(self) -> None:
+        while True:
+            line = self._lines.get()
+            if line is None:
+                return
+            try:
+                self._file.write(line)
+                if self._lines.empty():
+                    self._file.flush()
+            except OSError:
+                self.dropped += 1
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        self._lines.put(None)
+        self._thread.join(10.0)
+        try:
+            self._file.close()
+        except OSError:
+            self.dropped += 1

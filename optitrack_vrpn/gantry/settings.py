@@ -1,0 +1,158 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a machine's axes are and can do; lengths in m, angles in degrees, as users count them."""
+
+from dataclasses import dataclass, MISSING
+import math
+from typing import Any, Optional
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import build, checked, section, setting
+
+KINDS = ('linear', 'rotary')
+DEAD_BANDS = ('fixed', 'noise')
+ACTIONS = ('thesis', 'integral', 'kalman')
+
+
+@checked
+@dataclass(frozen=True)
+class CorrectionSettings:
+    """
+    How the measured position corrects the set point.
+
+    The defaults are the rule of the thesis.
+    """
+
+    dead_band: float = setting(
+        1e-3, unit='m or deg', low=0.0, high=10.0,
+        doc='an error below this counts as 0; thesis: 1 mm, yaw 0.1, pitch 0.3 degrees')
+    max_step: float = setting(
+        2e-5, unit='m or deg', low=0.0, high=1.0, doc='greatest correction in one cycle')
+    limit: float = setting(
+        0.05, unit='m or deg', low=0.0, high=360.0,
+        doc='total correction beyond which the axis stops: wrong sign, axis or body')
+    action: str = setting(
+        'thesis', choices=ACTIONS, doc='thesis: the whole error each cycle; integral: a share of '
+        'it; kalman: estimates slip and backlash and corrects them ahead')
+    latency_compensation: bool = setting(
+        False, doc='compare the measurement with the position commanded at its stamp')
+    dead_band_from: str = setting(
+        'fixed', choices=DEAD_BANDS,
+        doc='noise: three standard deviations of the error at rest, at most dead_band')
+    gain: float = setting(
+        0.02, low=1e-4, high=1.0, doc='share of the error corrected in a cycle by integral')
+
+
+@checked
+@dataclass(frozen=True)
+class PlantSettings:
+    """The simulated mechanics of an axis; zeros are a perfect one."""
+
+    slip_positive: float = setting(0.0, low=-0.5, high=0.5,
+                                   doc='share of the way lost when moving up')
+    slip_negative: float = setting(0.0, low=-0.5, high=0.5,
+                                   doc='share of the way lost when moving down')
+    backlash: float = setting(0.0, unit='m or deg', low=0.0, high=100.0,
+                              doc='play between motor and load')
+    reversal_loss: float = setting(0.0, unit='m or deg', low=0.0, high=1.0,
+                                   doc='way lost at each turn into the positive direction')
+    reference: float = setting(0.0, unit='m or deg', low=-1e4, high=1e4,
+                               doc='true position of the reference switch')
+    reference_width: float = setting(0.01, unit='m or deg', low=0.0, high=100.0,
+                                     doc='the switch is on from there over this width')
+    start: float = setting(0.0, unit='m or deg', low=-1e4, high=1e4,
+                           doc='true position at the start')
+
+
+@checked
+@dataclass(frozen=True)
+class AxisSettings:
+    """One axis of the machine."""
+
+    name: str = setting(MISSING, doc='its name, as in the axis table')
+    steps_per_unit: float = setting(MISSING, low=1e-3, high=1e9, doc='motor steps per m or deg')
+    kind: str = setting('linear', choices=KINDS, doc='linear: m; rotary: degrees')
+    low: Optional[float] = setting(None, unit='m or deg', doc='lower soft limit; none: endless')
+    high: Optional[float] = setting(None, unit='m or deg', doc='upper soft limit')
+    switch_low: Optional[float] = setting(
+        None, unit='m or deg', doc='true position of the lower limit switch (simulation)')
+    switch_high: Optional[float] = setting(
+        None, unit='m or deg', doc='true position of the upper limit switch (simulation)')
+    max_velocity: float = setting(0.2, unit='1/s', low=1e-6, high=1e4,
+                                  doc='greatest velocity outside sine and trajectory')
+    max_acceleration: float = setting(0.2, unit='1/s^2', low=1e-6, high=1e5,
+                                      doc='greatest acceleration there, and when stopping')
+    max_jerk: float = setting(2.0, unit='1/s^3', low=1e-6, high=1e7, doc='greatest jerk there')
+    motor_velocity: float = setting(
+        0.5, unit='1/s', low=1e-6, high=1e4,
+        doc='greatest velocity of the motor: a faster sine or trajectory is refused')
+    reference_velocity: float = setting(
+        0.0, unit='1/s', low=-1e4, high=1e4,
+        doc='velocity of the reference search, signed; 0: no reference switch')
+    correction: CorrectionSettings = section(CorrectionSettings(), doc='the closed loop')
+    plant: PlantSettings = section(PlantSettings(), doc='of the simulation')
+
+    def check(self) -> None:
+        """
+        Check the limits against one another.
+
+        :raises ConfigurationError: naming the axis.
+        """
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise ConfigurationError(f'axis {self.name!r}: low must be below high')
+        if self.motor_velocity < self.max_velocity:
+            raise ConfigurationError(
+                f'axis {self.name!r}: motor_velocity is below max_velocity')
+        if abs(self.reference_velocity) > self.max_velocity:
+            raise ConfigurationError(
+                f'axis {self.name!r}: reference_velocity exceeds max_velocity')
+        if self.correction.limit < self.correction.dead_band:
+            raise ConfigurationError(
+                f'axis {self.name!r}: correction.limit is below correction.dead_band')
+
+    @property
+    def si_per_unit(self) -> float:
+        """Give one unit in m or rad."""
+        return 1.0 if self.kind == 'linear' else math.radians(1.0)
+
+    @property
+    def unit(self) -> str:
+        """Name the unit."""
+        return 'm' if self.kind == 'linear' else 'deg'
+
+
+@checked
+@dataclass(frozen=True)
+class MachineSettings:
+    """All axes of a machine."""
+
+    axes: tuple[AxisSettings, ...] = setting(MISSING, doc='one entry per axis')
+    rate_hz: float = setting(100.0, unit='Hz', low=10.0, high=1000.0, doc='rate of the loop')
+    loss_cycles: int = setting(
+        100, low=1, high=100000,
+        doc='cycles without mocap or stream after which an axis stops; thesis: 100')
+
+    def check(self) -> None:
+        """
+        Check the axes against one another.
+
+        :raises ConfigurationError: for no axis, more than 32, and two of one name.
+        """
+        names = [axis.name for axis in self.axes]
+        if not 1 <= len(names) <= 32:
+            raise ConfigurationError(f'axes: {len(names)} are not allowed; allowed: 1 to 32')
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigurationError(f'axes: two are called {name!r}; names must differ')
+            if not name.isidentifier() or name == 'all':
+                raise ConfigurationError(
+                    f'axes: {name!r} is no name: letters, digits and underscores, and not "all"')
+
+
+def machine_from_mapping(data: Any, where: str = '') -> MachineSettings:
+    """
+    Make a machine from plain data.
+
+    :raises ConfigurationError: for whatever is not allowed; names axis, key and allowed values.
+    """
+    return build(MachineSettings, data, where)

@@ -1,0 +1,92 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Run a simulated gantry: motors by UDP, and a simulated Motive that sees what they carry.
+
+It takes every flag of motive_sim, so that occlusion, noise and network faults act on the loop.
+"""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from typing import Any, Optional, Sequence
+
+from optitrack_vrpn.axes.table_io import load_table
+from optitrack_vrpn.cli.arguments import exit_code, without_ros_arguments
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.gantry.carried_io import carried
+from optitrack_vrpn.gantry.machine_io import UdpMachine
+from optitrack_vrpn.gantry.settings_io import load_machine
+from optitrack_vrpn.sim.command import make_parser as motive_parser, scenario_from_arguments
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser: that of motive_sim, and the machine."""
+    parser = motive_parser()
+    parser.prog = 'gantry_sim'
+    parser.description = (
+        'A simulated machine with slip, backlash and switches that takes set points by UDP, and '
+        'a simulated Motive that streams the bodies it carries.')
+    parser.epilog = 'Prints where both listen. Ends on Ctrl-C or after --duration.'
+    add = parser.add_argument
+    add('--machine', default='gantry_orion', metavar='FILE',
+        help='YAML file of the machine, or a name in config/ (default gantry_orion)')
+    add('--axes', default='axes_orion', metavar='FILE',
+        help='axis table that says how the bodies ride on it (default axes_orion)')
+    add('--machine-host', default='127.0.0.1', metavar='ADDRESS',
+        help='local address of the machine (default 127.0.0.1)')
+    add('--machine-port', type=int, default=9200, metavar='PORT',
+        help='its UDP port (default 9200); 0 takes any free one')
+    return parser
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :returns: 0 after Ctrl-C, SIGTERM or ``--duration``; 1 for an error, 64 for wrong usage.
+    """
+    parser = make_parser()
+    arguments = parser.parse_args(
+        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    logging.basicConfig(
+        level=arguments.log_level.upper(), format='[gantry_sim] %(levelname)s %(message)s')
+    ended = threading.Event()
+
+    def end(number: int, frame: Any) -> None:
+        ended.set()
+
+    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    machine: Optional[UdpMachine] = None
+    try:
+        settings, table = load_machine(arguments.machine), load_table(arguments.axes)
+        if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
+            arguments.names = list(table.bodies)
+        scenario = scenario_from_arguments(arguments)
+        machine = UdpMachine(settings, arguments.machine_host, arguments.machine_port)
+        scenario = carried(scenario, table, machine.machine, machine.lock)
+        with MotiveSimServer(scenario) as server:
+            print(f'machine on {arguments.machine_host}:{machine.port}: '
+                  f'{len(settings.axes)} axes\n'
+                  f'listening on {server.host}:{server.port}: '
+                  f'{", ".join(map(repr, table.bodies))}', flush=True)
+            while not ended.wait(0.1) and not server.finished.is_set():
+                pass
+        return 1 if server.failure is not None else 0
+    except OptitrackVrpnError as error:
+        print(f'gantry_sim: {error}', file=sys.stderr)
+        return exit_code(error)
+    except BrokenPipeError:
+        return 0
+    finally:
+        if machine is not None:
+            machine.close()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,153 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trajectories: the thesis's semicolon files and points of trajectory_msgs/JointTrajectory."""
+
+from bisect import bisect_right
+import math
+from typing import NamedTuple, Optional, Sequence
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry.setpoints import State
+
+#: The rows of a file may be this far from the nominal time (s). Chosen: half of its last digit.
+_TOLERANCE_S = 0.0005
+ROW_S = 0.01
+MAX_ROWS = 1_000_000
+
+
+class Trajectory(NamedTuple):
+    """
+    The path of one axis.
+
+    :ivar times: rising, from 0 (s).
+    :ivar positions: relative to the first.
+    :ivar velocities: at the same times, or None: straight lines between the points.
+    :ivar loop: begin again at the end.
+    """
+
+    times: tuple[float, ...]
+    positions: tuple[float, ...]
+    velocities: Optional[tuple[float, ...]] = None
+    loop: bool = False
+
+    @property
+    def duration(self) -> float:
+        """Time of the last point (s)."""
+        return self.times[-1]
+
+    def at(self, t: float) -> State:
+        """
+        Evaluate the path, relative to its start.
+
+        :param t: time since the beginning (s); past the end the last point, at rest.
+        """
+        if self.loop and self.duration > 0.0:
+            # What one round leaves over carries on to the next.
+            rounds, t = divmod(t, self.duration)
+            base = rounds * (self.positions[-1] - self.positions[0])
+        else:
+            base = 0.0
+        if t >= self.duration:
+            return State(self.positions[-1])
+        i = max(0, bisect_right(self.times, t) - 1)
+        dt = self.times[i + 1] - self.times[i]
+        u = t - self.times[i]
+        p0, p1 = self.positions[i], self.positions[i + 1]
+        if self.velocities is None:
+            slope = (p1 - p0) / dt
+            return State(base + p0 + slope * u, slope)
+        v0, v1 = self.velocities[i], self.velocities[i + 1]
+        mean = (p1 - p0) / dt
+        b = (3.0 * mean - 2.0 * v0 - v1) / dt
+        c = (v0 + v1 - 2.0 * mean) / (dt * dt)
+        return State(base + p0 + u * (v0 + u * (b + u * c)), v0 + u * (2.0 * b + 3.0 * u * c),
+                     2.0 * b + 6.0 * c * u)
+
+    def greatest_velocity(self) -> float:
+        """Give the greatest velocity, between points and at them."""
+        slopes = []
+        for i in range(len(self.times) - 1):
+            dt = self.times[i + 1] - self.times[i]
+            mean = (self.positions[i + 1] - self.positions[i]) / dt
+            slopes.append(abs(mean))
+            if self.velocities is not None:
+                v0, v1 = self.velocities[i], self.velocities[i + 1]
+                slopes += [abs(v0), abs(v1)]
+                # velocity v0 + 2 b u + 3 c u^2 (u in units of dt) has its extremum at -b / 3 c
+                b, c = 3.0 * mean - 2.0 * v0 - v1, v0 + v1 - 2.0 * mean
+                if (c != 0.0 and 0.0 < -b < 3.0 * c) or 3.0 * c < -b < 0.0:
+                    slopes.append(abs(v0 - b * b / (3.0 * c)))
+        return max(slopes, default=0.0)
+
+
+def make(
+    times: Sequence[float], positions: Sequence[float],
+    velocities: Optional[Sequence[float]] = None, loop: bool = False,
+) -> Trajectory:
+    """
+    Make a trajectory, positions relative to the first.
+
+    :raises ConfigurationError: for too few points, and times that do not rise.
+    """
+    if len(times) < 2 or len(times) != len(positions) or (
+            velocities is not None and len(velocities) != len(times)):
+        raise ConfigurationError('a trajectory needs two points or more, each with a position')
+    if not all(map(math.isfinite, (*times, *positions, *(velocities or ())))):
+        raise ConfigurationError('a trajectory holds a value that is not a number')
+    if any(b <= a for a, b in zip(times, times[1:])):
+        raise ConfigurationError('the times of a trajectory must rise')
+    return Trajectory(
+        tuple(t - times[0] for t in times), tuple(p - positions[0] for p in positions),
+        None if velocities is None else tuple(velocities), loop)
+
+
+def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
+          loop: bool = False) -> dict[str, Trajectory]:
+    """
+    Read the thesis's file: semicolons, time in s, one column an axis, a row every 0.01 s.
+
+    A first line of text names the columns; without it they are the machine's axes in order.
+
+    :param axes: names of the machine's axes.
+    :returns: one trajectory for each column.
+    :raises ConfigurationError: naming the line.
+    """
+    lines = [(n, line.strip().rstrip(';')) for n, line in enumerate(text.splitlines(), 1)
+             if line.strip() and not line.lstrip().startswith('#')]
+    if len(lines) > MAX_ROWS:
+        raise ConfigurationError(f'{where}: {len(lines)} rows are too many; at most {MAX_ROWS}')
+    names = list(axes)
+    if lines and not _numbers(lines[0][1]):
+        names = [cell.strip() for cell in lines[0][1].split(';')[1:]]
+        unknown = [name for name in names if name not in axes]
+        if unknown or len(set(names)) < len(names):
+            raise ConfigurationError(
+                f'{where}: line {lines[0][0]}: columns {", ".join(map(repr, unknown or names))} '
+                f'are no axes, or one comes twice; allowed: {", ".join(axes)}')
+        lines = lines[1:]
+    rows: list[list[float]] = []
+    for number, line in lines:
+        cells = _numbers(line)
+        if cells is None or len(cells) != len(names) + 1:
+            raise ConfigurationError(
+                f'{where}: line {number}: expected {len(names) + 1} numbers separated by '
+                f'semicolons (time, {", ".join(names)}), got {line[:60]!r}')
+        if rows and abs(cells[0] - rows[-1][0] - ROW_S) > _TOLERANCE_S:
+            raise ConfigurationError(
+                f'{where}: line {number}: time {cells[0]:g} s does not follow {rows[-1][0]:g} s '
+                f'by {ROW_S:g} s')
+        rows.append(cells)
+    if len(rows) < 2:
+        raise ConfigurationError(f'{where}: needs two rows or more')
+    columns = list(zip(*rows))
+    times = [k * ROW_S for k in range(len(rows))]
+    return {name: make(times, column, loop=loop) for name, column in zip(names, columns[1:])}
+
+
+def _numbers(line: str) -> 'list[float] | None':
+    try:
+        # A decimal comma, as German spreadsheets write it, is one too.
+        cells = [float(cell.replace(',', '.')) for cell in line.split(';')]
+    except ValueError:
+        return None
+    return cells if all(map(math.isfinite, cells)) else None

@@ -1,0 +1,65 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A simulated machine in closed loop on a simulated mocap, in simulated time."""
+
+from dataclasses import replace
+
+from optitrack_vrpn.gantry.control import Feedback, Machine
+from optitrack_vrpn.gantry.settings import MachineSettings
+from optitrack_vrpn.gantry.settings_io import load_machine
+from optitrack_vrpn.gantry.sim_mocap import NOISE_DEG, NOISE_M, SimulatedMocap
+from optitrack_vrpn.gantry.sim_model import SimulatedMachine
+
+ORION = load_machine('gantry_orion')
+NAMES = tuple(axis.name for axis in ORION.axes)
+
+
+def settings_of(name, rule=None, **changes):
+    """Take one axis of ORION, with another rule of correction."""
+    axis = next(each for each in ORION.axes if each.name == name)
+    if rule is not None:
+        changes['correction'] = replace(axis.correction, **rule)
+    return MachineSettings(axes=(replace(axis, **changes),))
+
+
+class Rig:
+    """
+    Run a machine cycle by cycle.
+
+    :param settings: the machine.
+    """
+
+    def __init__(self, settings, seed=0, noise=True):
+        self.settings = settings
+        self.machine = Machine(settings)
+        self.plant = SimulatedMachine(settings)
+        self.mocap = {
+            axis.name: SimulatedMocap(
+                (NOISE_M if axis.kind == 'linear' else NOISE_DEG) if noise else 0.0,
+                self.machine.dt, seed + i, origin=3.0) for i, axis in enumerate(settings.axes)}
+        self.now = 0.0
+        self.axis = next(iter(self.machine.axes.values()))
+        self.name = self.axis.settings.name
+        self.linked = True
+
+    @property
+    def position(self):
+        """Give the true position of the first axis."""
+        return self.plant.axes[self.name].position
+
+    def cycle(self, periods=1):
+        """Run one cycle."""
+        measured = {name: mocap.measure(self.now, self.plant.axes[name].position)
+                    for name, mocap in self.mocap.items()}
+        feedback = Feedback(self.plant.power, self.plant.switches()) if self.linked else None
+        cubics = self.machine.step(self.now, measured, feedback, periods)
+        self.plant.run(cubics, self.machine.dt)
+        self.now += periods * self.machine.dt
+
+    def run(self, seconds):
+        """Run; gives the true positions of the first axis."""
+        found = []
+        for _ in range(round(seconds / self.machine.dt)):
+            self.cycle()
+            found.append(self.position)
+        return found

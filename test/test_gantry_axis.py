@@ -1,0 +1,366 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""One axis: the thesis's validation matrix, and the rules of each mode."""
+
+from dataclasses import replace
+import math
+
+from gantry_kit import NAMES, Rig, settings_of
+from hypothesis import given, strategies as st
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.gantry.axis import Axis, Switches
+from optitrack_vrpn.gantry.cubic import between
+from optitrack_vrpn.gantry.modes import after, COMMANDS, Event, Mode, MOVING, TRANSITIONS
+from optitrack_vrpn.gantry.setpoints import Planner, State
+from optitrack_vrpn.gantry.settings import AxisSettings, machine_from_mapping
+from optitrack_vrpn.gantry.trajectory import make, parse
+import pytest
+
+MODES = ('manual', 'stream', 'sine', 'trajectory', 'reference', 'stopping', 'lock')
+
+
+def perfect(name='chaser_x', **changes):
+    return Rig(settings_of(name, **changes), noise=False)
+
+
+def drive(rig, mode, size, period):
+    """Command a mode and let it end; gives the true positions meanwhile."""
+    axis = rig.axis
+    if mode == 'manual':
+        assert axis.go_to(size) == ''
+        return rig.run(4 * period)
+    if mode == 'stream':
+        assert axis.stream() == ''
+        found = []
+        for k in range(round(4 * period / rig.machine.dt)):
+            axis.stream_target(min(1.0, k * rig.machine.dt / period) * size)
+            rig.cycle()
+            found.append(rig.position)
+        return found
+    if mode == 'sine':
+        assert axis.sine(size, 1.0 / period) == ''
+        found = rig.run(period)
+        assert axis.leave_sine() == ''
+        return found + rig.run(3 * period)
+    if mode == 'trajectory':
+        n = round(period / 0.01)
+        shape = [size * (1 - math.cos(math.pi * k / n)) / 2 for k in range(n + 1)]
+        assert axis.follow(make([0.01 * k for k in range(n + 1)], shape)) == ''
+        return rig.run(2 * period)
+    if mode == 'reference':
+        assert axis.home() == ''
+        return rig.run(46.0)
+    if mode == 'stopping':
+        axis.go_to(size)
+        rig.run(0.1 * period)
+        assert axis.stop() == ''
+        return rig.run(period)
+    axis.go_to(size)
+    rig.run(0.1 * period)
+    assert axis.lock() == ''
+    return rig.run(period)
+
+
+@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize('closed', [False, True], ids=['open', 'closed'])
+@pytest.mark.parametrize('mode', MODES)
+def test_validation_matrix_of_the_thesis(name, closed, mode):
+    """Each mode, open and closed loop, each axis: where the load is, within 1 mm and 1 degree."""
+    rig = Rig(settings_of(name))
+    linear = rig.axis.settings.kind == 'linear'
+    size, period = (0.2, 8.0) if linear else (8.0, 4.0)
+    tolerance = 1e-3 if linear else 1.0
+    rig.run(0.2)
+    if closed:
+        rig.axis.track(True)
+        rig.run(1.0)
+    found = drive(rig, mode, size, period)
+    axis = rig.axis
+    assert not axis.warnings.names() and axis.tracking == closed
+    if mode == 'reference':
+        switch = axis.settings.plant.reference
+        assert axis.referenced and axis.mode is Mode.STOPPING and not axis.moving
+        # zero of the count is where the switch was met, at either edge of it
+        edges = (switch, switch + axis.settings.plant.reference_width)
+        zero = rig.position - axis.state.position
+        assert min(abs(zero - edge) for edge in edges) < (1e-3 if linear else 1.05)
+        return
+    if mode in ('stopping', 'lock'):
+        assert axis.mode is Mode(mode) and not axis.moving
+        assert 0.0 < axis.state.position < size
+        # A lock corrects nothing: what the rule of the thesis took for an error remains.
+        assert abs(rig.position - axis.state.position) < tolerance * (2 if mode == 'lock' else 1)
+        return
+    end = {'sine': 0.0}.get(mode, size)
+    assert abs(found[-1] - end) < tolerance
+    # The rule of the thesis takes the delay of mocap for an error while the axis moves.
+    assert abs(max(found) - size) < (5e-3 if closed and linear else tolerance)
+    assert axis.mode is {'sine': Mode.MANUAL, 'trajectory': Mode.STOPPING}.get(mode, Mode(mode))
+
+
+# -- the table of modes -------------------------------------------------------------------------
+
+@pytest.mark.parametrize('mode', list(Mode))
+def test_emergency_wins_over_every_mode_and_reset_alone_ends_it(mode):
+    assert after(mode, Event.EMERGENCY) is Mode.EMERGENCY
+    assert {event for (before, event) in TRANSITIONS
+            if before is Mode.EMERGENCY} == {Event.EMERGENCY, Event.RESET}
+
+
+def test_only_commands_lead_into_motion():
+    assert {event for (_, event), mode in TRANSITIONS.items() if mode in MOVING} == set(
+        COMMANDS.values())
+
+
+# -- set points ---------------------------------------------------------------------------------
+
+@given(st.floats(-2, 2), st.floats(-3, 3), st.floats(-5, 5), st.floats(-2, 2))
+def test_a_motion_ends_at_its_target_within_the_limits(position, velocity, acceleration, target):
+    planner = Planner(0.01, 1.0, 2.0, 20.0)
+    state = State(position, velocity, acceleration)
+    for _ in range(3000):
+        new = planner.to_position(state, target)
+        # beyond a limit it only comes back
+        assert abs(new.velocity) <= max(1.0, abs(state.velocity) + 0.04) + 1e-6 or (
+            abs(acceleration) > 2.0)
+        state = new
+        if state == State(target):
+            return
+    raise AssertionError(f'never at {target}: {state}')
+
+
+@given(st.floats(-3, 3), st.floats(-20, 20))
+def test_a_stop_from_any_state_ends_at_rest(velocity, acceleration):
+    planner = Planner(0.01, 1.0, 2.0, 20.0)
+    state = State(0.0, velocity, acceleration)
+    for _ in range(1500):
+        state = planner.to_velocity(state, 0.0)
+    assert state.velocity == 0.0 and state.acceleration == 0.0
+
+
+def test_without_ruckig_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'ruckig', None)
+    with pytest.raises(BackendUnavailableError, match='pip install ruckig'):
+        Axis(AxisSettings('x', 1000.0), 0.01)
+
+
+@given(*[st.floats(-3, 3)] * 4)
+def test_the_cubic_joins_position_and_velocity(start, velocity, end, end_velocity):
+    cubic = between(start, velocity, end, end_velocity, 0.01)
+    assert cubic.at(0.0) == start and math.isclose(cubic.at(0.01), end, abs_tol=1e-9)
+    slope = cubic.a + 0.02 * cubic.b + 3e-4 * cubic.c
+    assert math.isclose(slope, end_velocity, abs_tol=1e-6)
+    assert list(cubic.points(0.01))[-1] == cubic.at(0.01)
+
+
+def test_rounding_to_steps_never_adds_up():
+    rig = perfect(plant=replace(settings_of('chaser_x').axes[0].plant, slip_positive=0.0,
+                                reversal_loss=0.0))
+    for k in range(200):
+        rig.axis.go_to(0.0 if k % 2 else 0.000013)
+        rig.run(0.1)
+    rig.axis.go_to(0.0)
+    rig.run(1.0)
+    assert rig.plant.axes[rig.name].steps == 0
+
+
+# -- modes --------------------------------------------------------------------------------------
+
+def test_a_sine_is_the_closed_form_around_where_it_was_entered():
+    rig = perfect()
+    rig.axis.go_to(0.5)
+    rig.run(10.0)
+    rig.axis.sine(0.1, 0.1)
+    for k in range(1, 1001):
+        rig.cycle()
+        assert rig.axis.state.position == pytest.approx(
+            0.5 + 0.1 * math.sin(2 * math.pi * 0.1 * k * 0.01), abs=1e-12)
+
+
+@pytest.mark.parametrize('follow_up', ['stream', 'home', 'follow'])
+def test_leaving_a_sine_goes_back_to_its_middle_first(follow_up):
+    rig = perfect()
+    rig.axis.sine(0.1, 0.1)
+    rig.run(2.5)
+    assert rig.axis.state.position == pytest.approx(0.1, abs=1e-3)
+    assert {'stream': rig.axis.stream, 'home': rig.axis.home,
+            'follow': lambda: rig.axis.follow(make([0, 0.01], [0, 0]))}[follow_up]() == ''
+    assert rig.axis.mode is Mode.MANUAL
+    for _ in range(2000):
+        rig.cycle()
+        if rig.axis.mode is not Mode.MANUAL:
+            break
+    assert rig.axis.state.position == pytest.approx(0.0, abs=1e-3)
+    assert rig.axis.mode.value == {'home': 'reference', 'follow': 'trajectory'}.get(
+        follow_up, follow_up)
+
+
+def test_a_stop_on_the_way_back_cancels_what_would_follow():
+    rig = perfect()
+    rig.axis.sine(0.1, 0.1)
+    rig.run(2.5)
+    rig.axis.home()
+    rig.run(0.2)
+    rig.axis.stop()
+    rig.run(10.0)
+    assert rig.axis.mode is Mode.STOPPING and not rig.axis.moving
+
+
+def test_too_fast_a_sine_or_trajectory_is_refused():
+    axis = perfect().axis
+    assert 'the motor' in axis.sine(1.0, 1.0)
+    assert 'the motor' in axis.follow(make([0.0, 0.01], [0.0, 0.1]))
+    assert axis.mode is Mode.STOPPING
+
+
+@pytest.mark.parametrize('target', [3.5, -0.6, math.nan, math.inf])
+def test_a_target_outside_the_soft_limits_is_refused(target):
+    rig = perfect()
+    assert rig.axis.go_to(target) and rig.axis.mode is Mode.STOPPING
+
+
+def test_a_streamed_target_outside_the_soft_limits_stops_the_axis():
+    rig = perfect()
+    rig.axis.stream()
+    rig.axis.stream_target(9.0)
+    rig.run(0.1)
+    assert rig.axis.mode is Mode.STOPPING and rig.axis.warnings.names() == ('soft_limit',)
+
+
+def test_a_lock_remembers_the_mode_and_unlock_goes_on():
+    rig = perfect()
+    rig.axis.go_to(1.0)
+    rig.run(1.0)
+    rig.axis.lock()
+    assert 'slows down' in rig.axis.unlock()
+    assert 'locked' in rig.axis.go_to(0.5)
+    rig.run(3.0)
+    held = rig.axis.state.position
+    assert rig.axis.remembered is Mode.MANUAL and 0.0 < held < 1.0
+    assert rig.axis.unlock() == '' and rig.axis.mode is Mode.MANUAL
+    rig.run(8.0)
+    assert rig.axis.state.position == 1.0
+
+
+def test_what_goes_wrong_in_a_lock_is_not_started_again_by_unlock():
+    rig = perfect()
+    rig.axis.track(True)
+    rig.run(0.5)
+    rig.axis.go_to(1.0)
+    rig.run(1.0)
+    rig.axis.lock()
+    rig.mocap[rig.name].visible = False
+    rig.run(3.0)
+    assert rig.axis.unlock() == '' and rig.axis.mode is Mode.STOPPING
+
+
+def test_the_limit_switch_stops_outward_motion_and_lets_the_axis_back():
+    rig = perfect(high=None)
+    rig.axis.go_to(3.5)
+    rig.run(30.0)
+    assert rig.axis.mode is Mode.STOPPING and rig.axis.warnings.limit_switch
+    assert rig.position < 3.1 + 0.25**2 / 0.5 + 0.05
+    assert rig.axis.go_to(1.0) == ''
+    rig.run(20.0)
+    assert rig.axis.state.position == 1.0
+
+
+def test_a_search_without_switch_ends_at_the_limit_switch():
+    rig = perfect(plant=replace(settings_of('chaser_x').axes[0].plant, reference=-5.0))
+    rig.axis.home()
+    rig.run(40.0)
+    assert rig.axis.mode is Mode.STOPPING
+    assert set(rig.axis.warnings.names()) == {'limit_switch', 'not_found'}
+    assert not rig.axis.referenced
+
+
+def test_an_axis_without_reference_switch_refuses_to_search():
+    assert 'no reference switch' in perfect(reference_velocity=0.0).axis.home()
+
+
+def test_power_that_is_cut_is_noticed_and_latched():
+    rig = perfect()
+    rig.axis.go_to(1.0)
+    rig.run(1.0)
+    rig.plant.power = False
+    rig.cycle()
+    assert rig.axis.mode is Mode.EMERGENCY and not rig.axis.moving
+    rig.plant.power = True
+    rig.run(2.0)
+    assert rig.axis.mode is Mode.EMERGENCY and 'reset' in rig.axis.go_to(0.0)
+    assert rig.machine.reset() == '' and rig.axis.mode is Mode.STOPPING
+    assert not rig.axis.referenced and not rig.axis.tracking
+
+
+def test_a_machine_that_does_not_answer_for_a_second_stops_every_axis():
+    rig = perfect()
+    rig.axis.go_to(1.0)
+    rig.run(1.0)
+    rig.linked = False
+    rig.run(0.9)
+    assert rig.axis.mode is Mode.MANUAL
+    rig.run(0.2)
+    assert rig.axis.mode is Mode.STOPPING and rig.axis.warnings.machine_lost
+
+
+def test_commands_of_all_axes_report_each():
+    rig = perfect()
+    assert rig.machine.command('all', lambda axis: axis.go_to(9.0))['chaser_x']
+    assert 'no axis' in rig.machine.command('z', lambda axis: axis.stop())['z']
+    view = rig.machine.view()[0]
+    assert (view.name, view.mode, view.unit, view.switches) == (
+        'chaser_x', 'stopping', 'm', Switches())
+
+
+# -- trajectories -------------------------------------------------------------------------------
+
+def test_the_file_of_the_thesis_is_read():
+    text = '0,00;1,0;5\n0,01;1,1;5\n0,02;1,3;5\n'
+    found = parse(text, ['x', 'y'])
+    assert found['x'].positions == pytest.approx((0.0, 0.1, 0.3))
+    assert found['y'].positions == (0.0, 0.0, 0.0)
+    named = parse('t;y\n0;1\n0.01;2;\n', ['x', 'y'], loop=True)
+    assert list(named) == ['y'] and named['y'].loop
+    assert named['y'].at(0.015).position == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize('text, words', [
+    ('0;1\n0.02;1', 'does not follow'), ('0;1\n0.01', 'expected 2 numbers'), ('0;1', 'two rows'),
+    ('t;q\n0;1\n0.01;1', 'no axes'), ('0;1\n0.01;nan', 'expected'), ('', 'two rows'),
+    ('0;1\nfoo;1', 'line 2'),
+])
+def test_a_wrong_file_is_refused_with_its_line(text, words):
+    with pytest.raises(ConfigurationError, match=words):
+        parse(text, ['x'], 'move.csv')
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_refused(text):
+    try:
+        parse(text, ['x'])
+    except ConfigurationError:
+        pass
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(-2, 2), st.floats(-2, 2)),
+                min_size=2, max_size=6))
+def test_no_point_of_a_trajectory_is_faster_than_it_says(points):
+    steps, positions, velocities = zip(*points)
+    times = [sum(steps[:k]) for k in range(len(steps))]
+    path = make(times, positions, velocities)
+    most = path.greatest_velocity()
+    for k in range(200):
+        assert abs(path.at(path.duration * k / 200).velocity) <= most * (1 + 1e-9) + 1e-12
+
+
+# -- settings -----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('change, words', [
+    ({'low': 1, 'high': 0}, 'low must be below'), ({'motor_velocity': 0.1}, 'motor_velocity'),
+    ({'name': 'a b'}, 'is no name'), ({'name': 'all'}, 'is no name'),
+    ({'reference_velocity': 5}, 'reference_velocity'), ({'kind': 'round'}, 'kind'),
+    ({'correction': {'limit': 0.0001}}, 'limit'), ({'steps': 1}, 'steps'),
+])
+def test_a_wrong_machine_is_refused_by_name(change, words):
+    with pytest.raises(ConfigurationError, match=words):
+        machine_from_mapping({'axes': [{'name': 'x', 'steps_per_unit': 1000, **change}]})

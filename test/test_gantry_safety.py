@@ -1,0 +1,235 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What never happens, under random commands, faults and losses of mocap and stream."""
+
+from gantry_kit import Rig, settings_of
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.gantry.modes import Mode
+from optitrack_vrpn.gantry.trajectory import make
+import pytest
+
+V, A, J = 0.25, 0.25, 2.5
+MOTOR = 0.5
+#: Time to take the acceleration back, then to brake from the motor's greatest velocity, then to
+#: take that back: the stopping distance of the worst case of sine and trajectory.
+A_SINE = 2.0
+
+
+def stopping_distance(velocity, acceleration):
+    """Bound the way of a stop with limited acceleration and jerk."""
+    t = (abs(acceleration) + A) / J
+    top = abs(velocity) + abs(acceleration) * t
+    return top * t + top * top / (2 * A) + top * A / J + 1e-6
+
+
+ramp = make([0.0, 1.0, 2.0], [0.0, 0.3, 0.5])
+ACTIONS = {
+    'go': st.floats(-0.5, 3.0), 'jog': st.floats(-1.0, 1.0),
+    'sine': st.tuples(st.floats(-0.5, 0.5), st.floats(0.05, 0.5)),
+    'stream': st.floats(-0.6, 3.2), 'follow': st.booleans(), 'home': st.none(),
+    'stop': st.none(), 'lock': st.none(), 'unlock': st.none(), 'track': st.booleans(),
+    'see': st.booleans(), 'power': st.booleans(), 'reset': st.none(), 'emergency': st.none(),
+    'feed': st.booleans(), 'link': st.booleans(),
+}
+action = st.sampled_from(sorted(ACTIONS)).flatmap(
+    lambda name: st.tuples(st.just(name), ACTIONS[name], st.integers(1, 250)))
+
+
+class Operator:
+    """Do to a machine what users, cameras and networks do."""
+
+    def __init__(self, **changes):
+        self.rig = Rig(settings_of('chaser_x', **changes), noise=False)
+        self.axis = self.rig.axis
+        self.feeding = False
+        self.target = 0.0
+
+    def act(self, name, value):
+        axis, rig = self.axis, self.rig
+        if name == 'go':
+            axis.go_to(value)
+        elif name == 'jog':
+            axis.jog(value)
+        elif name == 'sine':
+            axis.sine(*value)
+        elif name == 'stream':
+            axis.stream()
+            self.target, self.feeding = value, True
+        elif name == 'follow':
+            axis.follow(ramp._replace(loop=value))
+        elif name == 'see':
+            rig.mocap[rig.name].visible = value
+        elif name == 'power':
+            rig.plant.power = value
+        elif name == 'emergency':
+            rig.machine.emergency_stop()
+        elif name == 'reset':
+            rig.machine.reset()
+        elif name == 'feed':
+            self.feeding = value
+        elif name == 'link':
+            rig.linked = value
+        elif name == 'track':
+            axis.track(value)
+        else:
+            getattr(axis, name)()
+
+    def cycle(self):
+        if self.feeding:
+            self.axis.stream_target(self.target)
+        self.rig.cycle()
+
+
+@settings(max_examples=60)
+@given(st.lists(action, max_size=12))
+def test_nothing_that_users_or_networks_do_breaks_a_rule(actions):
+    operator = Operator()
+    axis, rig = operator.axis, operator.rig
+    low, high = axis.settings.low, axis.settings.high
+    outside_since = None
+    free = 0.0      # velocity left over from sine and trajectory, which know no limits
+    without_mocap = without_stream = 0
+    for name, value, cycles in actions:
+        before_mode = axis.mode
+        if name == 'track':
+            without_mocap = 0
+        operator.act(name, value)
+        if before_mode is Mode.EMERGENCY and name != 'reset':
+            assert axis.mode is Mode.EMERGENCY
+        for _ in range(cycles):
+            mode, before = axis.mode, axis.state
+            operator.cycle()
+            now = axis.state
+            # emergency stop always wins
+            if not rig.plant.power and rig.linked:
+                assert axis.mode is Mode.EMERGENCY
+            if axis.mode is Mode.EMERGENCY:
+                assert now.velocity == 0.0 and now.position == before.position
+            # no motion begins but by a command: a mode of motion is never entered in a cycle
+            if mode in (Mode.STOPPING, Mode.LOCK, Mode.EMERGENCY):
+                assert axis.mode in (mode, Mode.EMERGENCY)
+                assert abs(now.velocity) <= abs(before.velocity) + abs(
+                    before.acceleration) * 0.2 + 1e-9
+            # limits of velocity outside sine and trajectory
+            if axis.mode in (Mode.SINE, Mode.TRAJECTORY):
+                free = MOTOR
+            elif abs(now.velocity) <= V + 1e-9 and abs(now.acceleration) <= A + 1e-6:
+                free = 0.0
+            if not free and axis.mode is not Mode.EMERGENCY:
+                assert abs(now.velocity) <= V + 1e-6
+                assert abs(now.acceleration) <= A + 1e-5
+            # soft limits are exceeded by the stopping distance at most
+            inside = low <= now.position <= high
+            if inside or axis.mode is Mode.REFERENCE or axis.referenced:
+                outside_since = None
+            else:
+                if outside_since is None:
+                    outside_since = stopping_distance(before.velocity, max(
+                        abs(before.acceleration), abs(now.acceleration)))
+                beyond = max(now.position - high, low - now.position)
+                assert beyond <= outside_since
+            # a lost signal ends in stopping within 1 s
+            visible = rig.mocap[rig.name].visible
+            without_mocap = 0 if visible else without_mocap + 1
+            without_stream = 0 if operator.feeding else without_stream + 1
+            if without_mocap > 106:     # 1 s and the latency of what is on its way
+                assert not axis.tracking
+            if without_stream > 101 and axis.mode is Mode.STREAM:
+                assert axis._cycles <= 101      # it was entered only now
+
+
+@given(st.integers(0, 400), st.booleans())
+def test_loss_of_mocap_stops_an_axis_in_closed_loop_within_one_second(lead, returns):
+    operator = Operator()
+    axis, rig = operator.axis, operator.rig
+    axis.track(True)
+    rig.run(0.5)
+    axis.sine(0.3, 0.1)
+    for _ in range(lead):
+        rig.cycle()
+    rig.mocap[rig.name].visible = False
+    for _ in range(106):
+        rig.cycle()
+    assert axis.mode is Mode.STOPPING and axis.warnings.mocap_lost and not axis.tracking
+    rig.run(2.5)
+    assert not axis.moving
+    rig.mocap[rig.name].visible = returns
+    held = (axis.state, axis.position)
+    rig.run(1.0)
+    assert (axis.state, axis.position) == held      # a returning signal starts nothing
+
+
+def test_a_single_lost_packet_changes_nothing():
+    operator = Operator()
+    axis, rig = operator.axis, operator.rig
+    axis.track(True)
+    rig.run(0.5)
+    axis.go_to(0.5)
+    rig.run(0.5)
+    rig.mocap[rig.name].visible = False
+    rig.cycle()
+    rig.mocap[rig.name].visible = True
+    rig.run(6.0)
+    assert axis.mode is Mode.MANUAL and axis.tracking and not axis.warnings.names()
+
+
+def test_late_cycles_count_towards_the_loss():
+    operator = Operator()
+    axis, rig = operator.axis, operator.rig
+    axis.track(True)
+    rig.run(0.5)
+    axis.go_to(0.5)
+    rig.mocap[rig.name].visible = False
+    for _ in range(6):
+        rig.cycle()
+    rig.cycle(periods=100)
+    assert axis.mode is Mode.STOPPING
+
+
+def test_a_stream_that_falls_silent_stops_the_axis_and_stays_stopped():
+    operator = Operator()
+    axis = operator.axis
+    axis.stream()
+    operator.target, operator.feeding = 1.0, True
+    for _ in range(100):
+        operator.cycle()
+    assert axis.moving
+    operator.feeding = False
+    for _ in range(101):
+        operator.cycle()
+    assert axis.mode is Mode.STOPPING and axis.warnings.stream_lost
+    operator.feeding = True
+    for _ in range(300):
+        operator.cycle()
+    assert axis.mode is Mode.STOPPING and not axis.moving
+
+
+@pytest.mark.parametrize('action_name', ['thesis', 'integral', 'kalman'])
+def test_a_wrong_sign_is_caught_at_the_limit_of_the_correction(action_name):
+    """With the sign of the mocap wrong the loop runs away; the thesis warns of it."""
+    rig = Rig(settings_of('chaser_y', {'action': action_name, 'limit': 0.01}))
+    channel = rig.mocap[rig.name]
+    measure = channel.measure
+    channel.measure = lambda now, position: measure(now, -position)
+    rig.axis.track(True)
+    rig.run(0.5)
+    rig.axis.go_to(0.5)
+    rig.run(20.0)
+    assert rig.axis.mode is Mode.STOPPING and not rig.axis.tracking
+    assert rig.axis.warnings.correction_limit
+    assert abs(rig.axis.correction.offset) < 0.01 + 1e-4
+
+
+@given(st.lists(st.booleans(), max_size=60))
+def test_no_correction_is_made_in_a_lock(visible):
+    operator = Operator()
+    axis, rig = operator.axis, operator.rig
+    axis.track(True)
+    rig.run(0.5)
+    axis.lock()
+    offset = axis.correction.offset
+    for seen in visible:
+        rig.plant.axes[rig.name].position += 1e-3
+        rig.mocap[rig.name].visible = seen
+        rig.cycle()
+        assert axis.correction.offset == offset and not axis.moving
