@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import replace
 import threading
 import time
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from optitrack_vrpn.axes.table import AxisTable
@@ -29,9 +29,6 @@ class CarriedMotion:
     :param machine: that carries it.
     :param lock: of the machine.
     """
-
-    #: The simulated Motive asks for each frame when it is due, and not in advance.
-    live = True
 
     def __init__(self, table: AxisTable, body: str, machine: SimulatedMachine,
                  lock: threading.Lock) -> None:
@@ -81,21 +78,21 @@ def check_names(table: AxisTable, settings: MachineSettings) -> None:
             'the same axes')
 
 
-def carried(scenario: Scenario, table: AxisTable, machine: SimulatedMachine,
-            lock: threading.Lock) -> Scenario:
+def carried(
+    scenario: Scenario, table: AxisTable, machine: SimulatedMachine, lock: threading.Lock,
+) -> tuple[Scenario, dict[str, CarriedMotion]]:
     """
     Let a machine carry the bodies of a scenario; their noise and faults stay.
 
     :param scenario: bodies that the table does not name keep their own motion.
-    :returns: the scenario, with bodies added that it lacks.
+    :returns: the scenario, with bodies added that it lacks, and the motions of those carried.
     :raises ConfigurationError: if the table and the machine differ.
     """
     check_names(table, machine.settings)
     values = dict.fromkeys(machine.axes, 0.0)
-    given = {body.name: body for body in scenario.bodies}
-    bodies = []
     for name in table.bodies:
         table.carried_pose(name, values)    # refuses a mix of frames now
-        motion = cast(Any, CarriedMotion(table, name, machine, lock))
-        bodies.append(replace(given.pop(name, Body(name=name)), motion=motion))
-    return replace(scenario, bodies=(*bodies, *given.values()))
+    given = [body.name for body in scenario.bodies]
+    added = tuple(Body(name=name) for name in table.bodies if name not in given)
+    return replace(scenario, bodies=scenario.bodies + added), {
+        name: CarriedMotion(table, name, machine, lock) for name in table.bodies}

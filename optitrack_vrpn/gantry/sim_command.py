@@ -67,8 +67,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             arguments.names = list(table.bodies)
         scenario = scenario_from_arguments(arguments)
         machine = UdpMachine(settings, arguments.machine_host, arguments.machine_port)
-        scenario = carried(scenario, table, machine.machine, machine.lock)
-        with MotiveSimServer(scenario) as server:
+        scenario, live = carried(scenario, table, machine.machine, machine.lock)
+        with MotiveSimServer(scenario, live=live) as server:
             print(f'machine on {arguments.machine_host}:{machine.port}: '
                   f'{len(settings.axes)} axes\n'
                   f'listening on {server.host}:{server.port}: '

@@ -8,7 +8,7 @@ and a client that stalls, floods or speaks nonsense is dropped with the reason. 
 and sends poses to addresses that asked for them, and to no others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 import logging
@@ -28,7 +28,7 @@ from optitrack_vrpn.sim.natnet_io import NatNetServer
 from optitrack_vrpn.sim.peer_io import encode_report
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.stream import Stream
-from optitrack_vrpn.sim.world import Frame, Report, World
+from optitrack_vrpn.sim.world import Frame, LiveMotion, Report, World
 from optitrack_vrpn.vrpn.codec import encode_message, encode_text
 from optitrack_vrpn.vrpn.constants import TEXT_TYPE
 from optitrack_vrpn.vrpn.messages import PoseReport
@@ -52,6 +52,7 @@ class MotiveSimServer:
     :param host: local address instead of the scenario's.
     :param port: port instead of the scenario's; 0 takes any free one, see ``port``.
     :param paced: send frames by the clock; otherwise only ``send_frame`` and ``send`` do.
+    :param live: motions of bodies that know the present alone; see ``World``.
     :ivar world: what is streamed, and the truth behind it.
     :ivar counters: what happened so far.
     :ivar finished: set when the scenario's duration is over or the server has stopped.
@@ -61,13 +62,14 @@ class MotiveSimServer:
     def __init__(
         self, scenario: Optional[Scenario] = None, host: Optional[str] = None,
         port: Optional[int] = None, paced: bool = True,
+        live: Optional[Mapping[str, LiveMotion]] = None,
     ) -> None:
         scenario = scenario or Scenario(bodies=named_bodies(3))
         server = scenario.server
         self.scenario = replace(scenario, server=replace(
             server, host=server.host if host is None else host,
             port=server.port if port is None else port))
-        self.world = World(self.scenario)
+        self.world = World(self.scenario, live)
         self.counters = Counters()
         self.finished = threading.Event()
         self.failure: Optional[BaseException] = None

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A scenario's frames, one after the other or any of them: what Motive would send."""
 
-from typing import cast, NamedTuple, Union
+from collections.abc import Mapping
+from typing import cast, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
 
@@ -52,14 +53,27 @@ class Sample(NamedTuple):
     lost: bool
 
 
+class LiveMotion(Protocol):
+    """What the motions of ``sim.motion`` are too."""
+
+    def at(self, time: Array, /) -> MotionState:
+        """Evaluate the motion; the times are (n,) seconds of the scenario."""
+
+
 class World:
     """
     The poses of a scenario, as a function of the number of the frame alone.
 
     :param scenario: what happens.
+    :param live: by the name of the body, motions that take the place of the scenario's and know
+        the present alone, such as that of a body on a simulated machine. They are asked for each
+        frame when it is due, and for an earlier time where a fault repeats an earlier pose.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(
+        self, scenario: Scenario, live: Optional[Mapping[str, LiveMotion]] = None,
+    ) -> None:
+        live = live or {}
         self.scenario = scenario
         self.bodies = scenario.settled()
         self.names = [body.name for body in self.bodies]
@@ -68,9 +82,9 @@ class World:
         self._frame_faults = [
             (fault, Draws(scenario.seed, _FRAME_STREAM + i, 1, uniform=True))
             for i, fault in enumerate(scenario.faults)]
-        # A live motion (attribute ``live``) knows the present alone: no frames in advance.
-        self._block_size = 1 if any(
-            getattr(body.motion, 'live', False) for body in self.bodies) else _BLOCK
+        self._motions: list[LiveMotion] = [
+            live.get(body.name, cast(Motion, body.motion)) for body in self.bodies]
+        self._block_size = 1 if live else _BLOCK
         self._block_number = -1
         self._block: list[list[Sample]] = []
 
@@ -81,8 +95,8 @@ class World:
         :param name: of the body.
         :param time: (n,) or one, seconds of the scenario; the stamp less the first stamp.
         """
-        body = self.bodies[self.names.index(name)]
-        return cast(Motion, body.motion).at(np.atleast_1d(np.asarray(time, dtype=np.float64)))
+        motion = self._motions[self.names.index(name)]
+        return motion.at(np.atleast_1d(np.asarray(time, dtype=np.float64)))
 
     def frame(self, number: int, base_ns: int = 0) -> Frame:
         """
@@ -133,7 +147,7 @@ class World:
     def _samples(self, index: int, body: Body, frames: Frames) -> list[Sample]:
         seen = visible(body.faults, frames, self._rate)
         held = frozen_frames(body.faults, frames, self._rate)
-        state = cast(Motion, body.motion).at(held / self._rate)
+        state = self._motions[index].at(held / self._rate)
         position, quat_xyzw = add_noise(
             state.position, state.quat_xyzw, cast(Noise, body.noise),
             self._draws[index].at(held))
