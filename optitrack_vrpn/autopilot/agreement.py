@@ -1,0 +1,172 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Compare the autopilot's own attitude and position with what was sent, and say what differs.
+
+Both are taken at one time: the autopilot's stamps are brought to the host's clock by TIMESYNC.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+import math
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.autopilot.messages import euler_zyx, State
+from optitrack_vrpn.motion.quaternion import Vector
+
+#: Samples kept (ns of stamps): the autopilot's messages arrive within this time.
+_HISTORY_NS = 1_500_000_000
+#: Two stamps this close count as the same time (ns); at 1 rad/s 40 ms are 2 degrees.
+_SAME_TIME_NS = 40_000_000
+#: Comparisons from which a verdict is made.
+WINDOW = 20
+ENOUGH = 3
+#: Differences beyond these are reported. Chosen: an estimator that fuses a pose follows it within
+#: a degree and some centimetres at rest; a compass that was calibrated differs by up to 10
+#: degrees; a vehicle is placed by hand to 3 degrees for the creation of its rigid body.
+YAW_DEG = 10.0
+TILT_DEG = 5.0
+POSITION_M = 0.5
+#: A yaw difference this close to a multiple of 90 degrees is one of axes.
+_AXES_DEG = 15.0
+#: Tilt below which signs and exchanges of roll and pitch cannot be told (deg).
+_TILTED_DEG = 6.0
+
+
+class Difference(NamedTuple):
+    """
+    One comparison: the autopilot's value less the value that was sent.
+
+    :ivar attitude: roll, pitch, yaw (rad).
+    :ivar sent_attitude: roll, pitch, yaw that were sent (rad).
+    :ivar own_attitude: the autopilot's (rad).
+    """
+
+    attitude: Vector
+    sent_attitude: Vector
+    own_attitude: Vector
+
+
+class Agreement:
+    """
+    Collect comparisons; not safe from several threads at once.
+
+    :ivar attitudes: recent comparisons of attitude.
+    :ivar positions: recent pairs of positions, the autopilot's and the one sent (m).
+    """
+
+    def __init__(self) -> None:
+        self._history: deque[State] = deque()
+        self.attitudes: deque[Difference] = deque(maxlen=WINDOW)
+        self.positions: deque[tuple[Vector, Vector]] = deque(maxlen=WINDOW)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._history.clear()
+        self.attitudes.clear()
+        self.positions.clear()
+
+    def sent(self, state: State) -> None:
+        """Note a sample that was sent, or would have been."""
+        self._history.append(state)
+        while self._history[0].time_us * 1000 < state.time_us * 1000 - _HISTORY_NS:
+            self._history.popleft()
+
+    def attitude(self, time_ns: int, own: Vector) -> None:
+        """
+        Take the autopilot's attitude.
+
+        :param time_ns: its time on the host's clock.
+        :param own: roll, pitch, yaw (rad).
+        """
+        state = self._at(time_ns)
+        if state is None or not all(map(math.isfinite, own)):
+            return
+        sent = euler_zyx(state.quat_wxyz)
+        roll, pitch, yaw = (math.remainder(a - b, 2 * math.pi) for a, b in zip(own, sent))
+        self.attitudes.append(Difference((roll, pitch, yaw), sent, own))
+
+    def position(self, time_ns: int, own: Vector) -> None:
+        """Take the autopilot's local position (N, E, D in metres)."""
+        state = self._at(time_ns)
+        if state is not None and all(map(math.isfinite, own)):
+            self.positions.append((own, state.position))
+
+    def _at(self, time_ns: int) -> Optional[State]:
+        nearest = min(self._history, default=None,
+                      key=lambda state: abs(state.time_us * 1000 - time_ns))
+        if nearest is None or abs(nearest.time_us * 1000 - time_ns) > _SAME_TIME_NS:
+            return None
+        return nearest
+
+
+def mean_angle(angles: Sequence[float]) -> float:
+    """Average angles on the circle (rad)."""
+    return math.atan2(sum(map(math.sin, angles)), sum(map(math.cos, angles)))
+
+
+def judge_attitude(differences: Sequence[Difference]) -> list[str]:
+    """
+    Say how the autopilot's attitude differs from what was sent.
+
+    :returns: a sentence for each difference, empty where they agree.
+    """
+    if len(differences) < ENOUGH:
+        return []
+    found = []
+    yaw = math.degrees(mean_angle([one.attitude[2] for one in differences]))
+    quarters = round(yaw / 90.0)
+    if abs(yaw) > YAW_DEG:
+        if quarters and abs(yaw - 90.0 * quarters) < _AXES_DEG:
+            found.append(
+                f"yaw differs by {abs(90 * quarters)} degrees: the body's x axis in Motive does "
+                'not point out of the nose, or motive_x of the node is the other one')
+        else:
+            found.append(
+                f'yaw differs by {abs(yaw):.0f} degrees: the body was created in Motive with its '
+                'nose off the x axis, or the autopilot takes its yaw from the magnetometer')
+    tilt = _judge_tilt(differences)
+    return [*found, tilt] if tilt else found
+
+
+def _judge_tilt(differences: Sequence[Difference]) -> str:
+    roll, pitch, _ = (math.degrees(mean_angle([one.attitude[i] for one in differences]))
+                      for i in range(3))
+    if math.hypot(roll, pitch) <= TILT_DEG:
+        return ''
+    own = [math.degrees(mean_angle([one.own_attitude[i] for one in differences]))
+           for i in range(2)]
+    sent = [math.degrees(mean_angle([one.sent_attitude[i] for one in differences]))
+            for i in range(2)]
+    if math.hypot(*own) > _TILTED_DEG:
+        if math.hypot(own[0] + sent[0], own[1] + sent[1]) < TILT_DEG:
+            return ("roll and pitch have the opposite sign: the body's x axis in Motive points "
+                    'out of the tail')
+        if min(math.hypot(own[0] - sent[1], own[1] + sent[0]),
+               math.hypot(own[0] + sent[1], own[1] - sent[0])) < TILT_DEG:
+            return ("roll and pitch are exchanged: the body's x axis in Motive points out of a "
+                    'side')
+    return (f'roll differs by {roll:.0f} and pitch by {pitch:.0f} degrees: the vehicle did not '
+            'stand level when its rigid body was created; create it anew on level ground')
+
+
+def judge_position(positions: Sequence[tuple[Vector, Vector]]) -> list[str]:
+    """Say how the autopilot's position differs from what was sent; see ``judge_attitude``."""
+    if len(positions) < ENOUGH:
+        return []
+    own: list[float] = []
+    sent: list[float] = []
+    for axis in range(3):
+        own.append(sum(pair[0][axis] for pair in positions) / len(positions))
+        sent.append(sum(pair[1][axis] for pair in positions) / len(positions))
+    if math.dist(own, sent) <= POSITION_M:
+        return []
+    if math.dist(own, (sent[1], sent[0], sent[2])) <= POSITION_M:
+        return ['north and east are exchanged between the autopilot and the motion capture']
+    if math.dist(own, (sent[0], sent[1], -sent[2])) <= POSITION_M:
+        return ['up and down are exchanged between the autopilot and the motion capture']
+    return [f'the position differs by {math.dist(own, sent):.1f} m (the autopilot: north '
+            f'{own[0]:.2f}, east {own[1]:.2f}, down {own[2]:.2f}; sent: {sent[0]:.2f}, '
+            f'{sent[1]:.2f}, {sent[2]:.2f}): it does not fuse the position, or has another origin']

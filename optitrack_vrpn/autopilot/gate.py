@@ -1,0 +1,187 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Which samples go to the autopilot, and with which reset counter.
+
+Rules, in this order; the first that applies withholds a sample:
+
+1. ``untracked``: the node's last word on the body is not TRACKED, or there is none.
+2. ``debug``: the node publishes poses of untracked bodies (publish_untracked).
+3. ``repeated``: the stamp of the sample before it.
+4. ``backwards``: an older stamp, unless the source's clock was set back (below).
+5. ``old``, ``future``: its stamp is too far behind or ahead of the clock.
+6. ``invalid``: not finite, or a quaternion far from unit norm.
+7. ``decimated``: the next sample is not due yet, by stamp.
+
+The reset counter is incremented (mod 256) with the next sample that is sent after a gap, after a
+reset that the node reports, and after the clock was set back.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+import math
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.autopilot.messages import Sample
+
+#: A stamp further ahead of the clock than this is not sent (ns). Chosen: clocks that NTP keeps
+#: on one network differ by a few milliseconds at most; more means two clocks that nobody
+#: synchronises, and an estimator would fuse the pose at the wrong time.
+MAX_AHEAD_NS = 20_000_000
+#: Deviation of a quaternion's norm from 1 beyond which the sample is not an attitude. It is the
+#: node's own tolerance; what is closer is normalised.
+NORM_TOLERANCE = 0.01
+#: Fresh samples in a row whose stamps lie before the newest one until the clock counts as set
+#: back. Chosen: 10 at 100 Hz are 0.1 s; more withholds good poses longer, fewer would take
+#: messages of two publishers for a clock.
+BACKWARDS_LIMIT = 10
+#: A sample this much of a period before it is due counts as due. Chosen: it absorbs the jitter of
+#: stamps where the period is a multiple of the frame interval; the grid keeps the mean rate.
+SLACK = 0.1
+
+
+class Withheld(Enum):
+    """Why a sample was not sent; the value is the key in counters."""
+
+    UNTRACKED = 'untracked'
+    DEBUG = 'debug'
+    REPEATED = 'repeated'
+    BACKWARDS = 'backwards'
+    OLD = 'old'
+    FUTURE = 'future'
+    INVALID = 'invalid'
+    DECIMATED = 'decimated'
+
+
+class GateConfig(NamedTuple):
+    """
+    Limits of a gate.
+
+    :ivar period_ns: time between two samples that are sent (ns).
+    :ivar min_interval_ns: the least time between two of them (ns).
+    :ivar max_age_ns: the greatest age of a sample when it is sent (ns).
+    :ivar gap_ns: time between two samples after which the reset counter is incremented (ns).
+    """
+
+    period_ns: int
+    min_interval_ns: int
+    max_age_ns: int
+    gap_ns: int
+
+
+class Gate:
+    """
+    Decide for one body; not safe from several threads at once.
+
+    :ivar reset_counter: of the last sample that was sent, 0 to 255.
+    :ivar sent: samples let through.
+    :ivar withheld: counts by reason.
+    :ivar age_ns: age of the last sample offered (ns), for diagnostics.
+    """
+
+    def __init__(self, config: GateConfig) -> None:
+        self._config = config
+        self._slack_ns = round(SLACK * config.period_ns)
+        self._tracked = False
+        self._debug = False
+        self._resets: Optional[int] = None
+        self._newest_ns = -1
+        self._sent_ns = -1
+        self._due_ns = -1
+        self._behind = 0
+        self._bump = False
+        self.reset_counter = 0
+        self.sent = 0
+        self.withheld = dict.fromkeys(Withheld, 0)
+        self.age_ns: Optional[int] = None
+
+    @property
+    def tracked(self) -> bool:
+        """Tell whether samples may be sent as far as the node's report goes."""
+        return self._tracked and not self._debug
+
+    def status(self, state: str, resets: Optional[int], untracked_published: bool = False) -> None:
+        """
+        Take the node's report on the body.
+
+        :param state: its state, as in ``TRACKED``.
+        :param resets: discontinuities so far; None where the report does not say.
+        :param untracked_published: whether the node publishes poses that failed validation.
+        """
+        self._tracked = state == 'TRACKED'
+        self._debug = untracked_published
+        if resets is not None:
+            if self._resets is not None and resets != self._resets:
+                self._bump = True
+            self._resets = resets
+
+    def interrupt(self) -> None:
+        """Note that sending is interrupted: the next sample sent increments the counter."""
+        if self.sent:
+            self._bump = True
+
+    def offer(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
+        """
+        Decide about a sample.
+
+        :param now_ns: the present on the clock of the stamps (ns).
+        :returns: None if it is to be sent, with ``reset_counter``; else why not.
+        """
+        reason = self._judge(sample, now_ns)
+        if reason is not None:
+            self.withheld[reason] += 1
+            return reason
+        stamp_ns = sample.stamp_ns
+        if self._sent_ns >= 0 and stamp_ns - self._sent_ns > self._config.gap_ns:
+            self._bump = True
+        if self._bump:
+            self.reset_counter = (self.reset_counter + 1) % 256
+            self._bump = False
+        # On a grid, so that the mean rate is right; after a gap the grid begins anew.
+        period_ns = self._config.period_ns
+        self._due_ns += period_ns
+        if not stamp_ns < self._due_ns <= stamp_ns + period_ns + self._slack_ns:
+            self._due_ns = stamp_ns + period_ns
+        self._sent_ns = stamp_ns
+        self.sent += 1
+        return None
+
+    def _judge(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
+        stamp_ns = sample.stamp_ns
+        age_ns = self.age_ns = now_ns - stamp_ns
+        if not self._tracked:
+            return Withheld.UNTRACKED
+        if self._debug:
+            return Withheld.DEBUG
+        if stamp_ns == self._newest_ns:
+            return Withheld.REPEATED
+        if age_ns > self._config.max_age_ns:
+            return self._backwards(stamp_ns) or Withheld.OLD
+        if age_ns < -MAX_AHEAD_NS:
+            return Withheld.FUTURE
+        if not valid(sample):
+            return Withheld.INVALID
+        if stamp_ns < self._newest_ns:
+            self._behind += 1
+            if self._behind < BACKWARDS_LIMIT or self._newest_ns <= now_ns + MAX_AHEAD_NS:
+                return Withheld.BACKWARDS
+            # The newest stamp lies in the future of the clock: the clock was set back.
+            self._sent_ns = self._due_ns = -1
+            self._bump = True
+        self._behind = 0
+        self._newest_ns = stamp_ns
+        if stamp_ns < self._due_ns - self._slack_ns or (
+                self._sent_ns >= 0 and stamp_ns - self._sent_ns < self._config.min_interval_ns):
+            return Withheld.DECIMATED
+        return None
+
+    def _backwards(self, stamp_ns: int) -> Optional[Withheld]:
+        return Withheld.BACKWARDS if stamp_ns < self._newest_ns else None
+
+
+def valid(sample: Sample) -> bool:
+    """Tell whether a pose is finite and its quaternion close to unit norm."""
+    if not all(map(math.isfinite, (*sample.position, *sample.quat_xyzw))):
+        return False
+    return abs(math.hypot(*sample.quat_xyzw) - 1.0) <= NORM_TOLERANCE

@@ -1,0 +1,264 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The thread of one MAVLink link: it reads, answers, sends, and opens the link again when it fails.
+
+The executor's thread hands over messages and never waits for the link: where the link is slower
+than the samples, the oldest are dropped. A message whose pose has grown too old while it waited
+is not sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+import os
+import select
+import threading
+import time
+import traceback
+from typing import Callable, NamedTuple, Optional, Sequence
+
+from optitrack_vrpn.autopilot.codec_io import Codec
+from optitrack_vrpn.autopilot.connection import Connection
+from optitrack_vrpn.autopilot.messages import Outgoing
+from optitrack_vrpn.autopilot.settings import BridgeSettings
+from optitrack_vrpn.autopilot.transport_io import open_transport, Transport
+from optitrack_vrpn.autopilot.vehicle import Event, Vehicle
+from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
+
+_TICK_S = 0.05
+#: Pause between two attempts to open a link (s). Chosen: a USB port takes about a second to come
+#: back; more attempts would only fill the log.
+RETRY_S = 0.5
+#: Samples that wait for the link. Chosen: more would be sent late; 4 at 50 Hz are 80 ms.
+WAITING = 4
+
+
+class Batch(NamedTuple):
+    """
+    The messages of one sample.
+
+    :ivar stamp_ns: its capture time on the host's clock (ns).
+    :ivar messages: what is sent for it.
+    """
+
+    stamp_ns: int
+    messages: Sequence[Outgoing]
+
+
+class Traffic(NamedTuple):
+    """
+    What the link did so far.
+
+    :ivar up: whether it is open.
+    :ivar trouble: why it is not, or why nothing can be sent.
+    :ivar peer: the other end.
+    :ivar opened: how often it was opened.
+    :ivar sent: messages of poses sent, by name.
+    :ivar samples: samples sent.
+    :ivar dropped: samples that were not sent, by reason: no link, too old, not taken.
+    :ivar received: messages received.
+    :ivar bad: stretches of bytes that were no MAVLink.
+    :ivar oldest_ns: greatest age of a sample when it was written (ns).
+    :ivar age_ns: age of the last sample when it was written (ns).
+    """
+
+    up: bool
+    trouble: str
+    peer: str
+    opened: int
+    sent: dict[str, int]
+    samples: int
+    dropped: dict[str, int]
+    received: int
+    bad: int
+    oldest_ns: int
+    age_ns: int
+
+
+class LinkThread:
+    """
+    Keep one link to one vehicle.
+
+    :param settings: of the bridge.
+    :param connection: where the link goes.
+    :param vehicle: what is known of the autopilot; touched under ``lock``.
+    :param report: takes events, from this thread.
+    :raises BackendUnavailableError: if pymavlink or pyserial is not installed.
+    :ivar lock: guards ``vehicle``.
+    """
+
+    def __init__(
+        self, settings: BridgeSettings, connection: Connection, vehicle: Vehicle,
+        report: Callable[[Event], None],
+    ) -> None:
+        self.lock = threading.Lock()
+        self._vehicle = vehicle
+        self._connection = connection
+        self._report = report
+        self._max_age_ns = round(settings.max_age_ms * 1e6)
+        self._codec = Codec(vehicle.own_system, settings.component_id)
+        self._transport: Optional[Transport] = None
+        self._trouble = 'not opened yet'
+        self._queue: deque[Batch] = deque()
+        self._queue_lock = threading.Lock()
+        self._ended = False
+        self._next_open = 0.0
+        self._opened = self._samples = self._received = 0
+        self._oldest_ns = self._age_ns = 0
+        self._sent: dict[str, int] = {}
+        self._dropped = dict.fromkeys(('no_link', 'too_old', 'not_taken', 'superseded'), 0)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._thread = threading.Thread(target=self._run, name='mavlink', daemon=True)
+
+    def start(self) -> None:
+        """Begin to open the link."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and release the link; nothing is sent afterwards."""
+        self._ended = True
+        self._wake()
+        if self._thread.ident is not None:
+            self._thread.join()
+        for descriptor in (self._wake_read, self._wake_write):
+            os.close(descriptor)
+
+    def send(self, batch: Batch) -> None:
+        """Hand over the messages of a sample; never waits for the link."""
+        with self._queue_lock:
+            if len(self._queue) >= WAITING:
+                self._queue.popleft()
+                self._dropped['superseded'] += 1
+            self._queue.append(batch)
+        self._wake()
+
+    def clear(self) -> None:
+        """Drop what waits to be sent."""
+        with self._queue_lock:
+            self._queue.clear()
+
+    def traffic(self) -> Traffic:
+        """Tell what the link did so far, from any thread."""
+        transport = self._transport
+        return Traffic(
+            transport is not None, self._trouble, '' if transport is None else transport.peer,
+            self._opened, dict(self._sent), self._samples, dict(self._dropped), self._received,
+            self._codec.bad, self._oldest_ns, self._age_ns)
+
+    # -- the thread --------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_write, b'.')
+        except OSError:    # full, which wakes it too, or closed
+            pass
+
+    def _run(self) -> None:
+        while not self._ended:
+            try:
+                self._turn()
+            except TransportError as error:
+                self._fail(error)
+            except Exception:    # the thread must live on: the next message may be sound
+                self._report(Event('error', f'a bug in the link:\n{traceback.format_exc()}',
+                                   'bug'))
+                self._fail(TransportError('a bug in the link'))
+        self._shut()
+
+    def _turn(self) -> None:
+        """Open the link where it is not, wait for something to do, and do it."""
+        transport = self._transport
+        if transport is None:
+            transport = self._open()
+        waiting = [self._wake_read] if transport is None else [
+            self._wake_read, transport.fileno()]
+        ready, _, _ = select.select(waiting, [], [], _TICK_S)
+        if self._wake_read in ready:
+            os.read(self._wake_read, 4096)
+        self._send_waiting()
+        if transport is not None and transport.fileno() in ready:
+            self._read(transport)
+        self._send_due()
+
+    def _open(self) -> Optional[Transport]:
+        if time.monotonic() < self._next_open:
+            return None
+        self._next_open = time.monotonic() + RETRY_S
+        try:
+            transport = open_transport(self._connection)
+        except OptitrackVrpnError as error:
+            self._fail(error)
+            return None
+        self._codec.reset()
+        self._opened += 1
+        self._trouble = ''
+        self._report(Event('info', f'{self._connection} is open', 'open'))
+        self._transport = transport
+        return transport
+
+    def _fail(self, error: Exception) -> None:
+        """Close a link that has failed; it is opened again after a pause."""
+        self._shut()
+        text = str(error)
+        if text != self._trouble:
+            self._report(Event('error', f'{self._connection}: {text}; trying again', 'fail'))
+        self._trouble = text
+        self._next_open = time.monotonic() + RETRY_S
+
+    def _shut(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+
+    def _read(self, transport: Transport) -> None:
+        data = transport.read()
+        now_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
+        for message in self._codec.decode(data):
+            self._received += 1
+            with self.lock:
+                answers = self._vehicle.receive(message, now_ns, monotonic_ns)
+                if message.name == 'HEARTBEAT' and message.system == self._vehicle.system and (
+                        message.component == 1):
+                    transport.confirm()
+                    self._codec.address(self._vehicle.own_system)
+            for answer in answers:
+                transport.write(self._codec.encode(answer))
+
+    def _send_due(self) -> None:
+        with self.lock:
+            due = self._vehicle.tick(time.time_ns(), time.monotonic_ns())
+            events = self._vehicle.take_events()
+        for event in events:
+            self._report(event)
+        if self._transport is not None:
+            for message in due:
+                self._transport.write(self._codec.encode(message))
+
+    def _send_waiting(self) -> None:
+        """Send the samples that wait, those that are still fresh."""
+        while True:
+            with self._queue_lock:
+                if not self._queue:
+                    return
+                batch = self._queue.popleft()
+            age_ns = time.time_ns() - batch.stamp_ns
+            if self._transport is None:
+                self._dropped['no_link'] += 1
+            elif age_ns > self._max_age_ns:
+                self._dropped['too_old'] += 1
+            elif not self._write(self._transport, batch):
+                self._dropped['not_taken'] += 1
+            else:
+                self._samples += 1
+                self._age_ns = age_ns
+                self._oldest_ns = max(self._oldest_ns, age_ns)
+
+    def _write(self, transport: Transport, batch: Batch) -> bool:
+        for message in batch.messages:
+            if not transport.write(self._codec.encode(message)):
+                return False
+            self._sent[message.name] = self._sent.get(message.name, 0) + 1
+        return True

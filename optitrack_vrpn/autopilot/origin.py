@@ -1,0 +1,102 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Give the autopilot's estimator a geographic origin where it has none.
+
+Automatic modes of both autopilots need one, and indoors no GNSS gives it. An origin that is there
+already is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+from optitrack_vrpn.autopilot.messages import Outgoing
+
+#: MAV_CMD_REQUEST_MESSAGE.
+REQUEST_MESSAGE = 512
+#: Message id of GPS_GLOBAL_ORIGIN.
+GPS_GLOBAL_ORIGIN = 49
+#: Requests before the origin counts as missing. Chosen: one may get lost.
+_ASKED = 2
+_PERIOD_NS = 1_000_000_000
+#: Pause between two attempts to set it (ns): the estimator may refuse until it has initialised.
+_RETRY_NS = 5_000_000_000
+_EARTH_RADIUS_M = 6_371_000.0
+#: Distance from the wanted origin beyond which the present one is another (m). Chosen: latitude
+#: and longitude go over the link in units of 1.1 cm.
+_SAME_M = 1.0
+
+
+def request_message(system: int, message_id: int) -> Outgoing:
+    """Make a request for one message of the autopilot (MAV_CMD_REQUEST_MESSAGE)."""
+    return Outgoing('COMMAND_LONG', {
+        'target_system': system, 'target_component': 1, 'command': REQUEST_MESSAGE,
+        'confirmation': 0, 'param1': float(message_id), 'param2': 0.0, 'param3': 0.0,
+        'param4': 0.0, 'param5': 0.0, 'param6': 0.0, 'param7': 0.0})
+
+
+class Origin:
+    """
+    The exchange about the origin.
+
+    :param wanted: latitude (deg), longitude (deg), altitude (m); None to leave it alone.
+    :ivar present: what the autopilot reports, or None.
+    :ivar sent: how often it was set.
+    """
+
+    def __init__(self, wanted: Optional[tuple[float, float, float]]) -> None:
+        self._wanted = wanted
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew: the autopilot has rebooted."""
+        self.present: Optional[tuple[float, float, float]] = None
+        self.sent = 0
+        self._asked = 0
+        self._next_ns = 0
+
+    def receive(self, latitude: int, longitude: int, altitude: int) -> None:
+        """Take a GPS_GLOBAL_ORIGIN (1e-7 deg, 1e-7 deg, mm)."""
+        if latitude or longitude:
+            self.present = (latitude * 1e-7, longitude * 1e-7, altitude * 1e-3)
+
+    def tick(self, system: int, now_ns: int, monotonic_ns: int) -> Optional[Outgoing]:
+        """Make the next request or setting where one is due."""
+        if self._wanted is None or self.present is not None or monotonic_ns < self._next_ns:
+            return None
+        if self._asked < _ASKED:
+            self._asked += 1
+            self._next_ns = monotonic_ns + _PERIOD_NS
+            return request_message(system, GPS_GLOBAL_ORIGIN)
+        self._asked = 0
+        self.sent += 1
+        self._next_ns = monotonic_ns + (_RETRY_NS if self.sent > 1 else _PERIOD_NS)
+        latitude, longitude, altitude = self._wanted
+        return Outgoing('SET_GPS_GLOBAL_ORIGIN', {
+            'target_system': system, 'latitude': round(latitude * 1e7),
+            'longitude': round(longitude * 1e7), 'altitude': round(altitude * 1e3),
+            'time_usec': now_ns // 1000})
+
+    @property
+    def problem(self) -> str:
+        """Say what is wrong with the origin; '' if nothing is."""
+        if self._wanted is None:
+            return ''
+        if self.present is None:
+            return ('the autopilot has no origin and has not confirmed the one it was sent'
+                    if self.sent else '')
+        distance = distance_m(self.present, self._wanted)
+        if distance > _SAME_M:
+            return (f'the autopilot has an origin already, {distance:.0f} m from the one given '
+                    'here; it is kept')
+        return ''
+
+
+def distance_m(one: tuple[float, float, float], other: tuple[float, float, float]) -> float:
+    """Measure the horizontal distance of two places (m), on a sphere, for short distances."""
+    north = math.radians(one[0] - other[0])
+    east = math.radians(math.remainder(one[1] - other[1], 360.0)) * math.cos(
+        math.radians(one[0]))
+    return _EARTH_RADIUS_M * math.hypot(north, east)

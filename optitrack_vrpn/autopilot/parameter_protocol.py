@@ -1,0 +1,133 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Read the parameters that external vision needs, and write the wrong ones where that is wanted.
+
+One request at a time, each repeated until its answer comes or the attempts are used up: a serial
+line loses some, and an autopilot does not answer for a parameter that it does not have.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from optitrack_vrpn.autopilot.messages import Outgoing
+from optitrack_vrpn.autopilot.parameters_check import check, decode, encode, REAL32, Rule, Verdict
+
+#: Wait for an answer (ns). Chosen: a telemetry radio takes up to some 200 ms there and back.
+ANSWER_NS = 400_000_000
+ATTEMPTS = 4
+#: Components of the autopilot itself: MAV_COMP_ID_AUTOPILOT1.
+AUTOPILOT_COMPONENT = 1
+
+
+class ParameterProtocol:
+    """
+    The exchange with one autopilot.
+
+    :param wanted: what is checked.
+    :param bytewise: see ``decode``.
+    :param write: whether wrong ones are written.
+    :ivar done: whether everything has been read, and written where wanted.
+    :ivar written: names of the parameters that were written and confirmed.
+    :ivar refused: why parameters were not written, '' otherwise.
+    """
+
+    def __init__(self, wanted: tuple[Rule, ...], bytewise: bool, write: bool) -> None:
+        self._wanted = wanted
+        self._bytewise = bytewise
+        self._write = write
+        self.refused = ''
+        self.written: list[str] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Read everything again."""
+        self._values: dict[str, Optional[float]] = {}
+        self._types: dict[str, int] = {}
+        self._to_read = [rule.name for rule in self._wanted]
+        self._to_write: list[tuple[str, float]] = []
+        self._attempts = 0
+        self._next_ns = 0
+        self._compared = False
+        self.done = not self._wanted
+
+    @property
+    def read(self) -> bool:
+        """Tell whether every parameter has been answered or given up."""
+        return not self._to_read
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Judge what has been read so far; what has not been asked for yet is left out."""
+        return check([rule for rule in self._wanted if rule.name in self._values], self._values)
+
+    def tick(self, system: int, armed: bool, monotonic_ns: int) -> Optional[Outgoing]:
+        """
+        Make the next request where one is due.
+
+        :param system: system id of the autopilot.
+        :param armed: whether the vehicle is armed: nothing is written then.
+        """
+        if self.done or monotonic_ns < self._next_ns:
+            return None
+        if self._attempts >= ATTEMPTS:
+            self._give_up()
+        if not self._to_read and not self._compared:
+            self._compare(armed)
+        target = {'target_system': system, 'target_component': AUTOPILOT_COMPONENT}
+        if self._to_read:
+            self._wait(monotonic_ns)
+            return Outgoing('PARAM_REQUEST_READ', {
+                **target, 'param_id': self._to_read[0], 'param_index': -1})
+        if self._to_write and not armed:
+            self._wait(monotonic_ns)
+            name, value = self._to_write[0]
+            mav_type = self._types.get(name, REAL32)
+            return Outgoing('PARAM_SET', {
+                **target, 'param_id': name, 'param_type': mav_type,
+                'param_value': encode(value, mav_type, self._bytewise)})
+        self.done = True
+        return None
+
+    def receive(self, name: str, value: float, mav_type: int) -> None:
+        """Take a PARAM_VALUE."""
+        if not any(rule.name == name for rule in self._wanted):
+            return
+        self._types[name] = mav_type
+        self._values[name] = decode(value, mav_type, self._bytewise)
+        if self._to_read and self._to_read[0] == name:
+            self._to_read.pop(0)
+            self._go_on()
+        elif self._to_write and self._to_write[0][0] == name and (
+                self._values[name] == self._to_write[0][1]):
+            self.written.append(name)
+            self._to_write.pop(0)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._attempts = 0
+        self._next_ns = 0
+
+    def _wait(self, monotonic_ns: int) -> None:
+        self._attempts += 1
+        self._next_ns = monotonic_ns + ANSWER_NS
+
+    def _give_up(self) -> None:
+        self._attempts = 0
+        if self._to_read:
+            self._values[self._to_read.pop(0)] = None
+        elif self._to_write:
+            name, _ = self._to_write.pop(0)
+            self.refused = f'the autopilot does not take {name}'
+
+    def _compare(self, armed: bool) -> None:
+        self._compared = True
+        if not self._write:
+            return
+        wrong = [(verdict.rule.name, verdict.right) for verdict in self.verdicts
+                 if not verdict.good and verdict.right is not None]
+        if wrong and armed:
+            self.refused = 'parameters are not written while the vehicle is armed'
+            return
+        self._to_write = wrong

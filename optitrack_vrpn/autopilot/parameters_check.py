@@ -1,0 +1,166 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Parameters of the autopilot that external vision needs: what is right, what is wrong.
+
+Names and meanings are those of the parameter references of PX4 (EKF2) and ArduPilot (EK3, VISO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+import math
+import struct
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.autopilot.settings import Plan
+
+#: MAV_PARAM_TYPE of the types that occur: integers of 8, 16 and 32 bits, and float.
+INTEGER_TYPES = (1, 2, 3, 4, 5, 6)
+INT32, REAL32 = 6, 9
+#: Greatest EKF2_EV_DELAY that is not reported (ms). Chosen: stamps are capture times, so that a
+#: few tens of milliseconds may be the user's own measurement, and 175 is the default of old
+#: releases, meant for cameras.
+MAX_EV_DELAY_MS = 50.0
+#: Bits of EKF2_EV_CTRL.
+EV_POSITION_XY, EV_POSITION_Z, EV_VELOCITY, EV_YAW = 1, 2, 4, 8
+
+
+class Rule(NamedTuple):
+    """
+    What one parameter must be.
+
+    :ivar name: of the parameter.
+    :ivar right: gives the right value for the present one; the same value means that it is right.
+    :ivar why: what it does, for people.
+    :ivar required: whether external vision fails without it; otherwise it is advice.
+    :ivar reboot: whether a change takes effect after a reboot only.
+    """
+
+    name: str
+    right: Callable[[float], float]
+    why: str
+    required: bool = True
+    reboot: bool = False
+
+
+class Verdict(NamedTuple):
+    """
+    One parameter, checked.
+
+    :ivar value: as read; None if the autopilot did not answer.
+    :ivar right: the right value; None where the parameter is missing.
+    """
+
+    rule: Rule
+    value: Optional[float]
+    right: Optional[float]
+
+    @property
+    def good(self) -> bool:
+        """Tell whether nothing is to be done."""
+        return self.value is not None and self.value == self.right
+
+    def __str__(self) -> str:
+        name = self.rule.name
+        if self.value is None:
+            return f'{name} was not answered ({self.rule.why})'
+        if self.good:
+            return f'{name} is {self.value:g}'
+        assert self.right is not None
+        reboot = ', then reboot the autopilot' if self.rule.reboot else ''
+        return f'{name} is {self.value:g}; set it to {self.right:g}{reboot} ({self.rule.why})'
+
+
+def _fixed(value: float) -> Callable[[float], float]:
+    return lambda present: value
+
+
+def _bits(mask: int) -> Callable[[float], float]:
+    return lambda present: float(int(present) | mask)
+
+
+def _one_of(first: float, *others: float) -> Callable[[float], float]:
+    return lambda present: present if present in (first, *others) else first
+
+
+def _within(low: float, high: float, right: float) -> Callable[[float], float]:
+    return lambda present: present if low <= present <= high else right
+
+
+def rules(autopilot: str, plan: Plan) -> tuple[Rule, ...]:
+    """
+    List what is checked.
+
+    :param autopilot: ``px4`` or ``ardupilot``.
+    :param plan: tells whether velocities are sent.
+    """
+    if autopilot == 'px4':
+        mask = EV_POSITION_XY | EV_POSITION_Z | EV_YAW | (EV_VELOCITY if plan.velocity else 0)
+        fuses = ', velocity' if plan.velocity else ''
+        return (
+            Rule('EKF2_EV_CTRL', _bits(mask),
+                 f'fuses position in three axes, yaw{fuses}: bits {mask}'),
+            Rule('EKF2_HGT_REF', _fixed(3), 'height from vision'),
+            Rule('EKF2_EV_DELAY', _within(0.0, MAX_EV_DELAY_MS, 0.0),
+                 'delay in ms; the stamps sent here are capture times already'),
+            Rule('EKF2_GPS_CTRL', _fixed(0), 'no GNSS indoors'),
+            Rule('EKF2_MAG_TYPE', _fixed(5), 'no magnetometer: the yaw is that of vision',
+                 required=False),
+        )
+    source = 6 if plan.velocity else 0
+    return (
+        Rule('VISO_TYPE', _one_of(1, 2, 3), 'takes vision from MAVLink', reboot=True),
+        Rule('AHRS_EKF_TYPE', _fixed(3), 'EKF3 is the estimator'),
+        Rule('EK3_ENABLE', _fixed(1), 'EKF3 runs', reboot=True),
+        Rule('EK3_SRC1_POSXY', _fixed(6), 'horizontal position from external navigation'),
+        Rule('EK3_SRC1_POSZ', _fixed(6), 'height from external navigation'),
+        Rule('EK3_SRC1_YAW', _fixed(6), 'yaw from external navigation'),
+        Rule('EK3_SRC1_VELXY', _one_of(source, 0), 'horizontal velocity from external navigation, '
+             'or none'),
+        Rule('EK3_SRC1_VELZ', _one_of(source, 0), 'vertical velocity from external navigation, '
+             'or none'),
+    )
+
+
+def check(wanted: Sequence[Rule], values: Mapping[str, Optional[float]]) -> list[Verdict]:
+    """
+    Compare parameters with the rules.
+
+    :param values: by name; None or absent where the autopilot did not answer.
+    """
+    found = []
+    for rule in wanted:
+        value = values.get(rule.name)
+        found.append(Verdict(rule, value, None if value is None else rule.right(value)))
+    return found
+
+
+def decode(value: float, mav_type: int, bytewise: bool) -> float:
+    """
+    Read the value of a PARAM_VALUE.
+
+    :param value: the float on the wire.
+    :param mav_type: its MAV_PARAM_TYPE.
+    :param bytewise: whether integers stand in the float's bytes (PX4) or are converted to a float
+        (ArduPilot).
+    """
+    if bytewise and mav_type in INTEGER_TYPES:
+        raw = struct.pack('<f', value)
+        return float({1: lambda: raw[0], 2: lambda: struct.unpack('<b', raw[:1])[0],
+                      3: lambda: struct.unpack('<H', raw[:2])[0],
+                      4: lambda: struct.unpack('<h', raw[:2])[0],
+                      5: lambda: struct.unpack('<I', raw)[0],
+                      6: lambda: struct.unpack('<i', raw)[0]}[mav_type]())
+    if not bytewise and mav_type in INTEGER_TYPES and math.isfinite(value):
+        return float(round(value))
+    return value
+
+
+def encode(value: float, mav_type: int, bytewise: bool) -> float:
+    """Write a value for PARAM_SET; see ``decode``."""
+    if bytewise and mav_type in INTEGER_TYPES:
+        raw = struct.pack('<i' if value < 0 else '<I', int(value))
+        found: float = struct.unpack('<f', raw)[0]
+        return found
+    return value

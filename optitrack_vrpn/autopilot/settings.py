@@ -1,0 +1,216 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Settings of one bridge, and what each autopilot makes of those that are left open.
+
+The rules of the autopilots were read in their sources (PX4 1.14 to 1.16, ArduPilot 4.5); see
+docs/autopilot.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, NamedTuple, Optional
+
+from optitrack_vrpn.autopilot import connection as addresses
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import checked, setting
+
+AUTOPILOTS = ('px4', 'ardupilot')
+TRANSPORTS = ('mavlink', 'dds')
+INPUTS = ('auto', 'odom', 'pose')
+MESSAGES = ('odometry', 'vision_position_estimate', 'vision_speed_estimate', 'att_pos_mocap')
+#: MAV_FRAME of the pose in ODOMETRY.
+FRAMES = {'local_frd': 20, 'local_ned': 1}
+#: MAV_FRAME_BODY_FRD, of the twist in ODOMETRY.
+BODY_FRD = 12
+#: MAV_ESTIMATOR_TYPE.
+ESTIMATORS = {'unknown': 0, 'naive': 1, 'vision': 2, 'vio': 3, 'mocap': 6}
+#: Bytes on the wire of each message in MAVLink 2 without signature, for the load of serial lines.
+#: Measured with pymavlink; zero bytes at the end of a payload are cut off, so this is the most.
+WIRE_BYTES = {'odometry': 245, 'vision_position_estimate': 129, 'vision_speed_estimate': 69,
+              'att_pos_mocap': 132}
+#: Heartbeats, TIMESYNC and requests of parameters (B/s), measured with pymavlink: 21 B a second,
+#: and 28 B for each of the 10 answers and 5 requests in a second.
+OVERHEAD_BYTES_PER_S = 450.0
+
+
+class Profile(NamedTuple):
+    """
+    What an autopilot expects.
+
+    :ivar messages: sent by default.
+    :ivar rate_hz: default rate (Hz).
+    :ivar min_interval_ns: two samples closer than this are not both used (ns), by stamp.
+    :ivar ignored: messages that its estimator does not use, with the reason.
+    :ivar mav_autopilot: MAV_AUTOPILOT of its heartbeat.
+    """
+
+    messages: tuple[str, ...]
+    rate_hz: float
+    min_interval_ns: int
+    ignored: Mapping[str, str]
+    mav_autopilot: int
+
+
+PROFILES: dict[str, Profile] = {
+    # EKF2's buffer refuses samples closer than about 10.5 ms; its documentation asks for 30 to
+    # 50 Hz.
+    'px4': Profile(('odometry',), 50.0, 10_500_000, {
+        'vision_speed_estimate': 'PX4 has no handler for VISION_SPEED_ESTIMATE',
+        'att_pos_mocap': "PX4's estimator (EKF2) does not read what ATT_POS_MOCAP brings",
+    }, 12),
+    # EKF3 drops samples closer than 20 ms, in whole milliseconds; one more for the rounding.
+    'ardupilot': Profile(('odometry',), 40.0, 21_000_000, {}, 3),
+}
+
+
+@checked
+@dataclass(frozen=True)
+class BridgeSettings:
+    """Settings of one bridge: one body, one vehicle."""
+
+    body: str = setting('', doc='name of the body in ROS, as in its topics; required')
+    autopilot: str = setting('px4', choices=AUTOPILOTS, doc='firmware of the vehicle')
+    transport: str = setting(
+        'mavlink', choices=TRANSPORTS, doc='mavlink, or dds: uXRCE-DDS of PX4 (needs px4_msgs) '
+        'and AP_DDS of ArduPilot')
+    connection: str = setting(
+        'udpin:0.0.0.0:14540', doc='link to the autopilot: udpout:HOST:PORT, udpin:HOST:PORT, '
+        'tcp:HOST:PORT or serial:DEVICE:BAUD')
+    message: tuple[str, ...] = setting(
+        ('auto',), choices=('auto', *MESSAGES), doc='messages to send; auto: odometry')
+    rate_hz: float = setting(
+        0.0, unit='Hz', low=0, high=100, doc='samples sent in a second, decimated by stamp; '
+        '0: 50 for px4, 40 for ardupilot')
+    frame: str = setting(
+        'local_frd', choices=tuple(FRAMES), doc='frame_id of ODOMETRY; local_ned tells PX4 that '
+        'the heading is relative to true north')
+    estimator_type: str = setting(
+        'vision', choices=tuple(ESTIMATORS), doc='estimator_type of ODOMETRY')
+    input: str = setting(  # noqa: A003
+        'auto', choices=INPUTS, doc='odom: with velocities and covariances (publish.odom of the '
+        'node); pose: without; auto: odom where it comes, else pose')
+    topic_odom: str = setting('{body}/odom', doc='nav_msgs/Odometry in ENU')
+    topic_pose: str = setting('{body}/pose', doc='geometry_msgs/PoseStamped in ENU')
+    topic_status: str = setting('{body}/status', doc='state of the body, from the node')
+    max_age_ms: float = setting(
+        100.0, unit='ms', low=1, high=1000, doc='a sample older than this is not sent')
+    gap_s: float = setting(
+        0.2, unit='s', low=0.02, high=10, doc='time between two samples after which the reset '
+        'counter is incremented')
+    system_id: int = setting(
+        0, low=0, high=255, doc="MAVLink system id of the bridge; 0: the vehicle's")
+    component_id: int = setting(
+        197, low=1, high=255, doc='its component id; 197 is visual-inertial odometry')
+    target_system: int = setting(
+        0, low=0, high=255, doc='system id of the vehicle; 0: the first autopilot heard')
+    heartbeat_timeout_s: float = setting(
+        3.0, unit='s', low=1.5, high=60, doc="silence of the autopilot's heartbeat that counts "
+        'as its loss')
+    check_parameters: bool = setting(
+        True, doc='read the parameters of the autopilot that external vision needs')
+    set_parameters: bool = setting(
+        False, doc='write those that are wrong, while the vehicle is disarmed')
+    origin: tuple[float, float, float] = setting(
+        (0.0, 0.0, 0.0), doc='latitude (deg), longitude (deg) and altitude (m) of the '
+        'origin, sent where the autopilot has none; zeros: not sent')
+    dds_topic: str = setting(
+        '', doc='topic of transport dds; empty: /fmu/in/vehicle_visual_odometry or /ap/tf')
+
+    def check(self) -> None:
+        """
+        Check what concerns several fields.
+
+        :raises ConfigurationError: naming the field.
+        """
+        if self.transport == 'mavlink':
+            addresses.parse(self.connection)
+        if len(set(self.message)) != len(self.message) or not self.message:
+            raise ConfigurationError(
+                f'message: {list(self.message)} is not allowed; name each message once')
+        if 'auto' in self.message and len(self.message) > 1:
+            raise ConfigurationError('message: auto stands alone; name the messages instead')
+        most = 1e9 / PROFILES[self.autopilot].min_interval_ns
+        if self.rate_hz > most:
+            raise ConfigurationError(
+                f'rate_hz: {self.rate_hz:g} is not allowed; {self.autopilot} uses at most '
+                f'{most:.0f} Hz')
+        if 0.0 < self.rate_hz < 1.0:
+            raise ConfigurationError(
+                f'rate_hz: {self.rate_hz:g} is not allowed; 0 (default) or at least 1 Hz')
+        if self.autopilot == 'ardupilot' and self.frame != 'local_frd':
+            raise ConfigurationError(
+                'frame: ArduPilot drops ODOMETRY in any frame but local_frd')
+        latitude, longitude, _ = self.origin
+        if abs(latitude) > 90 or abs(longitude) > 180:
+            raise ConfigurationError(
+                f'origin: {list(self.origin)} is not allowed; latitude -90 to 90, longitude '
+                '-180 to 180, altitude in metres')
+
+
+class Plan(NamedTuple):
+    """
+    Settings with every choice made.
+
+    :ivar messages: what is sent for each sample.
+    :ivar period_ns: time between two samples (ns).
+    :ivar min_interval_ns: see ``Profile``.
+    :ivar frame_id: MAV_FRAME of the pose.
+    :ivar estimator_type: MAV_ESTIMATOR_TYPE.
+    :ivar velocity: whether a message carries a velocity.
+    :ivar origin: latitude (deg), longitude (deg), altitude (m), or None.
+    :ivar warnings: what works, but not as one may expect; a sentence each.
+    """
+
+    messages: tuple[str, ...]
+    period_ns: int
+    min_interval_ns: int
+    frame_id: int
+    estimator_type: int
+    velocity: bool
+    origin: Optional[tuple[float, float, float]]
+    warnings: tuple[str, ...]
+
+
+def plan(settings: BridgeSettings) -> Plan:
+    """
+    Make the choices that settings leave to the autopilot.
+
+    :raises ConfigurationError: if the body is not named, or a serial line is too slow.
+    """
+    if not settings.body:
+        raise ConfigurationError(
+            "body: '' is not allowed; name the body whose topics are to be sent, as in body: cf1")
+    profile = PROFILES[settings.autopilot]
+    messages = profile.messages if settings.message == ('auto',) else settings.message
+    rate_hz = settings.rate_hz or profile.rate_hz
+    if settings.transport == 'mavlink':
+        load = OVERHEAD_BYTES_PER_S + rate_hz * sum(WIRE_BYTES[name] for name in messages)
+        problem = addresses.too_slow(addresses.parse(settings.connection), load)
+        if problem:
+            raise ConfigurationError(f'connection: {problem}')
+    return Plan(
+        messages, round(1e9 / rate_hz), profile.min_interval_ns, FRAMES[settings.frame],
+        ESTIMATORS[settings.estimator_type],
+        settings.input != 'pose' and not {'odometry', 'vision_speed_estimate'}.isdisjoint(messages),
+        settings.origin if any(settings.origin) else None,
+        tuple(_warnings(settings, profile, messages)))
+
+
+def _warnings(
+    settings: BridgeSettings, profile: Profile, messages: tuple[str, ...],
+) -> list[str]:
+    if settings.transport == 'dds':
+        return []
+    found = [profile.ignored[name] for name in messages if name in profile.ignored]
+    if {'odometry', 'vision_position_estimate'} <= set(messages):
+        found.append('odometry and vision_position_estimate bring the same pose twice; the '
+                     'estimator drops one of the two')
+    if settings.autopilot == 'px4' and settings.estimator_type == 'mocap' and (
+            'odometry' in messages):
+        found.append("PX4's estimator (EKF2) does not read ODOMETRY with estimator_type mocap; "
+                     'use vision')
+    if settings.input == 'pose' and 'vision_speed_estimate' in messages:
+        found.append('input pose has no velocity: vision_speed_estimate is never sent')
+    return found

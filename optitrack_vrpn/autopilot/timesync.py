@@ -1,0 +1,133 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+TIMESYNC in both directions: answer the autopilot, and measure its clock.
+
+A request has tc1 = 0 and ts1 = the requester's clock (ns); the answer echoes ts1 and puts the
+answerer's clock into tc1. The clock on this side is the one of ``time_usec``, the host's system
+clock. With sending time a, receiving time b and answer c the autopilot's clock is
+c - (a + b) / 2 ahead, with an error of at most half the round trip b - a.
+
+PX4 keeps its own estimate from its own requests, and uses it after 500 answers whose round trip
+is below 10 ms (its Timesync.hpp: CONVERGENCE_WINDOW, MAX_RTT_SAMPLE); until then it stamps a
+sample on arrival. It reports none of that, so that this side counts what PX4 counts: answers
+given while the round trip, as measured here, is below 10 ms. ArduPilot needs no answers: it takes
+the least delayed message of each 100 for the offset of the clocks (its JitterCorrection).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.autopilot.messages import Outgoing
+
+#: PX4's constants, see above.
+PX4_ANSWERS = 500
+PX4_MAX_ROUND_TRIP_NS = 10_000_000
+#: PX4 resets its filter after more than 5 answers in a row off by more than 100 ms.
+PX4_MAX_DEVIATION_NS = 100_000_000
+#: Requests a second. Chosen: two a second show a change of the link within some seconds and cost
+#: 56 B/s each way.
+REQUEST_PERIOD_NS = 500_000_000
+#: Round trips from which the offset is taken (the one with the least round trip counts); at two a
+#: second 10 s, in which a crystal that is 50 ppm off drifts 0.5 ms.
+WINDOW = 20
+#: Requests remembered; an answer that comes later is not used.
+_OUTSTANDING = 8
+#: The autopilot's clock moving back by more than this between two answers means that it has
+#: rebooted (ns).
+_REBOOT_NS = 1_000_000_000
+
+
+class RoundTrip(NamedTuple):
+    """One measured round trip: autopilot's clock less this one (ns), and its duration (ns)."""
+
+    offset_ns: int
+    round_trip_ns: int
+
+
+class Timesync:
+    """
+    The exchange with one autopilot.
+
+    :ivar answered: requests of the autopilot that were answered.
+    :ivar counted: of these, while the round trip was below PX4's limit.
+    :ivar rounds: round trips measured.
+    :ivar foreign: answers seen that were not to a request of this side.
+    """
+
+    def __init__(self) -> None:
+        self._outstanding: deque[int] = deque(maxlen=_OUTSTANDING)
+        self._window: deque[RoundTrip] = deque(maxlen=WINDOW)
+        self._next_ns = 0
+        self._remote_ns = 0
+        self.answered = self.counted = self.rounds = self.foreign = 0
+
+    def reset(self) -> None:
+        """Begin anew: the autopilot has rebooted, or this host's clock was set."""
+        self._outstanding.clear()
+        self._window.clear()
+        self._remote_ns = 0
+        self.answered = self.counted = self.rounds = 0
+
+    @property
+    def best(self) -> Optional[RoundTrip]:
+        """Give the least disturbed of the recent round trips."""
+        return min(self._window, key=lambda one: one.round_trip_ns, default=None)
+
+    @property
+    def median_round_trip_ns(self) -> Optional[int]:
+        """Give the median of the recent round trips (ns)."""
+        if not self._window:
+            return None
+        ordered = sorted(one.round_trip_ns for one in self._window)
+        return ordered[len(ordered) // 2]
+
+    def request(self, now_ns: int, monotonic_ns: int) -> Optional[Outgoing]:
+        """
+        Make a request where one is due.
+
+        :param now_ns: the host's system clock.
+        :param monotonic_ns: a clock that does not step.
+        """
+        if monotonic_ns < self._next_ns:
+            return None
+        self._next_ns = monotonic_ns + REQUEST_PERIOD_NS
+        self._outstanding.append(now_ns)
+        return Outgoing('TIMESYNC', {'tc1': 0, 'ts1': now_ns})
+
+    def receive(self, tc1: int, ts1: int, now_ns: int) -> Optional[Outgoing]:
+        """
+        Take a TIMESYNC from the autopilot.
+
+        :param now_ns: the host's system clock at its arrival.
+        :returns: the answer, where it was a request.
+        """
+        if tc1 == 0:
+            self.answered += 1
+            median = self.median_round_trip_ns
+            if median is not None and median < PX4_MAX_ROUND_TRIP_NS:
+                self.counted += 1
+            return Outgoing('TIMESYNC', {'tc1': now_ns, 'ts1': ts1})
+        if ts1 not in self._outstanding:
+            self.foreign += 1
+            return None
+        self._outstanding.remove(ts1)
+        round_trip = RoundTrip(tc1 - (ts1 + now_ns) // 2, now_ns - ts1)
+        if round_trip.round_trip_ns < 0:    # this host's clock was set back meanwhile
+            self.reset()
+            return None
+        best = self.best
+        if tc1 < self._remote_ns - _REBOOT_NS or (best is not None and abs(
+                round_trip.offset_ns - best.offset_ns)
+                > PX4_MAX_DEVIATION_NS + round_trip.round_trip_ns):
+            self.reset()
+        self._remote_ns = tc1
+        self.rounds += 1
+        self._window.append(round_trip)
+        return None
+
+    def converged(self, autopilot: str) -> bool:
+        """Tell whether the autopilot uses ``time_usec`` by now, as far as can be known here."""
+        return autopilot != 'px4' or self.counted >= PX4_ANSWERS

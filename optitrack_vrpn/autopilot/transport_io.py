@@ -1,0 +1,258 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The bytes of a link: UDP in both directions, TCP and serial ports, all opened again when they fail.
+
+A transport never blocks for longer than ``WRITE_S``, and name resolution aside it is opened
+without waiting. Failures raise TransportError with what is wrong; the caller closes and tries
+again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+import errno
+import select
+import socket
+from typing import Any, Callable, Optional
+
+from optitrack_vrpn.autopilot.connection import Connection
+from optitrack_vrpn.errors import BackendUnavailableError, TransportError
+
+#: Longest time for one write (s). Chosen: a tenth of a second of poses is lost at most, then the
+#: line counts as stuck.
+WRITE_S = 0.1
+_CONNECT_S = 2.0
+_READ = 65536
+#: Nobody listens there yet (ICMP), or the network card is down: the next datagram may pass.
+_PASSING = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN,
+            errno.ENOBUFS, errno.EAGAIN)
+
+
+class Transport(ABC):
+    """
+    An open link.
+
+    :ivar peer: whom the bytes go to, for people; '' while that is not known.
+    :ivar unsent: writes that the system did not take.
+    """
+
+    peer = ''
+    unsent = 0
+
+    @abstractmethod
+    def fileno(self) -> int:
+        """Give the descriptor to wait on."""
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """
+        Read what is there; b'' if nothing is.
+
+        :raises TransportError: if the link has failed.
+        """
+
+    @abstractmethod
+    def write(self, data: bytes) -> bool:
+        """
+        Write one message; False if it could not go out now.
+
+        :raises TransportError: if the link has failed.
+        """
+
+    def confirm(self) -> None:
+        """Note that what was read last came from the autopilot."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the descriptor."""
+
+
+class Udp(Transport):
+    """
+    A UDP socket that sends to a fixed address, or to whoever the autopilot's datagrams come from.
+
+    :param remote: where to send, or None to learn it.
+    :param local: where to listen, or None for a port that the system picks.
+    """
+
+    def __init__(
+        self, remote: Optional[tuple[str, int]], local: Optional[tuple[str, int]],
+    ) -> None:
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._remote = remote
+        self._source: Optional[tuple[str, int]] = None
+        self._learn = remote is None
+        self.unsent = 0
+        try:
+            self._sock.setblocking(False)
+            if local is not None:
+                self._sock.bind(local)
+            if remote is not None:
+                self._remote = (socket.gethostbyname(remote[0]), remote[1])
+                # Datagrams of others are not read then.
+                self._sock.connect(self._remote)
+                self.peer = f'{self._remote[0]}:{self._remote[1]}'
+        except OSError as error:
+            self._sock.close()
+            raise TransportError(f'{_place(remote or local)}: {error}') from None
+
+    def fileno(self) -> int:
+        """Give the descriptor to wait on."""
+        return self._sock.fileno()
+
+    def read(self) -> bytes:
+        """Read one datagram; see ``Transport``."""
+        try:
+            data, self._source = self._sock.recvfrom(_READ)
+        except OSError as error:
+            if error.errno in _PASSING:
+                return b''
+            raise TransportError(f'reading failed: {error}') from None
+        return data
+
+    def confirm(self) -> None:
+        """Send to the place of the last datagram from now on."""
+        if self._learn and self._source is not None and self._source != self._remote:
+            self._remote = self._source
+            self.peer = f'{self._source[0]}:{self._source[1]}'
+
+    def write(self, data: bytes) -> bool:
+        """Send one datagram; see ``Transport``."""
+        if self._remote is None:
+            return False
+        try:
+            if self._learn:
+                self._sock.sendto(data, self._remote)
+            else:
+                self._sock.send(data)
+        except OSError as error:
+            self.unsent += 1
+            if error.errno in _PASSING:
+                return False
+            raise TransportError(f'sending to {self.peer} failed: {error}') from None
+        return True
+
+    def close(self) -> None:
+        """Release the socket."""
+        self._sock.close()
+
+
+class Tcp(Transport):
+    """A TCP connection to an autopilot or a router."""
+
+    def __init__(self, remote: tuple[str, int]) -> None:
+        self.unsent = 0
+        self.peer = _place(remote)
+        try:
+            self._sock = socket.create_connection(remote, timeout=_CONNECT_S)
+        except OSError as error:
+            raise TransportError(f'{self.peer}: {error}') from None
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock.settimeout(WRITE_S)
+
+    def fileno(self) -> int:
+        """Give the descriptor to wait on."""
+        return self._sock.fileno()
+
+    def read(self) -> bytes:
+        """Read what is there; see ``Transport``."""
+        if not select.select([self._sock], [], [], 0.0)[0]:
+            return b''
+        try:
+            data = self._sock.recv(_READ)
+        except OSError as error:
+            raise TransportError(f'{self.peer}: {error}') from None
+        if not data:
+            raise TransportError(f'{self.peer} has closed the connection')
+        return data
+
+    def write(self, data: bytes) -> bool:
+        """Write one message; what is stuck half way ends the connection."""
+        try:
+            self._sock.sendall(data)
+        except OSError as error:
+            self.unsent += 1
+            raise TransportError(f'{self.peer}: {error}') from None
+        return True
+
+    def close(self) -> None:
+        """Release the socket."""
+        self._sock.close()
+
+
+class Serial(Transport):
+    """A serial port, by pyserial."""
+
+    def __init__(self, device: str, baud: int) -> None:
+        try:
+            import serial
+        except ImportError:
+            raise BackendUnavailableError(
+                'a serial connection needs pyserial, which is not installed: apt install '
+                'python3-serial, or pip install pyserial') from None
+        self.unsent = 0
+        self.peer = device
+        self._errors: Any = (serial.SerialException, OSError)
+        self._timeout: Any = serial.SerialTimeoutException
+        try:
+            self._port = serial.Serial(
+                device, baud, timeout=0, write_timeout=WRITE_S, exclusive=True)
+        except (serial.SerialException, OSError, ValueError) as error:
+            raise TransportError(f'{device}: {error}') from None
+
+    def fileno(self) -> int:
+        """Give the descriptor to wait on."""
+        number: int = self._port.fileno()
+        return number
+
+    def read(self) -> bytes:
+        """Read what is there; see ``Transport``."""
+        try:
+            data: bytes = self._port.read(_READ)
+        except self._errors as error:
+            raise TransportError(f'{self.peer}: {error}') from None
+        except TypeError:    # pyserial reads a descriptor that has been closed by the unplugging
+            raise TransportError(f'{self.peer} was unplugged') from None
+        return data
+
+    def write(self, data: bytes) -> bool:
+        """Write one message; see ``Transport``."""
+        try:
+            self._port.write(data)
+        except self._timeout:
+            self.unsent += 1
+            self._port.reset_output_buffer()
+            return False
+        except self._errors as error:
+            raise TransportError(f'{self.peer}: {error}') from None
+        return True
+
+    def close(self) -> None:
+        """Release the port."""
+        try:
+            self._port.close()
+        except self._errors:    # unplugged: the descriptor is gone
+            pass
+
+
+def _place(address: Optional[tuple[str, int]]) -> str:
+    return '' if address is None else f'{address[0]}:{address[1]}'
+
+
+_OPENERS: dict[str, Callable[[str, int], Transport]] = {
+    'udpout': lambda place, port: Udp((place, port), None),
+    'udpin': lambda place, port: Udp(None, (place, port)),
+    'tcp': lambda place, port: Tcp((place, port)),
+    'serial': Serial,
+}
+
+
+def open_transport(connection: Connection) -> Transport:
+    """
+    Open a link.
+
+    :raises TransportError: if that is not possible now.
+    :raises BackendUnavailableError: if a library is not installed.
+    """
+    return _OPENERS[connection.kind](connection.place, connection.number)

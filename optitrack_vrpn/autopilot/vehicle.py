@@ -1,0 +1,363 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What is known of the autopilot at the other end of a link, and what is to be sent to it.
+
+Messages and times go in, messages and events come out. The link has four states:
+
+1. WAITING: no heartbeat of an autopilot yet. No pose is sent.
+2. ALIVE: heartbeats of the right autopilot come.
+3. LOST: they have stopped. Poses still go out: on a link that works in one direction only, the
+   estimator must not lose them.
+4. WRONG: the heartbeat is that of another firmware. No pose is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import enum
+from typing import Any, Hashable, NamedTuple, Optional
+
+from optitrack_vrpn.autopilot.agreement import Agreement
+from optitrack_vrpn.autopilot.messages import Outgoing
+from optitrack_vrpn.autopilot.origin import Origin, request_message
+from optitrack_vrpn.autopilot.parameter_protocol import AUTOPILOT_COMPONENT, ParameterProtocol
+from optitrack_vrpn.autopilot.parameters_check import rules
+from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, PROFILES
+from optitrack_vrpn.autopilot.timesync import Timesync
+
+#: MAV_TYPE_ONBOARD_CONTROLLER, MAV_AUTOPILOT_INVALID, MAV_STATE_ACTIVE.
+_ONBOARD_CONTROLLER, _NO_AUTOPILOT, _ACTIVE = 18, 8, 4
+#: MAV_MODE_FLAG_SAFETY_ARMED in base_mode.
+_ARMED = 128
+_HEARTBEAT_NS = 1_000_000_000
+#: A message for the diagnostics that has not come for this long is asked for; one at a time, with
+#: a pause between two requests.
+_QUIET_NS = 1_000_000_000
+_ASK_NS = 250_000_000
+#: Another sender of vision messages is reported for this long after its last one.
+_OTHER_NS = 5_000_000_000
+_VISION = frozenset((
+    'ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP'))
+_NAMES = {'px4': 'PX4', 'ardupilot': 'ArduPilot'}
+_FIRMWARES = {3: 'ArduPilot', 12: 'PX4'}
+#: Messages that the diagnostics use, with their ids, by autopilot.
+_WANTED: dict[str, dict[str, int]] = {
+    'px4': {'ESTIMATOR_STATUS': 230, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32},
+    'ardupilot': {'EKF_STATUS_REPORT': 193, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32},
+}
+_VERSION_ID = 148
+
+
+class Link(enum.Enum):
+    """Where the link stands; see the head of this file."""
+
+    WAITING = 'waiting'
+    ALIVE = 'alive'
+    LOST = 'lost'
+    WRONG = 'wrong autopilot'
+
+
+class Happening(enum.Enum):
+    """What changes the state of the link."""
+
+    HEARTBEAT = 'heartbeat of the right autopilot'
+    FOREIGN = 'heartbeat of another firmware'
+    SILENCE = 'no heartbeat for heartbeat_timeout_s'
+
+
+TRANSITIONS: dict[Link, dict[Happening, Link]] = {
+    Link.WAITING: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
+                   Happening.SILENCE: Link.WAITING},
+    Link.ALIVE: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
+                 Happening.SILENCE: Link.LOST},
+    Link.LOST: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
+                Happening.SILENCE: Link.LOST},
+    Link.WRONG: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
+                 Happening.SILENCE: Link.WAITING},
+}
+
+
+class Incoming(NamedTuple):
+    """One decoded message: its name, the ids of its sender, its fields by MAVLink's names."""
+
+    name: str
+    system: int
+    component: int
+    fields: Mapping[str, Any]
+
+
+class Event(NamedTuple):
+    """
+    Something to be logged.
+
+    :ivar severity: ``info``, ``warn`` or ``error``.
+    :ivar key: what it is about, for throttling.
+    """
+
+    severity: str
+    text: str
+    key: Hashable
+
+
+class Vehicle:
+    """
+    One autopilot; not safe from several threads at once.
+
+    :param settings: of the bridge.
+    :param plan: made from them.
+    :ivar link: where the link stands.
+    :ivar system: system id of the autopilot, 0 while unknown.
+    :ivar timesync: the exchange of clocks.
+    :ivar parameters: the exchange of parameters.
+    :ivar origin: the exchange about the origin.
+    :ivar agreement: comparison of attitudes and positions.
+    :ivar estimator: fields of the last ESTIMATOR_STATUS or EKF_STATUS_REPORT.
+    :ivar version: firmware version, as in ``1.15.4``, '' while unknown.
+    """
+
+    def __init__(self, settings: BridgeSettings, plan: Plan) -> None:
+        self._settings = settings
+        self._wanted_autopilot = PROFILES[settings.autopilot].mav_autopilot
+        self._timeout_ns = round(settings.heartbeat_timeout_s * 1e9)
+        self.link = Link.WAITING
+        self.system = 0
+        self.armed = False
+        self.firmware = ''
+        self.version = ''
+        self.timesync = Timesync()
+        wanted = rules(settings.autopilot, plan) if settings.check_parameters else ()
+        self.parameters = ParameterProtocol(
+            wanted, settings.autopilot == 'px4', settings.set_parameters)
+        self.origin = Origin(plan.origin)
+        self.agreement = Agreement()
+        self.estimator: Optional[Mapping[str, Any]] = None
+        self.estimator_ns = -1
+        self._events: list[Event] = []
+        self._heartbeat_ns = -1
+        self._next_heartbeat_ns = 0
+        self._next_ask_ns = 0
+        self._seen: dict[str, int] = {}
+        self._others: dict[tuple[int, int], tuple[str, int]] = {}
+        self._second_vehicle = 0
+        self._converged = self._reported_parameters = False
+
+    # -- what the shell asks -----------------------------------------------------------------
+
+    @property
+    def may_send(self) -> bool:
+        """Tell whether poses may go out, as far as the link is concerned."""
+        return self.link in (Link.ALIVE, Link.LOST)
+
+    @property
+    def own_system(self) -> int:
+        """Give the system id of this side: the vehicle's unless the settings name one."""
+        return self._settings.system_id or self.system or 1
+
+    @property
+    def converged(self) -> bool:
+        """Tell whether the autopilot uses the stamps by now; see ``Timesync``."""
+        return self.timesync.converged(self._settings.autopilot)
+
+    def heartbeat_age_s(self, monotonic_ns: int) -> Optional[float]:
+        """Give the time since the last heartbeat (s), None if there was none."""
+        return None if self._heartbeat_ns < 0 else (monotonic_ns - self._heartbeat_ns) / 1e9
+
+    def other_senders(self, monotonic_ns: int) -> list[str]:
+        """Describe who else sends vision messages to this vehicle."""
+        return [f'{name} from system {system} component {component}'
+                for (system, component), (name, at_ns) in self._others.items()
+                if monotonic_ns - at_ns <= _OTHER_NS]
+
+    @property
+    def second_vehicle(self) -> int:
+        """Give the system id of a second autopilot on the link, 0 if there is none."""
+        return self._second_vehicle
+
+    def take_events(self) -> list[Event]:
+        """Give what happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    # -- time --------------------------------------------------------------------------------
+
+    def tick(self, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
+        """
+        Give what is due to be sent; call it some twenty times a second.
+
+        :param now_ns: the host's system clock.
+        :param monotonic_ns: a clock that does not step.
+        """
+        made: list[Optional[Outgoing]] = []
+        if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > self._timeout_ns:
+            self._happen(Happening.SILENCE)
+        if monotonic_ns >= self._next_heartbeat_ns:
+            self._next_heartbeat_ns = monotonic_ns + _HEARTBEAT_NS
+            made.append(Outgoing('HEARTBEAT', {
+                'type': _ONBOARD_CONTROLLER, 'autopilot': _NO_AUTOPILOT, 'base_mode': 0,
+                'custom_mode': 0, 'system_status': _ACTIVE}))
+        if self.link is Link.ALIVE:
+            made += [self.timesync.request(now_ns, monotonic_ns),
+                     self.parameters.tick(self.system, self.armed, monotonic_ns),
+                     self.origin.tick(self.system, now_ns, monotonic_ns),
+                     self._ask(monotonic_ns)]
+            self._report()
+        return [one for one in made if one is not None]
+
+    def _ask(self, monotonic_ns: int) -> Optional[Outgoing]:
+        """Ask for one message that the diagnostics need and that does not come by itself."""
+        if monotonic_ns < self._next_ask_ns:
+            return None
+        self._next_ask_ns = monotonic_ns + _ASK_NS
+        wanted = dict(_WANTED[self._settings.autopilot])
+        if not self.version:
+            wanted['AUTOPILOT_VERSION'] = _VERSION_ID
+        name = min(wanted, key=lambda one: self._seen.get(one, -_QUIET_NS))
+        if monotonic_ns - self._seen.get(name, -_QUIET_NS) < _QUIET_NS:
+            return None
+        # Not before its turn comes again, whether it is answered or not.
+        self._seen[name] = monotonic_ns
+        return request_message(self.system, wanted[name])
+
+    def _report(self) -> None:
+        """Log once what the exchanges have found."""
+        if not self._converged and self.converged:
+            self._converged = True
+            if self._settings.autopilot == 'px4':
+                self._event('info', 'TIMESYNC has converged: the autopilot uses the stamps',
+                            'timesync')
+        if self.parameters.done and not self._reported_parameters:
+            self._reported_parameters = True
+            for verdict in self.parameters.verdicts:
+                if not verdict.good:
+                    self._event('warn', f'parameter {verdict}', verdict.rule.name)
+            if self.parameters.written:
+                self._event('info', f'parameters written: {", ".join(self.parameters.written)}',
+                            'written')
+            if self.parameters.refused:
+                self._event('warn', self.parameters.refused, 'refused')
+
+    # -- messages ----------------------------------------------------------------------------
+
+    def receive(self, message: Incoming, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
+        """
+        Take a message.
+
+        :returns: answers to be sent at once.
+        """
+        if message.name == 'HEARTBEAT':
+            self._heartbeat(message, monotonic_ns)
+            return []
+        from_autopilot = (message.system == self.system
+                          and message.component == AUTOPILOT_COMPONENT)
+        if not from_autopilot:
+            if message.name in _VISION and self.system:
+                self._other(message, monotonic_ns)
+            return []
+        if message.name == 'TIMESYNC':
+            answer = self.timesync.receive(
+                message.fields['tc1'], message.fields['ts1'], now_ns)
+            return [] if answer is None else [answer]
+        handle = getattr(self, f'_take_{message.name.lower()}', None)
+        if handle is not None:
+            self._seen[message.name] = monotonic_ns
+            handle(message.fields, now_ns, monotonic_ns)
+        return []
+
+    def _heartbeat(self, message: Incoming, monotonic_ns: int) -> None:
+        fields = message.fields
+        if message.component != AUTOPILOT_COMPONENT or fields['autopilot'] == _NO_AUTOPILOT:
+            return
+        target = self._settings.target_system or self.system
+        if target and message.system != target:
+            if not self._settings.target_system and message.system != self._second_vehicle:
+                self._second_vehicle = message.system
+                self._event(
+                    'warn', f'two autopilots on one link, systems {target} and '
+                    f'{message.system}: poses of the body go to {target}; name the one you mean '
+                    'with target_system', 'second vehicle')
+            return
+        self.system = message.system
+        self.armed = bool(fields['base_mode'] & _ARMED)
+        self._heartbeat_ns = monotonic_ns
+        self.firmware = _FIRMWARES.get(fields['autopilot'], f'autopilot {fields["autopilot"]}')
+        self._happen(Happening.HEARTBEAT if fields['autopilot'] == self._wanted_autopilot
+                     else Happening.FOREIGN)
+
+    def _happen(self, happening: Happening) -> None:
+        before, self.link = self.link, TRANSITIONS[self.link][happening]
+        if self.link is before:
+            return
+        if self.link is Link.ALIVE:
+            # It may have been restarted: whatever was known of it is asked for again.
+            self.timesync.reset()
+            self.parameters.restart()
+            self.origin.restart()
+            self.agreement.clear()
+            self.estimator = None
+            self._seen.clear()
+            self._converged = self._reported_parameters = False
+            self._event('info', f'{self.firmware} is there, system {self.system}', 'link')
+        elif self.link is Link.LOST:
+            self._event(
+                'error', 'the heartbeat of the autopilot is lost: check the link; poses go on to '
+                'be sent', 'link')
+        elif self.link is Link.WRONG:
+            self._event(
+                'error', f'the vehicle runs {self.firmware} and autopilot is '
+                f'{self._settings.autopilot}: no pose is sent; set autopilot', 'link')
+
+    def _other(self, message: Incoming, monotonic_ns: int) -> None:
+        sender = (message.system, message.component)
+        if message.component == AUTOPILOT_COMPONENT:    # another vehicle's own odometry
+            return
+        known = self._others.get(sender)
+        self._others[sender] = (message.name, monotonic_ns)
+        if known is None or monotonic_ns - known[1] > _OTHER_NS:
+            twin = sender == (self.own_system, self._settings.component_id)
+            self._event(
+                'error', f'{message.name} also comes from system {sender[0]} component '
+                f'{sender[1]}{", the ids of this bridge" if twin else ""}: two senders of poses '
+                'for one vehicle; end one of them', ('other', sender))
+
+    # -- one handler for each message of the autopilot ---------------------------------------
+
+    def _take_param_value(self, fields: Mapping[str, Any], now_ns: int, mono_ns: int) -> None:
+        self.parameters.receive(
+            fields['param_id'], fields['param_value'], fields['param_type'])
+
+    def _take_gps_global_origin(
+        self, fields: Mapping[str, Any], now_ns: int, mono_ns: int,
+    ) -> None:
+        self.origin.receive(fields['latitude'], fields['longitude'], fields['altitude'])
+
+    def _take_autopilot_version(
+        self, fields: Mapping[str, Any], now_ns: int, mono_ns: int,
+    ) -> None:
+        number = fields['flight_sw_version']
+        self.version = f'{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}'
+
+    def _take_estimator_status(
+        self, fields: Mapping[str, Any], now_ns: int, mono_ns: int,
+    ) -> None:
+        self.estimator, self.estimator_ns = fields, mono_ns
+
+    _take_ekf_status_report = _take_estimator_status
+
+    def _take_attitude(self, fields: Mapping[str, Any], now_ns: int, mono_ns: int) -> None:
+        self.agreement.attitude(self._host_ns(fields['time_boot_ms'], now_ns), (
+            fields['roll'], fields['pitch'], fields['yaw']))
+
+    def _take_local_position_ned(
+        self, fields: Mapping[str, Any], now_ns: int, mono_ns: int,
+    ) -> None:
+        self.agreement.position(self._host_ns(fields['time_boot_ms'], now_ns), (
+            fields['x'], fields['y'], fields['z']))
+
+    def _host_ns(self, boot_ms: int, now_ns: int) -> int:
+        """Bring a time of the autopilot to the host's clock; the arrival while that is unknown."""
+        best = self.timesync.best
+        return now_ns if best is None else boot_ms * 1_000_000 - best.offset_ns
+
+    def _event(self, severity: str, text: str, key: Hashable) -> None:
+        self._events.append(Event(severity, text, key))
