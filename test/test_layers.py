@@ -38,6 +38,8 @@ BELOW = {
     'sim': {'errors', 'cli', 'natnet', 'settings', 'vrpn'},
     'node': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'mocap_control', 'motion',
              'names', 'parameters', 'pipeline', 'ros', 'stats', 'vrpn'},
+    'autopilot': {'errors', 'cli', 'doctor', 'mocap_control', 'motion', 'names', 'ros', 'settings',
+                  'settings_ros'},
     'doctor': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'names', 'parameters',
                'pipeline', 'vrpn'},
     'axes': {'errors', 'cli', 'client', 'mocap_control', 'motion', 'names', 'ros', 'settings',

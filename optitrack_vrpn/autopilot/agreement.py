@@ -69,7 +69,7 @@ class Agreement:
         self.positions.clear()
 
     def sent(self, state: State) -> None:
-        """Note a sample that was sent, or would have been."""
+        """Note one sample, whether it went out or only would have."""
         self._history.append(state)
         while self._history[0].time_us * 1000 < state.time_us * 1000 - _HISTORY_NS:
             self._history.popleft()
@@ -89,7 +89,7 @@ class Agreement:
         self.attitudes.append(Difference((roll, pitch, yaw), sent, own))
 
     def position(self, time_ns: int, own: Vector) -> None:
-        """Take the autopilot's local position (N, E, D in metres)."""
+        """Take the autopilot's own place in the local frame, north, east, down in metres."""
         state = self._at(time_ns)
         if state is not None and all(map(math.isfinite, own)):
             self.positions.append((own, state.position))

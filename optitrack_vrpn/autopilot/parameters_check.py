@@ -15,8 +15,8 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.settings import Plan
 
-#: MAV_PARAM_TYPE of the types that occur: integers of 8, 16 and 32 bits, and float.
-INTEGER_TYPES = (1, 2, 3, 4, 5, 6)
+#: MAV_PARAM_TYPE of integers, unsigned and signed, of 8, 16 and 32 bits, with their layouts.
+INTEGER_TYPES = {1: '<B', 2: '<b', 3: '<H', 4: '<h', 5: '<I', 6: '<i'}
 INT32, REAL32 = 6, 9
 #: Greatest EKF2_EV_DELAY that is not reported (ms). Chosen: stamps are capture times, so that a
 #: few tens of milliseconds may be the user's own measurement, and 175 is the default of old
@@ -147,11 +147,8 @@ def decode(value: float, mav_type: int, bytewise: bool) -> float:
     """
     if bytewise and mav_type in INTEGER_TYPES:
         raw = struct.pack('<f', value)
-        return float({1: lambda: raw[0], 2: lambda: struct.unpack('<b', raw[:1])[0],
-                      3: lambda: struct.unpack('<H', raw[:2])[0],
-                      4: lambda: struct.unpack('<h', raw[:2])[0],
-                      5: lambda: struct.unpack('<I', raw)[0],
-                      6: lambda: struct.unpack('<i', raw)[0]}[mav_type]())
+        layout = INTEGER_TYPES[mav_type]
+        return float(struct.unpack(layout, raw[:struct.calcsize(layout)])[0])
     if not bytewise and mav_type in INTEGER_TYPES and math.isfinite(value):
         return float(round(value))
     return value

@@ -14,12 +14,13 @@ from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.autopilot import connection as addresses
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.settings import Change, checked, setting
 
 AUTOPILOTS = ('px4', 'ardupilot')
 TRANSPORTS = ('mavlink', 'dds')
 INPUTS = ('auto', 'odom', 'pose')
 MESSAGES = ('odometry', 'vision_position_estimate', 'vision_speed_estimate', 'att_pos_mocap')
+_WITH_VELOCITY = frozenset(('odometry', 'vision_speed_estimate'))
 #: MAV_FRAME of the pose in ODOMETRY.
 FRAMES = {'local_frd': 20, 'local_ned': 1}
 #: MAV_FRAME_BODY_FRD, of the twist in ODOMETRY.
@@ -88,12 +89,15 @@ class BridgeSettings:
         'the heading is relative to true north')
     estimator_type: str = setting(
         'vision', choices=tuple(ESTIMATORS), doc='estimator_type of ODOMETRY')
-    input: str = setting(  # noqa: A003
+    input: str = setting(
         'auto', choices=INPUTS, doc='odom: with velocities and covariances (publish.odom of the '
         'node); pose: without; auto: odom where it comes, else pose')
-    topic_odom: str = setting('{body}/odom', doc='nav_msgs/Odometry in ENU')
-    topic_pose: str = setting('{body}/pose', doc='geometry_msgs/PoseStamped in ENU')
-    topic_status: str = setting('{body}/status', doc='state of the body, from the node')
+    topic_odom: str = setting(
+        '{body}/odom', name='topics.odom', doc='nav_msgs/Odometry in ENU')
+    topic_pose: str = setting(
+        '{body}/pose', name='topics.pose', doc='geometry_msgs/PoseStamped in ENU')
+    topic_status: str = setting(
+        '{body}/status', name='topics.status', doc='state of the body, from the node')
     max_age_ms: float = setting(
         100.0, unit='ms', low=1, high=1000, doc='a sample older than this is not sent')
     gap_s: float = setting(
@@ -115,8 +119,14 @@ class BridgeSettings:
     origin: tuple[float, float, float] = setting(
         (0.0, 0.0, 0.0), doc='latitude (deg), longitude (deg) and altitude (m) of the '
         'origin, sent where the autopilot has none; zeros: not sent')
+    autostart: bool = setting(
+        False, change=Change.START, doc='configure by itself at start, for use without a manager')
+    activate: bool = setting(
+        True, change=Change.START, doc='let autostart go on to active; false waits in inactive, '
+        'as mocap control wants it')
     dds_topic: str = setting(
-        '', doc='topic of transport dds; empty: /fmu/in/vehicle_visual_odometry or /ap/tf')
+        '', name='dds.topic', doc='topic of transport dds; empty: '
+        '/fmu/in/vehicle_visual_odometry or /ap/tf')
 
     def check(self) -> None:
         """
@@ -193,7 +203,7 @@ def plan(settings: BridgeSettings) -> Plan:
     return Plan(
         messages, round(1e9 / rate_hz), profile.min_interval_ns, FRAMES[settings.frame],
         ESTIMATORS[settings.estimator_type],
-        settings.input != 'pose' and not {'odometry', 'vision_speed_estimate'}.isdisjoint(messages),
+        settings.input != 'pose' and not _WITH_VELOCITY.isdisjoint(messages),
         settings.origin if any(settings.origin) else None,
         tuple(_warnings(settings, profile, messages)))
 

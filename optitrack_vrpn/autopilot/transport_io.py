@@ -60,7 +60,7 @@ class Transport(ABC):
         :raises TransportError: if the link has failed.
         """
 
-    def confirm(self) -> None:
+    def confirm(self) -> None:  # noqa: B027
         """Note that what was read last came from the autopilot."""
 
     @abstractmethod

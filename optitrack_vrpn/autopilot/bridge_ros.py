@@ -1,0 +1,365 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The lifecycle node: topics of one body in, messages for one autopilot out.
+
+Configure opens the link, which exchanges heartbeats, TIMESYNC and parameters from then on.
+Activate lets poses out. The executor's thread takes the poses and decides about them; the link
+has a thread of its own (``link_io.py``).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, Optional
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from optitrack_vrpn.autopilot import connection as addresses
+from optitrack_vrpn.autopilot.dds_ros import DdsOutput
+from optitrack_vrpn.autopilot.gate import Gate, GateConfig, valid
+from optitrack_vrpn.autopilot.link_io import Batch, LinkThread, Traffic
+from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
+from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
+from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
+from optitrack_vrpn.autopilot.vehicle import Event, Vehicle
+from optitrack_vrpn.doctor.result import Finding, Level
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
+from optitrack_vrpn.ros.log import ThrottledLog
+from optitrack_vrpn.settings_ros import declare_settings, follow_settings, read_settings
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+NODE = 'mavlink_bridge'
+#: Begins the names of a bridge's diagnostics; doctor and ``--check`` find them by it.
+DIAGNOSTIC = 'mavlink_bridge'
+_PERIOD_S = 1.0
+#: Poses are taken while odometry has not come for this long (s). Chosen: ten frames of the slowest
+#: camera rate in use, 30 Hz, would be 0.33.
+_NO_ODOMETRY_S = 0.5
+_LEVELS = {
+    Level.OK: DiagnosticStatus.OK, Level.SKIP: DiagnosticStatus.OK,
+    Level.WARN: DiagnosticStatus.WARN, Level.FAIL: DiagnosticStatus.ERROR}
+
+
+class MavlinkBridge(ControlledLifecycleNode):
+    """
+    Feed one autopilot with the poses of one body.
+
+    :param node_name: its name before any remapping.
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(self, node_name: str = NODE, **kwargs: Any) -> None:
+        super().__init__(node_name, **kwargs)
+        self._active = False
+        self._settings: Optional[BridgeSettings] = None
+        self._plan: Optional[Plan] = None
+        self._gate: Optional[Gate] = None
+        self._vehicle: Optional[Vehicle] = None
+        self._link: Optional[LinkThread] = None
+        self._dds: Optional[DdsOutput] = None
+        self._subscriptions: list[Any] = []
+        self._timer: Any = None
+        self._diagnostics: Any = None
+        self._status = ''
+        self._topic = ''
+        self._topics: tuple[str, ...] = ()
+        self._publishers = 0
+        self._odometry_at = -math.inf
+        self._compared_ns = -1
+        self._rate_hz = 0.0
+        self._sent_before = (time.monotonic(), 0)
+        self._events = ThrottledLog(self)
+        # It publishes nothing that a recorder of the capture would want.
+        self.set_info_topics([])
+        declare_settings(self, BridgeSettings)
+        follow_settings(self, BridgeSettings, configured=lambda: self._settings is not None)
+        self._autostart_timer: Any = None
+        if self.get_parameter('autostart').value is True:
+            self._autostart_timer = self.create_timer(0.0, self._autostart)
+        else:
+            self.get_logger().info(
+                'unconfigured; bring it up with ros2 lifecycle set '
+                f'{self.get_fully_qualified_name()} configure, then activate, or set autostart')
+
+    # -- transitions -------------------------------------------------------------------------
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Read the parameters, open the link, and listen to the body."""
+        try:
+            self._acquire()
+        except OptitrackVrpnError as error:
+            self._release()
+            for line in str(error).splitlines():
+                self.get_logger().error(f'cannot configure: {line}')
+            return TransitionCallbackReturn.FAILURE
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Let poses out."""
+        self._active = True
+        self._sent_before = (time.monotonic(), self._gate.sent if self._gate else 0)
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Send no more poses; the link stays open."""
+        self._active = False
+        if self._gate is not None:
+            self._gate.interrupt()
+        if self._link is not None:
+            self._link.clear()
+        if self._vehicle is not None and self._vehicle.armed:
+            self.get_logger().error(
+                'deactivated while the vehicle is armed: its estimator gets no more poses')
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the link."""
+        self._release()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the link, for good."""
+        self._release()
+        return super().on_shutdown(state)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Go back to unconfigured after a bug in a transition."""
+        self._release()
+        return TransitionCallbackReturn.SUCCESS
+
+    def destroy_node(self) -> None:
+        """Release everything, whatever the state."""
+        self._release()
+        super().destroy_node()
+
+    def _acquire(self) -> None:
+        settings = read_settings(self, BridgeSettings)
+        chosen = plan(settings)
+        for warning in chosen.warnings:
+            self.get_logger().warning(warning)
+        self._settings, self._plan = settings, chosen
+        self._gate = Gate(GateConfig(
+            chosen.period_ns, chosen.min_interval_ns, round(settings.max_age_ms * 1e6),
+            round(settings.gap_s * 1e9)))
+        if settings.transport == 'dds':
+            self._dds = DdsOutput(self, settings, chosen)
+            self.set_info_topics([self._dds.topic])
+        else:
+            self._vehicle = Vehicle(settings, chosen)
+            self._link = LinkThread(
+                settings, addresses.parse(settings.connection), self._vehicle, self._log_event)
+            self._link.start()
+        self._listen(settings)
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self._timer = self.create_timer(_PERIOD_S, self._look, clock=self._steady)
+
+    def _listen(self, settings: BridgeSettings) -> None:
+        """Subscribe to the body's topics."""
+        # Best effort matches publishers of either kind, and what is lost is not sent late.
+        samples = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+        latched = QoSProfile(
+            depth=1, reliability=ReliabilityPolicy.RELIABLE,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        topics = []
+        for name, kind, callback, qos, wanted in (
+                (settings.topic_odom, Odometry, self._take_odometry, samples,
+                 settings.input != 'pose'),
+                (settings.topic_pose, PoseStamped, self._take_pose, samples,
+                 settings.input != 'odom'),
+                (settings.topic_status, DiagnosticStatus, self._take_status, latched, True)):
+            if wanted:
+                self._subscriptions.append(self.create_subscription(
+                    kind, name.replace('{body}', settings.body), callback, qos))
+                if qos is samples:
+                    topics.append(self._subscriptions[-1].topic_name)
+        self._topics = tuple(topics)
+
+    def _release(self) -> None:
+        self._active = False
+        link, self._link = self._link, None
+        if link is not None:
+            link.stop()
+        for subscription in self._subscriptions:
+            self.destroy_subscription(subscription)
+        self._subscriptions.clear()
+        if self._timer is not None:
+            self.destroy_timer(self._timer)
+            self._timer = None
+        if self._dds is not None:
+            self._dds.close()
+            self._dds = None
+        if self._diagnostics is not None:
+            self.destroy_publisher(self._diagnostics)
+            self._diagnostics = None
+        self._settings = self._plan = self._gate = self._vehicle = None
+        self._status = self._topic = ''
+        self._rate_hz = 0.0
+        self._odometry_at = -math.inf
+
+    def _autostart(self) -> None:
+        self.destroy_timer(self._autostart_timer)
+        self._autostart_timer = None
+        try:
+            if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
+                self.get_logger().error(
+                    'autostart ends here: configure failed; put right what is said above and '
+                    'start the bridge again')
+            elif self.get_parameter('activate').value is True:
+                self.trigger_activate()
+        except Exception as error:    # another transition was quicker
+            self.get_logger().warning(f'autostart ends here: {error}')
+
+    # -- samples -----------------------------------------------------------------------------
+
+    def _take_status(self, message: DiagnosticStatus) -> None:
+        if self._gate is None:
+            return
+        values = {pair.key: pair.value for pair in message.values}
+        state = values.get('state', '')
+        resets = values.get('resets', '')
+        self._gate.status(
+            state, int(resets) if resets.isdecimal() else None,
+            values.get('publish_untracked', '') == 'true')
+        if self._link is not None and not self._gate.tracked:
+            self._link.clear()
+        if state != self._status:
+            severity = 'info' if state == 'TRACKED' else 'warn'
+            self._events(severity, f'the body is {state or "not followed any more"}',
+                         ('status', state))
+        self._status = state or 'not followed'
+
+    def _take_odometry(self, message: Odometry) -> None:
+        self._odometry_at = time.monotonic()
+        twist = message.twist.twist
+        linear = (twist.linear.x, twist.linear.y, twist.linear.z)
+        angular = (twist.angular.x, twist.angular.y, twist.angular.z)
+        self._offer(_sample(
+            message.header.stamp, message.pose.pose, message.pose.covariance,
+            linear if all(map(math.isfinite, linear)) else None,
+            angular if all(map(math.isfinite, angular)) else None,
+            message.twist.covariance), 0)
+
+    def _take_pose(self, message: PoseStamped) -> None:
+        if time.monotonic() - self._odometry_at > _NO_ODOMETRY_S:
+            self._offer(_sample(message.header.stamp, message.pose), -1)
+
+    def _offer(self, sample: Sample, topic: int) -> None:
+        """Send a sample if the gate lets it through."""
+        gate, chosen = self._gate, self._plan
+        if gate is None or chosen is None:
+            return
+        self._topic = self._topics[topic]
+        vehicle, link = self._vehicle, self._link
+        if not self._active or (vehicle is not None and not vehicle.may_send):
+            if link is not None and gate.tracked and valid(sample) and (
+                    sample.stamp_ns >= self._compared_ns + chosen.period_ns):
+                self._compare(link, convert(sample))
+            return
+        if gate.offer(sample, time.time_ns()) is not None:
+            return
+        state = convert(sample)
+        if self._dds is not None:
+            self._dds.send(state, gate.reset_counter)
+        if link is not None:
+            link.send(Batch(sample.stamp_ns, make(state, chosen, gate.reset_counter)))
+            self._compare(link, state)
+
+    def _compare(self, link: LinkThread, state: State) -> None:
+        """Let the autopilot's own attitude be compared with a sample."""
+        self._compared_ns = state.time_us * 1000
+        with link.lock:
+            if self._vehicle is not None:
+                self._vehicle.agreement.sent(state)
+
+    # -- reports -----------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Look once a second at rates and publishers, and report."""
+        if self._gate is None or self._diagnostics is None:
+            return
+        now = time.monotonic()
+        at, sent = self._sent_before
+        self._rate_hz = (self._gate.sent - sent) / max(now - at, 1e-3)
+        self._sent_before = (now, self._gate.sent)
+        self._publishers = max(
+            (self.count_publishers(topic) for topic in self._topics), default=0)
+        if self._publishers > 1:
+            self._events('error', f'{self._publishers} publishers of {self._topics[0]} or '
+                         f'{self._topics[-1]}: their poses alternate; end one of them',
+                         'publishers')
+        self._diagnostics.publish(self._array())
+
+    def findings(self) -> list[Finding]:
+        """Sum up what is known; empty while unconfigured."""
+        if self._settings is None or self._plan is None or self._gate is None:
+            return []
+        source = Source(
+            self._topic, self._publishers, self._status, ' or '.join(self._topics),
+            self._rate_hz)
+        if self._link is None:
+            return findings(
+                self._settings, self._plan, source, self._gate, self._dds_report(), None,
+                self._active, time.monotonic_ns())
+        with self._link.lock:
+            return findings(
+                self._settings, self._plan, source, self._gate, _link_report(self._link.traffic()),
+                self._vehicle, self._active, time.monotonic_ns())
+
+    @property
+    def armed(self) -> bool:
+        """Tell whether the autopilot says that the vehicle is armed."""
+        return self._vehicle is not None and self._vehicle.armed
+
+    @property
+    def firmware(self) -> str:
+        """Name the firmware of the autopilot, '' while unknown."""
+        return '' if self._vehicle is None else self._vehicle.firmware
+
+    def _dds_report(self) -> LinkReport:
+        assert self._dds is not None
+        readers = self._dds.readers
+        return LinkReport(
+            True, '', f'{self._dds.topic}, {readers} subscriptions' if readers else '',
+            (self._gate.age_ns or 0) if self._gate else 0, {'readers': readers})
+
+    def _array(self) -> DiagnosticArray:
+        array = DiagnosticArray()
+        array.header.stamp = self.get_clock().now().to_msg()
+        assert self._settings is not None
+        for one in self.findings():
+            message = f'{one.found}; {one.advice}' if one.advice else one.found
+            array.status.append(DiagnosticStatus(
+                level=_LEVELS[one.level], hardware_id=self._settings.connection,
+                name=f'{self.get_fully_qualified_name()[1:]}: {DIAGNOSTIC} {one.check}',
+                message=message, values=[
+                    KeyValue(key=key, value=str(value)) for key, value in one.values.items()]))
+        return array
+
+    def _log_event(self, event: Event) -> None:
+        """Log an event of the link, from its thread."""
+        self._events(event.severity, event.text, event.key)
+
+
+def _sample(
+    stamp: Any, pose: Any, pose_covariance: Any = None, velocity: Any = None,
+    angular_velocity: Any = None, twist_covariance: Any = None,
+) -> Sample:
+    position, orientation = pose.position, pose.orientation
+    return Sample(
+        stamp.sec * 1_000_000_000 + stamp.nanosec, (position.x, position.y, position.z),
+        (orientation.x, orientation.y, orientation.z, orientation.w), pose_covariance, velocity,
+        angular_velocity, twist_covariance)
+
+
+def _link_report(traffic: Traffic) -> LinkReport:
+    values = {
+        'opened': traffic.opened, 'received': traffic.received, 'bad_bytes': traffic.bad,
+        'oldest_ms': round(traffic.oldest_ns / 1e6, 2),
+        **{f'sent_{name.lower()}': count for name, count in traffic.sent.items()},
+        **{f'dropped_{reason}': count for reason, count in traffic.dropped.items()}}
+    return LinkReport(traffic.up, traffic.trouble, traffic.peer, traffic.age_ns, values)

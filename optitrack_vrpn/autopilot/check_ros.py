@@ -1,0 +1,122 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ask a running bridge for its findings over /diagnostics, or bring one up for some seconds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Optional, Sequence
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from optitrack_vrpn.autopilot.bridge_ros import DIAGNOSTIC, MavlinkBridge
+from optitrack_vrpn.doctor.result import Finding, Level
+from optitrack_vrpn.errors import ConfigurationError
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.node import Node
+
+#: ROS 2 nodes may take 3 s to find each other, and a bridge reports once a second.
+_DISCOVERY_S = 4.5
+_LEVELS = {DiagnosticStatus.OK: Level.OK, DiagnosticStatus.WARN: Level.WARN,
+           DiagnosticStatus.ERROR: Level.FAIL}
+
+
+class Reports:
+    """
+    Collect what running bridges say on /diagnostics.
+
+    :param node: subscribes.
+    :ivar latest: the last array of each bridge, by its full name without the first slash.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.latest: dict[str, list[Finding]] = {}
+        self._subscription = node.create_subscription(
+            DiagnosticArray, '/diagnostics', self._take, 50)
+
+    def _take(self, array: DiagnosticArray) -> None:
+        found: dict[str, list[Finding]] = {}
+        for status in array.status:
+            name, _, what = status.name.partition(': ')
+            if what.startswith(f'{DIAGNOSTIC} '):
+                found.setdefault(name, []).append(Finding(
+                    what[len(DIAGNOSTIC) + 1:], _LEVELS.get(status.level, Level.FAIL),
+                    status.message, '', {pair.key: pair.value for pair in status.values}))
+        self.latest.update(found)
+
+
+def running(context: Any, ros_args: Sequence[str], seconds: float = _DISCOVERY_S,
+            name: str = '') -> dict[str, list[Finding]]:
+    """
+    Listen to the bridges that run.
+
+    :param context: an initialised context of rclpy.
+    :param name: full name of the bridge meant, without the first slash; '' for all, which takes
+        the whole time.
+    :returns: findings by the bridge's name.
+    """
+    node = Node('mavlink_bridge_check', context=context, use_global_arguments=False)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    reports = Reports(node)
+    try:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not (name and name in reports.latest):
+            executor.spin_once(timeout_sec=0.1)
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+    return reports.latest
+
+
+def examine(argv: Sequence[str], seconds: float, send: bool) -> list[Finding]:
+    """
+    Check one vehicle.
+
+    :param argv: command line with the arguments of ROS.
+    :param seconds: how long to watch, where no bridge runs.
+    :param send: send poses meanwhile, where no bridge runs and the vehicle is disarmed.
+    :raises ConfigurationError: if a parameter is wrong; the log has the reasons.
+    """
+    rclpy.init(args=list(argv))
+    try:
+        node = _Checked()
+        try:
+            name = node.get_fully_qualified_name()[1:]
+            found = running(node.context, argv, name=name).get(name)
+            return found if found else _watch(node, seconds, send)
+        finally:
+            node.destroy_node()
+    finally:
+        rclpy.try_shutdown()
+
+
+class _Checked(MavlinkBridge):
+    """The bridge as the check uses it: it never starts by itself and controls nobody."""
+
+    def __init__(self) -> None:
+        super().__init__(parameter_overrides=[
+            rclpy.parameter.Parameter('autostart', value=False),
+            rclpy.parameter.Parameter('control.generations', value=['none'])])
+
+
+def _watch(node: MavlinkBridge, seconds: float, send: bool) -> list[Finding]:
+    if node.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
+        raise ConfigurationError('the parameters do not allow a check: see the log above')
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    sending: Optional[bool] = None if send else False
+    try:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            executor.spin_once(timeout_sec=0.1)
+            if sending is None and node.firmware:
+                sending = not node.armed
+                if sending:
+                    node.trigger_activate()
+                else:
+                    node.get_logger().error('the vehicle is armed: the check sends no pose')
+        return node.findings()
+    finally:
+        executor.shutdown()

@@ -1,0 +1,95 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run the bridge, or check a vehicle before the take-off (``--check``)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any, Optional, Sequence
+
+from optitrack_vrpn.cli.arguments import positive_number, split_ros_args
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.doctor.result import exit_code, Finding, Level
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+
+TOOL = 'mavlink_bridge'
+USAGE = 2
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of what is not for ROS."""
+    parser = argparse.ArgumentParser(
+        prog=TOOL, description='Send the poses of one body to a PX4 or ArduPilot vehicle.',
+        epilog='Everything else is a ROS parameter, as in: mavlink_bridge --ros-args '
+        '-p body:=cf1 -p autopilot:=px4 -p connection:=udpin:0.0.0.0:14540 -p autostart:=true. '
+        'Exit code of --check: 0 nothing is wrong, 1 warnings, 2 failures or a wrong parameter.')
+    parser.add_argument(
+        '--check', action='store_true', help='report link, autopilot, clocks, parameters, '
+        'estimator and attitude, and end; a running bridge of the same name is asked, else the '
+        'check opens the link itself')
+    parser.add_argument(
+        '--send', action='store_true', help='with --check: send poses meanwhile, as the bridge '
+        'does, so that the estimator can fuse them; never to an armed vehicle')
+    parser.add_argument(
+        '--seconds', type=positive_number, default=8.0, metavar='S',
+        help='how long --check watches (default %(default)g)')
+    return parser
+
+
+def lines(findings: Sequence[Finding]) -> list[str]:
+    """Write findings for a terminal."""
+    found = []
+    for one in findings:
+        found.append(f'{one.level.value:5} {one.check:11} {one.found}')
+        if one.advice and one.level in (Level.WARN, Level.FAIL):
+            found.append(f'{"":18}-> {one.advice}')
+    return found
+
+
+def check(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
+    """
+    Check the vehicle.
+
+    :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures.
+    :raises ConfigurationError: if a parameter is wrong.
+    """
+    with loading(TOOL):
+        from optitrack_vrpn.autopilot.check_ros import examine
+    findings = examine(argv, arguments.seconds, arguments.send)
+    print('\n'.join(lines(findings)))
+    return exit_code(findings)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the bridge or the check.
+
+    :returns: exit code.
+    """
+    given = list(sys.argv if argv is None else argv)
+    own, ros_args = split_ros_args(given[1:])
+    arguments = make_parser().parse_args(own)
+    whole = [given[0], *ros_args]
+    try:
+        if arguments.check:
+            return check(arguments, whole)
+        with loading(TOOL, 0):
+            make_node = _node_class()
+            from optitrack_vrpn.ros.run import run
+        return run(make_node, whole)
+    except KeyboardInterrupt:
+        print(f'{TOOL}: stopped', file=sys.stderr)
+        return 130
+    except OptitrackVrpnError as error:
+        print(f'{TOOL}: {error}', file=sys.stderr)
+        return USAGE if isinstance(error, ConfigurationError) else 1
+
+
+def _node_class() -> Any:
+    from optitrack_vrpn.autopilot.bridge_ros import MavlinkBridge
+    return MavlinkBridge
+
+
+if __name__ == '__main__':
+    sys.exit(main())

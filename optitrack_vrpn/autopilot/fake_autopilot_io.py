@@ -1,0 +1,154 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The fake autopilot behind a UDP port or at the end of a pseudo terminal, in a thread of its own.
+
+Every vision message is recorded with its arrival on the host's clock.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+import tty
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.autopilot.codec_io import Codec
+from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot
+from optitrack_vrpn.autopilot.messages import Outgoing
+from optitrack_vrpn.autopilot.vehicle import Incoming
+
+_TICK_S = 0.005
+_VISION = ('ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP')
+
+
+class Heard(NamedTuple):
+    """A vision message and its arrival on the host's clock (ns)."""
+
+    arrival_ns: int
+    message: Incoming
+
+
+class FakeServer:
+    """
+    Run a fake autopilot.
+
+    :param fake: its rules; touched by the thread alone while it runs.
+    :param device: path of a serial device to offer; by default a UDP port.
+    :param peer: address to send to before anybody has written, as PX4 does; UDP only.
+    :ivar port: its UDP port, 0 for a serial device.
+    :ivar heard: every vision message so far.
+    :ivar silent: set it to stop every transmission, as a dead transmitter does.
+    """
+
+    def __init__(
+        self, fake: FakeAutopilot, device: str = '', peer: Optional[tuple[str, int]] = None,
+    ) -> None:
+        self.fake = fake
+        self.heard: list[Heard] = []
+        self.silent = False
+        self.port = 0
+        self._codec = Codec(fake.config.system, 1)
+        self._device = device
+        self._peer = peer
+        self._sock: Optional[socket.socket] = None
+        self._master = self._slave = -1
+        if device:
+            self.plug()
+        else:
+            self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self._sock.bind(('127.0.0.1', 0))
+            self._sock.setblocking(False)
+            self.port = self._sock.getsockname()[1]
+        self._lock = threading.Lock()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name='fake autopilot', daemon=True)
+        self._thread.start()
+
+    @property
+    def connection(self) -> str:
+        """Give the address for a bridge."""
+        return f'serial:{self._device}:921600' if self._device else f'udpout:127.0.0.1:{self.port}'
+
+    def plug(self) -> None:
+        """Make the serial device appear."""
+        self._master, self._slave = os.openpty()
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        os.symlink(os.ttyname(self._slave), self._device)
+
+    def unplug(self) -> None:
+        """Make the serial device vanish, as a USB adapter that is pulled out does."""
+        with self._lock:
+            os.unlink(self._device)
+            os.close(self._slave)
+            os.close(self._master)
+            self._master = self._slave = -1
+
+    def replug(self) -> None:
+        """Make the serial device appear again."""
+        with self._lock:
+            self.plug()
+
+    def close(self) -> None:
+        """End the thread and release everything."""
+        self._ended = True
+        self._thread.join()
+        if self._sock is not None:
+            self._sock.close()
+        elif self._master >= 0:
+            self.unplug()
+
+    def __enter__(self) -> FakeServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        while not self._ended:
+            with self._lock:
+                descriptor = self._master if self._sock is None else self._sock.fileno()
+            if descriptor < 0:
+                time.sleep(_TICK_S)
+                continue
+            try:
+                select.select([descriptor], [], [], _TICK_S)
+            except OSError:    # unplugged meanwhile
+                continue
+            with self._lock:
+                self._turn()
+
+    def _turn(self) -> None:
+        data = self._read()
+        now_ns = time.time_ns()
+        answers: list[Outgoing] = []
+        for message in self._codec.decode(data) if data else ():
+            if message.name in _VISION:
+                self.heard.append(Heard(now_ns, message))
+            answers += self.fake.receive(message, now_ns)
+        for message_out in [*answers, *self.fake.tick(now_ns)]:
+            if not self.silent:
+                self._write(self._codec.encode(message_out))
+
+    def _read(self) -> bytes:
+        try:
+            if self._sock is None:
+                return b'' if self._master < 0 else os.read(self._master, 65536)
+            data, self._peer = self._sock.recvfrom(65536)
+            return data
+        except OSError:    # nothing there, or the other end is closed
+            return b''
+
+    def _write(self, data: bytes) -> None:
+        try:
+            if self._sock is None:
+                if self._master >= 0:
+                    os.write(self._master, data)
+            elif self._peer is not None:
+                self._sock.sendto(data, self._peer)
+        except OSError:    # full, or nobody listens
+            pass

@@ -1,0 +1,272 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What a bridge finds out, as findings for /diagnostics, for ``mavlink_bridge --check`` and doctor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import math
+from typing import Any, NamedTuple, Optional
+
+from optitrack_vrpn.autopilot.agreement import judge_attitude, judge_position
+from optitrack_vrpn.autopilot.gate import Gate, Withheld
+from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan
+from optitrack_vrpn.autopilot.timesync import PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS
+from optitrack_vrpn.autopilot.vehicle import Link, Vehicle
+from optitrack_vrpn.doctor.result import fail, Finding, ok, skip, warn
+from optitrack_vrpn.names import printable
+
+#: Flags of ESTIMATOR_STATUS_FLAGS; EKF_STATUS_FLAGS shares these bits.
+_FLAGS = {
+    1: 'attitude', 2: 'horizontal velocity', 4: 'vertical velocity',
+    8: 'relative horizontal position', 16: 'absolute horizontal position',
+    32: 'absolute vertical position', 64: 'height above ground', 128: 'constant position mode'}
+_ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT = 1, 8, 16, 128
+#: A report of the estimator older than this says nothing about the present (ns).
+_ESTIMATOR_NS = 5_000_000_000
+#: Share of the wanted rate below which it is reported. Chosen: a camera rate that is no multiple
+#: of the rate, and the least interval of ArduPilot, cost up to a fifth.
+_TOO_SLOW = 0.75
+
+
+class Source(NamedTuple):
+    """
+    Where the samples come from.
+
+    :ivar topic: of the samples in use, '' while none have come.
+    :ivar publishers: publishers of the pose and odometry topics; the greater number.
+    :ivar status: the last state of the body, '' while none is known.
+    :ivar topics: the topics that are listened to, for people.
+    :ivar rate_hz: samples sent in the last second.
+    """
+
+    topic: str
+    publishers: int
+    status: str
+    topics: str
+    rate_hz: float
+
+
+class LinkReport(NamedTuple):
+    """
+    The link's side, whatever the transport.
+
+    :ivar up: whether it is open.
+    :ivar trouble: why it is not.
+    :ivar peer: the other end.
+    :ivar age_ns: age of the last sample when it was written (ns).
+    :ivar values: counters for people.
+    """
+
+    up: bool
+    trouble: str
+    peer: str
+    age_ns: int
+    values: Mapping[str, Any]
+
+
+def findings(
+    settings: BridgeSettings, plan: Plan, source: Source, gate: Gate, link: LinkReport,
+    vehicle: Optional[Vehicle], active: bool, monotonic_ns: int,
+) -> list[Finding]:
+    """
+    Sum up everything.
+
+    :param vehicle: None for transport dds, whose autopilot cannot be asked.
+    :param active: whether the bridge is to send.
+    :returns: in the order in which one builds upon the other.
+    """
+    found = [_input(source), _link(settings, link)]
+    if vehicle is None:
+        found.append(skip('autopilot', 'transport dds: the autopilot is not asked'))
+    else:
+        found += [
+            _autopilot(vehicle, monotonic_ns), _timesync(settings, vehicle),
+            _parameters(settings, vehicle), *_origin(plan, vehicle),
+            _senders(vehicle, monotonic_ns), _estimator(vehicle, monotonic_ns),
+            _agreement(vehicle)]
+    return [*found, _sending(plan, source, gate, link, vehicle, active)]
+
+
+def _input(source: Source) -> Finding:
+    values = {'topics': source.topics, 'publishers': source.publishers,
+              'state': source.status or 'unknown'}
+    if not source.publishers:
+        return fail('input', f'nobody publishes {source.topics}',
+                    'start the node, and name the body as in its topics (body)', **values)
+    if source.publishers > 1:
+        return fail('input', f'{source.publishers} publishers of {source.topic or source.topics}',
+                    'end one of them: their poses alternate', **values)
+    if not source.status:
+        return fail('input', 'the state of the body is unknown: nothing is sent',
+                    'set publish.status of the node to true', **values)
+    if source.status != 'TRACKED':
+        return warn('input', f'the body is {source.status}: nothing is sent',
+                    'bring it into view of the cameras', **values)
+    return ok('input', f'the body is TRACKED, from {source.topic or "no topic yet"}', **values)
+
+
+def _link(settings: BridgeSettings, link: LinkReport) -> Finding:
+    values = {'peer': link.peer, **link.values}
+    name = 'dds' if settings.transport == 'dds' else settings.connection
+    if not link.up:
+        return fail('link', f'{name}: {link.trouble}', 'check cable, address and port', **values)
+    if not link.peer:
+        return warn('link', f'{name}: waiting for the autopilot to send',
+                    "set the autopilot's MAVLink instance to this computer's address and port, "
+                    'or use udpout', **values)
+    return ok('link', f'{name}: {link.peer}', **values)
+
+
+def _autopilot(vehicle: Vehicle, monotonic_ns: int) -> Finding:
+    age_s = vehicle.heartbeat_age_s(monotonic_ns)
+    values: dict[str, Any] = {
+        'system': vehicle.system, 'firmware': vehicle.firmware, 'version': vehicle.version,
+        'armed': vehicle.armed,
+        'heartbeat_age_s': None if age_s is None else round(age_s, 2)}
+    if vehicle.link is Link.WAITING:
+        return fail('autopilot', 'no heartbeat of an autopilot',
+                    'power it, and check that MAVLink runs on this port', **values)
+    if vehicle.link is Link.LOST:
+        return fail('autopilot', f'heartbeat lost {age_s or math.nan:.1f} s ago',
+                    'check the link; poses go on to be sent', **values)
+    if vehicle.link is Link.WRONG:
+        return fail('autopilot', f'the vehicle runs {vehicle.firmware}: nothing is sent',
+                    'set the parameter autopilot', **values)
+    if vehicle.second_vehicle:
+        return warn('autopilot', f'two autopilots on the link: {vehicle.system} and '
+                    f'{vehicle.second_vehicle}', 'set target_system', **values)
+    return ok('autopilot', f'{vehicle.firmware} {vehicle.version}'.rstrip()
+              + f', system {vehicle.system}, {"armed" if vehicle.armed else "disarmed"}',
+              **values)
+
+
+def _timesync(settings: BridgeSettings, vehicle: Vehicle) -> Finding:
+    timesync = vehicle.timesync
+    best, median_ns = timesync.best, timesync.median_round_trip_ns
+    values: dict[str, Any] = {
+        'answered': timesync.answered, 'counted': timesync.counted,
+        'round_trips': timesync.rounds}
+    if best is None or median_ns is None:
+        return warn('timesync', 'no answer to TIMESYNC yet',
+                    'wait, or check that the link works in both directions', **values)
+    values |= {'offset_s': round(best.offset_ns / 1e9, 6),
+               'round_trip_ms': round(median_ns / 1e6, 3)}
+    text = f'round trip {median_ns / 1e6:.1f} ms'
+    if vehicle.converged:
+        return ok('timesync', text, **values)
+    if median_ns >= PX4_MAX_ROUND_TRIP_NS:
+        return warn('timesync', f'{text}: PX4 uses only those below '
+                    f'{PX4_MAX_ROUND_TRIP_NS / 1e6:.0f} ms, and stamps poses on arrival',
+                    'use a faster link; or set EKF2_EV_DELAY to the delay of this one', **values)
+    return warn('timesync', f'{text}; {timesync.counted} of {PX4_ANSWERS} answers until PX4 uses '
+                'the stamps; until then it stamps poses on arrival',
+                'wait about 50 s before the take-off', **values)
+
+
+def _parameters(settings: BridgeSettings, vehicle: Vehicle) -> Finding:
+    protocol = vehicle.parameters
+    verdicts = protocol.verdicts
+    values = {verdict.rule.name: verdict.value for verdict in verdicts}
+    if not settings.check_parameters:
+        return skip('parameters', 'check_parameters is false')
+    if not protocol.read:
+        return skip('parameters', 'not all read yet')
+    bad = [verdict for verdict in verdicts if not verdict.good]
+    if not bad:
+        return ok('parameters', f'all {len(verdicts)} are right', **values)
+    found = '; '.join(map(str, bad))
+    advice = protocol.refused or (
+        '' if settings.set_parameters else 'set them, or set_parameters: true here')
+    if any(verdict.rule.required for verdict in bad):
+        return fail('parameters', found, advice, **values)
+    return warn('parameters', found, advice, **values)
+
+
+def _origin(plan: Plan, vehicle: Vehicle) -> list[Finding]:
+    if plan.origin is None:
+        return []
+    problem = vehicle.origin.problem
+    if problem:
+        return [warn('origin', problem, 'set origin to that of the autopilot, or reboot it')]
+    if vehicle.origin.present is None:
+        return [skip('origin', 'not asked yet')]
+    latitude, longitude, altitude = vehicle.origin.present
+    return [ok('origin', f'{latitude:.7f}, {longitude:.7f}, {altitude:.1f} m')]
+
+
+def _senders(vehicle: Vehicle, monotonic_ns: int) -> Finding:
+    others = vehicle.other_senders(monotonic_ns)
+    if others:
+        return fail('senders', printable(', '.join(others), 300),
+                    'end one of the senders: the estimator gets the poses of both')
+    return ok('senders', 'no other sender of poses is seen on this link')
+
+
+def _estimator(vehicle: Vehicle, monotonic_ns: int) -> Finding:
+    if vehicle.estimator is None or monotonic_ns - vehicle.estimator_ns > _ESTIMATOR_NS:
+        return skip('estimator', 'no report of the estimator')
+    flags = int(vehicle.estimator['flags'])
+    values: dict[str, Any] = {
+        key: round(value, 4) if isinstance(value, float) else value
+        for key, value in vehicle.estimator.items() if key != 'mavpackettype'}
+    named = ', '.join(name for bit, name in _FLAGS.items() if flags & bit)
+    if not flags & _ATTITUDE:
+        return fail('estimator', f'no attitude ({named or "no flag set"})',
+                    'leave the vehicle still until it has initialised', **values)
+    if flags & _CONSTANT or not flags & (_RELATIVE | _ABSOLUTE):
+        return warn('estimator', f'no horizontal position: poses are not fused ({named})',
+                    'see the checks above; without poses this is expected', **values)
+    return ok('estimator', f'estimates {named}', **values)
+
+
+def _agreement(vehicle: Vehicle) -> Finding:
+    agreement = vehicle.agreement
+    if not agreement.attitudes:
+        return skip('agreement', 'no attitude of the autopilot to compare with yet')
+    found = judge_attitude(agreement.attitudes) + judge_position(agreement.positions)
+    last = agreement.attitudes[-1].attitude
+    values = {f'{name}_difference_deg': round(math.degrees(angle), 1)
+              for name, angle in zip(('roll', 'pitch', 'yaw'), last)}
+    if found:
+        return fail('agreement', '; '.join(found),
+                    'do not take off; docs/autopilot.md tells how to align the body', **values)
+    what = 'attitude and position' if agreement.positions else 'attitude'
+    return ok('agreement', f'the {what} of the autopilot agree with the motion capture', **values)
+
+
+def _sending(
+    plan: Plan, source: Source, gate: Gate, link: LinkReport, vehicle: Optional[Vehicle],
+    active: bool,
+) -> Finding:
+    values: dict[str, Any] = {
+        'rate_hz': round(source.rate_hz, 1), 'wanted_rate_hz': round(1e9 / plan.period_ns, 1),
+        'age_ms': round(link.age_ns / 1e6, 2), 'reset_counter': gate.reset_counter,
+        'samples': gate.sent, 'messages': ', '.join(plan.messages)}
+    values.update({f'withheld_{reason.value}': count for reason, count in gate.withheld.items()})
+    if not active:
+        return skip('sending', 'the bridge is not active')._replace(values=values)
+    if vehicle is not None and not vehicle.may_send:
+        return fail('sending', 'nothing is sent before the autopilot is known', '', **values)
+    if not source.rate_hz:
+        if gate.withheld[Withheld.DEBUG]:
+            return fail('sending', 'nothing is sent: the node publishes poses of untracked bodies',
+                        'set publish_untracked of the node to false', **values)
+        if not gate.tracked:
+            return fail('sending', 'nothing is sent: the body is not TRACKED', '', **values)
+        return fail('sending', f'nothing is sent: {_reason(gate)}',
+                    'compare the clocks of the computers (chrony), and look at the node',
+                    **values)
+    if source.rate_hz < _TOO_SLOW * 1e9 / plan.period_ns:
+        return warn('sending', f'{source.rate_hz:.0f} Hz where {1e9 / plan.period_ns:.0f} Hz are '
+                    'wanted', 'raise the camera rate, or look for gaps of the body', **values)
+    return ok('sending', f'{source.rate_hz:.0f} Hz, {link.age_ns / 1e6:.1f} ms old, reset '
+              f'counter {gate.reset_counter}', **values)
+
+
+def _reason(gate: Gate) -> str:
+    if gate.age_ns is None:
+        return 'no sample has come'
+    return f'the last sample was {gate.age_ns / 1e6:.0f} ms old when it came'
