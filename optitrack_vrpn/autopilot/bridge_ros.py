@@ -62,13 +62,13 @@ class MavlinkBridge(ControlledLifecycleNode):
         self._vehicle: Optional[Vehicle] = None
         self._link: Optional[LinkThread] = None
         self._dds: Optional[DdsOutput] = None
-        self._subscriptions: list[Any] = []
+        self._listeners: list[Any] = []
         self._timer: Any = None
         self._diagnostics: Any = None
         self._status = ''
         self._topic = ''
-        self._topics: tuple[str, ...] = ()
-        self._publishers = 0
+        self._sources: tuple[str, ...] = ()
+        self._publisher_count = 0
         self._odometry_at = -math.inf
         self._compared_ns = -1
         self._rate_hz = 0.0
@@ -173,20 +173,20 @@ class MavlinkBridge(ControlledLifecycleNode):
                  settings.input != 'odom'),
                 (settings.topic_status, DiagnosticStatus, self._take_status, latched, True)):
             if wanted:
-                self._subscriptions.append(self.create_subscription(
+                self._listeners.append(self.create_subscription(
                     kind, name.replace('{body}', settings.body), callback, qos))
                 if qos is samples:
-                    topics.append(self._subscriptions[-1].topic_name)
-        self._topics = tuple(topics)
+                    topics.append(self._listeners[-1].topic_name)
+        self._sources = tuple(topics)
 
     def _release(self) -> None:
         self._active = False
         link, self._link = self._link, None
         if link is not None:
             link.stop()
-        for subscription in self._subscriptions:
+        for subscription in self._listeners:
             self.destroy_subscription(subscription)
-        self._subscriptions.clear()
+        self._listeners.clear()
         if self._timer is not None:
             self.destroy_timer(self._timer)
             self._timer = None
@@ -253,7 +253,7 @@ class MavlinkBridge(ControlledLifecycleNode):
         gate, chosen = self._gate, self._plan
         if gate is None or chosen is None:
             return
-        self._topic = self._topics[topic]
+        self._topic = self._sources[topic]
         vehicle, link = self._vehicle, self._link
         if not self._active or (vehicle is not None and not vehicle.may_send):
             if link is not None and gate.tracked and valid(sample) and (
@@ -286,11 +286,11 @@ class MavlinkBridge(ControlledLifecycleNode):
         at, sent = self._sent_before
         self._rate_hz = (self._gate.sent - sent) / max(now - at, 1e-3)
         self._sent_before = (now, self._gate.sent)
-        self._publishers = max(
-            (self.count_publishers(topic) for topic in self._topics), default=0)
-        if self._publishers > 1:
-            self._events('error', f'{self._publishers} publishers of {self._topics[0]} or '
-                         f'{self._topics[-1]}: their poses alternate; end one of them',
+        self._publisher_count = max(
+            (self.count_publishers(topic) for topic in self._sources), default=0)
+        if self._publisher_count > 1:
+            self._events('error', f'{self._publisher_count} publishers of {self._sources[0]} or '
+                         f'{self._sources[-1]}: their poses alternate; end one of them',
                          'publishers')
         self._diagnostics.publish(self._array())
 
@@ -299,7 +299,7 @@ class MavlinkBridge(ControlledLifecycleNode):
         if self._settings is None or self._plan is None or self._gate is None:
             return []
         source = Source(
-            self._topic, self._publishers, self._status, ' or '.join(self._topics),
+            self._topic, self._publisher_count, self._status, ' or '.join(self._sources),
             self._rate_hz)
         if self._link is None:
             return findings(

@@ -46,7 +46,7 @@ class DdsOutput:
     @property
     def readers(self) -> int:
         """Count the subscriptions: the agent's, once it is connected."""
-        return self._publisher.get_subscription_count()
+        return int(self._publisher.get_subscription_count())
 
     def send(self, state: State, reset_counter: int) -> None:
         """Publish one sample."""

@@ -1,8 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-What a bridge finds out, as findings for /diagnostics, for ``mavlink_bridge --check`` and doctor.
-"""
+"""What a bridge finds out, as findings for /diagnostics, the command's check and doctor."""
 
 from __future__ import annotations
 
@@ -91,8 +89,9 @@ def findings(
 
 
 def _input(source: Source) -> Finding:
-    values = {'topics': source.topics, 'publishers': source.publishers,
-              'state': source.status or 'unknown'}
+    values: dict[str, Any] = {
+        'topics': source.topics, 'publishers': source.publishers,
+        'state': source.status or 'unknown'}
     if not source.publishers:
         return fail('input', f'nobody publishes {source.topics}',
                     'start the node, and name the body as in its topics (body)', **values)
@@ -109,7 +108,7 @@ def _input(source: Source) -> Finding:
 
 
 def _link(settings: BridgeSettings, link: LinkReport) -> Finding:
-    values = {'peer': link.peer, **link.values}
+    values: dict[str, Any] = {'peer': link.peer, **link.values}
     name = 'dds' if settings.transport == 'dds' else settings.connection
     if not link.up:
         return fail('link', f'{name}: {link.trouble}', 'check cable, address and port', **values)

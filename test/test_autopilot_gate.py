@@ -1,0 +1,235 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What goes to the autopilot: the gate's rules, the reset counter, and the clocks."""
+
+import math
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.autopilot.gate import BACKWARDS_LIMIT, Gate, GateConfig, MAX_AHEAD_NS, Withheld
+from optitrack_vrpn.autopilot.messages import Sample
+from optitrack_vrpn.autopilot.settings import PROFILES
+from optitrack_vrpn.autopilot.timesync import (
+    PX4_ANSWERS, REQUEST_PERIOD_NS, Timesync)
+import pytest
+
+MS = 1_000_000
+START = 1_700_000_000 * 1000 * MS
+AGE = 2 * MS
+
+
+def gate(rate_hz=50.0, min_interval_ms=10.5):
+    made = Gate(GateConfig(
+        round(1e9 / rate_hz), round(min_interval_ms * MS), 100 * MS, 200 * MS))
+    made.status('TRACKED', 0)
+    return made
+
+
+def pose(stamp_ns, **changes):
+    return Sample(stamp_ns, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))._replace(**changes)
+
+
+def run(made, stamps):
+    """Offer samples on time; give the stamps of those that are sent."""
+    return [stamp for stamp in stamps if made.offer(pose(stamp), stamp + AGE) is None]
+
+
+def frames(rate_hz, seconds, begin=START):
+    return [begin + round(i * 1e9 / rate_hz) for i in range(int(seconds * rate_hz))]
+
+
+@pytest.mark.parametrize('camera_hz', [50, 60, 100, 120, 180, 240, 360])
+@pytest.mark.parametrize('autopilot', PROFILES)
+def test_the_rate_is_the_wanted_one_and_no_two_samples_are_too_close(camera_hz, autopilot):
+    profile = PROFILES[autopilot]
+    made = gate(profile.rate_hz, profile.min_interval_ns / MS)
+    sent = run(made, frames(camera_hz, 20))
+    spaces = [later - earlier for earlier, later in zip(sent, sent[1:])]
+    assert min(spaces) >= profile.min_interval_ns
+    # Where frames do not fit the least interval, every n-th frame goes out.
+    frame = 1000 / camera_hz
+    possible = 1000 / (frame * math.ceil(profile.min_interval_ns / MS / frame - 1e-9))
+    wanted = min(profile.rate_hz, possible)
+    assert len(sent) / 20 == pytest.approx(wanted, rel=0.2)
+    assert len(sent) / 20 <= profile.rate_hz * 1.01
+    assert max(spaces) < 100 * MS
+
+
+def test_jitter_of_the_stamps_leaves_the_rate_alone():
+    import random
+    random.seed(1)
+    made = gate(40.0, 21.0)
+    sent = run(made, [stamp + random.randint(-200_000, 200_000) for stamp in frames(240, 20)])
+    assert len(sent) == pytest.approx(800, abs=8)
+
+
+@pytest.mark.parametrize('state', ['NEW', 'STALE', 'FROZEN', 'ZEROED', 'JUMPED', 'INVALID', ''])
+def test_nothing_is_sent_of_a_body_that_is_not_tracked(state):
+    made = gate()
+    made.status(state, 0)
+    assert run(made, frames(100, 1)) == []
+    assert made.withheld[Withheld.UNTRACKED] == 100
+
+
+def test_nothing_is_sent_before_the_state_is_known():
+    made = Gate(GateConfig(20 * MS, 10 * MS, 100 * MS, 200 * MS))
+    assert run(made, frames(100, 1)) == []
+
+
+def test_nothing_is_sent_while_the_node_publishes_untracked_poses():
+    made = gate()
+    made.status('TRACKED', 0, untracked_published=True)
+    assert run(made, frames(100, 1)) == []
+    assert made.withheld[Withheld.DEBUG] == 100
+
+
+def test_what_is_repeated_old_early_or_no_pose_is_withheld():
+    made = gate()
+    assert made.offer(pose(START), START) is None
+    assert made.offer(pose(START), START + MS) is Withheld.REPEATED
+    assert made.offer(pose(START - MS), START + MS) is Withheld.BACKWARDS
+    late = START + 500 * MS
+    assert made.offer(pose(late), late + 101 * MS) is Withheld.OLD
+    assert made.offer(pose(late), late + 100 * MS) is None
+    ahead = late + 500 * MS
+    assert made.offer(pose(ahead), ahead - MAX_AHEAD_NS - 1) is Withheld.FUTURE
+    assert made.offer(pose(ahead), ahead - MAX_AHEAD_NS) is None
+    bad = ahead + 500 * MS
+    for changes in ({'position': (math.nan, 0.0, 0.0)}, {'quat_xyzw': (0.0, 0.0, 0.0, 1.02)},
+                    {'quat_xyzw': (math.inf, 0.0, 0.0, 1.0)}, {'quat_xyzw': (0.0,) * 4}):
+        assert made.offer(pose(bad, **changes), bad) is Withheld.INVALID
+    assert made.offer(pose(bad), bad) is None
+
+
+@given(st.lists(st.tuples(st.integers(-300, 300), st.integers(-50, 250), st.booleans()),
+                max_size=200))
+def test_whatever_comes_what_is_sent_is_fresh_tracked_and_in_order(steps):
+    made = gate()
+    stamp, last, counter = START, 0, 0
+    for step_ms, age_ms, tracked in steps:
+        stamp += step_ms * MS
+        made.status('TRACKED' if tracked else 'STALE', 0)
+        if made.offer(pose(stamp), stamp + age_ms * MS) is None:
+            assert tracked
+            assert -MAX_AHEAD_NS <= age_ms * MS <= 100 * MS
+            assert 0 <= made.reset_counter <= 255
+            # Backwards only after the clock was set back, which counts as a reset.
+            assert stamp > last or made.reset_counter != counter
+            last, counter = stamp, made.reset_counter
+
+
+def test_the_reset_counter_follows_gaps_and_resets_once_each():
+    made = gate()
+    run(made, frames(100, 1))
+    assert made.reset_counter == 0
+    run(made, frames(100, 1, START + 1150 * MS))
+    assert made.reset_counter == 0, 'a gap of less than 0.2 s is none'
+    run(made, frames(100, 1, START + 2400 * MS))
+    assert made.reset_counter == 1, 'a gap'
+    made.status('JUMPED', 0)
+    run(made, frames(100, 1, START + 3400 * MS))
+    made.status('TRACKED', 1)
+    run(made, frames(100, 1, START + 5400 * MS))
+    assert made.reset_counter == 2, 'a gap and the reset that ends it are one'
+    made.status('TRACKED', 2)
+    run(made, frames(100, 1, START + 6400 * MS))
+    assert made.reset_counter == 3, 'a reset without a gap'
+    made.interrupt()
+    run(made, frames(100, 1, START + 7400 * MS))
+    assert made.reset_counter == 4, 'the bridge was inactive meanwhile'
+
+
+def test_the_reset_counter_wraps_at_256():
+    made = gate()
+    for resets in range(1, 301):
+        begin = START + resets * 1000 * MS
+        run(made, frames(100, 0.1, begin))
+        made.status('TRACKED', resets)
+        run(made, frames(100, 0.1, begin + 100 * MS))
+    # 300 resets, and a gap before each second but the first.
+    assert made.reset_counter == 599 % 256
+
+
+def test_a_node_that_starts_again_counts_from_zero_and_that_is_a_reset():
+    made = gate()
+    made.status('TRACKED', 5)
+    run(made, frames(100, 1))
+    made.reset_counter = 0
+    made.status('TRACKED', 0)
+    run(made, frames(100, 1, START + 1000 * MS))
+    assert made.reset_counter == 1
+
+
+def test_a_clock_set_back_is_followed_after_some_samples_and_counts_as_a_reset():
+    made = gate()
+    run(made, frames(100, 1))
+    sent = run(made, frames(100, 1, START - 3_600_000 * MS))
+    assert made.reset_counter == 1
+    assert made.withheld[Withheld.BACKWARDS] == BACKWARDS_LIMIT - 1
+    assert 40 <= len(sent) <= 50
+
+
+# -- TIMESYNC -------------------------------------------------------------------------------------
+
+class Remote:
+    """An autopilot's clock behind a link with delays in both directions."""
+
+    def __init__(self, offset_ns, ppm=0.0):
+        self.offset_ns, self.ppm = offset_ns, ppm
+
+    def at(self, host_ns):
+        return host_ns + self.offset_ns + round((host_ns - START) * self.ppm * 1e-6)
+
+    def round(self, timesync, at_ns, there_ms, back_ms):
+        asked = timesync.request(at_ns, at_ns - START + 10**12)
+        assert asked.fields['tc1'] == 0
+        arrived = at_ns + round(there_ms * MS)
+        timesync.receive(self.at(arrived), asked.fields['ts1'], arrived + round(back_ms * MS))
+
+
+def test_the_offset_is_found_within_half_the_least_round_trip():
+    timesync, remote = Timesync(), Remote(-1_600_000_000 * 1000 * MS, ppm=30)
+    import random
+    random.seed(2)
+    for i in range(60):
+        remote.round(timesync, START + i * REQUEST_PERIOD_NS, random.uniform(0.3, 30),
+                     random.uniform(0.3, 30))
+    now = START + 60 * REQUEST_PERIOD_NS
+    error = timesync.best.offset_ns - (remote.at(now) - now)
+    assert abs(error) <= timesync.best.round_trip_ns / 2 + 30e-6 * 10e9
+    assert timesync.rounds == 60
+
+
+def test_requests_are_answered_in_the_clock_of_the_stamps():
+    answer = Timesync().receive(0, 4711, START)
+    assert (answer.name, dict(answer.fields)) == ('TIMESYNC', {'tc1': START, 'ts1': 4711})
+
+
+def test_answers_to_others_are_not_used():
+    timesync = Timesync()
+    timesync.request(START, 10**12)
+    assert timesync.receive(5, START + 1, START + MS) is None
+    assert (timesync.best, timesync.foreign) == (None, 1)
+
+
+def test_a_reboot_of_the_autopilot_begins_anew():
+    timesync, remote = Timesync(), Remote(-START + 10**12)
+    for i in range(10):
+        remote.round(timesync, START + i * REQUEST_PERIOD_NS, 1, 1)
+        timesync.receive(0, 1, START)
+    assert (timesync.rounds, timesync.answered) == (10, 10)
+    later = START + 20 * REQUEST_PERIOD_NS
+    rebooted = Remote(-later)
+    rebooted.round(timesync, later, 1, 1)
+    assert (timesync.rounds, timesync.answered) == (1, 0)
+    assert timesync.best.offset_ns == -later
+
+
+@pytest.mark.parametrize(('delay_ms', 'converges'), [(1.0, True), (6.0, False)])
+def test_px4_counts_as_converged_after_500_answers_with_short_round_trips(delay_ms, converges):
+    timesync, remote = Timesync(), Remote(0)
+    remote.round(timesync, START, delay_ms, delay_ms)
+    for i in range(PX4_ANSWERS):
+        assert not timesync.converged('px4')
+        timesync.receive(0, 1 + i, START)
+    assert timesync.converged('px4') is converges
+    assert timesync.converged('ardupilot'), 'it needs no answers'

@@ -1,0 +1,368 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Link states, parameters, origin, other senders and agreement, against the fake autopilot."""
+
+import math
+
+from optitrack_vrpn.autopilot.agreement import Agreement, judge_attitude, judge_position
+from optitrack_vrpn.autopilot.connection import parse
+from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig, quat_from_euler
+from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
+from optitrack_vrpn.autopilot.parameters_check import decode, encode
+from optitrack_vrpn.autopilot.settings import BridgeSettings, MESSAGES, plan, WIRE_BYTES
+from optitrack_vrpn.autopilot.vehicle import Happening, Incoming, Link, TRANSITIONS, Vehicle
+from optitrack_vrpn.errors import ConfigurationError
+import pytest
+from scipy.spatial.transform import Rotation
+
+MS = 1_000_000
+START = 1_700_000_000 * 1000 * MS
+
+
+class Together:
+    """A vehicle's model and a fake autopilot with a wire between them, and one clock."""
+
+    def __init__(self, fake=None, parameters=None, **settings):
+        self.settings = BridgeSettings(**{'body': 'cf1', **settings})
+        self.vehicle = Vehicle(self.settings, plan(self.settings))
+        self.fake = FakeAutopilot(fake or FakeConfig(
+            self.settings.autopilot, epoch_ns=START, convergence=50), parameters)
+        self.now = START
+        self.events = []
+        self.outgoing = []
+        self.alive = True
+
+    def run(self, seconds, step_ms=10):
+        """Let time pass; messages travel in one millisecond."""
+        for _ in range(round(seconds * 1000 / step_ms)):
+            self.now += step_ms * MS
+            self.deliver(self.vehicle.tick(self.now, self.now - START + 10**12))
+            if self.alive:
+                for message in self.fake.tick(self.now):
+                    self.take(message)
+            self.events += self.vehicle.take_events()
+
+    def take(self, message, component=1, system=None):
+        answers = self.vehicle.receive(
+            Incoming(message.name, system or self.fake.config.system, component, message.fields),
+            self.now, self.now - START + 10**12)
+        self.deliver(answers)
+
+    def deliver(self, messages):
+        for message in messages:
+            self.outgoing.append(message)
+            if not self.alive:
+                continue
+            for answer in self.fake.receive(Incoming(
+                    message.name, self.vehicle.own_system, 197, message.fields), self.now):
+                self.now += MS
+                self.take(answer)
+
+    def said(self, text):
+        return [event for event in self.events if text in event.text]
+
+
+def test_every_state_of_the_link_knows_every_happening():
+    assert set(TRANSITIONS) == set(Link)
+    assert all(set(row) == set(Happening) for row in TRANSITIONS.values())
+
+
+def test_the_bridge_introduces_itself_as_an_onboard_controller_of_the_vehicle():
+    both = Together(FakeConfig(system=7, epoch_ns=START))
+    both.run(3)
+    assert both.fake.companion == (7, 197, 18, 8)
+    assert sum(one.name == 'HEARTBEAT' for one in both.outgoing) == 3
+
+
+@pytest.mark.parametrize('autopilot', ['px4', 'ardupilot'])
+def test_all_is_well_with_a_vehicle_that_is_set_up(autopilot):
+    both = Together(autopilot=autopilot)
+    assert not both.vehicle.may_send
+    both.run(8)
+    assert both.vehicle.link is Link.ALIVE
+    assert both.vehicle.may_send
+    assert both.vehicle.version == '1.15.4'
+    assert both.vehicle.parameters.done
+    assert all(verdict.good for verdict in both.vehicle.parameters.verdicts)
+    assert [event.severity for event in both.events] == ['info'] * len(both.events)
+
+
+def test_the_clock_of_the_autopilot_is_found():
+    both = Together(FakeConfig(epoch_ns=START, boot_ns=77 * 10**9, skew_ppm=100))
+    both.run(10)
+    offset = both.vehicle.timesync.best.offset_ns
+    assert abs(offset - (both.fake.local_ns(both.now) - both.now)) < 2 * MS
+    assert both.vehicle.timesync.answered >= 90, 'the fake asks ten times a second'
+
+
+@pytest.mark.parametrize('autopilot', ['px4', 'ardupilot'])
+def test_wrong_parameters_are_named_with_the_right_values(autopilot):
+    wrong, right = {
+        'px4': ({'EKF2_EV_CTRL': 1, 'EKF2_HGT_REF': 1, 'EKF2_EV_DELAY': 175.0},
+                {'EKF2_EV_CTRL': 15, 'EKF2_HGT_REF': 3, 'EKF2_EV_DELAY': 0}),
+        'ardupilot': ({'VISO_TYPE': 0, 'EK3_SRC1_YAW': 1}, {'VISO_TYPE': 1, 'EK3_SRC1_YAW': 6}),
+    }[autopilot]
+    both = Together(autopilot=autopilot, parameters=wrong)
+    both.run(5)
+    bad = {verdict.rule.name: verdict.right for verdict in both.vehicle.parameters.verdicts
+           if not verdict.good}
+    assert bad == right
+    for name, value in right.items():
+        assert both.said(f'{name} is {wrong[name]:g}; set it to {value:g}')
+    assert not [one for one in both.outgoing if one.name == 'PARAM_SET']
+    assert {name: both.fake.values[name][0] for name in wrong} == wrong
+
+
+@pytest.mark.parametrize('autopilot', ['px4', 'ardupilot'])
+def test_parameters_are_written_on_demand_and_read_back(autopilot):
+    wrong = {'px4': {'EKF2_EV_CTRL': 1, 'EKF2_HGT_REF': 1},
+             'ardupilot': {'VISO_TYPE': 0, 'EK3_SRC1_POSZ': 1}}[autopilot]
+    both = Together(autopilot=autopilot, parameters=wrong, set_parameters=True)
+    both.run(5)
+    assert sorted(both.vehicle.parameters.written) == sorted(wrong)
+    assert all(verdict.good for verdict in both.vehicle.parameters.verdicts)
+    assert both.fake.values[next(iter(wrong))][0] == {'px4': 15, 'ardupilot': 1}[autopilot]
+
+
+def test_nothing_is_written_to_an_armed_vehicle():
+    both = Together(FakeConfig(epoch_ns=START, armed=True), {'EKF2_HGT_REF': 1},
+                    set_parameters=True)
+    both.run(5)
+    assert not [one for one in both.outgoing if one.name == 'PARAM_SET']
+    assert both.said('armed')
+
+
+def test_a_parameter_that_the_firmware_lacks_is_reported_and_does_not_stop_the_others():
+    both = Together()
+    del both.fake.values['EKF2_EV_CTRL']
+    both.run(8)
+    assert both.said('EKF2_EV_CTRL was not answered')
+    assert len(both.vehicle.parameters.verdicts) == 5
+    assert sum(verdict.good for verdict in both.vehicle.parameters.verdicts) == 4
+
+
+@pytest.mark.parametrize(('mav_type', 'value'), [
+    (6, -1), (6, 2**31 - 1), (5, 2**31), (1, 200), (2, -3), (3, 60000), (4, -30000), (6, 0)])
+def test_integers_go_through_the_bytes_of_a_float_as_px4_has_them(mav_type, value):
+    assert decode(encode(value, mav_type, True), mav_type, True) == value
+
+
+def test_the_origin_is_sent_where_the_autopilot_has_none():
+    both = Together(origin=(47.3977419, 8.5455938, 488.0))
+    both.run(6)
+    assert both.fake.origin == (473977419, 85455938, 488000)
+    assert both.vehicle.origin.problem == ''
+    assert both.vehicle.origin.sent == 1
+
+
+def test_an_origin_that_is_there_is_kept_and_its_distance_told():
+    both = Together(origin=(47.3977419, 8.5455938, 488.0))
+    both.fake.origin = (473987419, 85455938, 488000)    # 0.001 degrees north: 111 m
+    both.run(6)
+    assert both.fake.origin == (473987419, 85455938, 488000)
+    assert '111 m from' in both.vehicle.origin.problem
+
+
+def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
+    both = Together()
+    both.run(5)
+    both.alive = False
+    both.run(2)
+    assert both.vehicle.link is Link.ALIVE
+    both.run(2.5)
+    assert both.vehicle.link is Link.LOST
+    assert both.vehicle.may_send, 'a link that works one way must not cost the poses'
+    assert [event.severity for event in both.said('lost')] == ['error']
+    both.alive = True
+    both.outgoing.clear()
+    both.run(3)
+    assert both.vehicle.link is Link.ALIVE
+    assert [one for one in both.outgoing if one.name == 'PARAM_REQUEST_READ'], 'asked again'
+
+
+def test_another_firmware_than_the_one_that_is_set_gets_nothing():
+    both = Together(FakeConfig('ardupilot', epoch_ns=START))
+    both.run(2)
+    assert both.vehicle.link is Link.WRONG
+    assert not both.vehicle.may_send
+    assert both.said('the vehicle runs ArduPilot and autopilot is px4')
+
+
+def test_the_autopilot_of_another_vehicle_is_not_taken_and_is_reported():
+    both = Together()
+    both.run(2)
+    heartbeat = FakeAutopilot(FakeConfig(system=9)).tick(START)[0]
+    both.take(heartbeat, system=9)
+    both.run(0.1)
+    assert both.vehicle.system == 1
+    assert both.said('two autopilots')
+    named = Together(FakeConfig(system=9, epoch_ns=START), target_system=9)
+    named.take(FakeAutopilot(FakeConfig(system=1)).tick(START)[0], system=1)
+    assert named.vehicle.system == 0
+    named.run(2)
+    assert named.vehicle.system == 9
+    assert not named.said('two autopilots')
+
+
+def test_heartbeats_of_gimbals_and_ground_stations_are_no_autopilot():
+    both = Together()
+    heartbeat = FakeAutopilot(FakeConfig()).tick(START)[0]
+    both.take(heartbeat, component=154)
+    both.take(heartbeat._replace(fields={**heartbeat.fields, 'autopilot': 8}), system=255)
+    assert both.vehicle.link is Link.WAITING
+
+
+def vision(autopilot='px4', **settings):
+    chosen = plan(BridgeSettings(body='cf1', autopilot=autopilot, **settings))
+    state = convert(Sample(START, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None, (1.0, 0.0, 0.0)))
+    return make(state, chosen, 0)
+
+
+@pytest.mark.parametrize('sender', [(1, 198), (1, 197), (42, 240)])
+def test_a_second_sender_of_poses_is_reported(sender):
+    both = Together()
+    both.run(2)
+    system, component = sender
+    both.take(vision()[0], component, system)
+    both.run(0.1)
+    assert both.vehicle.other_senders(both.now - START + 10**12) == [
+        f'ODOMETRY from system {system} component {component}']
+    assert both.said('two senders')[0].severity == 'error'
+    assert bool(both.said('ids of this bridge')) == (sender == (1, 197))
+    both.run(6)
+    assert not both.vehicle.other_senders(both.now - START + 10**12), 'it has stopped'
+
+
+def test_the_autopilots_own_odometry_is_no_second_sender():
+    both = Together()
+    both.run(2)
+    both.take(vision()[0], 1)
+    both.run(0.1)
+    assert not both.said('two senders')
+
+
+# -- the fake's rules, which stand for PX4's and ArduPilot's --------------------------------------
+
+@pytest.mark.parametrize(('autopilot', 'settings', 'dropped'), [
+    ('px4', {}, {}),
+    ('px4', {'frame': 'local_ned'}, {}),
+    ('px4', {'message': ('vision_position_estimate',)}, {}),
+    ('px4', {'message': ('att_pos_mocap',)}, {'not read by the estimator': 1}),
+    ('px4', {'message': ('vision_speed_estimate',)}, {'unsupported message': 1}),
+    ('px4', {'estimator_type': 'mocap'}, {'estimator_type': 1}),
+    ('ardupilot', {}, {}),
+    ('ardupilot', {'message': ('vision_position_estimate',)}, {}),
+    ('ardupilot', {'message': ('att_pos_mocap',)}, {}),
+    ('ardupilot', {'message': ('vision_speed_estimate',)}, {}),
+])
+def test_defaults_are_accepted_and_what_is_not_has_a_warning(autopilot, settings, dropped):
+    fake = FakeAutopilot(FakeConfig(autopilot, epoch_ns=START))
+    for message in vision(autopilot, **settings):
+        fake.receive(Incoming(message.name, 1, 197, message.fields), START)
+    assert dict(fake.dropped) == dropped
+    warnings = plan(BridgeSettings(body='cf1', autopilot=autopilot, **settings)).warnings
+    assert bool(warnings) == bool(dropped)
+
+
+# -- agreement ------------------------------------------------------------------------------------
+
+def agreement(own_angles, sent_angles, own_position=(1.0, 2.0, -3.0)):
+    made = Agreement()
+    for i in range(5):
+        made.sent(State(
+            START // 1000 + i * 20_000, (1.0, 2.0, -3.0),
+            quat_from_euler(*map(math.radians, sent_angles)), *[(math.nan,) * 3] * 3, None, None))
+        made.attitude(START + i * 20 * MS, tuple(map(math.radians, own_angles)))
+        made.position(START + i * 20 * MS, own_position)
+    return judge_attitude(made.attitudes) + judge_position(made.positions)
+
+
+@pytest.mark.parametrize(('own', 'sent', 'words'), [
+    ((1, 2, 10), (0, 0, 14), ''),
+    ((0, 0, 90), (0, 0, 0), "yaw differs by 90 degrees: the body's x axis in Motive does not"),
+    ((0, 0, -175), (0, 0, 100), 'yaw differs by 90 degrees'),
+    ((0, 0, 179), (0, 0, 0), 'yaw differs by 180 degrees'),
+    ((0, 0, 40), (0, 0, 0), 'yaw differs by 40 degrees: the body was created'),
+    ((0, 8, 0), (0, 0, 0), 'did not stand level'),
+    ((12, -9, 0), (-12, 9, 0), 'opposite sign'),
+    ((12, 0, 0), (0, 12, 0), 'exchanged'),
+])
+def test_verdicts_on_the_attitude(own, sent, words):
+    found = agreement(own, sent)
+    assert bool(found) == bool(words)
+    assert words in ' '.join(found)
+
+
+@pytest.mark.parametrize(('own', 'words'), [
+    ((1.1, 2.1, -3.1), ''), ((2.0, 1.0, -3.0), 'north and east'), ((1.0, 2.0, 3.0), 'up and down'),
+    ((0.0, 0.0, 0.0), 'differs by 3.7 m')])
+def test_verdicts_on_the_position(own, words):
+    found = agreement((0, 0, 0), (0, 0, 0), own)
+    assert bool(found) == bool(words)
+    assert words in ' '.join(found)
+
+
+def test_attitudes_of_another_time_are_not_compared():
+    made = Agreement()
+    made.sent(State(START // 1000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
+    made.attitude(START + 500 * MS, (0.0, 0.0, 1.0))
+    assert not made.attitudes
+
+
+def test_the_fakes_euler_angles_are_those_of_scipy():
+    wanted = Rotation.from_euler('ZYX', (0.4, -0.3, 1.2))
+    w, x, y, z = quat_from_euler(1.2, -0.3, 0.4)
+    assert (Rotation.from_quat((x, y, z, w)) * wanted.inv()).magnitude() < 1e-12
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('text', [
+    'udpout:10.0.0.2:14540', 'udpin:0.0.0.0:14540', 'tcp:localhost:5760',
+    'serial:/dev/ttyUSB0:921600', 'serial:/dev/serial/by-id/usb-a:b-if00:57600'])
+def test_connections_as_users_write_them(text):
+    assert str(parse(text)) == text
+
+
+@pytest.mark.parametrize('text', [
+    '', 'udp', 'udpout:10.0.0.2', 'udpout::14540', 'serial:/dev/ttyUSB0', 'udpin:a b:1',
+    'tcp:fe80::1:5760', 'udpout:host:99999', 'serial:/dev/ttyUSB0:3', '/dev/ttyUSB0'])
+def test_other_connections_are_refused_with_the_forms(text):
+    with pytest.raises(ConfigurationError, match='connection'):
+        BridgeSettings(body='cf1', connection=text)
+
+
+@pytest.mark.parametrize(('settings', 'words'), [
+    ({'rate_hz': 60.0, 'autopilot': 'ardupilot'}, 'at most 48 Hz'),
+    ({'rate_hz': 0.5}, 'at least 1 Hz'),
+    ({'frame': 'local_ned', 'autopilot': 'ardupilot'}, 'ArduPilot drops'),
+    ({'message': ('odometry', 'odometry')}, 'once'),
+    ({'message': ('auto', 'odometry')}, 'alone'),
+    ({'message': ('vision',)}, 'att_pos_mocap'),
+    ({'origin': (91.0, 0.0, 0.0)}, 'latitude'),
+    ({'body': ''}, 'name the body'),
+    ({'connection': 'serial:/dev/ttyUSB0:57600'}, '57600 baud carry'),
+])
+def test_settings_that_cannot_work_are_refused(settings, words):
+    with pytest.raises(ConfigurationError, match=words):
+        plan(BridgeSettings(**{'body': 'cf1', **settings}))
+
+
+def test_defaults_follow_the_autopilot():
+    px4 = plan(BridgeSettings(body='cf1'))
+    assert (px4.messages, px4.period_ns, px4.frame_id, px4.estimator_type) == (
+        ('odometry',), 20 * MS, 20, 2)
+    ardupilot = plan(BridgeSettings(body='cf1', autopilot='ardupilot'))
+    assert (ardupilot.messages, ardupilot.period_ns, ardupilot.frame_id) == (
+        ('odometry',), 25 * MS, 20)
+
+
+def test_no_message_is_longer_on_the_wire_than_its_load_is_reckoned_with():
+    pytest.importorskip('pymavlink')
+    from optitrack_vrpn.autopilot.codec_io import Codec
+    state = convert(Sample(
+        START, (1.1, 2.2, 3.3), (0.1, 0.2, 0.3, 0.93), (0.1,) * 36, (1.1, 2.2, 3.3),
+        (1.1, 2.2, 3.3), (0.1,) * 36))
+    for name, message in zip(MESSAGES, make(state, plan(BridgeSettings(
+            body='cf1', message=MESSAGES)), 255)):
+        assert len(Codec(255, 197).encode(message)) == WIRE_BYTES[name]
