@@ -40,6 +40,8 @@ TOOLS = (
          'start, stop and list capture systems over mocap control'),
     Tool('record', 'optitrack_vrpn.recording.record_command:main',
          'record a session as a bag, or the server'"'"'s bytes as a pcap'),
+    Tool('mavlink_bridge', 'optitrack_vrpn.autopilot.command:main',
+         'poses of one body to a PX4 or ArduPilot vehicle, and a check before the take-off'),
     Tool('restamp', 'optitrack_vrpn.tools.restamp_command:main',
          'put the stamps of a recording on another clock'),
     Tool('analyze_stamps', 'optitrack_vrpn.tools.analyze_stamps_command:main',
