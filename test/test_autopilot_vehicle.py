@@ -304,7 +304,8 @@ def test_verdicts_on_the_position(own, words):
 
 def test_attitudes_of_another_time_are_not_compared():
     made = Agreement()
-    made.sent(State(START // 1000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
+    made.sent(State(
+        START // 1000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
     made.attitude(START + 500 * MS, (0.0, 0.0, 1.0))
     assert not made.attitudes
 

@@ -8,22 +8,26 @@ import argparse
 import sys
 from typing import Any, Optional, Sequence
 
-from optitrack_vrpn.cli.arguments import positive_number, split_ros_args
+from optitrack_vrpn.autopilot.settings import BridgeSettings
+from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_args
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.doctor.result import exit_code, Finding, Level
-from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.doctor.result import exit_code as verdict, Finding, Level
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.settings import parameters_of
+from optitrack_vrpn.settings.documents import yaml_text
 
 TOOL = 'mavlink_bridge'
-USAGE = 2
+INTERRUPTED = 130
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of what is not for ROS."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=TOOL, description='Send the poses of one body to a PX4 or ArduPilot vehicle.',
         epilog='Everything else is a ROS parameter, as in: mavlink_bridge --ros-args '
         '-p body:=cf1 -p autopilot:=px4 -p connection:=udpin:0.0.0.0:14540 -p autostart:=true. '
-        'Exit code of --check: 0 nothing is wrong, 1 warnings, 2 failures or a wrong parameter.')
+        'Exit code of --check: 0 nothing is wrong, 1 warnings, 2 failures, 64 a wrong '
+        'command line or parameter.')
     parser.add_argument(
         '--check', action='store_true', help='report link, autopilot, clocks, parameters, '
         'estimator and attitude, and end; a running bridge of the same name is asked, else the '
@@ -32,9 +36,19 @@ def make_parser() -> argparse.ArgumentParser:
         '--send', action='store_true', help='with --check: send poses meanwhile, as the bridge '
         'does, so that the estimator can fuse them; never to an armed vehicle')
     parser.add_argument(
-        '--seconds', type=positive_number, default=8.0, metavar='S',
+        '--seconds', type=seconds, default=8.0, metavar='S',
         help='how long --check watches (default %(default)g)')
+    parser.add_argument(
+        '--print-parameters', action='store_true',
+        help='print a parameter file with every default and what it means, and end')
     return parser
+
+
+def parameter_file() -> str:
+    """Write config/mavlink_bridge.yaml."""
+    return yaml_text(parameters_of(BridgeSettings), (
+        'Every parameter of mavlink_bridge at its default; delete what you do not change.',
+        'Made by: ros2 run optitrack_vrpn mavlink_bridge --print-parameters'))
 
 
 def lines(findings: Sequence[Finding]) -> list[str]:
@@ -58,7 +72,7 @@ def check(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
         from optitrack_vrpn.autopilot.check_ros import examine
     findings = examine(argv, arguments.seconds, arguments.send)
     print('\n'.join(lines(findings)))
-    return exit_code(findings)
+    return verdict(findings)
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -71,6 +85,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     own, ros_args = split_ros_args(given[1:])
     arguments = make_parser().parse_args(own)
     whole = [given[0], *ros_args]
+    if arguments.print_parameters:
+        print(parameter_file(), end='')
+        return 0
     try:
         if arguments.check:
             return check(arguments, whole)
@@ -80,10 +97,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return run(make_node, whole)
     except KeyboardInterrupt:
         print(f'{TOOL}: stopped', file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except OptitrackVrpnError as error:
         print(f'{TOOL}: {error}', file=sys.stderr)
-        return USAGE if isinstance(error, ConfigurationError) else 1
+        return exit_code(error)
 
 
 def _node_class() -> Any:
