@@ -138,6 +138,27 @@ def test_the_reset_counter_follows_gaps_and_resets_once_each():
     assert made.reset_counter == 4, 'the bridge was inactive meanwhile'
 
 
+def test_a_link_that_fails_for_long_counts_as_one_gap():
+    made = gate()
+    sent = []
+    for number, stamp in enumerate(frames(100, 4)):
+        up = not 100 <= number < 200
+        made.written(sent[-1] if sent else 0, stamp)
+        if made.offer(pose(stamp), stamp + AGE) is None and up:
+            sent.append(stamp)
+    assert made.reset_counter == 1
+
+
+def test_a_link_that_fails_for_a_moment_counts_as_none():
+    made = gate()
+    sent = []
+    for number, stamp in enumerate(frames(100, 4)):
+        made.written(sent[-1] if sent else 0, stamp)
+        if made.offer(pose(stamp), stamp + AGE) is None and not 100 <= number < 115:
+            sent.append(stamp)
+    assert made.reset_counter == 0
+
+
 def test_the_reset_counter_wraps_at_256():
     made = gate()
     for resets in range(1, 301):

@@ -260,6 +260,8 @@ class MavlinkBridge(ControlledLifecycleNode):
                     sample.stamp_ns >= self._compared_ns + chosen.period_ns):
                 self._compare(link, convert(sample))
             return
+        if link is not None:
+            gate.written(link.written_ns, sample.stamp_ns)
         if gate.offer(sample, time.time_ns()) is not None:
             return
         state = convert(sample)

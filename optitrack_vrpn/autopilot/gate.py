@@ -14,7 +14,8 @@ Rules, in this order; the first that applies withholds a sample:
 7. ``decimated``: the next sample is not due yet, by stamp.
 
 The reset counter is incremented (mod 256) with the next sample that is sent after a gap, after a
-reset that the node reports, and after the clock was set back.
+reset that the node reports, after the clock was set back, and after the link has failed for as
+long as a gap.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class Gate:
         self._due_ns = -1
         self._behind = 0
         self._bump = False
+        self._failed_after_ns = -1
         self.reset_counter = 0
         self.sent = 0
         self.withheld = dict.fromkeys(Withheld, 0)
@@ -119,6 +121,17 @@ class Gate:
     def interrupt(self) -> None:
         """Note that sending is interrupted: the next sample sent increments the counter."""
         if self.sent:
+            self._bump = True
+
+    def written(self, stamp_ns: int, next_ns: int) -> None:
+        """
+        Note what the link has really sent; a link that fails makes a gap for the autopilot.
+
+        :param stamp_ns: of the last sample that was written; 0 if none was.
+        :param next_ns: of the sample that is offered next.
+        """
+        if 0 < stamp_ns < next_ns - self._config.gap_ns and stamp_ns != self._failed_after_ns:
+            self._failed_after_ns = stamp_ns
             self._bump = True
 
     def offer(self, sample: Sample, now_ns: int) -> Optional[Withheld]:

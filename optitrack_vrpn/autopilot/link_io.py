@@ -86,6 +86,7 @@ class LinkThread:
     :param report: takes events, from this thread.
     :raises BackendUnavailableError: if pymavlink or pyserial is not installed.
     :ivar lock: guards ``vehicle``.
+    :ivar written_ns: stamp of the last sample that was written (ns), 0 if none was.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class LinkThread:
         report: Callable[[Event], None],
     ) -> None:
         self.lock = threading.Lock()
+        self.written_ns = 0
         self._vehicle = vehicle
         self._connection = connection
         self._report = report
@@ -254,6 +256,7 @@ class LinkThread:
             else:
                 self._samples += 1
                 self._age_ns = age_ns
+                self.written_ns = batch.stamp_ns
                 self._oldest_ns = max(self._oldest_ns, age_ns)
 
     def _write(self, transport: Transport, batch: Batch) -> bool:
