@@ -183,8 +183,8 @@ def black_hole_tcp():
 
 
 def black_hole_long():
-    return _black_hole('black hole for 6 s, poses by TCP, stamps.max_gap_s: 2', 6.0,
-                       connection='tcp', **{'stamps.max_gap_s': 2.0})
+    return _black_hole('black hole for 35 s, poses by TCP, no reconnection: a new epoch', 35.0,
+                       connection='tcp', **{'watchdog.reconnect_after_s': 0.0})
 
 
 def held_up():

@@ -212,7 +212,7 @@ class Session:
         """Start the node."""
         arguments = []
         for name, value in {'autostart': 'true', 'server': server, 'port': port,
-                            'publish.ned': 'false', 'publish.tf': 'false', **parameters}.items():
+                            'outputs': '[pose, status]', **parameters}.items():
             arguments += ['-p', f'{name.replace("__", ".")}:={value}']
         self.node = self._stack.enter_context(NodeProcess(*arguments))
         return self.node

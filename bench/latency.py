@@ -138,11 +138,12 @@ def command_of(bridge, port, bodies):
         return ['latency_floor.py', str(port), str(bodies), bridge.partition(' ')[0]], '012'
     if bridge == 'polled':
         return ['latency_polled.py', str(port)], '012'
+    outputs = ['pose', 'tf', 'status']
+    if bridge == 'all on':
+        outputs += ['pose_ned', 'tf_ned', *TOPICS]
     parameters = {
         'server': '127.0.0.1', 'port': port, 'autostart': 'true',
-        'publish.ned': str(bridge == 'all on').lower()}
-    if bridge == 'all on':
-        parameters.update({f'publish.{topic}': 'true' for topic in TOPICS})
+        'outputs': f'[{", ".join(outputs)}]'}
     return ['-m', 'optitrack_vrpn', 'optitrack_vrpn_node', '--ros-args', *(
         word for name, value in parameters.items()
         for word in ('-p', f'{name}:={value}'))], '120'

@@ -76,8 +76,8 @@ def rows(node):
     raw, raw_tf = publisher.handle.publish_raw, tf.handle.publish_raw
     keep = messages.keep(PoseStamped(), messages.fill_pose)
     keep_tf = messages.keep(TransformStamped(), messages.fill_transform)
-    write = cdr.lay_down(PoseStamped(), messages.fill_pose, (3, 4))
-    write_tf = cdr.lay_down_transform(TransformStamped(), messages.fill_transform)
+    write = cdr.serialisation_template(PoseStamped(), messages.fill_pose, (3, 4))
+    write_tf = cdr.transform_template(TransformStamped(), messages.fill_transform)
     data = write(STAMP, POSITION, QUAT)
     kept, numbers = bytearray(data), struct.Struct('<7d')
 

@@ -124,7 +124,7 @@ def measure(bodies, rate, seconds):
         rclpy.init(args=['profile', '--ros-args', '--log-level', 'error', *(
             word for pair in (
                 'autostart:=true', 'server:=127.0.0.1', f'port:={port}',
-                'publish.ned:=false') for word in ('-p', pair))])
+                'outputs:=[pose, tf, status]') for word in ('-p', pair))])
         node = OptitrackVrpnNode()
         spinning = threading.Thread(target=rclpy.spin, args=(node,), daemon=True)
         spinning.start()

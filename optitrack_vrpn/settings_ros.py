@@ -56,6 +56,7 @@ def describe(parameter: Parameter, value: Any = None) -> ParameterDescriptor:
     unit = f' [{parameter.unit}]' if parameter.unit else ''
     description = ParameterDescriptor(
         name=parameter.name, description=f'{parameter.description}{unit}', dynamic_typing=True,
+        read_only=parameter.change is Change.START,
         additional_constraints='; '.join((
             parameter.type_name, parameter.allowed or 'any', parameter.change.value)))
     low, high = parameter.low, parameter.high

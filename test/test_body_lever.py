@@ -74,11 +74,11 @@ def test_pose_and_twist_of_the_base_are_consistent():
             if k == 59:
                 break
             for _ in range(fine):
-                step = draw.normal(0, FIXED.acceleration_wander * math.sqrt(dt), 3)
+                step = draw.normal(0, FIXED.process_noise * math.sqrt(dt), 3)
                 position = position + velocity * dt + 0.5 * acceleration * dt**2
                 velocity = velocity + (acceleration + 0.5 * step) * dt
                 acceleration = acceleration + step
-                step = draw.normal(0, FIXED.angular_wander * math.sqrt(dt), 3)
+                step = draw.normal(0, FIXED.angular_process_noise * math.sqrt(dt), 3)
                 attitude = Rotation.from_rotvec((rate + 0.5 * change * dt) * dt) * attitude
                 rate = rate + (change + 0.5 * step) * dt
                 change = change + step

@@ -99,7 +99,7 @@ def in_bounds(total, freedom):
 def test_position_velocity_and_acceleration_are_consistent(rate):
     """Normalised errors squared, of the model's own process, lie within their 95 % bounds."""
     draw = np.random.default_rng(5)
-    f, q = model(1 / rate, FIXED.acceleration_wander)
+    f, q = model(1 / rate, FIXED.process_noise)
     root = np.linalg.cholesky(q)
     total = {'first frames': 0.0, 'settled': 0.0}
     runs = 100
@@ -139,7 +139,7 @@ def test_attitude_and_rate_are_consistent():
             if k == 59:
                 break
             for _ in range(fine):
-                step = draw.normal(0, FIXED.angular_wander * math.sqrt(dt), 3)
+                step = draw.normal(0, FIXED.angular_process_noise * math.sqrt(dt), 3)
                 middle = omega + 0.5 * alpha * dt
                 attitude = Rotation.from_rotvec(middle * dt) * attitude
                 omega = omega + (alpha + 0.5 * step) * dt
@@ -373,7 +373,7 @@ def test_settings_are_checked(field):
 
 @pytest.mark.parametrize('rate', [60, 240, 1000])
 def test_jumps_of_kilometres_do_not_end_the_arithmetic(rate):
-    # With truth.max_speed: 0 they get this far.
+    # With validation.max_speed: 0 they get this far.
     motion = Motion(MotionConfig())
     for number in range(3000):
         place = float(number * 4_166_667 % 10**9)

@@ -102,7 +102,7 @@ def test_what_goes_out_of_an_overloaded_computer_is_fresh_and_shared_evenly(load
     assert sum(channel.published for channel in pipeline.bodies) == len(out)
     assert all(channel.truth.state is State.TRACKED for channel in pipeline.bodies)
     (notice,) = said(pipeline, 'does not keep up')
-    assert notice.severity == 'warn' and 'publish.keep_up' in notice.text
+    assert notice.severity == 'warn' and 'load_shedding' in notice.text
 
 
 def test_without_it_everything_goes_out_until_it_is_too_old():

@@ -147,5 +147,5 @@ def test_products_and_rotations_against_scipy(a, b, vector):
 
 @pytest.mark.parametrize('field, value', [('up_axis', 'x'), ('motive_x', 'south')])
 def test_unknown_conventions_are_refused_by_name(field, value):
-    with pytest.raises(ConfigurationError, match=f'{field} is {value!r}; allowed are'):
+    with pytest.raises(ConfigurationError, match=f'{field} is {value!r}; allowed: '):
         AxesConfig(**{field: value})

@@ -143,11 +143,11 @@ def check_row(cells):
 
 @pytest.mark.parametrize('parameters, bodies, echo', [
     ("topics: {pose: '{body}_enu', pose_ned: '{body}_ned'}", 'demo_wand', '/BODY_enu'),
-    ('qos: {preset: sensor_data}', 'demo_wand', '/BODY/pose'),
+    ('qos: {reliability: best_effort}', 'demo_wand', '/BODY/pose'),
     ("frames: {body: 'm/{body}'}", 'demo_wand', '/BODY/pose'),
-    ('bodies: {demo wand: {topic: stick, frame: base}}, publish: {enu: false}', 'stick',
+    ('bodies: {demo wand: {topic: stick, frame: base}}, outputs: [pose_ned, tf_ned]', 'stick',
      '/BODY/pose_ned'),
-    ("topics: {pose: '/lab/{body}/pose'}, publish: {tf: false}", 'demo_wand', '/lab/BODY/pose'),
+    ("topics: {pose: '/lab/{body}/pose'}, outputs: [pose]", 'demo_wand', '/lab/BODY/pose'),
 ], ids=lambda value: value if '{' in value else '')
 def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_path):
     path = tmp_path / 'mine.yaml'
@@ -156,7 +156,7 @@ def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_p
     def check(seconds):
         done = demo('--seconds', seconds, '--params-file', str(path))
         *_, last = rows_of(done, ('Demo_Body_1', 'body_1demo', bodies))
-        assert last[-1] == ('no' if 'tf: false' in parameters else 'yes')
+        assert last[-1] == ('no' if 'outputs: [pose]' in parameters else 'yes')
         check_row([*last[:-1], 'yes'])
         expected = [echo.replace('BODY', body) for body in ('Demo_Body_1', 'body_1demo', bodies)]
         hint, = re.findall(r'ros2 topic echo (\S+)', done.stdout)
@@ -246,7 +246,7 @@ def test_demo_does_not_wait_for_a_node_that_has_ended(tmp_path):
 
 def test_demo_says_so_where_parameters_switch_all_poses_off(tmp_path):
     path = tmp_path / 'off.yaml'
-    path.write_text('/**: {ros__parameters: {publish: {enu: false, ned: false}}}\n')
+    path.write_text('/**: {ros__parameters: {outputs: [tf, status]}}\n')
     done = demo('--params-file', str(path))
     assert done.returncode == 64 and 'there are no poses to look at' in done.stderr
 
@@ -295,8 +295,7 @@ class LateNode:
         rclpy.init(args=[], context=self._context)
         self._node = rclpy.create_node(name, context=self._context)
         for parameter, value in (('topics.pose', '{body}/pose'), ('topics.pose_ned', 'x'),
-                                 ('publish.enu', True), ('publish.ned', False),
-                                 ('publish.tf', True), ('bodies.allow', ['*']),
+                                 ('outputs', ['pose', 'tf']), ('bodies.allow', ['*']),
                                  ('bodies.deny', [''])):
             self._node.declare_parameter(parameter, value)
         group = ReentrantCallbackGroup()

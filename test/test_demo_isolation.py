@@ -16,7 +16,8 @@ from optitrack_vrpn.demo.isolation import (
 from optitrack_vrpn.graph import domain_io
 from optitrack_vrpn.graph.domain_io import claim_domain, inhabited, isolate
 from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.parameters import BY_NAME
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.settings import parameters_of
 import pytest
 from rosgraph import Observer
 import yaml
@@ -161,12 +162,13 @@ def test_no_demo_uses_a_name_of_motive():
 
 
 def test_the_launched_demo_s_frames_and_topics_begin_with_its_namespace():
+    known = {row.name: row for row in parameters_of(NodeSettings)}
     given = node_parameters('demo2')
-    assert set(given) <= set(BY_NAME)
+    assert set(given) <= set(known)
     for name in ('frames.world', 'frames.world_ned', 'frames.body', 'frames.body_ned'):
-        assert given[name] == f'demo2/{BY_NAME[name].default}'
-    topics = [name for name in BY_NAME if name.startswith('topics.')]
-    assert topics and not any(BY_NAME[name].default.startswith('/') for name in topics)
+        assert given[name] == f'demo2/{known[name].default}'
+    topics = [name for name in known if name.startswith('topics.')]
+    assert topics and not any(known[name].default.startswith('/') for name in topics)
 
 
 @pytest.mark.parametrize('namespace', ['', 'demo', 'lab/demo2'])

@@ -326,7 +326,7 @@ def test_frozen_and_zeroed_bodies_are_told_by_name(examine):
     assert "'ice' is FROZEN" in result.found('bodies')
     assert "'null' is ZEROED" in result.found('bodies')
     assert result.values('bodies')['tracked'] == 1
-    assert 'truth.frozen_after_s' in result.advice('bodies')
+    assert 'validation.frozen_after_s' in result.advice('bodies')
     with MotiveSimServer(Scenario(bodies=bodies[:1]), port=0) as server:
         result = examine(server.port, seconds=0.7)
     assert result.level('bodies') == 'FAIL'

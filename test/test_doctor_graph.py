@@ -121,7 +121,7 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
 
 def test_the_lists_and_the_settings_of_bodies_are_read(view, server):
     given = {'up_axis': 'z', 'bodies.deny': ['wand'], 'bodies.drone 1.name': 'd1',
-             'bodies.drone.2.truth.max_speed': 3.0}
+             'bodies.drone.2.validation.max_speed': 3.0}
     with here(server, **given):
         node = wait_for(view, server, lambda facts: any(
             one.bodies for one in facts.graph.nodes)).graph.nodes[0]

@@ -8,19 +8,26 @@ from pathlib import Path
 import re
 
 from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.bodies.body_settings import is_fixed, sift_body_settings
+from optitrack_vrpn.cli.nodes import NODES
 from optitrack_vrpn.client.backend_io import ClientConfig
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.parameters import (
-    body_settings, BY_NAME, check_all, defaults, foreign, is_fixed, Parameter,
-    sift_body_settings, TABLE)
+from optitrack_vrpn.node import documents as node_documents
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node.topic_kinds import KINDS
+from optitrack_vrpn.settings import Change, from_parameters, parameters_of
+from optitrack_vrpn.settings.parameters import is_foreign
+from optitrack_vrpn.tools import parameters_command
 from optitrack_vrpn.tools.parameters_command import (
-    BEGIN, documents, END, markdown_table, with_table, yaml_text)
+    BEGIN, documents, END, parameter_file, settings_class, with_table)
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / 'config' / 'optitrack_vrpn.yaml'
+TABLE = parameters_of(NodeSettings)
+BY_NAME = {row.name: row for row in TABLE}
 ROWS = pytest.mark.parametrize('row', TABLE, ids=[row.name for row in TABLE])
 ANYTHING = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(),
@@ -39,39 +46,84 @@ def flat(tree, prefix=''):
     return leaves
 
 
-# -- what is made from the table ------------------------------------------------------------------
+def body_settings(values):
+    """Give the settings of single bodies; raises what is wrong."""
+    found, wrong = sift_body_settings(values)
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+    return found
 
-def test_the_shipped_file_is_what_the_table_says():
-    """`python -m optitrack_vrpn parameters --write` makes it anew."""
-    assert CONFIG.read_text() == yaml_text()
+
+# -- what is made from the settings ---------------------------------------------------------------
+
+NODE_IDS = pytest.mark.parametrize('node', NODES, ids=[node.name for node in NODES])
 
 
-def test_the_readme_shows_the_table():
-    readme = ROOT / 'README.md'
-    if not readme.exists():
+def test_every_document_is_what_the_settings_say():
+    """`python -m optitrack_vrpn parameters --write` makes them anew."""
+    if not (ROOT / 'README.md').exists():
         pytest.skip('runs in a checkout alone')
-    text = readme.read_text()
-    assert BEGIN in text and END in text
-    assert with_table(text) == text
+    made = documents(ROOT)
+    assert {path.name for path in made} == {
+        'README.md', 'parameters.md', *(f'{node.name}.yaml' for node in NODES)}
+    for path, text in made.items():
+        assert path.read_text() == text, path.name
+    readme = (ROOT / 'README.md').read_text()
+    assert BEGIN in readme and END in readme and 'docs/parameters.md' in readme
 
 
-def test_the_file_gives_every_parameter_its_default_and_nothing_else():
+@NODE_IDS
+def test_a_file_gives_every_parameter_of_its_node_its_default_and_nothing_else(node):
     """Read by another YAML reader than ROS's; ROS's own reads it below."""
-    given_ = flat(yaml.safe_load(yaml_text())['/**']['ros__parameters'])
-    assert set(given_) == {row.name for row in TABLE}
-    assert check_all(given_) == defaults()
+    given_ = flat(yaml.safe_load(parameter_file(node))['/**']['ros__parameters'])
+    cls = settings_class(node)
+    assert set(given_) == {row.name for row in parameters_of(cls)}
+    assert from_parameters(cls, given_) == cls()
+
+
+@NODE_IDS
+def test_every_parameter_is_described_in_a_sentence_and_bounded(node):
+    for row in parameters_of(settings_class(node)):
+        assert row.description and row.description == row.description.strip(), row.name
+        assert row.description[-1] not in '.;,', row.name
+        assert row.check(row.default) == row.default
+        if row.hint in (float, int):
+            assert row.low is not None and row.high is not None, row.name
+
+
+def test_the_command_prints_the_file_of_a_node_or_its_table(capsys):
+    for node in NODES:
+        assert parameters_command.main(['--node', node.name]) == 0
+        assert capsys.readouterr().out == parameter_file(node)
+        assert parameters_command.main(['--node', node.name, '--markdown']) == 0
+        shown = capsys.readouterr().out
+        assert all(f'`{row.name}`' in shown for row in parameters_of(settings_class(node)))
+
+
+def test_the_readme_lists_the_parameters_that_users_set_and_they_exist():
+    assert len(node_documents.COMMON) == 15
+    assert set(node_documents.COMMON) <= set(BY_NAME)
+    listed = re.findall(r'^\| `([^`]+)`', with_table(f'{BEGIN}\n{END}'), re.MULTILINE)
+    assert set(listed) == set(node_documents.COMMON)
+
+
+def test_the_page_lists_every_output():
+    page = parameters_command.page()
+    for kind in KINDS.values():
+        assert f'| `{kind.name}` | {kind.message} |' in page
+    assert BY_NAME['outputs'].default == tuple(k.name for k in KINDS.values() if k.enabled)
 
 
 def test_the_file_explains_every_parameter_right_above_it():
     above = {}
     comment = []
-    for line in yaml_text().splitlines():
+    for line in parameter_file(NODES[0]).splitlines():
         if line.lstrip().startswith('#'):
             comment.append(line.strip('# '))
             continue
         above.setdefault(line.strip().split(':')[0], []).append(' '.join(comment))
         comment = []
-        assert len(line) <= 99
+        assert len(line) <= 99 or 'outputs' in line
     for row in TABLE:
         texts = above[row.name.rpartition('.')[2]]
         assert any(row.description in text and row.allowed in text and row.unit in text
@@ -79,7 +131,7 @@ def test_the_file_explains_every_parameter_right_above_it():
 
 
 def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
-    lines = yaml_text().splitlines()
+    lines = parameter_file(NODES[0]).splitlines()
     at = next(i for i, line in enumerate(lines) if "# 'Rigid Body 1'" in line)
     for i in range(at, at + 4):
         lines[i] = lines[i].replace('# ', '', 1)
@@ -88,33 +140,26 @@ def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
         'name': 'cf1', 'max_speed': 30.0, 'lowpass.cutoff_hz': 5.0}}
 
 
-def test_the_table_has_a_row_a_parameter_and_stars_what_is_fixed():
-    rows = re.findall(r'^\| `([^`]+)`((?:\\\*)*) \|', markdown_table(), re.MULTILINE)
-    assert [(name, stars.count('*')) for name, stars in rows] == [
-        (r.name, 2 if r.at_start else 0 if r.dynamic else 1) for r in TABLE]
-    assert {r.name for r in TABLE if r.at_start} == {
+def test_the_table_marks_what_is_fixed_and_when():
+    rows = re.findall(r'^\| `([^`]+)`((?:\\\*)*) \|', parameters_command.page(), re.MULTILINE)
+    stars = {Change.ANY_TIME: 0, Change.CONFIGURE: 1, Change.START: 2}
+    assert [(name, marks.count('*')) for name, marks in rows][:len(TABLE)] == [
+        (row.name, stars[row.change]) for row in TABLE]
+    assert {row.name for row in TABLE if row.change is Change.START} == {
         'autostart', 'activate', *(r.name for r in TABLE if r.name.startswith('control.'))}
-    assert not any(r.at_start and r.dynamic for r in TABLE)
-    for stars in ('\\*', '\\*\\*'):
-        assert re.search(f'^{re.escape(stars)} [a-z]', markdown_table(), re.MULTILINE)
 
 
 def test_documents_leave_out_a_readme_that_is_not_there(tmp_path):
-    assert list(documents(tmp_path)) == [tmp_path / 'config' / 'optitrack_vrpn.yaml']
+    made = documents(tmp_path)
+    assert tmp_path / 'config' / 'optitrack_vrpn.yaml' in made
+    assert tmp_path / 'README.md' not in made
     (tmp_path / 'README.md').write_text(f'before\n{BEGIN}\nOUTDATED\n{END}\nafter\n')
-    made = documents(tmp_path)[tmp_path / 'README.md']
-    assert made.startswith('before\n') and made.endswith('after\n') and 'OUTDATED' not in made
+    text = documents(tmp_path)[tmp_path / 'README.md']
+    assert text.startswith('before\n') and text.endswith('after\n') and 'OUTDATED' not in text
     assert with_table('no marks') == 'no marks'
 
 
 # -- what a row accepts ---------------------------------------------------------------------------
-
-@ROWS
-def test_a_default_is_allowed_and_described(row):
-    row.check(row.default)
-    assert row.description and row.description == row.description.strip()
-    assert row.low is None or row.high is None or row.low < row.high
-
 
 @ROWS
 @settings(max_examples=30, deadline=None)
@@ -123,11 +168,11 @@ def test_whatever_is_given_is_taken_in_the_own_type_or_refused_by_name(row, valu
     try:
         checked = row.check(value)
     except ConfigurationError as error:
-        assert str(error).startswith(f'{row.name} is ')
+        assert re.match(rf'{re.escape(row.name)}(\[\d+\])? is ', str(error))
         return
     assert type(checked) is type(row.default)
-    if row.choices:
-        assert checked in row.choices
+    if row.metadata['choices']:
+        assert ({*checked} if row.is_list else {checked}) <= {*row.metadata['choices']}
     if isinstance(checked, (int, float)) and not isinstance(checked, bool):
         assert math.isfinite(checked)
         assert row.low is None or checked >= row.low
@@ -146,52 +191,46 @@ def test_limits_belong_to_what_is_allowed_and_nothing_beyond(row):
 
 
 def test_whole_numbers_serve_as_fractions_but_not_the_other_way_round():
-    row = {row.name: row for row in TABLE}
-    assert row['truth.max_speed'].check(5) == 5.0
-    assert isinstance(row['truth.max_speed'].check(5), float)
-    for name, value in (('port', 3883.0), ('port', True), ('publish.tf', 1), ('port', '3883'),
-                        ('truth.max_speed', True), ('truth.max_speed', math.nan),
+    row = BY_NAME
+    assert row['validation.max_speed'].check(5) == 5.0
+    assert isinstance(row['validation.max_speed'].check(5), float)
+    for name, value in (('port', 3883.0), ('port', True), ('load_shedding', 1), ('port', '3883'),
+                        ('validation.max_speed', True), ('validation.max_speed', math.nan),
                         ('server', None), ('bodies.deny', 'drone'), ('bodies.deny', [1])):
         with pytest.raises(ConfigurationError, match=name):
             row[name].check(value)
 
 
-def test_an_empty_list_can_be_written_in_each_way_that_yaml_and_ros_leave():
-    row = Parameter('names', ('a',), 'some names')
-    for empty in ([], [''], None, ()):
-        assert row.check(empty) == ()
-
-
-def test_numbers_in_a_list_keep_their_count():
-    row = Parameter('offset', (0.0, 0.0, 0.0), 'an offset')
-    assert row.type_name == 'double[]'
-    assert row.check([1, 2.5, 3]) == (1.0, 2.5, 3.0)
-    for wrong in ([1, 2], [1, 2, 'x'], [1, 2, math.inf], [1, 2, True]):
-        with pytest.raises(ConfigurationError, match='offset'):
-            row.check(wrong)
+def test_outputs_are_chosen_from_a_list():
+    row = BY_NAME['outputs']
+    assert row.check(['odom', 'tf']) == ('odom', 'tf')
+    assert row.check(['']) == ()
+    with pytest.raises(ConfigurationError, match=r"outputs\[1\] is 'pose_nde'.*mean 'pose_ned'"):
+        row.check(['tf', 'pose_nde'])
 
 
 def test_a_near_miss_of_a_choice_or_a_name_is_suggested():
     with pytest.raises(ConfigurationError, match="did you mean 'reliable'"):
-        check_all({'qos.reliability': 'relaible'})
-    with pytest.raises(ConfigurationError, match="did you mean 'truth.max_speed'"):
-        check_all({'truth.max_sped': 3.0})
-    with pytest.raises(ConfigurationError, match='README'):
-        check_all({'xyzzy': 3.0})
+        from_parameters(NodeSettings, {'qos.reliability': 'relaible'})
+    with pytest.raises(ConfigurationError, match="did you mean 'validation.max_speed'"):
+        from_parameters(NodeSettings, {'validation.max_sped': 3.0})
+    with pytest.raises(ConfigurationError, match='ros2 param list'):
+        from_parameters(NodeSettings, {'xyzzy': 3.0})
 
 
 def test_every_wrong_value_is_told_at_once():
     with pytest.raises(ConfigurationError) as caught:
-        check_all({'port': 0, 'up_axis': 'x', 'serverr': '', 'truth.max_speed': -1.0})
+        from_parameters(NodeSettings, {
+            'port': 0, 'up_axis': 'x', 'serverr': '', 'validation.max_speed': -1.0})
     lines = str(caught.value).splitlines()
     assert len(lines) == 4
-    for name in ('port', 'up_axis', 'serverr', 'truth.max_speed'):
+    for name in ('port', 'up_axis', 'serverr', 'validation.max_speed'):
         assert any(name in line for line in lines)
 
 
 def test_a_value_is_shown_as_its_user_wrote_it():
     """ROS has lists of numbers as arrays of Python's."""
-    rows = {row.name: row for row in TABLE}
+    rows = BY_NAME
     for name, value, said in (('bodies.allow', array('q', [1, 2]), 'bodies.allow is [1, 2]; '),
                               ('world_offset.origin', array('d', [1.0]), 'origin is [1.0]; ')):
         with pytest.raises(ConfigurationError, match=re.escape(said)):
@@ -218,19 +257,19 @@ def test_a_body_of_any_name_has_settings_of_its_own(name, speed, other):
 
 def test_settings_of_a_body_may_stand_in_the_sections_of_the_table():
     found = body_settings({
-        'bodies.a.b.truth.max_speed': 3, 'bodies.a.b.lowpass.order': 2,
-        'bodies.a.b.motion.adaptive': False, 'bodies.lowpass.max_turn': 1.0})
+        'bodies.a.b.validation.max_speed': 3, 'bodies.a.b.lowpass.order': 2,
+        'bodies.a.b.motion.position_noise': 0.5, 'bodies.lowpass.max_speed': 1.0})
     assert found == {
-        'a.b': {'max_speed': 3.0, 'lowpass.order': 2, 'motion.adaptive': False},
-        'lowpass': {'max_turn': 1.0}}
+        'a.b': {'max_speed': 3.0, 'lowpass.order': 2, 'motion.position_noise': 0.5},
+        'lowpass': {'max_speed': 1.0}}
     with pytest.raises(ConfigurationError, match='twice'):
-        body_settings({'bodies.a.truth.max_speed': 3.0, 'bodies.a.max_speed': 4.0})
+        body_settings({'bodies.a.validation.max_speed': 3.0, 'bodies.a.max_speed': 4.0})
     with pytest.raises(ConfigurationError, match=r"a\.lowpass\.cutof.*'lowpass.cutoff_hz'"):
         body_settings({'bodies.a.lowpass.cutof': 3.0})
     with pytest.raises(ConfigurationError, match=r'bodies\.a\.lowpass\.order is 99; allowed'):
         body_settings({'bodies.a.lowpass.order': 99})
     fixed = ('name', 'offset', 'lowpass.order')
-    changing = ('max_speed', 'truth.max_speed', 'motion.adaptive')
+    changing = ('max_speed', 'validation.max_speed', 'motion.position_noise')
     assert all(is_fixed(f'bodies.a.{setting}') for setting in fixed)
     assert not any(is_fixed(f'bodies.a.{setting}') for setting in changing)
 
@@ -256,14 +295,14 @@ FILE = """
 /**:
   ros__parameters:
     server: 127.0.0.1
-    connect: {retry_max_s: 2, timeout_s: 0}
+    connect: {retry_max_s: 2, give_up_after_s: 0}
     bodies:
       allow: []
       deny: ['Rigid Body 9', 'ghost*']
       'Rigid Body 1': {name: cf1, max_speed: 30}
       drone/left: {max_angular_rate: 50}
       a.b c: {detect_zeroed: false}
-    truth: {max_speed: 20, acquire_frames: 5}
+    validation: {max_speed: 20, acquire_frames: 5}
 """
 
 
@@ -287,7 +326,7 @@ def test_a_file_is_read_with_whole_numbers_empty_lists_and_any_body(ros, tmp_pat
     path.write_text(FILE)
     with ros.NodeHere(args=['--ros-args', '--params-file', str(path)], spin=False) as here:
         assert here.node.trigger_configure().name == 'SUCCESS'
-        made = here.node._settings
+        made = here.node.configuration
         assert made.pipeline.selection.allow == ()
         assert made.pipeline.selection.deny == ('Rigid Body 9', 'ghost*')
         assert made.pipeline.overrides['Rigid Body 1'] == {'max_speed': 30.0}
@@ -320,7 +359,7 @@ def test_the_shipped_file_changes_nothing(ros):
     with ros.NodeHere(args=arguments, spin=False) as filled, ros.NodeHere(spin=False) as plain:
         for here in (filled, plain):
             assert here.node.trigger_configure().name == 'SUCCESS'
-        assert filled.node._settings == plain.node._settings
+        assert filled.node.configuration == plain.node.configuration
 
 
 @pytest.mark.ros
@@ -328,18 +367,19 @@ def test_all_wrong_values_of_a_file_are_told_at_start_and_again_by_configure(
         ros, observer, tmp_path):
     path = tmp_path / 'wrong.yaml'
     path.write_text(
-        '/**:\n  ros__parameters: {port: 99999, up_axis: x, truth: {max_sped: 3.0, '
+        '/**:\n  ros__parameters: {port: 99999, up_axis: x, validation: {max_sped: 3.0, '
         'max_speed: fast}, bodies: {drone 1: {max_sped: 1.0}, wand: {offset: [1, 2]}, '
         'a: {name: x}, b: {name: x}}, autostart: 1, server: "10.0.0.1:3883", '
         'topics: {pose: pose}, frames: {body: nose, world: "/w", world_ned: ""}, '
         'use_sim_time: true}\n')
-    wrong = ('port is 99999; allowed is 1 to 65535', "up_axis is 'x'; allowed are y, z",
-             "no parameter 'truth.max_sped'; did you mean 'truth.max_speed'?",
-             "truth.max_speed is 'fast'; it must be a double", 'autostart is 1; it must be a bool',
+    wrong = ('port is 99999; allowed: 1 to 65535', "up_axis is 'x'; allowed: y, z",
+             "no parameter 'validation.max_sped'; did you mean 'validation.max_speed'?",
+             "validation.max_speed is 'fast'; it must be a number",
+             'autostart is 1; it must be true or false',
              "bodies.drone 1.max_sped: there is no setting 'max_sped'",
              'bodies.wand.offset is [1, 2]: give', "'a' and 'b' are both given the topic name 'x'",
              "server is '10.0.0.1:3883'; give '10.0.0.1' alone: the port is the parameter port",
-             "the topic template of pose is 'pose'", "the frame template of body is 'nose'",
+             "topics.pose is 'pose'; it must hold", "frames.body is 'nose'; it must hold",
              "frames.world is '/w'", "frames.world_ned is ''", 'use_sim_time is true')
     with ros.NodeProcess('--params-file', path) as node:
         for text in wrong:
@@ -369,44 +409,44 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         # Unconfigured, everything can be set, but to nothing wrong.
         assert observer.set(server='127.0.0.2', port=19) == ''
         assert 'Min: 1, Max: 65535, value: 0' in observer.set(port=0)    # by rclpy
-        assert 'did you mean' in observer.set(truth__max_sped=3.0)
+        assert 'did you mean' in observer.set(validation__max_sped=3.0)
         assert observer.set(bodies__allow=[1, 2]) == (
-            "bodies.allow is [1, 2]; it must be a list of strings, as ['wand']")
+            "bodies.allow is [1, 2]; it must be a list of strings, such as ['a', 'b']")
         # What is read at start alone would be set to no purpose.
-        assert 'read when the node starts' in observer.set(autostart=True)
-        assert 'read when the node starts' in observer.set(activate=False)
+        assert 'read-only' in observer.set(autostart=True)
+        assert 'read-only' in observer.set(activate=False)
         assert observer.set(control__configure_on_start=True) != ''
         assert observer.get('port') == 19
         assert observer.transition('configure')
-        assert node._settings.client.port == 19
+        assert node.configuration.client.port == 19
         # Configured, what is dynamic is applied.
-        assert observer.set(truth__max_speed=7) == ''    # as YAML writes it
+        assert observer.set(validation__max_speed=7) == ''    # as YAML writes it
         assert node._pipeline.config.body.max_speed == 7.0
-        assert observer.set(bodies__deny=['ghost*'], publish__ned=False) == ''
+        assert observer.set(bodies__deny=['ghost*'], outputs=['pose', 'tf']) == ''
         assert node._pipeline.config.selection.deny == ('ghost*',)
-        assert node._output.config.ned is False
+        assert node._output.config.outputs == {'pose', 'tf'}
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': 12.0}) == ''
         assert node._pipeline.config.overrides == {'Rigid Body 1': {'max_speed': 12.0}}
-        assert observer.set_all({'bodies.Rigid Body 1.motion.angular_wander': 5.0}) == ''
+        assert observer.set_all({'bodies.Rigid Body 1.motion.angular_process_noise': 5.0}) == ''
         assert node._pipeline.config.estimates == {
-            'Rigid Body 1': {'motion.angular_wander': 5.0}}
+            'Rigid Body 1': {'motion.angular_process_noise': 5.0}}
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.lowpass.order': 3})
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': None}) == ''
         assert node._pipeline.config.overrides == {}
         # What is not, or is wrong, is refused with the reason and changes nothing.
         assert 'fixed while the node is configured' in observer.set(port=20)
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.name': 'cf1'})
-        assert 'it must be a double' in observer.set(truth__max_speed='fast')
-        assert observer.set(truth__memory_s=-1.0) != ''
-        assert observer.set(truth__memory_s=0) != ''    # a whole number has its limits too
+        assert 'it must be a number' in observer.set(validation__max_speed='fast')
+        assert observer.set(validation__jump_accept_s=-1.0) != ''
+        assert observer.set(validation__acquire_frames=0) != ''    # has limits too
         assert "'max_speed'" in observer.set_all({'bodies.drone.max_sped': 1.0})
-        assert 'cannot be deleted' in observer.set_all({'truth.max_speed': None})
+        assert 'cannot be deleted' in observer.set_all({'validation.max_speed': None})
         assert 'real time' in observer.set(use_sim_time=True)
         # Libraries that the node uses have parameters of their own.
         assert node.declare_parameter('diagnostic_updater.other', 1.0).value == 1.0
         assert observer.set(diagnostic_updater__other=2.0, use_sim_time=False) == ''
-        assert observer.get('truth.max_speed') == 7 and observer.get('port') == 19
-        assert node._pipeline.config.body.memory_s == 1.0
+        assert observer.get('validation.max_speed') == 7 and observer.get('port') == 19
+        assert node._pipeline.config.body.jump_accept_s == 2.0
         # Cleaned up, everything can be set again.
         assert observer.transition('cleanup')
         assert observer.set(port=20) == ''
@@ -420,26 +460,27 @@ def test_descriptors_tell_tools_type_range_and_whether_it_can_change(ros):
             described = here.node.describe_parameter(row.name)
             assert row.description in described.description
             assert row.type_name in described.additional_constraints
-            assert ('any time' in described.additional_constraints) is row.dynamic
-            start = ('read when the node starts', 'fixed once the node runs')    # the base class's
-            assert described.additional_constraints.endswith(start) is row.at_start
-        assert here.node.describe_parameter('truth.max_speed').floating_point_range == [
+            assert described.additional_constraints.endswith(row.change.value)
+            assert described.read_only is (row.change is Change.START)
+        described = here.node.describe_parameter('validation.max_speed')
+        assert described.floating_point_range == [
             FloatingPointRange(from_value=0.0, to_value=1000.0)]
         assert here.node.describe_parameter('port').integer_range[0].to_value == 65535
 
 
-@pytest.mark.parametrize('name, is_foreign', [
-    ('sever', False), ('truth.max_sped', False), ('publish.oodm', False), ('stamps.foo', False),
+@pytest.mark.parametrize('name, foreign', [
+    ('sever', False), ('validation.max_sped', False), ('topics.psoe', False),
+    ('stamps.foo', False),
     ('robot_description', True), ('wheel_radius', True), ('nav.planner.tolerance', True)])
-def test_what_belongs_to_other_nodes_of_a_shared_file_is_told_from_typing_errors(name, is_foreign):
-    assert foreign(name) is is_foreign
+def test_parameters_of_other_nodes_in_a_shared_file_are_no_typing_errors(name, foreign):
+    assert is_foreign(name, BY_NAME) is foreign
 
 
 @pytest.mark.parametrize(('name', 'value', 'said'), [
-    ('port', 'x', 'it must be an int (1 to 65535)'),
-    ('bodies.deny', 3, "it must be a list of strings, as ['wand']"),
-    ('world_offset.origin', 3, 'it must be a list of 3 decimals'),
-    ('truth.max_speed', 'x', 'it must be a double')])
+    ('port', 'x', 'it must be a whole number (1 to 65535)'),
+    ('bodies.deny', 3, "it must be a list of strings, such as ['a', 'b']"),
+    ('world_offset.origin', 3, 'it must be a list of 3 numbers'),
+    ('validation.max_speed', 'x', 'it must be a number')])
 def test_types_are_named_in_plain_words(name, value, said):
     with pytest.raises(ConfigurationError) as refused:
         BY_NAME[name].check(value)
@@ -449,7 +490,7 @@ def test_types_are_named_in_plain_words(name, value, said):
 def test_a_setting_of_a_body_that_resembles_none_is_told_all_that_are_allowed():
     _, (line,) = sift_body_settings({'bodies.a.enabled': True})
     assert 'did you mean' not in line
-    assert 'allowed are name, frame, topic, offset, truth.*, lowpass.*, motion.*' in line
+    assert 'allowed: name, topic, frame, offset, validation.*, lowpass.*, motion.*' in line
     _, (line,) = sift_body_settings({'bodies.a.max_sped': 1.0})
     assert "did you mean 'max_speed'?" in line
 

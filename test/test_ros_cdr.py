@@ -8,13 +8,14 @@ from geometry_msgs.msg import TransformStamped
 from hypothesis import given, settings, strategies as st
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.node import messages
-from optitrack_vrpn.node.body_output import KINDS, understood
+from optitrack_vrpn.node.body_output import fill_of, message_type, supports_raw_cdr
+from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.ros import cdr
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 from tf2_msgs.msg import TFMessage
 
-LAID_DOWN = {name: kind for name, kind in KINDS.items() if kind.fill is not None}
+LAID_DOWN = {name: kind for name, kind in KINDS.items() if kind.fill}
 #: Every length of name moves the doubles to another alignment; ROS has UTF-8 in strings.
 NAMES = st.text(st.characters(codec='utf-8', exclude_characters='\0'), max_size=40)
 STAMPS = st.integers(0, (1 << 31) * 10**9 - 1)
@@ -55,9 +56,9 @@ def vectors(sizes):
 
 def named(kind, frame, child):
     """Make an empty message of a kind with its names."""
-    message = kind.message_type()
+    message = message_type(kind)()
     message.header.frame_id = frame
-    if kind.message_type is Odometry:
+    if message_type(kind) is Odometry:
         message.child_frame_id = child
     return message
 
@@ -68,14 +69,14 @@ def named(kind, frame, child):
 def test_a_message_is_what_rclpy_would_serialise(name, frame, child, stamp_ns, data):
     kind = LAID_DOWN[name]
     groups = data.draw(vectors(kind.sizes))
-    write = cdr.lay_down(named(kind, frame, child), kind.fill, kind.sizes)
-    plain = messages.keep(named(kind, frame, child), kind.fill)
+    write = cdr.serialisation_template(named(kind, frame, child), fill_of(kind), kind.sizes)
+    plain = messages.keep(named(kind, frame, child), fill_of(kind))
     stamp = cdr.stamp_bytes(stamp_ns)
     message = plain(stamp, *groups)
     assert message.header.stamp.sec * 10**9 + message.header.stamp.nanosec == stamp_ns
     data = write(stamp, *groups)
-    assert data == blank(serialize_message(message), 2 if kind.message_type is Odometry else 1)
-    assert deserialize_message(data, kind.message_type) == message
+    assert data == blank(serialize_message(message), 2 if message_type(kind) is Odometry else 1)
+    assert deserialize_message(data, message_type(kind)) == message
 
 
 @settings(deadline=None, max_examples=40)
@@ -90,7 +91,7 @@ def test_transforms_of_a_frame_are_what_rclpy_would_serialise(bodies, world, sta
             transform = TransformStamped(child_frame_id=child)
             transform.header.frame_id = world
             return transform
-        write = cdr.lay_down_transform(empty(), messages.fill_transform)
+        write = cdr.transform_template(empty(), messages.fill_transform)
         pieces.append((write.other if pieces else write.first)(stamp, *groups))
         plain.append(messages.keep(empty(), messages.fill_transform)(stamp, *groups))
     data, message = cdr.tf_message(pieces), TFMessage(transforms=plain)
@@ -102,7 +103,7 @@ def test_bytes_read_back_as_the_numbers_that_went_in():
     kind = KINDS['odom']
     groups = [[100.0 * group + number for number in range(size)]
               for group, size in enumerate(kind.sizes)]
-    write = cdr.lay_down(named(kind, 'map', 'drone'), kind.fill, kind.sizes)
+    write = cdr.serialisation_template(named(kind, 'map', 'drone'), fill_of(kind), kind.sizes)
     message = deserialize_message(write(cdr.stamp_bytes(7_000_000_008), *groups), Odometry)
     position, twist = message.pose.pose.position, message.twist.twist
     assert (message.header.frame_id, message.child_frame_id) == ('map', 'drone')
@@ -115,7 +116,7 @@ def test_bytes_read_back_as_the_numbers_that_went_in():
 
 
 def test_the_bytes_are_used_where_rclpy_encodes_as_expected():
-    assert understood()
+    assert supports_raw_cdr()
 
 
 @pytest.mark.parametrize('spoil', [
@@ -127,9 +128,9 @@ def test_the_bytes_are_used_where_rclpy_encodes_as_expected():
 def test_an_encoding_that_is_not_known_is_refused(monkeypatch, spoil):
     monkeypatch.setattr(
         cdr, 'serialize_message', lambda message: spoil(serialize_message(message)))
-    assert not understood()
+    assert not supports_raw_cdr()
     kind = KINDS['pose']
-    with pytest.raises(cdr.CannotLayDown):
-        cdr.lay_down(kind.message_type(), kind.fill, kind.sizes)
-    with pytest.raises(cdr.CannotLayDown):
-        cdr.lay_down_transform(TransformStamped(), messages.fill_transform)
+    with pytest.raises(cdr.UnsupportedCdr):
+        cdr.serialisation_template(message_type(kind)(), fill_of(kind), kind.sizes)
+    with pytest.raises(cdr.UnsupportedCdr):
+        cdr.transform_template(TransformStamped(), messages.fill_transform)

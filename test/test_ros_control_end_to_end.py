@@ -144,7 +144,7 @@ def test_topics_that_parameters_take_away_or_bring_are_announced_and_none_once_c
             '/lab/drone/pose', '/lab/drone/pose_ned'])
         assert observer.set(NODE, bodies__deny=[''], bodies__allow=['drone']) == ''
         announced(controller, infos, '/lab/drone/pose', absent=['/lab/wand/pose'])
-        assert observer.set(NODE, publish__ned=False, publish__odom=True) == ''
+        assert observer.set(NODE, outputs=['pose', 'odom', 'tf']) == ''
         announced(controller, infos, '/lab/drone/odom', absent=['/lab/drone/pose_ned'])
         assert observer.transition('cleanup', NODE)
         announced(controller, infos, absent=['/tf', '/lab/drone/pose'])

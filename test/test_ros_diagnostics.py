@@ -134,7 +134,7 @@ def troubled():
         with node_of(server.port, **{
                 # No hiccup of this machine is silence, or makes poses too old to go out; nor does
                 # the node connect anew meanwhile.
-                'truth.stale_after_s': 2.0, 'stamps.max_age_s': 10.0, 'publish.keep_up': False,
+                'validation.stale_after_s': 2.0, 'stamps.max_age_s': 10.0, 'load_shedding': False,
                 'watchdog.reconnect_after_s': 60.0, 'lowpass.cutoff_hz': 20.0}):
             wait_until(lambda: trouble.datagrams, 60.0, 'the end of the stream')
 

@@ -55,8 +55,7 @@ def truth_at(sim, message):
 
 @pytest.mark.parametrize('source, accuracy', [('estimate', 0.05), ('server', 1e-3)])
 def test_velocities_reach_subscribers_in_the_right_axes(motive, source, accuracy):
-    switches = {f'publish__{kind}': True for kind in TOPICS}
-    with node_of(motive, velocity_source=source, **switches), Observer() as observer:
+    with node_of(motive, velocity_source=source, outputs=list(TOPICS)), Observer() as observer:
         heard = {kind: observer.listen(message, f'/wand/{kind}', 1000)
                  for kind, message in TOPICS.items()}
         last = {}
@@ -93,7 +92,7 @@ def test_covariance_of_a_resting_body_is_learned():
     with MotiveSimServer(scenario_from_mapping({
             'bodies': [{'name': 'wand', 'motion': {'type': 'still'}}], 'rate': 240,
             'noise': {'position_mm': 0.5, 'attitude_deg': 0.1}}), port=0) as sim:
-        with node_of(sim, publish__pose_cov=True), Observer() as observer:
+        with node_of(sim, outputs=['pose_cov']), Observer() as observer:
             topic = observer.listen(PoseWithCovarianceStamped, '/wand/pose_cov', 1000)
             topic.wait(300)
             wait_until(lambda: steady(topic), 30.0, 'steady covariance')
@@ -104,7 +103,7 @@ def test_covariance_of_a_resting_body_is_learned():
 
 
 def test_nothing_is_computed_for_nobody(motive):
-    with node_of(motive, publish__odom=True) as here, Observer() as observer:
+    with node_of(motive, outputs=['pose', 'odom']) as here, Observer() as observer:
         wait_until(lambda: here.node._pipeline and here.node._pipeline.bodies, what='a body')
         channel = here.node._pipeline.bodies[0]
         wait_until(lambda: channel.user is not None, what='publishers')
@@ -118,7 +117,7 @@ def test_nothing_is_computed_for_nobody(motive):
 
 def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
     # Not sooner, for a busy machine may keep the simulated Motive from sending for a while.
-    with node_of(motive, truth__stale_after_s=1.0), Observer() as observer:
+    with node_of(motive, validation__stale_after_s=1.0), Observer() as observer:
         states = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
 
         def said(key):
@@ -213,11 +212,11 @@ def test_odometry_can_be_switched_on_while_the_node_is_active(motive):
     with node_of(motive) as here, Observer() as observer:
         wait_until(lambda: '/wand/pose' in observer.topics(), what='the topic')
         topic = observer.listen(Odometry, '/wand/odom', 100)
-        assert observer.set(publish__odom=True) == ''
+        assert observer.set(outputs=['pose', 'odom']) == ''
         topic.wait(10)
-        assert observer.set(motion__position_noise=0.01, motion__learn_noise=False) == ''
+        assert observer.set(motion__position_noise=0.01) == ''
         wait_until(lambda: topic.messages(-1)[0].pose.covariance[0] == pytest.approx(1e-4),
                    what='the new noise')
-        assert observer.set(publish__odom=False) == ''
+        assert observer.set(outputs=['pose']) == ''
         wait_until(lambda: not topic.matched, what='the end of the topic')
         assert here.failure is None

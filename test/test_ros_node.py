@@ -230,14 +230,6 @@ def test_signals_end_the_process_cleanly_and_quickly_in_every_state(observer):
                 node.__exit__()
 
 
-def test_the_one_body_that_is_wanted_has_room_beside_those_that_are_not(observer):
-    with motive('--names', 'a', 'b', 'wand') as sim, at(
-            port_of(sim), '-p', 'autostart:=true', '-p', 'bodies.max:=2',
-            '-p', 'bodies.allow:=[wand]') as node:
-        observer.poses('/wand/pose').wait(10)
-        assert 'bodies.max' not in node.log
-
-
 def test_a_parameter_file_for_other_nodes_is_told_of(tmp_path):
     def write(name, text):
         (tmp_path / name).write_text(text)
@@ -270,7 +262,7 @@ def test_a_body_with_a_dot_in_its_name_in_a_parameter_file(observer, tmp_path, h
     with MotiveSimServer(Scenario(bodies=bodies), port=0) as server:
         file.write_text(
             '/**:\n  ros__parameters:\n    server: 127.0.0.1\n    autostart: true\n'
-            f'    port: {server.port}\n    publish.ned: false\n    bodies:\n{how}')
+            f'    port: {server.port}\n    outputs: [pose, tf]\n    bodies:\n{how}')
         with NodeProcess('--params-file', file) as node:
             wait_until(lambda: observer.topics() == DOTTED[how], 30.0, 'topics of both bodies')
             if '/a/pose' in DOTTED[how]:
@@ -288,8 +280,8 @@ def test_autostart_waits_in_inactive_where_it_is_told_to(observer):
 
 def test_autostart_with_a_wrong_parameter_says_so_and_stays_unconfigured(observer):
     with at(0, '-p', 'autostart:=true') as node:
-        node.wait_for(r'cannot configure: port is 0; allowed is 1 to 65535')
-        node.wait_for('autostart ends here: configure failed; put right what is said above')
+        node.wait_for(r'cannot configure: port is 0; allowed: 1 to 65535')
+        node.wait_for('autostart stops: configure failed; correct the errors above')
         assert node.log.count('port is 0') == 1
         assert observer.state() == 'unconfigured'
         assert observer.set(port=free_port()) == ''

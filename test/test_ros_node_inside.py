@@ -204,7 +204,7 @@ def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, cons
         raise error('made up')
     monkeypatch.setattr(Publishers, 'send_static', failing)
     with NodeHere(parameters(3883, autostart=True)):
-        logged(console, f'autostart ends here: activate failed; the node is {after}')
+        logged(console, f'autostart stops: activate failed; the node is {after}')
         assert observer.state() == after
 
 
@@ -371,9 +371,9 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
         wait_until(lambda: '/wand/pose' in observer.topics())
         with monkeypatch.context() as patch:
             patch.setattr(type(here.node._pipeline), 'tick', bug)
-            logged(console, 'a bug in _tick')
+            logged(console, 'a bug in tick')
         assert observer.state() == 'active'
-        here.node._pipeline._notice('info', 'made up')
+        here.node._pipeline._notice('info', 'test', 'made up')
         logged(console, 'made up')
 
 
@@ -450,7 +450,7 @@ def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
         assert observer.set(bodies__deny=['denied']) == ''
         denied.set()
         assert switching.wait(30.0)
-        assert observer.set(publish__ned=False) == ''
+        assert observer.set(outputs=['pose', 'tf', 'status']) == ''
         switched.set()
         expected = {'/half/pose', '/denied/pose', '/denied/pose_ned', '/wand/pose_ned',
                     '/switched/pose_ned'}
@@ -465,8 +465,6 @@ def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
 @pytest.mark.parametrize('offered, latched, said', [
     ({'qos__reliability': 'best_effort'}, False, [
         'more RELIABILITY', 'ask for best effort; or give this node qos.reliability: reliable']),
-    ({'qos__preset': 'sensor_data'}, False, [
-        'more RELIABILITY', 'this node qos.preset: default and qos.reliability: reliable']),
     ({}, True, ['more DURABILITY', 'ask for volatile\n']),
 ])
 def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(
@@ -484,24 +482,25 @@ def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(
 
 
 def test_a_policy_that_is_not_known_ends_nothing():
-    assert 'of policy 0 than' in what_helps('/wand/pose', 0, 'default')
-    assert 'more DEADLINE than' in what_helps('/wand/pose', QoSPolicyKind.DEADLINE, 'default')
+    assert 'of policy 0 than' in what_helps('/wand/pose', 0)
+    assert 'more DEADLINE than' in what_helps('/wand/pose', QoSPolicyKind.DEADLINE)
 
 
 def test_settings_of_publishing_take_effect_at_once(observer, motive):
     with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)):
         tf = observer.transforms()
         wait_until(lambda: len(observer.topics()) == 4)
-        assert observer.set(publish__ned=False) == ''
+        assert observer.set(outputs=['pose', 'tf', 'status']) == ''
         wait_until(lambda: observer.topics() == ['/ghost/pose', '/wand/pose'])
         assert observer.set(bodies__deny=['ghost']) == ''
         wait_until(lambda: observer.topics() == ['/wand/pose'])
         # Not the very next: this process may have fallen behind.
         wait_until(lambda: {
             t.child_frame_id for m in tf.messages(-1) for t in m.transforms} == {'wand'})
-        assert observer.set(bodies__deny=[''], publish__ned=True) == ''
+        assert observer.set(
+            bodies__deny=[''], outputs=['pose', 'pose_ned', 'tf', 'tf_ned', 'status']) == ''
         wait_until(lambda: len(observer.topics()) == 4)
-        assert observer.set(publish__tf=False) == ''
+        assert observer.set(outputs=['pose', 'pose_ned', 'status']) == ''
         silence([tf], 0.2)
 
 
@@ -513,7 +512,7 @@ def test_what_is_latched_ends_with_what_it_tells_of(observer, motive, monkeypatc
         sent.append((channel.names.motive, status))
         publish(self, channel, status)
     monkeypatch.setattr(Publishers, 'publish_status', noting)
-    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True, publish__status=True)):
+    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)):
         states = observer.listen(DiagnosticStatus, '/ghost/status', latched)
         states.wait(1)
         assert observer.set(bodies__deny=['ghost']) == ''
@@ -530,7 +529,7 @@ def test_what_is_latched_ends_with_what_it_tells_of(observer, motive, monkeypatc
             static.wait(1)
             return [t.child_frame_id for t in static.messages()[-1].transforms]
         assert worlds() == ['optitrack_ned']
-        assert observer.set(publish__ned=False) == ''
+        assert observer.set(outputs=['pose', 'tf', 'status']) == ''
         assert worlds() == []
-        assert observer.set(publish__ned=True) == ''
+        assert observer.set(outputs=['pose', 'pose_ned', 'tf', 'tf_ned', 'status']) == ''
         assert worlds() == ['optitrack_ned']

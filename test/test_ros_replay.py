@@ -100,8 +100,8 @@ class Setup:
         self.node = NodeProcess(
             '-p', 'server:=127.0.0.1', '-p', f'port:={self.server.port}',
             '-p', f'connection:={self.way}', '-p', 'connect.retry_max_s:=0.05',
-            '-p', 'truth.acquire_frames:=1', '-p', 'qos.depth:=20000',
-            '-p', 'publish.keep_up:=false', *self.arguments)
+            '-p', 'validation.acquire_frames:=1', '-p', 'qos.depth:=20000',
+            '-p', 'load_shedding:=false', *self.arguments)
         self.observer = Observer()
         assert self.observer.transition('configure')
         return self

@@ -262,7 +262,7 @@ def test_changes_at_run_time_are_checked_and_passed_on(make_node):
         'arm.length is 7; at most 1 m for each of the 6 joints')
     assert set_parameter(node, 'arm.grip', 'firm').endswith('too long for that')
     assert 'fixed while the node is configured' in set_parameter(node, 'arm.joints', 3)
-    assert 'read when the node starts' in set_parameter(node, 'logs.on', True)
+    assert 'read-only' in set_parameter(node, 'logs.on', True)
     assert len(applied) == 1
     configured[0] = False
     assert set_parameter(node, 'arm.joints', 8) == ''

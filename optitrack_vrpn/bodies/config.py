@@ -4,93 +4,102 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 import math
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import Change, checked, setting
 
 
+@checked
 @dataclass(frozen=True)
 class BodyConfig:
     """
-    Say when a pose of one body is believed.
+    When a pose of one body is valid.
 
-    The defaults suit a drone and a hand-held wand. Every check can be switched off; a body of
-    its own kind gets its own with ``dataclasses.replace(config, max_speed=30.0)``.
-
-    :ivar acquire_frames: consistent frames (count, at least 1) that make a body TRACKED, at first
-        sight and after every fault; the last of them is published, so one less is withheld.
-    :ivar stale_after_s: silence (s) after which a body is STALE; 0 takes ``stale_frames``.
-    :ivar stale_frames: the same as a number of frame intervals of the body's own measured rate,
-        but never less than ``stale_min_s``; 0 switches it off (if ``stale_after_s`` is 0 too,
-        a body never becomes STALE).
-    :ivar stale_min_s: shortest silence (s) that ``stale_frames`` may mean: a network holds
-        frames back for longer than a fast body's ten intervals.
-    :ivar frozen_after_s: time (s) of one bit-identical pose after which a body is FROZEN. While
-        the check is on, the repeats before that are withheld as well. 0 switches it off: for
-        simulated servers without noise, whose bodies really stand still.
-    :ivar detect_zeroed: take exactly zero position with zero or identity attitude for lost.
-    :ivar max_speed: fastest believed motion (m/s); 0 switches the check off.
-    :ivar max_angular_rate: fastest believed rotation (rad/s); 0 switches the check off.
-    :ivar position_margin: allowance (m) for noise, added to what ``max_speed`` allows.
-    :ivar attitude_margin: allowance (rad) for noise, added to what ``max_angular_rate`` allows.
-    :ivar max_turn: rotation (rad) that is not believed between two poses within ``memory_s``,
-        however long apart: it tells a flip by a body's symmetry (90, 120 or 180 degrees) from a
-        turn. A body that was lately seen to turn fast is granted twice what it would turn at that
-        rate. 0 switches it off.
-    :ivar memory_s: how long (s) the last good pose says anything about the next. After that
-        (or four frame intervals, if longer) the body is acquired anew and a reset is counted.
-    :ivar jump_accept_s: how long (s) a body must be seen consistently in its new place until a
-        jump becomes the new truth (a reset is counted); 0 never accepts one.
-    :ivar norm_tolerance: largest deviation of a quaternion's norm from 1 (1) that is restored;
-        beyond it a pose is INVALID. 0 switches the check off (a zero norm stays INVALID).
-    :ivar publish_untracked: hand every finite pose of this body through as it came (its
-        quaternion normalised), whatever the state; the state is kept all the same.
+    The defaults suit a drone and a hand-held wand. Fields that are not declared with ``setting``
+    are constants: users have no reason to change them, tests and benchmarks do.
     """
 
-    acquire_frames: int = 3
-    stale_after_s: float = 0.0
+    acquire_frames: int = setting(
+        3, low=1, high=1000, change=Change.ANY_TIME, doc=(
+            'consistent frames that make a body TRACKED, at first sight and after every fault; '
+            'the last of them is published'))
+    stale_after_s: float = setting(
+        0.0, unit='s', low=0.0, high=60.0, change=Change.ANY_TIME, doc=(
+            "time without a pose after which a body is STALE; 0 takes ten frames of the body's "
+            'own rate, and at least 0.1 s'))
+    frozen_after_s: float = setting(
+        0.2, unit='s', low=0.0, high=60.0, change=Change.ANY_TIME, doc=(
+            'time with one bit-identical pose after which a body is FROZEN; repeats before that '
+            'are withheld too; 0 switches the check off, for simulators without noise'))
+    detect_zeroed: bool = setting(
+        True, change=Change.ANY_TIME, doc='treat an exactly zero pose as a body out of view')
+    max_speed: float = setting(
+        15.0, unit='m/s', low=0.0, high=1000.0, change=Change.ANY_TIME, doc=(
+            'fastest motion that is accepted as valid; 0 switches the check off'))
+    max_angular_rate: float = setting(
+        30.0, unit='rad/s', low=0.0, high=1000.0, change=Change.ANY_TIME, doc=(
+            'fastest rotation that is accepted as valid; 0 switches the check off'))
+    jump_accept_s: float = setting(
+        2.0, unit='s', low=0.0, high=600.0, change=Change.ANY_TIME, doc=(
+            'time that a body must be seen at its new place before a jump is accepted; 0 never '
+            'accepts one'))
+    publish_untracked: bool = setting(
+        False, change=Change.ANY_TIME, doc=(
+            "publish every finite pose whatever the body's state: for debugging, never for "
+            'flight'))
     stale_frames: float = 10.0
+    """
+    Frame intervals of the body's own rate in the automatic ``stale_after_s``; 0 for never. Chosen:
+    at 240 Hz it is 42 ms; half of it reports bursts of lost frames, twice as much delays the
+    report.
+    """
     stale_min_s: float = 0.1
-    frozen_after_s: float = 0.2
-    detect_zeroed: bool = True
-    max_speed: float = 15.0
-    max_angular_rate: float = 30.0
+    """
+    Least automatic ``stale_after_s`` (s): networks hold frames back for longer than ten intervals
+    of a fast body. Half of it reports delays of a wireless link as a loss of the body.
+    """
     position_margin: float = 0.02
+    """
+    Allowance (m) for noise, added to what ``max_speed`` allows. Chosen: some ten times the noise
+    of a poor calibration. Twice as much hides small jumps, half rejects noisy markers.
+    """
     attitude_margin: float = 0.15
+    """Allowance (rad) for noise, added to what ``max_angular_rate`` allows; chosen likewise."""
     max_turn: float = 1.4
+    """
+    Rotation (rad) between two poses within ``memory_s`` that is rejected; 0 for none. It separates
+    flips by a body's symmetry (90 degrees, 1.57 rad, and more) from turns. A body that was seen
+    to turn fast is granted twice what it would turn at that rate.
+    """
     memory_s: float = 1.0
-    jump_accept_s: float = 2.0
+    """
+    Time (s) for which the next pose is compared with the last good one. After it (or four frame
+    intervals, if longer) the body is acquired again. Twice as much makes ``max_speed`` allow
+    reaches of tens of metres, which detect nothing.
+    """
     norm_tolerance: float = 0.01
-    publish_untracked: bool = False
+    """
+    Deviation of a quaternion's norm from 1 that is normalised; beyond it a pose is INVALID. 0
+    switches the check off. Senders of 32-bit floats deviate by 1e-7; 0.01 rejects garbage only.
+    """
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """
-        Check every field.
+        Check the constants.
 
         :raises ConfigurationError: a value is not a number, negative, or out of its range.
         """
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, bool):
-                continue
-            if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-                raise ConfigurationError(
-                    f'body setting {field.name} is {value!r}: give a finite number of 0 or more')
-        if self.acquire_frames < 1 or int(self.acquire_frames) != self.acquire_frames:
-            raise ConfigurationError(
-                f'body setting acquire_frames is {self.acquire_frames!r}: give a whole number of '
-                '1 or more')
+        for name in ('stale_frames', 'stale_min_s', 'position_margin', 'attitude_margin',
+                     'max_turn', 'memory_s', 'norm_tolerance'):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not (
+                    0 <= value < math.inf):
+                raise ConfigurationError(f'{name} is {value!r}; give a finite number of 0 or more')
         if self.memory_s <= 0:
-            raise ConfigurationError(
-                'body setting memory_s is 0: give the time in seconds for which a last good pose '
-                'is compared with; to switch the comparison off set max_speed, max_angular_rate '
-                'and max_turn to 0')
+            raise ConfigurationError('memory_s is 0; give a time above 0 s')
         if self.max_turn > math.pi:
-            raise ConfigurationError(
-                f'body setting max_turn is {self.max_turn!r} rad: no rotation exceeds pi; set 0 '
-                'to switch the check off')
+            raise ConfigurationError(f'max_turn is {self.max_turn!r}; at most pi')
         if self.norm_tolerance >= 1:
-            raise ConfigurationError(
-                f'body setting norm_tolerance is {self.norm_tolerance!r}: give less than 1, or 0 '
-                'to switch the check off')
+            raise ConfigurationError(f'norm_tolerance is {self.norm_tolerance!r}; below 1')

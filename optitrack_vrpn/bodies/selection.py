@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 import difflib
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,47 +13,36 @@ from typing import Any
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import printable
+from optitrack_vrpn.settings import Change, checked, setting
 
 
+@checked
 @dataclass(frozen=True)
 class Selection:
     """
-    Say which bodies are wanted and what they are called.
+    Which bodies are wanted.
 
     Patterns are the shell's (``*``, ``?``, ``[abc]``), matched with case against the name that
     the sender gives, spaces included. A name that holds ``[`` is matched by itself as well.
-
-    :ivar allow: a body must match one of these; all are allowed when there is none.
-    :ivar deny: a body that matches one of these is not wanted, allowed or not.
-    :ivar rename: the name to publish under, by the name that the sender gives.
     """
 
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    rename: Mapping[str, str] = field(default_factory=dict)
+    allow: tuple[str, ...] = setting(
+        ('*',), change=Change.ANY_TIME,
+        doc='names or patterns (*, ?, [abc]) of the bodies that are wanted; empty for all')
+    deny: tuple[str, ...] = setting(
+        (), change=Change.ANY_TIME,
+        doc='names or patterns of bodies that are not wanted, allowed or not')
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """
         Check the lists.
 
-        :raises ConfigurationError: a pattern or a name is empty, or two bodies would share one.
+        :raises ConfigurationError: a pattern is empty.
         """
         for where in ('allow', 'deny'):
-            for pattern in getattr(self, where):
-                if not isinstance(pattern, str) or not pattern:
-                    raise ConfigurationError(
-                        f'bodies.{where} holds {pattern!r}: give names or patterns such as '
-                        "'drone*'")
-        taken: dict[str, str] = {}
-        for name, new in self.rename.items():
-            if not isinstance(new, str) or not new:
+            if '' in getattr(self, where):
                 raise ConfigurationError(
-                    f'bodies.rename gives {name!r} the name {new!r}: give a name')
-            if new in taken:
-                raise ConfigurationError(
-                    f'bodies.rename gives {taken[new]!r} and {name!r} the same name {new!r}: '
-                    'give each its own')
-            taken[new] = name
+                    f"{where} holds an empty pattern; give names or patterns such as 'drone*'")
 
     def why_not(self, name: str) -> str:
         """
@@ -76,14 +65,6 @@ class Selection:
         :param name: the body's name as sent.
         """
         return not self.why_not(name)
-
-    def published_name(self, name: str) -> str:
-        """
-        Give the name to publish under.
-
-        :param name: the body's name as sent.
-        """
-        return self.rename.get(name, name)
 
 
 def matches(name: str, pattern: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Optional, Protocol, Sequence
 from optitrack_vrpn.client.addresses_io import is_ipv4
 from optitrack_vrpn.client.link import LinkChange, LinkConfig, LinkState
 from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.settings import checked, section, setting
 from optitrack_vrpn.vrpn.codec import encode_request
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 from optitrack_vrpn.vrpn.messages import Event
@@ -22,33 +23,31 @@ _LOG = logging.getLogger(__name__)
 BACKENDS = ('builtin', 'python_vrpn')
 
 
+@checked
 @dataclass(frozen=True)
 class ClientConfig:
-    """
-    Which server, and how to reach it.
+    """Which server, and how to reach it."""
 
-    :ivar server: host name or IPv4 address of the machine that Motive runs on.
-    :ivar port: its VRPN port, UDP and TCP.
-    :ivar backend: 'builtin' or 'python_vrpn'.
-    :ivar interface: local IPv4 address or network card to use; '' for the one that the
-        system's route to the server takes.
-    :ivar advertise: the address that the server is told to connect back to, as HOST or
-        HOST:PORT, where that is not the local one; '' for the local one. With PORT this side
-        listens on that TCP port and takes poses on the UDP port of the same number, so that
-        both can be forwarded.
-    :ivar trackers: tracker names, for the backend that cannot list them.
-    :ivar link: retries and watchdog.
-    """
+    server: str = setting('localhost', doc='host name or IPv4 address of the Motive PC')
+    port: int = setting(DEFAULT_PORT, low=1, high=65535, doc='its VRPN port, UDP and TCP')
+    link: LinkConfig = section(LinkConfig(), name='')
+    interface: str = setting('', doc=(
+        'local IPv4 address or network card to use; empty for the one of the route to the server'))
+    advertise: str = setting('', doc=(
+        'address that the server is asked to connect back to, as HOST or HOST:PORT, where that is '
+        'not the local one; with PORT this computer listens on that TCP port and takes poses on '
+        'the UDP port of the same number'))
+    backend: str = setting('builtin', choices=BACKENDS, doc=(
+        'the VRPN client: built in, or the module vrpn of the VRPN library'))
+    trackers: tuple[str, ...] = setting((), doc=(
+        'names of trackers, for the backend that cannot list them (python_vrpn)'))
 
-    server: str = 'localhost'
-    port: int = DEFAULT_PORT
-    backend: str = 'builtin'
-    interface: str = ''
-    advertise: str = ''
-    trackers: tuple[str, ...] = ()
-    link: LinkConfig = field(default_factory=LinkConfig)
+    def check(self) -> None:
+        """
+        Check what goes beyond single fields.
 
-    def __post_init__(self) -> None:
+        :raises ConfigurationError: naming what is wrong and what is allowed.
+        """
         if not self.server or any(c.isspace() or not c.isprintable() for c in self.server):
             raise ConfigurationError(
                 f'server is {self.server!r}; give the host name or IPv4 address of the machine '
@@ -66,11 +65,6 @@ class ClientConfig:
             raise ConfigurationError(
                 f'server is {self.server!r}, which is no valid IPv4 address: give four numbers '
                 'from 0 to 255, as in 192.168.1.20')
-        if not 1 <= self.port <= 65535:
-            raise ConfigurationError(f'port is {self.port}; 1 to 65535 are allowed')
-        if self.backend not in BACKENDS:
-            raise ConfigurationError(
-                f'backend is {self.backend!r}; allowed are {" and ".join(map(repr, BACKENDS))}')
         if self.backend == 'python_vrpn' and not any(self.trackers):
             raise ConfigurationError(
                 'backend python_vrpn cannot list trackers: name them in the parameter trackers')

@@ -14,6 +14,7 @@ import math
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import checked, setting
 
 _NS = 1_000_000_000
 
@@ -55,46 +56,52 @@ class LinkChange(NamedTuple):
     now_ns: int
 
 
+@checked
 @dataclass(frozen=True)
 class LinkConfig:
     """
-    When to try again, fall back, worry and give up.
+    When to try again, fall back, report silence and give up.
 
-    :ivar connection: 'tcp' (connect out, as ``tcp://``), 'udp' (one request, then the
-        server connects back), or 'auto' (tcp; udp only for a server that refuses TCP connections).
     :ivar attempt_s: how long a connection may take. A handshake or connect-back that takes longer
         is reported, and waited for until ``blocked_s``.
     :ivar blocked_s: how long a server may be blocked by a client that does not answer its
         connect-back; no second request is sent, and no handshake is abandoned, before.
     :ivar retry_min_s: pause after the first failed attempt; doubles up to ``retry_max_s``.
-    :ivar retry_max_s: the longest pause between attempts.
     :ivar max_attempts: failed attempts in a row before giving up; 0 for never.
-    :ivar timeout_s: time without a connection before giving up; 0 for never.
-    :ivar silent_after_s: time without a pose, once there were some, that counts as silence.
-    :ivar reconnect_after_s: time without a pose that ends the conversation and begins another;
-        doubles while that does not help, up to 60 s; 0 for never.
     """
 
-    connection: str = 'auto'
+    connection: str = setting('auto', choices=CONNECTIONS, doc=(
+        'way to the server: tcp (connect out, passes NAT and firewalls), udp (one request by UDP, '
+        'the server connects back), or auto (tcp; udp only where TCP is refused)'))
     attempt_s: float = 3.0
     blocked_s: float = BLOCKED_S
     retry_min_s: float = 0.25
-    retry_max_s: float = 2.0
+    retry_max_s: float = setting(
+        2.0, unit='s', low=0.01, high=600.0, name='connect.retry_max_s',
+        doc='longest pause between attempts to connect')
+    give_up_after_s: float = setting(
+        0.0, unit='s', low=0.0, high=1e6, name='connect.give_up_after_s',
+        doc='time without a connection after which the client stops trying; 0 for never')
+    silent_after_s: float = setting(
+        1.0, unit='s', low=0.0, high=3600.0, name='watchdog.silent_after_s',
+        doc='time without a pose that is reported as silence; 0 for never')
+    reconnect_after_s: float = setting(
+        10.0, unit='s', low=0.0, high=3600.0, name='watchdog.reconnect_after_s', doc=(
+            'time without a pose after which the client connects again, doubling up to 60 s '
+            'while that does not help; 0 for never'))
     max_attempts: int = 0
-    timeout_s: float = 0.0
-    silent_after_s: float = 1.0
-    reconnect_after_s: float = 10.0
 
-    def __post_init__(self) -> None:
-        if self.connection not in CONNECTIONS:
-            raise ConfigurationError(
-                f"connection is {self.connection!r}; allowed are 'auto', 'udp' and 'tcp'")
-        for name in ('attempt_s', 'blocked_s', 'retry_min_s', 'retry_max_s'):
+    def check(self) -> None:
+        """
+        Check what is not a setting.
+
+        :raises ConfigurationError: a time is not positive, or a number negative.
+        """
+        for name in ('attempt_s', 'blocked_s', 'retry_min_s'):
             if not 0 < getattr(self, name) < float('inf'):
                 raise ConfigurationError(f'{name} is {getattr(self, name)}; it must be positive')
-        for name in ('max_attempts', 'timeout_s', 'silent_after_s', 'reconnect_after_s'):
-            if not 0 <= getattr(self, name) < float('inf'):
-                raise ConfigurationError(f'{name} is {getattr(self, name)}; 0 or more is allowed')
+        if self.max_attempts < 0:
+            raise ConfigurationError(f'max_attempts is {self.max_attempts}; 0 or more is allowed')
 
 
 class Link:
@@ -182,20 +189,20 @@ class Link:
         return min(self.config.retry_min_s * 2.0 ** exponent, self.config.retry_max_s)
 
     def time_left_s(self, now_ns: int) -> float:
-        """Tell how long the search may go on in seconds; infinite without ``timeout_s``."""
-        if not self.config.timeout_s:
+        """Tell how long the search may go on in seconds; infinite without ``give_up_after_s``."""
+        if not self.config.give_up_after_s:
             return math.inf
-        return self.config.timeout_s - (now_ns - self._searching_since_ns) / _NS
+        return self.config.give_up_after_s - (now_ns - self._searching_since_ns) / _NS
 
     def gives_up(self, now_ns: int) -> Optional[str]:
         """Tell why not to try again, or None to go on."""
         config = self.config
         if config.max_attempts and self.failures >= config.max_attempts:
-            return f'gave up after {self.failures} failed attempts (connect.max_attempts)'
+            return f'gave up after {self.failures} failed attempts'
         if self.time_left_s(now_ns) <= 0.0:
             searching_s = (now_ns - self._searching_since_ns) / _NS
             return (f'gave up after {searching_s:.1f} s without a connection '
-                    '(connect.timeout_s)')
+                    '(connect.give_up_after_s)')
         return None
 
     # -- a conversation ------------------------------------------------------------------------

@@ -19,8 +19,7 @@ from optitrack_vrpn.demo.view import BodyRow
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.node.configuration import selection
-from optitrack_vrpn.parameters import sift
+from optitrack_vrpn.settings import sift
 from rcl_interfaces.srv import GetParameters
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -254,20 +253,19 @@ class DemoView:
 
     def _read_parameters(self, deadline: float, check: Callable[[], None]) -> None:
         """Ask the node what it calls its topics, and which of them there are."""
-        names = ['topics.pose', 'topics.pose_ned', 'publish.enu', 'publish.ned', 'publish.tf',
-                 'bodies.allow', 'bodies.deny']
+        names = ['topics.pose', 'topics.pose_ned', 'outputs', 'bodies.allow', 'bodies.deny']
         answer = self._ask(
             self._asker, GetParameters.Request(names=names), 'its parameters', deadline, check)
         values = dict(zip(names, map(parameter_value_to_python, answer.values)))
-        pose, pose_ned, enu, ned, transforms = (values[name] for name in names[:5])
-        if not (enu or ned):
+        pose, pose_ned, outputs = (values[name] for name in names[:3])
+        if not {'pose', 'pose_ned'} & set(outputs):
             raise ConfigurationError(
-                'publish.enu and publish.ned are both false: there are no poses to look at')
-        self._ned = not enu
-        self.transforms_wanted = bool(transforms)
-        self._template = str(pose if enu else pose_ned)
-        # What the node would refuse stands at its default; the node says so itself.
-        self.selection = selection(sift(values)[0])
+                'outputs holds neither pose nor pose_ned: there are no poses to look at')
+        self._ned = 'pose' not in outputs
+        self.transforms_wanted = not {'tf', 'tf_ned'}.isdisjoint(outputs)
+        self._template = str(pose_ned if self._ned else pose)
+        # What the node refuses stands at its default; the node reports it itself.
+        self.selection = sift(Selection, values, 'bodies.')[0]
 
     def others(self, topics: Sequence[str] = ()) -> list[str]:
         """

@@ -28,7 +28,7 @@ _IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
 _CAUSES = {
     State.FROZEN: (
         f'out of view, and Motive repeats its last pose: {_IN_VIEW} (Or a simulator without '
-        'noise: then set truth.frozen_after_s: 0.0)'),
+        'noise: then set validation.frozen_after_s: 0.0)'),
     State.ZEROED: f'out of view, and Motive fills in zeros: {_IN_VIEW}',
     State.STALE: f'out of view, or deleted in Motive: {_IN_VIEW}',
     State.JUMPED: (

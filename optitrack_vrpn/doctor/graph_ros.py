@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from lifecycle_msgs.srv import GetState
-from optitrack_vrpn import parameters
+from optitrack_vrpn.bodies.body_settings import is_body_setting, split
 from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, RunningNode
 from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
@@ -24,7 +24,7 @@ from rclpy.qos import qos_check_compatible, QoSCompatibility
 
 _OURS = 'optitrack_vrpn'
 #: Parameters that no other package's nodes have together, whatever a node is called.
-_ONLY_OURS = ('stamps.mode', 'truth.frozen_after_s', 'motive_x')
+_ONLY_OURS = ('stamps.mode', 'validation.frozen_after_s', 'motive_x')
 _SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
 _POSE = 'geometry_msgs/msg/PoseStamped'
 _NOT_POSES = ('/rosout', '/parameter_events')
@@ -147,8 +147,8 @@ class GraphView:
                 ListParameters.Request(prefixes=['bodies']))
             if names is not None:
                 node.bodies = tuple(dict.fromkeys(
-                    parameters.split_body_setting(each)[0] for each in names.result.names
-                    if parameters.is_body_setting(each)))
+                    split(each)[0] for each in names.result.names
+                    if is_body_setting(each)))
         self._look_at_topics(node, name, namespace)
         return node
 

@@ -102,7 +102,7 @@ def judge_data(facts: Facts) -> Finding:
         values.update(faults)
         told = [f'{count} {name}' for name, count in faults.items() if count]
         if stream.more_bodies:
-            told.append(f'{stream.more_bodies} poses of bodies beyond bodies.max')
+            told.append(f'{stream.more_bodies} poses of more bodies than are followed')
         troubles.append((f'but also: {", ".join(told)}',
                          'the node leaves these out; what server is that?'))
     troubles += _troubles_on_the_way(stream)

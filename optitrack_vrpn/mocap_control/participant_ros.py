@@ -16,7 +16,6 @@ from typing import Any, Callable, Optional, Sequence
 
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from optitrack_vrpn import parameters
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.endpoint_ros import Endpoint, idle_timer
 from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
@@ -24,7 +23,7 @@ from optitrack_vrpn.mocap_control.protocol import (
     Action, Command, ControlConfig, ControlCounters, fits, Follower, Kind, refusal, Verdict)
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.ros.log import ThrottledLog
-from optitrack_vrpn.ros.parameter_server import descriptor
+from optitrack_vrpn.settings_ros import declare_settings, read_settings
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -37,7 +36,7 @@ _ASKED = {
     Transition.TRANSITION_UNCONFIGURED_SHUTDOWN: 'shutdown',
     Transition.TRANSITION_INACTIVE_SHUTDOWN: 'shutdown',
     Transition.TRANSITION_ACTIVE_SHUTDOWN: 'shutdown'}
-_PREFIX = 'control.'
+_PREFIX = 'control'
 #: Bodies that appear within this time are announced together.
 _INFO_DELAY_S = 0.05
 #: How often a command asks again whether the transition under way has ended.
@@ -177,18 +176,8 @@ class ControlledLifecycleNode(LifecycleNode):
 
         :raises ConfigurationError: if one is wrong.
         """
-        values: dict[str, Any] = {}
-        for row in parameters.TABLE:
-            if not row.name.startswith(_PREFIX):
-                continue
-            if not self.has_parameter(row.name):
-                description = descriptor(row)
-                description.read_only = True
-                description.additional_constraints = f'{row.type_name}; fixed once the node runs'
-                default = list(row.default) if isinstance(row.default, tuple) else row.default
-                self.declare_parameter(row.name, default, description)
-            values[row.name[len(_PREFIX):]] = row.check(self.get_parameter(row.name).value)
-        return ControlConfig(**values)
+        declare_settings(self, ControlConfig, _PREFIX)
+        return read_settings(self, ControlConfig, _PREFIX)
 
     def _watched(
         self, name: str, callback: Callable[[LifecycleState], Any],

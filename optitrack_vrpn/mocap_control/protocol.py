@@ -18,6 +18,7 @@ from enum import Enum, IntEnum
 from typing import Any, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import Change, checked, setting
 
 
 class Kind(IntEnum):
@@ -88,30 +89,29 @@ AUTO = 'auto'
 NONE = 'none'
 
 
+@checked
 @dataclass(frozen=True)
 class ControlConfig:
-    """
-    How a system follows mocap control.
+    """How a system follows mocap control."""
 
-    :ivar generations: ``('auto',)`` for every generation whose messages are installed, or names
-        out of ``GENERATIONS``; empty, or ``('none',)``, for none.
-    :ivar absolute_topics: control topics in the root namespace, where rqt and the command line
-        look, whatever the namespace of the node.
-    :ivar configure_on_start: a START configures a system that is unconfigured.
-    """
+    generations: tuple[str, ...] = setting((AUTO,), change=Change.START, doc=(
+        'generations of mocap control to follow: auto (those whose messages are installed), or '
+        'some of mocap4r2, mocap and seed, or none'))
+    absolute_topics: bool = setting(True, change=Change.START, doc=(
+        'use control topics in the root namespace, where rqt looks, whatever the namespace of '
+        'the node'))
+    configure_on_start: bool = setting(
+        False, change=Change.START, doc='let a START configure an unconfigured node')
 
-    generations: tuple[str, ...] = (AUTO,)
-    absolute_topics: bool = True
-    configure_on_start: bool = False
+    def check(self) -> None:
+        """
+        Check the generations.
 
-    def __post_init__(self) -> None:
+        :raises ConfigurationError: one is unknown.
+        """
         choose_generations(self.generations)
         if NONE in self.generations:
             object.__setattr__(self, 'generations', ())
-        for name in ('absolute_topics', 'configure_on_start'):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigurationError(
-                    f'control.{name} is {getattr(self, name)!r}; it must be true or false')
 
 
 #: What to do first, by the transition that was asked for and the state that it does not fit.
@@ -162,14 +162,14 @@ def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
     """
     if NONE in names and len(names) > 1:
         raise ConfigurationError(
-            f'control.generations holds {NONE!r} beside others: give {NONE!r} alone, or leave '
+            f'generations holds {NONE!r} beside others: give {NONE!r} alone, or leave '
             'it out')
     known = {generation.name: generation for generation in GENERATIONS}
     for name in names:
         if name not in (AUTO, NONE) and name not in known:
             near = difflib.get_close_matches(str(name), [AUTO, *known, NONE], 1)
             raise ConfigurationError(
-                f'control.generations holds {name!r}; allowed are {AUTO}, {", ".join(known)}, '
+                f'generations holds {name!r}; allowed: {AUTO}, {", ".join(known)}, '
                 f'{NONE}'
                 f'{f" (did you mean {near[0]!r}?)" if near else ""}')
     return tuple(g for g in GENERATIONS if AUTO in names or g.name in names)

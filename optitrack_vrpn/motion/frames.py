@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import math
 from typing import Callable, NamedTuple
 
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.quaternion import Quat, Vector
+from optitrack_vrpn.settings import checked, setting
 
 UP_AXES = ('y', 'z')
 MOTIVE_X = ('north', 'east')
@@ -44,24 +44,15 @@ class Pose(NamedTuple):
     quat_xyzw: Quat
 
 
+@checked
 @dataclass(frozen=True)
 class AxesConfig:
-    """
-    What Motive sends and how its world lies on the map.
+    """What Motive sends and how its world lies on the map."""
 
-    :ivar up_axis: 'y' (Motive's default) or 'z' (x forward, y left, z up).
-    :ivar motive_x: 'north' or 'east': where Motive's x axis points on the map.
-    """
-
-    up_axis: str = 'y'
-    motive_x: str = 'north'
-
-    def __post_init__(self) -> None:
-        if self.up_axis not in UP_AXES:
-            raise ConfigurationError(f"up_axis is {self.up_axis!r}; allowed are 'y' and 'z'")
-        if self.motive_x not in MOTIVE_X:
-            raise ConfigurationError(
-                f"motive_x is {self.motive_x!r}; allowed are 'north' and 'east'")
+    up_axis: str = setting(
+        'y', choices=UP_AXES, doc="the up axis that is set in Motive's streaming settings")
+    motive_x: str = setting(
+        'north', choices=MOTIVE_X, doc="where Motive's x axis points on the map")
 
 
 # -- each convention, position and attitude -------------------------------------------------------

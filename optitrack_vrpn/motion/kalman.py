@@ -13,53 +13,63 @@ The filters know no frames: whatever world the poses are given in, the estimates
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 import math
+from typing import Any
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.gains import Gains
 from optitrack_vrpn.motion.quaternion import (
     conjugate, from_rotation_vector, IDENTITY, multiply, Quat, rotate, to_rotation_vector, Vector)
+from optitrack_vrpn.settings import Change, checked, setting
 
 SETTLED_RATIO = 2.0
 """Velocities are valid once their variance is below this many times that of the long run."""
 
 
+def _noise(default: float, unit: str, doc: str) -> Any:
+    return setting(default, unit=unit, low=1e-9, high=1e6, doc=doc, change=Change.ANY_TIME)
+
+
+@checked
 @dataclass(frozen=True)
 class MotionConfig:
     """
-    Say how a body moves and how well it is measured.
+    How a body moves and how well it is measured.
 
-    :ivar position_noise: standard deviation of a measured position, each axis (m).
-    :ivar attitude_noise: standard deviation of a measured attitude, each axis (rad).
-    :ivar acceleration_wander: change of the acceleration in one second (m/s^2, one sigma, growing
-        with the square root of time). More follows faster, less is smoother.
-    :ivar angular_wander: the same for the angular acceleration (rad/s^2).
-    :ivar adaptive: learn both wanders from the motion, up to a hundredfold either way, starting
-        from these.
-    :ivar reset_after_s: gap (s) between poses after which the estimate begins anew.
+    Process noise is the square root of the power spectral density of the white noise that drives
+    the acceleration: in one second the acceleration changes by that much (one sigma), growing
+    with the square root of time.
     """
 
-    position_noise: float = 0.0003
-    attitude_noise: float = 0.002
-    acceleration_wander: float = 10.0
-    angular_wander: float = 20.0
+    position_noise: float = _noise(
+        0.0003, 'm', 'standard deviation of a measured position, each axis; used until the body '
+        'has been at rest, from which its noise is learned')
+    attitude_noise: float = _noise(
+        0.002, 'rad', 'standard deviation of a measured attitude, each axis; used likewise')
+    process_noise: float = _noise(
+        10.0, 'm/s^3/sqrt(Hz)', 'process noise of the acceleration, from which adaptation starts; '
+        'more follows faster, less is smoother')
+    angular_process_noise: float = _noise(
+        20.0, 'rad/s^3/sqrt(Hz)', 'the same for the angular acceleration')
     adaptive: bool = True
+    """Learn both process noises from the motion, up to a hundredfold either way."""
     reset_after_s: float = 0.25
+    """
+    Gap (s) between poses after which the estimate starts again. Chosen: a drone at 10 m/s^2 of
+    unknown acceleration is then off by 2.5 m/s. Half of it resets after short occlusions.
+    """
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """
-        Check every field.
+        Check the constants.
 
-        :raises ConfigurationError: a value is not a finite number above zero.
+        :raises ConfigurationError: the gap is not a finite time above zero.
         """
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == 'adaptive':
-                continue
-            if not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ConfigurationError(
-                    f'motion setting {field.name} is {value!r}: give a finite number above 0')
+        value = self.reset_after_s
+        if not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise ConfigurationError(
+                f'reset_after_s is {value!r}; give a time above 0')
 
 
 class Motion:
@@ -88,8 +98,8 @@ class Motion:
         """
         self.config = config = config if config is not None else MotionConfig()
         self.linear = Gains(
-            config.position_noise, config.acceleration_wander, config.adaptive)
-        self.angular = Gains(config.attitude_noise, config.angular_wander, config.adaptive)
+            config.position_noise, config.process_noise, config.adaptive)
+        self.angular = Gains(config.attitude_noise, config.angular_process_noise, config.adaptive)
         self._reset_ns = round(config.reset_after_s * 1e9)
         self.resets = -1
         self.stamp_ns = 0

@@ -30,10 +30,10 @@ from itertools import islice
 import math
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.quaternion import (
     conjugate, from_rotation_vector, IDENTITY, multiply, normalised, Quat, to_rotation_vector,
     Vector)
+from optitrack_vrpn.settings import checked, setting
 
 RATE_CHANGE = 0.05
 """Relative change of a body's rate that calls for a new design."""
@@ -47,36 +47,21 @@ Section = tuple[float, float, float, float, float]
 Six = tuple[float, float, float, float, float, float]
 
 
+@checked
 @dataclass(frozen=True)
 class LowpassConfig:
-    """
-    Say how poses are smoothed.
+    """How poses are smoothed."""
 
-    :ivar cutoff_hz: frequency (Hz) at which half the power passes; 0 switches the filter off.
-    :ivar order: order of the Butterworth filter, 1 to 10.
-    :ivar compensate_delay: take off the stamp what the filter is behind: its group delay at low
-        frequencies, once it has gone on for so long.
-    """
+    cutoff_hz: float = setting(0.0, unit='Hz', low=0.0, high=1000.0, doc=(
+        'smooth poses with a causal Butterworth low-pass of this cutoff frequency (half the '
+        'power passes); 0 switches it off'))
+    order: int = setting(5, low=1, high=10, doc='order of the low-pass')
+    compensate_delay: bool = setting(False, doc=(
+        'subtract the delay of the low-pass from the stamps, which are older then'))
 
-    cutoff_hz: float = 0.0
-    order: int = 5
-    compensate_delay: bool = False
-
-    def __post_init__(self) -> None:
-        """
-        Check every field.
-
-        :raises ConfigurationError: the cutoff is negative or not finite, or the order not 1 to 10.
-        """
-        if not 0 <= self.cutoff_hz < math.inf:
-            raise ConfigurationError(
-                f'lowpass setting cutoff_hz is {self.cutoff_hz!r}: give a frequency in Hz, or 0 '
-                'to switch the filter off')
-        if self.order not in range(1, 11):
-            raise ConfigurationError(
-                f'lowpass setting order is {self.order!r}: give a whole number from 1 to 10')
+    def check(self) -> None:
+        """Load the filter design: it takes a second, and must not delay the first pose."""
         if self.cutoff_hz:
-            # It takes a second to load: now, where it is wanted at all, and not at the first pose.
             import scipy.signal  # noqa: F401
 
 

@@ -1,66 +1,43 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The topics of one body: created as the configuration wants them, prepared for the hot path."""
+"""The publishers of one body: created as the configuration says, prepared for the hot path."""
 
-from typing import Any, Callable, NamedTuple, Optional
+import importlib
+from typing import Any, Callable, Optional
 
-from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import (
-    AccelStamped, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
-from nav_msgs.msg import Odometry
+from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.configuration import PublishConfig
+from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, ON_DEMAND, TopicKind
 from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.ros.cdr import (
-    CannotLayDown, Fill, lay_down, lay_down_transform, TransformWriter, Write)
+    Fill, serialisation_template, transform_template, TransformWriter, UnsupportedCdr, Write)
 
 
-class Kind(NamedTuple):
-    """
-    A kind of topic.
-
-    :ivar message_type: what goes over it.
-    :ivar world: 'enu', 'ned', or '' for what has no frame.
-    :ivar fill: writes a stamp and groups of numbers into a message.
-    :ivar sizes: of these groups.
-    """
-
-    message_type: Any
-    world: str
-    fill: Optional[Fill] = None
-    sizes: tuple[int, ...] = ()
+def message_type(kind: TopicKind) -> Any:
+    """Import the message type of a kind of output."""
+    package, folder, name = kind.message.split('/')
+    return getattr(importlib.import_module(f'{package}.{folder}'), name)
 
 
-KINDS: dict[str, Kind] = {
-    'pose': Kind(PoseStamped, 'enu', messages.fill_pose, (3, 4)),
-    'pose_ned': Kind(PoseStamped, 'ned', messages.fill_pose, (3, 4)),
-    'pose_cov': Kind(PoseWithCovarianceStamped, 'enu', messages.fill_pose_cov, (3, 4, 36)),
-    'odom': Kind(Odometry, 'enu', messages.fill_odometry, (3, 4, 36, 3, 3, 36)),
-    'twist': Kind(TwistStamped, 'enu', messages.fill_twist, (3, 3)),
-    'accel': Kind(AccelStamped, 'enu', messages.fill_accel, (3, 3)),
-    'status': Kind(DiagnosticStatus, ''),
-}
-#: What is made only while somebody listens; poses in ENU go out in any case.
-_ON_DEMAND = ('pose_ned', 'pose_cov', 'odom', 'twist', 'accel')
+def fill_of(kind: TopicKind) -> Fill:
+    """Find the function that fills the messages of a kind of output."""
+    fill: Fill = getattr(messages, kind.fill)
+    return fill
 
 
-def wanted_kinds(config: PublishConfig) -> set[str]:
-    """Tell which kinds of topics a configuration asks for."""
-    switches = {
-        'pose': config.enu, 'pose_ned': config.ned, 'pose_cov': config.pose_cov,
-        'odom': config.odom, 'twist': config.twist, 'accel': config.accel,
-        'status': config.status}
-    return {kind for kind, wanted in switches.items() if wanted}
+_MESSAGE_TYPES = {kind.name: message_type(kind) for kind in KINDS.values()}
 
 
-def understood() -> bool:
-    """Tell whether all these messages can be laid down as bytes with this middleware."""
+def supports_raw_cdr() -> bool:
+    """Say whether all these messages can be made as bytes with this middleware."""
     try:
         for kind in KINDS.values():
-            if kind.fill is not None:
-                lay_down(kind.message_type(), kind.fill, kind.sizes)
-        lay_down_transform(TransformStamped(), messages.fill_transform)
-    except CannotLayDown:
+            if kind.fill:
+                serialisation_template(
+                    _MESSAGE_TYPES[kind.name](), fill_of(kind), kind.sizes)
+        transform_template(TransformStamped(), messages.fill_transform)
+    except UnsupportedCdr:
         return False
     return True
 
@@ -69,24 +46,24 @@ def sender(publisher: Any, as_bytes: bool) -> Callable[[Any], None]:
     """
     Choose how to publish what the writers make.
 
-    rclpy's ``publish`` guards its handle against being destroyed meanwhile, which takes longer
-    than the publishing; here the node's lock does that already.
+    rclpy's ``publish`` guards its handle against destruction meanwhile, which takes longer than
+    publishing; the node's lock does that already.
     """
     return publisher.handle.publish_raw if as_bytes else publisher.publish
 
 
 class BodyOutput:
     """
-    Everything that one body sends out; ``hot_path.py`` does the sending.
+    The publishers of one body; ``hot_path.py`` uses them.
 
     :param channel: the body.
     :param create: makes a publisher from message type, topic and kind.
     :param destroy: closes one.
-    :param as_bytes: lay messages down as bytes; else they are objects, kept and filled anew,
-        since rclpy serialises them before ``publish`` returns.
-    :ivar config: what it was equipped for.
+    :param as_bytes: make messages as bytes; else they are objects that are filled again and
+        again, since rclpy serialises them before ``publish`` returns.
+    :ivar config: what the publishers were created for.
     :ivar publishers: by kind.
-    :ivar heard: kinds on demand that somebody listens to.
+    :ivar heard: kinds on demand that have subscribers.
     :ivar send_pose: publishes a pose in ENU; None where that is off.
     :ivar write_pose: makes one from stamp, position and attitude.
     :ivar tf: whether the transform in ENU is broadcast.
@@ -122,54 +99,55 @@ class BodyOutput:
     def equip(self, config: PublishConfig) -> None:
         """Create or close publishers as the configuration wants it."""
         self.config = config
-        wanted = wanted_kinds(config)
         names = self.channel.names
         for name, kind in KINDS.items():
+            if not kind.per_body:
+                continue
             present = self.publishers.get(name)
-            if name not in wanted:
+            if name not in config.outputs:
                 if present is not None:
                     self._destroy(self.publishers.pop(name))
                 continue
             if present is None:
                 self.publishers[name] = self._create(
-                    kind.message_type, names.topics[name], name)
-            if kind.fill is not None:
+                    _MESSAGE_TYPES[name], names.topics[name], name)
+            if kind.fill:
                 self._writers[name] = self._writer(kind, config)
                 self._senders[name] = sender(self.publishers[name], self._as_bytes)
         pose = self.publishers.get('pose')
         self.send_pose = None if pose is None else self._senders['pose']
         if pose is not None:
             self.write_pose = self._writers['pose']
-        self.tf = config.tf and config.enu
-        self.tf_ned = config.tf and config.ned
+        self.tf = 'tf' in config.outputs
+        self.tf_ned = 'tf_ned' in config.outputs
         self.write_tf = self._transform(config.world, names.frames['body'])
         self.write_tf_ned = self._transform(config.world_ned, names.frames['body_ned'])
         self.listen()
 
-    def _writer(self, kind: Kind, config: PublishConfig) -> Write:
-        message = kind.message_type()
+    def _writer(self, kind: TopicKind, config: PublishConfig) -> Write:
+        message = _MESSAGE_TYPES[kind.name]()
         message.header.frame_id = config.world if kind.world == 'enu' else config.world_ned
-        if kind.message_type is Odometry:
+        if kind.name == 'odom':
             message.child_frame_id = self.channel.names.frames['body']
-        assert kind.fill is not None
+        fill = fill_of(kind)
         if self._as_bytes:
-            return lay_down(message, kind.fill, kind.sizes)
-        return messages.keep(message, kind.fill)
+            return serialisation_template(message, fill, kind.sizes)
+        return messages.keep(message, fill)
 
     def _transform(self, parent: str, child: str) -> TransformWriter:
         message = TransformStamped(child_frame_id=child)
         message.header.frame_id = parent
         if self._as_bytes:
-            return lay_down_transform(message, messages.fill_transform)
+            return transform_template(message, messages.fill_transform)
         write = messages.keep(message, messages.fill_transform)
         return TransformWriter(write, write)
 
     def listen(self) -> None:
-        """Look who listens; what nobody hears is not computed."""
+        """Look which topics have subscribers; others on demand are not computed."""
         self.heard = {
-            kind for kind in _ON_DEMAND
+            kind for kind in ON_DEMAND
             if kind in self.publishers and self.publishers[kind].get_subscription_count()}
-        self.channel.wants_motion = not self.heard.isdisjoint(('odom', 'twist', 'accel'))
+        self.channel.wants_motion = not MOTION_KINDS.isdisjoint(self.heard)
 
     def send(self, kind: str, stamp: bytes, *numbers: Any) -> None:
         """

@@ -10,7 +10,8 @@ from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_argument
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.parameters import BY_NAME
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.settings import parameters_of
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -25,11 +26,12 @@ def make_parser() -> argparse.ArgumentParser:
 
 def for_ros(given: Sequence[str]) -> str:
     """Say how arguments would be written that are meant for ROS, as far as that can be told."""
+    known = {parameter.name for parameter in parameters_of(NodeSettings)}
     found = []
     for argument, following in zip(given, [*given[1:], '']):
         name, sign, value = argument.lstrip('-').partition('=')
         name = name.rstrip(':')
-        if name in BY_NAME:
+        if name in known:
             found.append(f'-p {name}:={value if sign else following or "..."}')
         elif ':=' in argument:
             found.append(f'-r {argument}')

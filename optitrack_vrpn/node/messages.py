@@ -20,7 +20,8 @@ def keep(message: Any, fill: Fill) -> Write:
     """
     Make a function that fills one and the same message anew each time, as it is to be published.
 
-    :returns: ``write(stamp, *groups)`` like those of ``cdr.lay_down``, but it gives an object.
+    :returns: ``write(stamp, *groups)`` like those of ``cdr.serialisation_template``, but it gives
+        an object.
     """
     def write(stamp: bytes, *groups: Sequence[float]) -> Any:
         fill(message, time_of(stamp), *groups)

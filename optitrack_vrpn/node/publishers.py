@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional, Sequence
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.motion.frames import QUAT_ENU_NED
-from optitrack_vrpn.node.body_output import BodyOutput, sender, understood
+from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr
 from optitrack_vrpn.node.configuration import PublishConfig
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.node.messages import fill_transform
@@ -38,9 +38,10 @@ class Publishers:
     :param config: what is published.
     :param on_mismatch: called when a subscriber's quality of service does not match, with the
         resolved topic and the kind of the policy.
-    :param destroy: takes publishers that are not needed any more, from any thread.
-    :param as_bytes: publish bytes laid down beforehand; by default where this module knows how
-        the middleware encodes.
+    :param destroy: retires publishers, from any thread.
+    :param as_bytes: publish bytes from serialisation templates; by default where the middleware's
+        encoding is known.
+    :ivar closed: whether ``close`` has been called.
     """
 
     def __init__(
@@ -51,18 +52,19 @@ class Publishers:
         self._on_mismatch = on_mismatch
         self._destroy = destroy
         self._channels: list[Channel] = []
-        self._as_bytes = understood() if as_bytes is None else as_bytes
+        self._as_bytes = supports_raw_cdr() if as_bytes is None else as_bytes
         self._tf = tf_publisher(node)
         self._publish_tf = sender(self._tf, self._as_bytes)
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
         self.config = config
+        self.closed = False
 
     def prepare(self, channel: Channel) -> BodyOutput:
         """
-        Create a body's publishers, which takes milliseconds; nothing is published by them yet.
+        Create a body's publishers, which takes milliseconds; they publish nothing yet.
 
-        :raises Exception: whatever the middleware has against it; nothing is left behind then.
+        :raises Exception: what the middleware raises; every publisher is closed then.
         """
         output = BodyOutput(channel, self._create, self._destroy, self._as_bytes)
         try:
@@ -73,8 +75,8 @@ class Publishers:
         return output
 
     def adopt(self, output: BodyOutput) -> None:
-        """Hang a body's publishers on its channel: from now on its poses go out."""
-        if output.config is not self.config:    # it has changed meanwhile
+        """Connect a body's publishers with its channel: its poses are published from now on."""
+        if output.config is not self.config:    # changed since prepare
             output.equip(self.config)
         output.channel.user = output
         self._channels.append(output.channel)
@@ -84,8 +86,8 @@ class Publishers:
         self.config = config
         for channel in self._channels:
             channel.user.equip(config)
-        if self._static_sent and not (config.tf and config.ned):
-            # Replaces what is latched: late joiners shall not find a world that is no more.
+        if self._static_sent and 'tf_ned' not in config.outputs:
+            # Replaces the latched message: late joiners must not find a world without bodies.
             self._static.pub_tf.publish(TFMessage())
             self._static_sent = False
 
@@ -98,13 +100,13 @@ class Publishers:
         self._channels = [channel for channel in self._channels if channel in channels]
 
     def listen(self) -> None:
-        """Look who listens to what; call it some ten times a second."""
+        """Look which topics have subscribers; call it some ten times a second."""
         for channel in self._channels:
             channel.user.listen()
 
     def send_static(self) -> None:
-        """Tell how the NED world lies in the ENU world, where both are broadcast."""
-        if not (self.config.tf and self.config.ned):
+        """Publish the NED world in the ENU world, if transforms in NED are published."""
+        if 'tf_ned' not in self.config.outputs:
             return
         message = TransformStamped()
         message.header.stamp = self._node.get_clock().now().to_msg()
@@ -134,7 +136,7 @@ class Publishers:
             tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
 
     def status_wanted(self, channel: Channel) -> bool:
-        """Tell whether the state of a body is to be published."""
+        """Say whether the state of a body is published."""
         return channel.user is not None and 'status' in channel.user.publishers
 
     def publish_status(self, channel: Channel, status: DiagnosticStatus) -> None:
@@ -143,6 +145,7 @@ class Publishers:
 
     def close(self) -> None:
         """Close every publisher."""
+        self.closed = True
         self.retain([])
         for publisher in (self._tf, self._static.pub_tf):
             self._destroy(publisher)
@@ -163,7 +166,7 @@ class Publishers:
 
     def _create(self, message_type: Any, topic: str, kind: str) -> Any:
         if kind == 'status':
-            # Latched: whoever comes later is told how the body stands.
+            # Latched: later subscribers get the present state.
             return self._node.create_publisher(message_type, topic, QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL), event_callbacks=_NO_EVENTS)
         qos = QoSProfile(
@@ -176,6 +179,6 @@ class Publishers:
                         publisher.topic_name, event.last_policy_kind),
                     use_default_callbacks=False))
             return publisher
-        except UnsupportedEventTypeError:    # a middleware that does not tell
+        except UnsupportedEventTypeError:    # not by this middleware
             return self._node.create_publisher(
                 message_type, topic, qos, event_callbacks=_NO_EVENTS)

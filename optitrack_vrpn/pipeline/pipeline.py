@@ -346,8 +346,8 @@ class Pipeline:
             self.refused_bodies += 1
             if self.refused_bodies == 1:
                 self._notice('error', 'too many bodies', (
-                    f'the server sends more than {self.config.max_bodies} bodies '
-                    '(bodies.max); the others are ignored'))
+                    f'the server sends more bodies than {self.config.max_bodies}, the most that '
+                    'are followed; the others are ignored'))
             return None
         shown = printable(name)
         names = self._names.assign(name, *self.config.titles_of(name))
@@ -426,7 +426,7 @@ class Pipeline:
             self._notice('warn', 'load', (
                 f'this computer does not keep up: for {PATIENCE_NS / _NS:g} s every pose has '
                 f'waited more than {STANDING_NS / 1e6:g} ms until it was read. From now on whole '
-                'frames are left out as needed, so that the others are fresh (publish.keep_up); '
+                'frames are left out as needed, so that the others are fresh (load_shedding); '
                 'fewer bodies (bodies.allow), fewer topics or a lower rate would help'))
         else:
             self._notice('info', 'load over', (

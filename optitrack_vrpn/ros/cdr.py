@@ -11,8 +11,8 @@ once, and from then on a single ``struct`` call puts new numbers between the sam
 
 The layout is not taken on trust: a message with tell-tale numbers is serialised by rclpy and must
 come out the same, but for the padding, in which rclpy leaves what happened to be in memory and
-this module zeros. Where it does not (another encoding, another byte order), ``CannotLayDown`` says
-so, and messages go out as objects (``messages.py``).
+this module zeros. Where it does not (another encoding, another byte order), ``UnsupportedCdr``
+says so, and messages go out as objects (``messages.py``).
 """
 
 from itertools import chain
@@ -40,7 +40,7 @@ Fill = Callable[..., None]
 Write = Callable[..., Any]
 
 
-class CannotLayDown(Exception):
+class UnsupportedCdr(Exception):
     """rclpy serialises a message in another way than this module understands."""
 
 
@@ -55,7 +55,7 @@ def time_of(stamp: bytes) -> Time:
     return Time(sec=seconds, nanosec=nanoseconds)
 
 
-def lay_down(message: Any, fill: Fill, sizes: Sequence[int]) -> Write:
+def serialisation_template(message: Any, fill: Fill, sizes: Sequence[int]) -> Write:
     """
     Prepare a message whose names are known.
 
@@ -64,7 +64,7 @@ def lay_down(message: Any, fill: Fill, sizes: Sequence[int]) -> Write:
     :param sizes: how many numbers there are in each group that ``fill`` takes.
     :returns: ``write(stamp, *groups)``, which gives the bytes that rclpy would make of the
         message filled with the same.
-    :raises CannotLayDown: if rclpy makes something else of it.
+    :raises UnsupportedCdr: if rclpy makes something else of it.
     """
     groups, numbers = _probe(sizes)
     fill(message, _PROBE_TIME, *groups)
@@ -91,14 +91,14 @@ class TransformWriter(NamedTuple):
     other: Write
 
 
-def lay_down_transform(transform: TransformStamped, fill: Fill) -> TransformWriter:
+def transform_template(transform: TransformStamped, fill: Fill) -> TransformWriter:
     """
     Prepare a transform within a TFMessage.
 
     :param transform: with its names set; serves to try things out.
     :param fill: fills it.
     :returns: makes pieces, which ``tf_message`` joins.
-    :raises CannotLayDown: if rclpy makes something else of it.
+    :raises UnsupportedCdr: if rclpy makes something else of it.
     """
     sizes = (3, 4)
     groups, numbers = _probe(sizes)
@@ -158,7 +158,7 @@ def _check(message: Any, zeros: bytes, ones: bytes) -> None:
     same = len(data) == len(zeros) and all(
         byte == zero or zero != one for byte, zero, one in zip(data, zeros, ones))
     if not same:
-        raise CannotLayDown(type(message).__name__)
+        raise UnsupportedCdr(type(message).__name__)
 
 
 def _writer(before: bytes, names: bytes, sizes: Sequence[int]) -> Write:

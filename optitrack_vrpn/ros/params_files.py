@@ -1,12 +1,20 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""For which nodes a ROS parameter file is: rcl passes over those of others without a word."""
+"""Which nodes a ROS parameter file is for: rcl ignores files for other nodes without a message."""
 
 from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from pathlib import Path
 import re
 from typing import Any
 
+from optitrack_vrpn.names import printable
+from rclpy.node import Node
+import yaml
+
 _PARAMETERS = 'ros__parameters'
+#: Names in a file that a warning lists.
+_MOST_NAMES = 5
 
 
 def files_given(argv: Sequence[str]) -> list[str]:
@@ -44,3 +52,23 @@ def is_for(pattern: str, full_name: str) -> bool:
     """Tell whether a name in a file, with ``*`` and ``**`` as rcl has them, means a node."""
     parts = re.escape(pattern).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')
     return re.fullmatch(parts, full_name) is not None
+
+
+def warn_of_files_of_others(node: Node, argv: Sequence[str]) -> None:
+    """
+    Log parameter files that set nothing for this node.
+
+    :param argv: the command line.
+    """
+    name = node.get_fully_qualified_name()
+    for file in files_given(argv):
+        # rcl has reported what is wrong with a file, or could read it.
+        with contextlib.suppress(OSError, ValueError, RecursionError, yaml.YAMLError):
+            found = nodes_of(yaml.safe_load(Path(file).read_text(encoding='utf-8')))
+            if not any(is_for(pattern, name) for pattern in found):
+                shown = ', '.join(printable(each) for each in found[:_MOST_NAMES])
+                if len(found) > _MOST_NAMES:
+                    shown += f' and {len(found) - _MOST_NAMES} more'
+                node.get_logger().warning(
+                    f'{file} sets nothing here: it is for {shown or "no node at all"}, and this '
+                    f'node is {name}; have one of {name} and /** in the file')

@@ -5,13 +5,12 @@
 from rclpy.qos import qos_policy_name_from_kind, QoSPolicyKind
 
 
-def what_helps(topic: str, policy: int, preset: str) -> str:
+def what_helps(topic: str, policy: int) -> str:
     """
     Say what does not match and what to do about it.
 
     :param topic: the resolved topic.
-    :param policy: kind of the policy, as the middleware tells it.
-    :param preset: value of the parameter qos.preset.
+    :param policy: kind of the policy, as the middleware reports it.
     """
     try:
         name = qos_policy_name_from_kind(policy)
@@ -19,10 +18,8 @@ def what_helps(topic: str, policy: int, preset: str) -> str:
         name = f'of policy {policy}'
     if policy == QoSPolicyKind.RELIABILITY:
         offer, ask = 'is best effort', 'best effort'
-        settings = 'qos.reliability: reliable'
-        if preset != 'default':    # it overrides the reliability
-            settings = f'qos.preset: default and {settings}'
-        more = f'; or give this node {settings}, which takes a cleanup and a configure'
+        more = ('; or give this node qos.reliability: reliable, which takes a cleanup and a '
+                'configure')
     elif policy == QoSPolicyKind.DURABILITY:
         offer, ask, more = 'is volatile, since nobody needs an old pose', 'volatile', ''
     else:

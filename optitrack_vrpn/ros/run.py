@@ -11,7 +11,7 @@ from typing import Callable, Sequence
 
 from optitrack_vrpn.client.scheduling_io import interrupt_nobody
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.ros.parameter_server import warn_of_files_of_others
+from optitrack_vrpn.ros.params_files import warn_of_files_of_others
 import rclpy
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import Executor, ExternalShutdownException

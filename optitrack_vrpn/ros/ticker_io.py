@@ -34,7 +34,7 @@ class Ticker:
                 return
             self._call()
 
-    def hurry(self) -> None:
+    def wake(self) -> None:
         """Let the next call come at once; returns before that."""
         self._woken.set()
 

@@ -97,6 +97,10 @@ class Parameter:
             return self.default
         return list(self.default) or ([''] if self.item_type is str else [])
 
+    def renamed(self, name: str) -> 'Parameter':
+        """Give the same parameter under another name."""
+        return dataclasses.replace(self, name=name)
+
     def check(self, value: Any) -> Any:
         """
         Check a value given by a user.

@@ -1,0 +1,151 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Settings of single bodies: ``bodies.<name>.<setting>``, with Motive's name or a pattern.
+
+``BodySettings`` lists what can be set. The values stay mappings, because several patterns may
+apply to one body and each gives only some of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.kalman import MotionConfig
+from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.motion.transform import body_from_base
+from optitrack_vrpn.settings import Change, parameters_of, section, setting
+from optitrack_vrpn.settings.schema import did_you_mean, shown
+
+#: The section whose name may be left out: ``bodies.wand.max_speed`` for
+#: ``bodies.wand.validation.max_speed``.
+_OPTIONAL_SECTION = 'validation'
+
+
+@dataclass(frozen=True)
+class BodySettings:
+    """What can be set for one body; what is not set follows the settings of all bodies."""
+
+    name: str = setting('', doc='its name in ROS, in topics and frames')
+    topic: str = setting('', doc='its name in topics alone')
+    frame: str = setting('', doc='its name in frames alone')
+    offset: tuple[float, ...] = setting((), unit='m, rad', doc=(
+        "pose of the robot's base in Motive's rigid body: x, y, z, then nothing, or roll, pitch, "
+        'yaw, or a quaternion x, y, z, w'))
+    validation: BodyConfig = section(BodyConfig(), name='')
+    lowpass: LowpassConfig = section(LowpassConfig())
+    motion: MotionConfig = section(MotionConfig())
+
+
+PARAMETERS = {parameter.name: parameter for parameter in parameters_of(BodySettings)}
+NAMES = ('name', 'topic', 'frame')
+#: Settings of the validity gate, and of what is estimated from good poses.
+THRESHOLDS = tuple(parameter.name for parameter in parameters_of(BodyConfig))
+ESTIMATES = tuple(name for name in PARAMETERS if name not in (*NAMES, *THRESHOLDS))
+_SECTIONS = (_OPTIONAL_SECTION, 'lowpass', 'motion')
+
+
+def is_body_setting(name: str) -> bool:
+    """Say whether a parameter's name is that of a setting of single bodies."""
+    return name.startswith('bodies.') and name.count('.') >= 2
+
+
+def split(name: str) -> tuple[str, str]:
+    """
+    Split ``bodies.<name>.<setting>`` into body and setting.
+
+    The setting is what follows the last dot, or the last but one where a section stands between
+    them; so names of bodies may hold dots and spaces.
+
+    :returns: the body's name or pattern, and the setting, without ``validation.``.
+    """
+    body, _, key = name[len('bodies.'):].rpartition('.')
+    whose, _, above = body.rpartition('.')
+    if whose and above in _SECTIONS:
+        return whose, key if above == _OPTIONAL_SECTION else f'{above}.{key}'
+    return body, key
+
+
+def is_fixed(name: str) -> bool:
+    """Say whether a setting cannot change while the node is configured."""
+    parameter = PARAMETERS.get(split(name)[1])
+    return parameter is None or parameter.change is not Change.ANY_TIME
+
+
+def sift_body_settings(
+    values: Mapping[str, Any],
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """
+    Collect the settings of single bodies, and say what is wrong.
+
+    :param values: parameter values by name; other names are ignored.
+    :returns: checked settings by body name or pattern, and one line for each that is wrong.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    wrong: list[str] = []
+    for name, value in values.items():
+        if not is_body_setting(name):
+            continue
+        body, key = split(name)
+        settings = found.setdefault(body, {})
+        try:
+            if key in settings:
+                raise ConfigurationError(
+                    f'{name} is given twice, with and without the word {_OPTIONAL_SECTION}: give '
+                    'one of the two')
+            settings[key] = check(name, value)
+        except ConfigurationError as error:
+            wrong.append(str(error))
+    return found, wrong
+
+
+def check(name: str, value: Any) -> Any:
+    """
+    Check one setting of one body.
+
+    :param name: the parameter's full name.
+    :returns: the value in its type; a transform for an offset.
+    :raises ConfigurationError: if the setting is unknown or its value not allowed.
+    """
+    key = split(name)[1]
+    parameter = PARAMETERS.get(key)
+    if parameter is None:
+        allowed = ', '.join((*NAMES, 'offset', *(f'{one}.*' for one in _SECTIONS)))
+        raise ConfigurationError(
+            f'{name}: there is no setting {key!r} for a body; '
+            f'{did_you_mean(key, PARAMETERS, 0.7) or f"allowed: {allowed}"}')
+    if key == 'offset':
+        return body_from_base(value, name)
+    if key in NAMES and (not isinstance(value, str) or not value):
+        raise ConfigurationError(f'{name} is {shown(value)}; give a name for ROS')
+    return parameter.renamed(name).check(value)
+
+
+def titles(
+    bodies: Mapping[str, Mapping[str, Any]],
+) -> dict[str, tuple[Optional[str], Optional[str]]]:
+    """
+    Pick the names that bodies have in topics and in frames.
+
+    :param bodies: settings by body name or pattern.
+    :returns: names in topics and in frames, by body name or pattern.
+    :raises ConfigurationError: if two bodies would share a name.
+    """
+    found: dict[str, tuple[Optional[str], Optional[str]]] = {}
+    for index, kind in enumerate(('topic', 'frame')):
+        owners: dict[str, str] = {}
+        for body, settings in bodies.items():
+            title = settings.get(kind, settings.get('name'))
+            if title is None:
+                continue
+            if title in owners:
+                raise ConfigurationError(
+                    f'bodies {owners[title]!r} and {body!r} are both given the {kind} name '
+                    f'{title!r}: give each its own')
+            owners[title] = body
+            pair = list(found.get(body, (None, None)))
+            pair[index] = title
+            found[body] = (pair[0], pair[1])
+    return found

@@ -1,0 +1,32 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Every node of the package and its settings, once.
+
+The tool ``parameters`` makes ``config/<node>.yaml`` and docs/parameters.md from ``NODES``.
+"""
+
+from typing import NamedTuple
+
+
+class Node(NamedTuple):
+    """
+    One node.
+
+    :ivar name: its default name, also that of its parameter file.
+    :ivar settings: its settings dataclass, as ``module:Class``; the module imports no ROS. The
+        first line of the class's docstring is the heading of its table.
+    :ivar notes: a module with more for its documents; '' for none. It may define
+        ``YAML_NOTES`` (comment lines by section of the parameter file), ``sections()`` (Markdown
+        that follows the table) and ``COMMON`` (names of parameters that README.md lists).
+    """
+
+    name: str
+    settings: str
+    notes: str = ''
+
+
+NODES = (
+    Node('optitrack_vrpn', 'optitrack_vrpn.node.settings:NodeSettings',
+         'optitrack_vrpn.node.documents'),
+)

@@ -1,0 +1,63 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""New bodies get their publishers on the ticker's thread, so that poses of others do not wait."""
+
+from collections import deque
+import threading
+from typing import Callable
+
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.node.publishers import Publishers
+from optitrack_vrpn.pipeline.channel import Channel
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+
+
+class Discovery:
+    """
+    Queue new bodies, and create their publishers.
+
+    :param lock: guards pipeline and publishers.
+    :param wake: lets the ticker's thread run at once.
+    :param log: takes severity, text and a key.
+    """
+
+    def __init__(
+        self, lock: threading.Lock, wake: Callable[[], None],
+        log: Callable[[str, str, object], None],
+    ) -> None:
+        self._lock = lock
+        self._wake = wake
+        self._log = log
+        self._waiting: deque[Channel] = deque()
+
+    def add(self, channel: Channel) -> None:
+        """Queue a new body; on the client's thread, which holds the lock."""
+        self._waiting.append(channel)
+        self._wake()
+
+    def create_publishers(self, pipeline: Pipeline, publishers: Publishers) -> bool:
+        """
+        Create the publishers of all queued bodies, which takes milliseconds each.
+
+        The lock is free meanwhile.
+
+        :param pipeline: knows which bodies are still followed.
+        :returns: whether there were any.
+        """
+        created = False
+        while self._waiting:
+            channel = self._waiting.popleft()
+            created = True
+            try:
+                output = publishers.prepare(channel)
+                with self._lock:
+                    if channel in pipeline.bodies and not publishers.closed:
+                        publishers.adopt(output)
+                    else:
+                        output.close()
+            except Exception as error:
+                # A topic that the middleware refuses must not cost the other bodies their frames.
+                name = channel.names.motive
+                self._log('error', f'body {printable(name)!r} cannot be published: {error}',
+                          ('refused', name))
+        return created

@@ -1,0 +1,39 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the documents of the node's parameters hold beside its settings; imports no ROS."""
+
+from optitrack_vrpn.bodies.body_settings import BodySettings
+from optitrack_vrpn.node import topic_kinds
+from optitrack_vrpn.settings.documents import markdown_table
+from optitrack_vrpn.settings.parameters import parameters_of
+
+#: The parameters that most users set.
+COMMON = (
+    'server', 'port', 'connection', 'interface', 'autostart', 'activate', 'up_axis', 'motive_x',
+    'expected_rate_hz', 'outputs', 'bodies.allow', 'bodies.deny', 'validation.max_speed',
+    'stamps.mode', 'stamps.latency_ms')
+
+YAML_NOTES = {'bodies': (
+    'Settings for one body, under its name or a pattern: all of validation.*, lowpass.* and',
+    'motion.*, and these:',
+    "'Rigid Body 1':",
+    '  name: cf1            # its name in ROS; topic: and frame: set one of the two',
+    '  validation: {max_speed: 30.0}      # this one is fast',
+    '  lowpass: {cutoff_hz: 5.0}     # and smoothed',
+    "  offset: [0.0, 0.0, -0.05]  # its base in Motive's body: x y z (m), then rpy or quaternion",
+)}
+
+
+def sections() -> str:
+    """Write the tables of outputs and of settings for single bodies."""
+    return '\n'.join((
+        '### Outputs', '',
+        'The parameter `outputs` lists what is published. Outputs without subscribers cost '
+        'nothing where the last column says so.', '',
+        topic_kinds.markdown_table(),
+        '### Settings of single bodies', '',
+        "`bodies.NAME.SETTING`, with Motive's name of the body or a pattern (`*`, `?`, `[abc]`). "
+        "What is not set follows the settings of all bodies. The body's own name wins over "
+        'patterns, and later patterns over earlier ones. `bodies.NAME.validation.max_speed` is '
+        'the same as `bodies.NAME.max_speed`.', '',
+        markdown_table(parameters_of(BodySettings))))

@@ -1,0 +1,123 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The node's parameters: declared, read, and checked whenever they change."""
+
+import traceback
+from typing import Any, Callable, Mapping
+
+from optitrack_vrpn.bodies import body_settings
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.node.configuration import Configuration, make_configuration
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.settings import parameters_of
+from optitrack_vrpn.settings.parameters import unknown
+from optitrack_vrpn.settings_ros import (
+    check_changes, declare_settings, given_at_start, is_of_library, unknown_parameters, values_of)
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+PARAMETERS = parameters_of(NodeSettings)
+NAMES = frozenset(parameter.name for parameter in PARAMETERS)
+
+
+class NodeParameters:
+    """
+    The parameters of ``NodeSettings`` and those of single bodies.
+
+    :param node: declares them.
+    :param configured: says whether the node has left the state unconfigured.
+    :param apply: takes the configuration that results from a change while the node is configured.
+    """
+
+    def __init__(
+        self, node: Node, configured: Callable[[], bool],
+        apply: Callable[[Configuration], None],
+    ) -> None:
+        self._node = node
+        self._configured = configured
+        self._apply = apply
+        declare_settings(node, NodeSettings)
+        for name, value in given_at_start(node).items():
+            if body_settings.is_body_setting(name) and not node.has_parameter(name):
+                node.declare_parameter(name, value, ParameterDescriptor(dynamic_typing=True))
+        self._misspelt, foreign = unknown_parameters(node)
+        if foreign:
+            node.get_logger().warning(
+                'parameters ignored, because none of this node resembles them: '
+                f'{", ".join(foreign)}')
+        node.add_on_set_parameters_callback(self._on_set)
+
+    def read(self) -> Configuration:
+        """
+        Read and check all parameters.
+
+        :raises ConfigurationError: with one line for each that is unknown or not allowed.
+        """
+        wrong = list(self._misspelt)
+        if self._node.get_parameter('use_sim_time').value:
+            # Cameras expose in real time: a stamp of a simulated clock would be off by anything.
+            wrong.append(
+                'use_sim_time is true, but a motion capture system runs in real time: set it to '
+                'false for this node (to replay a recording, replay its topics)')
+        try:
+            configuration = make_configuration(self._values())
+        except ConfigurationError as error:
+            wrong.append(str(error))
+        if wrong:
+            raise ConfigurationError('\n'.join(wrong))
+        return configuration
+
+    def log_errors(self) -> None:
+        """Log at start what configure will refuse."""
+        try:
+            self.read()
+        except ConfigurationError as error:
+            for line in str(error).splitlines():
+                self._node.get_logger().error(line)
+
+    def _values(self) -> dict[str, Any]:
+        """Read every parameter of this package, unchecked."""
+        values = values_of(self._node, NodeSettings)
+        # rclpy's own annotation of these is wrong: they are parameters, not values.
+        of_bodies: Mapping[str, Any] = self._node.get_parameters_by_prefix('bodies')
+        for rest, parameter in of_bodies.items():
+            if body_settings.is_body_setting(f'bodies.{rest}'):
+                values[f'bodies.{rest}'] = parameter.value
+        return values
+
+    def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
+        try:
+            self._change({change.name: change.value for change in changes})
+        except ConfigurationError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        except Exception as error:
+            self._node.get_logger().error(f'a bug in a parameter:\n{traceback.format_exc()}')
+            return SetParametersResult(successful=False, reason=f'a bug: {error!r}')
+        return SetParametersResult(successful=True)
+
+    def _change(self, changed: Mapping[str, Any]) -> None:
+        """
+        Check values that a user sets, and apply those that may change now.
+
+        :raises ConfigurationError: if one is unknown, wrong or fixed; nothing is applied then.
+        """
+        configured = self._configured()
+        check_changes(PARAMETERS, changed, configured)
+        for name, value in changed.items():
+            if body_settings.is_body_setting(name):
+                if value is not None:    # None removes the setting
+                    body_settings.check(name, value)
+                if configured and body_settings.is_fixed(name):
+                    raise ConfigurationError(f'{name} is fixed while the node is configured')
+            elif name == 'use_sim_time':
+                if value and configured:
+                    raise ConfigurationError(
+                        'use_sim_time cannot be set: motion capture runs in real time')
+            elif name not in NAMES and not is_of_library(name):
+                raise ConfigurationError(unknown(name, NAMES))
+        if configured:
+            values = {**self._values(), **changed}
+            self._apply(make_configuration({
+                name: value for name, value in values.items()
+                if name in NAMES or value is not None}))

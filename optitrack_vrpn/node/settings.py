@@ -1,0 +1,167 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Every parameter of the node: the settings of the parts, and those of the node itself.
+
+This file imports no ROS, so that documents can be made without it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import math
+
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.mocap_control.protocol import ControlConfig
+from optitrack_vrpn.motion.frames import AxesConfig
+from optitrack_vrpn.motion.kalman import MotionConfig
+from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.names import check_frame, check_template
+from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
+from optitrack_vrpn.settings import Change, checked, section, setting
+
+
+def _check_each(*checks: Callable[[], None]) -> None:
+    """
+    Run all checks.
+
+    :raises ConfigurationError: with the lines of all that raise one.
+    """
+    wrong = []
+    for check in checks:
+        try:
+            check()
+        except ConfigurationError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+
+
+@checked
+@dataclass(frozen=True)
+class FrameSettings:
+    """Frame ids."""
+
+    world: str = setting('optitrack', doc='frame id of the ENU world')
+    world_ned: str = setting('optitrack_ned', doc='frame id of the NED world')
+    body: str = setting('{body}', doc='frame id of a body in ENU (FLU axes)')
+    body_ned: str = setting('{body}_ned', doc='frame id of a body in NED (FRD axes)')
+
+    def check(self) -> None:
+        """
+        Check names and templates.
+
+        :raises ConfigurationError: naming all that is wrong.
+        """
+        _check_each(
+            lambda: check_frame(self.world, 'world'),
+            lambda: check_frame(self.world_ned, 'world_ned'),
+            lambda: check_template(self.body, 'body', False),
+            lambda: check_template(self.body_ned, 'body_ned', False))
+        for one, other in (('world', 'world_ned'), ('body', 'body_ned')):
+            if getattr(self, one) == getattr(self, other):
+                raise ConfigurationError(
+                    f'{other} is {getattr(self, other)!r}, the same as {one}; they are different '
+                    'frames')
+
+
+@checked
+@dataclass(frozen=True)
+class TopicSettings:
+    """Topics of one body."""
+
+    pose: str = setting('{body}/pose', doc="topic of a body's pose in ENU")
+    pose_ned: str = setting('{body}/pose_ned', doc="topic of a body's pose in NED")
+    other: str = setting('{body}/{kind}', doc=(
+        "topic of a body's other outputs; {kind} becomes odom, twist and so on"))
+
+    def templates(self) -> dict[str, str]:
+        """Give the template of each kind of topic, in which ``{body}`` is still open."""
+        own = {'pose': self.pose, 'pose_ned': self.pose_ned}
+        return {name: own.get(name, self.other.replace('{kind}', name))
+                for name, kind in KINDS.items() if kind.per_body}
+
+    def check(self) -> None:
+        """
+        Check the templates.
+
+        :raises ConfigurationError: naming all that is wrong.
+        """
+        if '{kind}' not in self.other:
+            raise ConfigurationError(
+                f"other is {self.other!r}; it must hold '{{body}}' and '{{kind}}', as in "
+                "'{body}/{kind}'")
+        _check_each(
+            lambda: check_template(self.pose, 'pose', True),
+            lambda: check_template(self.pose_ned, 'pose_ned', True),
+            lambda: check_template(self.other.replace('{kind}', 'odom'), 'other', True))
+        templates = self.templates()
+        if len(set(templates.values())) < len(templates):
+            raise ConfigurationError(
+                f'pose is {self.pose!r} and pose_ned is {self.pose_ned!r}; every kind of output '
+                'needs a topic of its own')
+
+
+@checked
+@dataclass(frozen=True)
+class WorldOffset:
+    """Where the user's world is in the mocap world."""
+
+    origin: tuple[float, float, float] = setting(
+        (0.0, 0.0, 0.0), unit='m', doc='position of your origin in the mocap world (ENU)')
+    yaw: float = setting(
+        0.0, unit='rad', low=-2 * math.pi, high=2 * math.pi,
+        doc='heading of your x axis in the mocap world, about up')
+
+
+@checked
+@dataclass(frozen=True)
+class QosSettings:
+    """Quality of service of everything that holds poses."""
+
+    reliability: str = setting('reliable', choices=('reliable', 'best_effort'), doc=(
+        'reliability of all poses; reliable serves every subscriber'))
+    depth: int = setting(10, low=1, high=100000, doc='messages kept for a slow subscriber')
+
+
+@checked
+@dataclass(frozen=True)
+class NodeSettings:
+    """The node optitrack_vrpn."""
+
+    client: ClientConfig = section(ClientConfig(), name='')
+    autostart: bool = setting(False, change=Change.START, doc=(
+        'configure at start, for use without a lifecycle manager'))
+    activate: bool = setting(True, change=Change.START, doc=(
+        'let autostart go on to active; false waits in inactive for mocap control'))
+    axes: AxesConfig = section(AxesConfig(), name='')
+    expected_rate_hz: float = setting(
+        0.0, unit='Hz', low=0.0, high=10000.0, change=Change.ANY_TIME, doc=(
+            'the camera rate; a slower body is a warning on /diagnostics; 0 compares with the '
+            'fastest body, and warns of 60 Hz, the rate of displays'))
+    outputs: tuple[str, ...] = setting(
+        DEFAULT_OUTPUTS, choices=tuple(KINDS), change=Change.ANY_TIME,
+        doc='what is published; see the table of outputs in docs/parameters.md')
+    topics: TopicSettings = section(TopicSettings())
+    frames: FrameSettings = section(FrameSettings())
+    bodies: Selection = section(Selection())
+    validation: BodyConfig = section(BodyConfig())
+    stamps: StampConfig = section(StampConfig())
+    max_age_s: float = setting(
+        0.5, unit='s', low=0.0, high=3600.0, name='stamps.max_age_s', doc=(
+            'a pose that waits longer than this is not published; what stamps.latency_ms and '
+            'lowpass.compensate_delay subtract from its stamp does not count; 0 for any'))
+    load_shedding: bool = setting(True, change=Change.ANY_TIME, doc=(
+        'when this computer does not keep up, skip whole frames, evenly, so that the others are '
+        'fresh; false publishes all, late, until stamps.max_age_s'))
+    world_offset: WorldOffset = section(WorldOffset())
+    lowpass: LowpassConfig = section(LowpassConfig())
+    velocity_source: str = setting('estimate', choices=('estimate', 'server'), doc=(
+        'velocities and accelerations: estimated from the poses, or those that the server sends '
+        '(Motive sends none)'))
+    motion: MotionConfig = section(MotionConfig())
+    qos: QosSettings = section(QosSettings())
+    control: ControlConfig = section(ControlConfig())

@@ -1,0 +1,149 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the node reports: /diagnostics, and the state of each body on its own topic."""
+
+import threading
+import traceback
+from typing import Callable, NamedTuple, Optional, Sequence
+
+from optitrack_vrpn.client.backend_io import Backend
+from optitrack_vrpn.client.loss import LossWatch
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.node.configuration import Configuration
+from optitrack_vrpn.node.diagnostics import Diagnostics
+from optitrack_vrpn.node.latency import LatencyStatistics
+from optitrack_vrpn.node.publishers import Publishers
+from optitrack_vrpn.node.report import (
+    body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
+from optitrack_vrpn.pipeline.channel import Channel, how_to_accept
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from rclpy.node import Node
+
+
+class _Sources(NamedTuple):
+    """What a configured node reports on."""
+
+    configuration: Configuration
+    backend: Backend
+    pipeline: Pipeline
+    publishers: Publishers
+
+
+class StatusReporter:
+    """
+    Report connection, clock, frames and bodies.
+
+    :param node: creates publishers and timers.
+    :param lock: guards pipeline and publishers; ``configure``, ``close`` and ``retire`` are called
+        with it held, everything else without.
+    :param log: takes severity, text and a key.
+    :ivar latency: how long poses take through the node.
+    """
+
+    def __init__(
+        self, node: Node, lock: threading.Lock, log: Callable[[str, str, object], None],
+    ) -> None:
+        self._lock = lock
+        self._log = log
+        self._clock = HostClock()
+        self._diagnostics = Diagnostics(node, self._collect)
+        self._loss = LossWatch()
+        self._sources: Optional[_Sources] = None
+        self.latency = LatencyStatistics()
+
+    def open(self) -> None:
+        """Begin to publish on /diagnostics, once configured."""
+        assert self._sources is not None
+        client = self._sources.configuration.client
+        self._loss = LossWatch()
+        self._diagnostics.open(f'{client.server}:{client.port}')
+
+    def configure(
+        self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
+        publishers: Publishers,
+    ) -> None:
+        """Take what is reported on, with the lock held."""
+        self._sources = _Sources(configuration, backend, pipeline, publishers)
+
+    def stop(self) -> None:
+        """Publish nothing more on /diagnostics."""
+        self._diagnostics.close()
+
+    def close(self) -> None:
+        """Report on nothing more, with the lock held."""
+        self._sources = None
+
+    def publish(self, channels: Sequence[Channel], now_ns: int) -> list[Entry]:
+        """
+        Publish the state of bodies on their own topics.
+
+        The lock is taken for each body, so that no pose waits for a hundred messages. The topics
+        are latched, so they are published without subscribers too.
+
+        :returns: the same for /diagnostics.
+        """
+        entries: list[Entry] = []
+        fastest_hz: Optional[float] = None
+        host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
+        for channel in channels:
+            with self._lock:
+                if self._sources is None:
+                    break
+                configuration, _, pipeline, publishers = self._sources
+                if fastest_hz is None:
+                    fastest_hz = max(
+                        (body.truth.rate_hz for body in pipeline.bodies), default=0.0)
+                entry = body_entry(
+                    channel.names.ros, channel.truth.status(now_ns), channel.too_old,
+                    host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
+                    configuration.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
+                    channel.published, channel.not_rising + channel.outdone, channel.choked,
+                    channel.left_out, how_to_accept(channel) if channel.truth.held else '')
+                if publishers.status_wanted(channel):
+                    publishers.publish_status(channel, self._diagnostics.status(entry))
+            entries.append(entry)
+        return entries
+
+    def retire(self, channels: Sequence[Channel]) -> None:
+        """Publish that bodies are not followed any more, with the lock held."""
+        assert self._sources is not None
+        publishers = self._sources.publishers
+        for channel in channels:
+            if publishers.status_wanted(channel):
+                publishers.publish_status(channel, self._diagnostics.status(Entry(
+                    channel.names.ros, Level.STALE, 'not followed any more', {})))
+
+    def _collect(self) -> list[Entry]:
+        """Collect the entries for /diagnostics; on the executor's thread."""
+        try:
+            return self._entries()
+        except Exception:
+            self._log('error', f'a bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
+            return []
+
+    def _entries(self) -> list[Entry]:
+        sources = self._sources
+        if sources is None:
+            return []
+        link = sources.backend.status()
+        now_ns = self._clock.now_ns()
+        remark = self._loss.look(link.counters, link.queue.get('dropped_unread', 0), now_ns)
+        if remark is not None:
+            self._log(*remark, ('loss', now_ns))
+        entries = [link_entry(link.state, link.reason, {
+            'way': link.way, 'server': link.server, 'local': link.local,
+            'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
+            'sessions': link.sessions, 'failed_attempts': link.failures,
+            'strangers_refused': link.strangers, **link.queue}, link.counters,
+            self._loss)]
+        with self._lock:
+            if self._sources is None:
+                return []
+            pipeline = self._sources.pipeline
+            entries.append(clock_entry(pipeline.stamps.status()))
+            entries.append(frames_entry(
+                self.latency.work.percentiles(), self.latency.latency.percentiles(),
+                self.latency.wait.percentiles(), pipeline.dropped,
+                pipeline.config.keep_up and pipeline.backlog.thinning))
+            channels = pipeline.bodies
+        return entries + self.publish(channels, now_ns)

@@ -1,0 +1,77 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the node does ten times a second beside publishing poses."""
+
+import threading
+from typing import Callable, Sequence
+
+from optitrack_vrpn.bodies.selection import unmatched
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.graph.conflicts_ros import Namesakes, Rivals
+from optitrack_vrpn.node.accept import AcceptServices
+from optitrack_vrpn.node.discovery import Discovery
+from optitrack_vrpn.node.publishers import Publishers
+from optitrack_vrpn.node.status import StatusReporter
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from rclpy.node import Node
+
+PERIOD_S = 0.1
+
+
+class Supervision:
+    """
+    Create topics and services of bodies, notice silent ones, and log what happened.
+
+    :param node: whose names are compared with those of other nodes.
+    :param lock: guards pipeline and publishers.
+    :param announce: takes the resolved names of all topics when they change.
+    :param log: takes severity, text and a key.
+    """
+
+    def __init__(
+        self, node: Node, lock: threading.Lock, pipeline: Pipeline, publishers: Publishers,
+        discovery: Discovery, status: StatusReporter, accept_services: AcceptServices,
+        announce: Callable[[Sequence[str]], None], log: Callable[[str, str, object], None],
+    ) -> None:
+        self._lock = lock
+        self._pipeline = pipeline
+        self._publishers = publishers
+        self._discovery = discovery
+        self._status = status
+        self._accept_services = accept_services
+        self._announce = announce
+        self._log = log
+        self._clock = HostClock()
+        now_ns = self._clock.now_ns()
+        self._duplicate_names = Namesakes(node, now_ns)
+        self._conflicts = Rivals(node, now_ns)
+
+    def tick(self) -> None:
+        """Do it once, on the ticker's thread."""
+        if self._discovery.create_publishers(self._pipeline, self._publishers):
+            with self._lock:
+                self._announce(self._publishers.topics())
+        with self._lock:
+            if self._publishers.closed:
+                return
+            now_ns = self._clock.now_ns()
+            pipeline = self._pipeline
+            pipeline.tick(now_ns)
+            notices = pipeline.take_notices()
+            changed = {change.body for change in pipeline.take_state_changes()}
+            held = [channel for channel in pipeline.bodies
+                    if channel.truth.held and not channel.accept_service]
+            to_match = pipeline.to_match(now_ns)
+            self._publishers.listen()
+            turn = self._conflicts.turn(now_ns)
+            topics = [] if turn is None else self._publishers.pose_topics(turn)
+            channels = [channel for channel in pipeline.bodies
+                        if channel.names.motive in changed] if changed else []
+        self._accept_services.offer(held)
+        self._status.publish(channels, now_ns)
+        for notice in notices:
+            self._log(notice.severity, notice.text, notice.key)
+        lines = list(unmatched(*to_match)) if to_match else []
+        lines += [self._duplicate_names.look(now_ns), *self._conflicts.look(topics)]
+        for line in filter(None, lines):
+            self._log('warn', line, line)

@@ -1,0 +1,105 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Every kind of output of the node, once.
+
+Publishers, the parameter ``outputs`` and the table in docs/parameters.md are made from ``KINDS``.
+This file imports no ROS, so that documents can be made without it: types and functions are given
+by name, and ``body_output.py`` resolves them.
+"""
+
+import enum
+from typing import NamedTuple
+
+
+class Computed(enum.Enum):
+    """When an output is computed and published."""
+
+    EVERY_POSE = 'with every pose'
+    SUBSCRIBED = 'with every pose, while it has subscribers'
+    MOTION = 'with every pose, while it has subscribers; starts the motion estimate'
+    STATE = 'on every change of state, and every second'
+
+
+class TopicKind(NamedTuple):
+    """
+    A kind of output.
+
+    :ivar name: as in the parameter ``outputs``.
+    :ivar message: its ROS type.
+    :ivar topic: default topic; without ``{body}`` for one that all bodies share.
+    :ivar enabled: whether it is on by default.
+    :ivar computed: when.
+    :ivar meaning: what it holds, for users.
+    :ivar world: 'enu' or 'ned', the world frame of its header; '' without a frame.
+    :ivar fill: the function of ``messages.py`` that writes stamp and groups of numbers into a
+        message; '' where another file does.
+    :ivar sizes: how many numbers each group has.
+    """
+
+    name: str
+    message: str
+    topic: str
+    enabled: bool
+    computed: Computed
+    meaning: str
+    world: str = 'enu'
+    fill: str = ''
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def per_body(self) -> bool:
+        """Say whether each body has a topic of its own."""
+        return '{body}' in self.topic
+
+
+KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
+    TopicKind(
+        'pose', 'geometry_msgs/msg/PoseStamped', '{body}/pose', True, Computed.EVERY_POSE,
+        'pose in ENU', 'enu', 'fill_pose', (3, 4)),
+    TopicKind(
+        'pose_ned', 'geometry_msgs/msg/PoseStamped', '{body}/pose_ned', True,
+        Computed.SUBSCRIBED, 'pose in NED', 'ned', 'fill_pose', (3, 4)),
+    TopicKind(
+        'tf', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.EVERY_POSE,
+        'transforms in ENU, one message a frame'),
+    TopicKind(
+        'tf_ned', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.EVERY_POSE,
+        'transforms in NED, in the same message, and the NED world in the ENU world on /tf_static',
+        'ned'),
+    TopicKind(
+        'pose_cov', 'geometry_msgs/msg/PoseWithCovarianceStamped', '{body}/{kind}', False,
+        Computed.SUBSCRIBED, 'pose in ENU with covariance', 'enu', 'fill_pose_cov', (3, 4, 36)),
+    TopicKind(
+        'odom', 'nav_msgs/msg/Odometry', '{body}/{kind}', False, Computed.MOTION,
+        "odometry: pose in ENU, twist in the body's axes", 'enu', 'fill_odometry',
+        (3, 4, 36, 3, 3, 36)),
+    TopicKind(
+        'twist', 'geometry_msgs/msg/TwistStamped', '{body}/{kind}', False, Computed.MOTION,
+        "velocity along ENU's axes", 'enu', 'fill_twist', (3, 3)),
+    TopicKind(
+        'accel', 'geometry_msgs/msg/AccelStamped', '{body}/{kind}', False, Computed.MOTION,
+        "acceleration along ENU's axes", 'enu', 'fill_accel', (3, 3)),
+    TopicKind(
+        'status', 'diagnostic_msgs/msg/DiagnosticStatus', '{body}/{kind}', True,
+        Computed.STATE, "the body's state, latched", ''),
+)}
+
+DEFAULT_OUTPUTS = tuple(kind.name for kind in KINDS.values() if kind.enabled)
+#: Kinds that need velocities.
+MOTION_KINDS = frozenset(
+    kind.name for kind in KINDS.values() if kind.computed is Computed.MOTION)
+#: Kinds that are computed only while they have subscribers.
+ON_DEMAND = tuple(kind.name for kind in KINDS.values()
+                  if kind.computed in (Computed.SUBSCRIBED, Computed.MOTION))
+
+
+def markdown_table() -> str:
+    """Write the table of all outputs for docs/parameters.md."""
+    lines = ['| output | type | topic | by default | meaning | published |',
+             '|---|---|---|---|---|---|']
+    for kind in KINDS.values():
+        lines.append(
+            f'| `{kind.name}` | {kind.message} | `{kind.topic.replace("{kind}", kind.name)}` '
+            f'| {"on" if kind.enabled else "off"} | {kind.meaning} | {kind.computed.value} |')
+    return '\n'.join(lines) + '\n'
