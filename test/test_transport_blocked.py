@@ -74,7 +74,7 @@ def test_udp_blocks_a_server_once_and_says_what_is_wrong():
     (late,) = [c for c in sink.changes if 'did not connect back' in c.reason]
     assert (late.state, late.severity) == (LinkState.REQUESTING, 'warn')
     assert 'within 0.1 s' in late.reason
-    assert 'A firewall that drops it blocks the server for all' in late.reason
+    assert 'If a firewall drops it, the server is blocked for all' in late.reason
     assert 'next request after 60 s' in late.reason
 
 

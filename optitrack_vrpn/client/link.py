@@ -325,5 +325,5 @@ def unanswered_request(
     """
     return (
         f'{server} did not connect back to {host} port {port} within {waited_s:g} s: let TCP in '
-        'here, UDP there; behind NAT or in a container set connection: tcp. A firewall that drops '
-        f'it blocks the server for all (up to 127 s): next request after {until_s:g} s')
+        'here, UDP there; behind NAT or in a container set connection: tcp. If a firewall drops '
+        f'it, the server is blocked for all: next request after {until_s:g} s')

@@ -32,6 +32,7 @@ from optitrack_vrpn.pipeline.channel import (
     body_name, Channel, how_to_accept, Sample, ServerMotion)
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.freshness import FreshnessGate
 from optitrack_vrpn.pipeline.load_shedding import Backlog, PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
@@ -60,6 +61,7 @@ class Pipeline:
     :param config: the settings.
     :param discovered: called with each new channel, before its first sample.
     :ivar backlog: watches whether this computer keeps up.
+    :ivar backlogged: poses of all bodies withheld at the beginning of conversations.
     :ivar max_age_ns: how far behind the present a stamp may be when its pose is published (ns),
         what ``latency_ms`` takes off it included; beyond all ages where any may.
     """
@@ -79,6 +81,10 @@ class Pipeline:
         self._change_log = ChangeLog()
         self.server_motions: list[ServerMotion] = []
         self.refused_bodies = 0
+        self.backlogged = 0
+        # From the beginning of a conversation until its frames are live; a sender's own times are
+        # as right for a backlog as for live frames.
+        self._gate: Optional[FreshnessGate] = None
         # Of the channels, those that are bodies; the others' names are known to be ignored.
         self._wanted = 0
         self._maps = frame_maps(config.axes)
@@ -126,6 +132,8 @@ class Pipeline:
         channels = self.channels
         stamps = self.stamps
         stamp_of = stamps.stamp
+        if self._gate is not None:
+            events = self._admitted(self._gate, events, arrival_ns)
         if arrival_mode and len(events) > 1:
             events = self._newest_poses(events)
         if now_ns is None:
@@ -213,9 +221,12 @@ class Pipeline:
         """
         Take note of a new conversation: the server may be another run of itself.
 
-        Its clock goes on as learnt if the next frame fits, and is learnt anew at once if not.
+        Its clock goes on as learnt if the next frame fits, and is learnt anew at once if not. What
+        it sends first may be a backlog: nothing is learnt from it and nothing of it published.
         """
         self.stamps.reset(RECONNECTED)
+        if not self._sender_mode:
+            self._gate = FreshnessGate()
 
     def tick(self, now_ns: int) -> None:
         """
@@ -276,7 +287,7 @@ class Pipeline:
     @property
     def dropped(self) -> dict[str, int]:
         """Poses that were not published, by reason, over all bodies."""
-        counts = {'too_old': 0, 'left_out': 0, 'stamp_not_rising': 0}
+        counts = {'too_old': 0, 'left_out': 0, 'stamp_not_rising': 0, 'backlog': self.backlogged}
         for channel in self.bodies:
             counts['too_old'] += channel.too_old
             counts['left_out'] += channel.left_out
@@ -432,6 +443,25 @@ class Pipeline:
             self._notice('info', 'load over', (
                 f'this computer keeps up again; {self.dropped["left_out"]} poses have been left '
                 'out so far'))
+
+    def _admitted(
+        self, gate: FreshnessGate, events: Sequence[Event], arrival_ns: int,
+    ) -> Sequence[Event]:
+        """Leave out the poses that arrive before the frames of the conversation are live."""
+        kept: list[Event] = []
+        for event in events:
+            if isinstance(event, PoseReport) and event.sender != CONTROL_SENDER and (
+                    not gate.admits(event.sender_time_ns, arrival_ns)):
+                self.backlogged += 1
+            else:
+                kept.append(event)
+        if gate.is_open:
+            self._gate = None
+            if gate.withheld:
+                self._notice('info', (
+                    f'the connection began with a backlog of {gate.withheld} poses, up to '
+                    f'{gate.fallen_ns / 1e9:.2f} s old: none of them is published'))
+        return kept
 
     def _newest_poses(self, events: Sequence[Event]) -> list[Event]:
         """

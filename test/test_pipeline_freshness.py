@@ -1,0 +1,144 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A conversation that begins with a backlog: nothing of it is published, and live frames soon are.
+
+The network is simulated: frames wait in a queue that is delivered in pieces, with pauses between
+them, faster than they were made. The true time of a frame is known.
+"""
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.freshness import (
+    FreshnessGate, GIVE_UP_NS, RECURRENCES, SPACING_NS, TOLERANCE_NS)
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.vrpn.messages import PoseReport
+import pytest
+
+MS = 10**6
+S = 10**9
+HOST = 1_700_000_000 * S
+#: Sender time of the present on the arrival clock 0.
+BASE = 77 * S
+#: What a published stamp may differ from the true time: the gate's tolerance on either side, and
+#: the jitter of the simulated network.
+BOUND_NS = 2 * TOLERANCE_NS + MS
+
+
+def arrivals(rate, backlog, pieces, drained_at, live, jitter):
+    """
+    Give (sender time, arrival time) of the frames of a connection, by the arrival clock.
+
+    :param backlog: frames that wait when the connection begins, at 1 s.
+    :param pieces: (share of the frames, pause after them in s) in which the queue is delivered.
+    :param drained_at: how many times faster than they were made frames are delivered.
+    :param live: seconds of live frames afterwards.
+    :param jitter: delays of live frames (ns), used in turn.
+    """
+    period = S // rate
+    now = S
+    made = [now - (backlog - i) * period for i in range(backlog)]
+    out = []
+    at = 0
+    for share, pause_s in [*pieces, (1.0, 0.0)]:
+        until = min(len(made), at + max(1, round(share * len(made)))) if made else 0
+        for one in made[at:until]:
+            now = max(now + round(period / drained_at), one)
+            out.append((one, now))
+        at = until
+        now += round(pause_s * S)
+        # What is made meanwhile waits behind the rest.
+        while made and made[-1] + period <= now and at < len(made):
+            made.append(made[-1] + period)
+    while at < len(made):
+        now = max(now + round(period / drained_at), made[at])
+        out.append((made[at], now))
+        at += 1
+        if made[-1] + period <= now:
+            made.append(made[-1] + period)
+    first = (made[-1] if made else now) + period
+    last = out[-1][1] if out else 0
+    for i in range(round(live * rate)):
+        one = first + i * period
+        last = max(last + 1, one + jitter[i % len(jitter)])
+        out.append((one, last))
+    return [(one + BASE, arrival) for one, arrival in out]
+
+
+def published(frames, mode='tracking', connect=True):
+    """Run frames through a pipeline; gives (true time, stamp) of what it publishes."""
+    pipeline = Pipeline(PipelineConfig(
+        body=BodyConfig(acquire_frames=1), stamps=StampConfig(mode=mode), max_age_s=0.0))
+    if connect:
+        pipeline.reconnected()
+    out = []
+    for number, (sender, arrival) in enumerate(frames):
+        report = PoseReport('wand', 0, sender, (1e-4 * number, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+        out += [(sender - BASE + HOST, sample.stamp_ns)
+                for sample in pipeline.process([report], arrival, HOST)]
+    return out, pipeline
+
+
+FRAMES = st.builds(
+    arrivals, rate=st.sampled_from([60, 100, 240, 1000]), backlog=st.integers(0, 600),
+    pieces=st.lists(st.tuples(st.floats(0.0, 0.5), st.floats(0.0, 0.4)), max_size=3),
+    drained_at=st.floats(1.25, 1e6), live=st.just(2.0),
+    jitter=st.lists(st.integers(0, MS), min_size=1, max_size=40))
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(FRAMES, st.sampled_from(['tracking', 'min_offset', 'arrival']))
+def test_after_any_backlog_every_published_stamp_is_true(frames, mode):
+    out, pipeline = published(frames, mode)
+    assert max((abs(stamp - true) for true, stamp in out), default=0) <= BOUND_NS
+    # Live frames are published, soon.
+    late = [sender for sender, arrival in frames if arrival - sender + BASE > 2 * MS]
+    live_from = max(late, default=frames[0][0]) - BASE + HOST
+    assert out and out[0][0] <= live_from + 300 * MS
+    assert pipeline.dropped['backlog'] + len(out) <= len(frames)
+
+
+def test_without_the_gate_a_backlog_is_stamped_as_live():
+    """What the property above is worth: the same frames, and a pipeline told of no connection."""
+    frames = arrivals(100, 150, [], 1e6, 1.0, [0])
+    assert max(abs(stamp - true) for true, stamp in published(frames, connect=False)[0]) > S
+    out, pipeline = published(frames)
+    assert max(abs(stamp - true) for true, stamp in out) <= BOUND_NS
+    assert pipeline.dropped['backlog'] == pytest.approx(160, abs=4)
+    (notice,) = [n for n in pipeline.take_notices() if 'backlog' in n.text]
+    assert 'began with a backlog of 150 poses, up to 1.50 s old' in notice.text
+
+
+def test_live_frames_are_published_a_tenth_of_a_second_after_the_connection():
+    out, pipeline = published(arrivals(240, 0, [], 1.0, 1.0, [0, 300_000, 100_000]))
+    delay_ns = (out[0][0] - HOST) - S
+    assert delay_ns <= RECURRENCES * SPACING_NS + 30 * MS
+    assert not [n for n in pipeline.take_notices() if 'backlog' in n.text]
+
+
+def test_a_senders_own_stamps_need_no_gate():
+    frames = arrivals(100, 50, [], 1e6, 0.1, [0])
+    assert len(published(frames, 'sender')[0]) == len(frames)
+
+
+@pytest.mark.parametrize('burst', [2, 10, 24])
+def test_live_frames_that_always_come_in_bursts_are_admitted(burst):
+    """As by a wireless card that saves power: each burst ends with a fresh frame."""
+    gate = FreshnessGate()
+    admitted = [gate.admits(i * 4 * MS, (i // burst + 1) * burst * 4 * MS) for i in range(300)]
+    assert admitted.index(True) * 4 * MS <= (RECURRENCES + 2) * max(burst * 4 * MS, SPACING_NS)
+
+
+def test_sender_times_that_stand_still_are_admitted_after_a_second():
+    gate = FreshnessGate()
+    admitted = [gate.admits(5, i * 10 * MS) for i in range(200)]
+    assert admitted.index(True) * 10 * MS == pytest.approx(GIVE_UP_NS, abs=20 * MS)
+
+
+def test_a_server_that_restarts_meanwhile_is_another_clock():
+    gate = FreshnessGate()
+    assert not any(gate.admits(100 * S + i * 10 * MS, i * 10 * MS) for i in range(5))
+    admitted = [gate.admits(i * 10 * MS, (5 + i) * 10 * MS) for i in range(40)]
+    assert admitted.index(True) <= 15
