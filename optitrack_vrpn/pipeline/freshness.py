@@ -26,10 +26,12 @@ TOLERANCE_NS = 3_000_000
 #: stall within a backlog; more cannot be one stall.
 RECURRENCES = 4
 SPACING_NS = 25_000_000
-#: What cannot be judged is admitted after this time (ns) without a lower minimum, in which pauses
-#: count for ``PAUSE_NS`` at most: sender times that stand still, or jitter beyond the tolerance.
+#: What cannot be judged (sender times that stand still, jitter beyond the tolerance) is admitted
+#: after this time (ns) without a lower minimum. Pauses count for ``PAUSE_NS`` at most; frames that
+#: arrive in less than ``PACE`` of the interval in which they were sent do not count at all.
 GIVE_UP_NS = 1_000_000_000
 PAUSE_NS = 50_000_000
+PACE = 7 / 8
 #: A sender time that falls by more (ns) belongs to another clock.
 RESTART_NS = 1_000_000_000
 
@@ -76,13 +78,16 @@ class FreshnessGate:
             self._newest_ns = sender_time_ns
         else:
             # Frames of several bodies share a sender time; an overtaken one proves nothing.
-            self._newest_ns = max(self._newest_ns, sender_time_ns)
+            sent_ns = max(sender_time_ns - self._newest_ns, 0)
+            self._newest_ns += sent_ns
+            passed_ns = max(arrival_ns - self._arrived_ns, 0)
             if offset_ns < self._minimum_ns - TOLERANCE_NS:
                 self.fallen_ns += self._minimum_ns - offset_ns
                 self.withheld += self._pending
                 self._begin(offset_ns, arrival_ns)
             else:
-                self._heard_ns += min(max(arrival_ns - self._arrived_ns, 0), PAUSE_NS)
+                if passed_ns >= PACE * sent_ns:
+                    self._heard_ns += min(passed_ns, PAUSE_NS)
                 if (offset_ns <= self._minimum_ns + TOLERANCE_NS
                         and arrival_ns - self._recurred_ns >= SPACING_NS):
                     self._recurrences += 1

@@ -453,6 +453,8 @@ class Pipeline:
             if isinstance(event, PoseReport) and event.sender != CONTROL_SENDER and (
                     not gate.admits(event.sender_time_ns, arrival_ns)):
                 self.backlogged += 1
+                if (event.sender, event.sensor) not in self.channels:
+                    self._discover(event.sender, event.sensor)    # its topics can be made already
             else:
                 kept.append(event)
         if gate.is_open:
