@@ -460,7 +460,7 @@ class Pipeline:
         if gate.is_open:
             self._gate = None
             if gate.withheld:
-                self._notice('info', (
+                self._notice('info', 'backlog at the beginning', (
                     f'the connection began with a backlog of {gate.withheld} poses, up to '
                     f'{gate.fallen_ns / 1e9:.2f} s old: none of them is published'))
         return kept
