@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint docs env bench bench-parts bench-bodies bench-clock bench-faults soak clean clean-env
+.PHONY: help demo check test lint docs env bench bench-parts bench-bodies bench-clock bench-faults bench-gantry soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -51,6 +51,9 @@ bench-clock:  ## measure the stamp estimators
 
 bench-faults:  ## put the node through everything that goes wrong
 	$(RUN) bench/faults.py $(ARGS)
+
+bench-gantry:  ## reproduce the thesis's table on the simulated gantry, and better rules
+	$(RUN) -m bench.gantry $(ARGS)
 
 soak:  ## run the node for an hour with faults every minute; memory, threads, files
 	$(RUN) bench/soak.py $(ARGS)

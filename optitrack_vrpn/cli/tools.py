@@ -50,6 +50,12 @@ TOOLS = (
          "list topics or show one, without ROS 2's own tools"),
     Tool('axis_bridge', 'optitrack_vrpn.axes.command:main',
          'tracked bodies to the axes of a machine: JointState and UDP at 100 Hz'),
+    Tool('gantry_controller', 'optitrack_vrpn.gantry.controller_command:main',
+         'the lifecycle node that moves a machine in closed loop on mocap'),
+    Tool('gantry_sim', 'optitrack_vrpn.gantry.sim_command:main',
+         'a simulated machine with slip, and a simulated Motive that sees it'),
+    Tool('gantry', 'optitrack_vrpn.gantry.command:main',
+         'watch and command a gantry_controller'),
 )
 
 

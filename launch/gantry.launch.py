@@ -1,0 +1,61 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bring up a simulated machine with its Motive, the main node, the bridge and the controller."""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument
+from launch.conditions import IfCondition
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+ARGUMENTS = (
+    ('simulate', 'true', 'false: your own Motive and a machine that takes set points by UDP'),
+    ('server', '127.0.0.1', 'Motive'),
+    ('port', '3883', 'its VRPN port'),
+    ('machine', 'gantry_orion', 'YAML file of the machine, or a name in config/'),
+    ('table', 'axes_orion', 'axis table'),
+    ('machine_host', '127.0.0.1', 'address of the machine'),
+    ('machine_port', '9200', 'its UDP port'),
+    ('cutoff_hz', '5.0', 'low-pass of the poses; 0.0: none'),
+    ('record_folder', '', 'folder of the recordings; empty: none'),
+)
+
+
+def value(name, kind=str):
+    """Take an argument as a parameter of a type."""
+    return ParameterValue(LaunchConfiguration(name), value_type=kind)
+
+
+def generate_launch_description():
+    """Describe all four processes."""
+    given = LaunchConfiguration
+    return LaunchDescription([
+        *(DeclareLaunchArgument(name, default_value=default, description=what)
+          for name, default, what in ARGUMENTS),
+        Node(
+            package='optitrack_vrpn', executable='gantry_sim', name='gantry_sim',
+            condition=IfCondition(given('simulate')),
+            arguments=['--machine', given('machine'), '--axes', given('table'),
+                       '--machine-host', given('machine_host'),
+                       '--machine-port', given('machine_port'), '--port', given('port'),
+                       '--noise-mm', '0.33', '--noise-deg', '0.037'],
+            output='screen', emulate_tty=True),
+        Node(
+            package='optitrack_vrpn', executable='optitrack_vrpn_node', name='optitrack_vrpn',
+            parameters=[{'server': value('server'), 'port': value('port', int),
+                         'autostart': True}],
+            output='screen', emulate_tty=True),
+        Node(
+            package='optitrack_vrpn', executable='axis_bridge', name='axis_bridge',
+            parameters=[{'table': value('table'), 'autostart': True,
+                         'mapper.lowpass.cutoff_hz': value('cutoff_hz', float)}],
+            output='screen', emulate_tty=True),
+        Node(
+            package='optitrack_vrpn', executable='gantry_controller', name='gantry_controller',
+            parameters=[{'machine': value('machine'), 'driver': 'udp',
+                         'machine_host': value('machine_host'),
+                         'machine_port': value('machine_port', int),
+                         'record_folder': value('record_folder'), 'autostart': True}],
+            output='screen', emulate_tty=True),
+    ])

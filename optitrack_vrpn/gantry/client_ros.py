@@ -1,0 +1,105 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Watch and command a gantry_controller from another process."""
+
+import threading
+import time
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from diagnostic_msgs.msg import DiagnosticArray
+from optitrack_vrpn.errors import TransportError
+from rcl_interfaces.srv import SetParameters
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+Value = Union[bool, float, str, Sequence[float]]
+
+
+class GantryClient:
+    """
+    A small node on a thread; use it as a context manager.
+
+    :param node: full name of the controller.
+    :param ros_args: arguments for ROS.
+    """
+
+    def __init__(self, node: str = '/gantry_controller', ros_args: Sequence[str] = ()) -> None:
+        self._name = '/' + node.strip('/')
+        self._context = rclpy.Context()
+        self._context.init(args=list(ros_args) or None)
+        self._node = rclpy.create_node('gantry_client', context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._axes: Optional[DiagnosticArray] = None
+        self._seen_s = 0.0
+        self._clients: dict[str, Any] = {}
+        self._node.create_subscription(DiagnosticArray, f'{self._name}/axes', self._take, 10)
+        self._thread = threading.Thread(target=self._spin, name='gantry_client', daemon=True)
+
+    def __enter__(self) -> 'GantryClient':
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._context.try_shutdown()
+        self._thread.join(5.0)
+        self._node.destroy_node()
+
+    def _spin(self) -> None:
+        try:
+            while self._context.ok():
+                self._executor.spin_once(timeout_sec=0.1)
+        except ExternalShutdownException:
+            pass
+        except Exception:
+            if self._context.ok():
+                raise
+
+    def _take(self, message: DiagnosticArray) -> None:
+        self._axes, self._seen_s = message, time.monotonic()
+
+    def axes(self) -> tuple[list[tuple[str, str, Mapping[str, str]]], float]:
+        """Give name, mode and cells of each axis, and their age (s)."""
+        if self._axes is None:
+            return [], float('inf')
+        return [(status.name, status.message, {pair.key: pair.value for pair in status.values})
+                for status in self._axes.status], time.monotonic() - self._seen_s
+
+    def command(self, service: str, values: Mapping[str, Value]) -> list[str]:
+        """
+        Call a service with values.
+
+        :returns: what was refused.
+        :raises TransportError: if the controller does not answer.
+        """
+        request = SetParameters.Request(parameters=[
+            Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
+        results = self._call(SetParameters, service, request).results
+        return [result.reason or 'refused' for result in results if not result.successful]
+
+    def trigger(self, service: str) -> str:
+        """
+        Call stop, emergency_stop or reset.
+
+        :returns: '' or why it was refused.
+        :raises TransportError: if the controller does not answer.
+        """
+        response = self._call(Trigger, service, Trigger.Request())
+        return '' if response.success else response.message or 'refused'
+
+    def _call(self, kind: Any, service: str, request: Any, timeout_s: float = 5.0) -> Any:
+        client = self._clients.get(service)
+        if client is None:
+            client = self._clients[service] = self._node.create_client(
+                kind, f'{self._name}/{service}')
+        if not client.wait_for_service(timeout_s):
+            raise TransportError(
+                f'{self._name} offers no service {service}: is it running and configured?')
+        done = threading.Event()
+        future = client.call_async(request)
+        future.add_done_callback(lambda _: done.set())
+        if not done.wait(timeout_s):
+            raise TransportError(f'{self._name}/{service} does not answer')
+        return future.result()

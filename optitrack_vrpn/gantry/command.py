@@ -1,0 +1,136 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Watch and command a gantry from the terminal."""
+
+import argparse
+import sys
+import time
+from typing import Any, Optional, Sequence
+
+from optitrack_vrpn.cli.arguments import Parser, split_ros_args
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.gantry.keyboard_io import Keyboard
+from optitrack_vrpn.gantry.view import table
+
+_KEYS = 'space: stop all   e: emergency stop   r: reset   q: quit'
+
+
+def _value(text: str) -> Any:
+    if text in ('on', 'off', 'true', 'false'):
+        return text in ('on', 'true')
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = Parser(
+        prog='gantry', description='Watch and command a gantry_controller.',
+        epilog='Lengths are in m and angles in degrees. See docs/gantry.md.')
+    parser.add_argument('--node', default='/gantry_controller', help='name of the controller')
+    commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
+    view = commands.add_parser('view', help='a live table of all axes, with a stop key')
+    view.add_argument('--once', action='store_true', help='print the table once')
+    for name, words in (
+            ('go_to', 'go to a position'), ('jog', 'go by a distance'),
+            ('mode', 'manual, stream, reference, stopping or lock'),
+            ('tracking', 'on or off: the closed loop'), ('lock', 'on or off'),
+            ('calibrate', 'find the steps per unit over a distance')):
+        sub = commands.add_parser(name, help=words)
+        sub.add_argument('axis', help='name of an axis, or all')
+        sub.add_argument('value', type=_value)
+    sub = commands.add_parser('home', help='search the reference switch')
+    sub.add_argument('axis', help='name of an axis, or all')
+    sub = commands.add_parser('sine', help='follow a sine')
+    sub.add_argument('axis', help='name of an axis, or all')
+    sub.add_argument('amplitude', type=float)
+    sub.add_argument('frequency', type=float, help='in Hz')
+    sub = commands.add_parser('trajectory', help='follow a file: time; one column an axis')
+    sub.add_argument('file')
+    sub.add_argument('--loop', action='store_true')
+    for name, words in (('stop', 'stop all axes'), ('emergency_stop', 'cut the power'),
+                        ('reset', 'end an emergency; the axes hold')):
+        commands.add_parser(name, help=words)
+    return parser
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :returns: 0 if all was accepted, 1 if something was refused or the controller is not there.
+    """
+    own, for_ros = split_ros_args(sys.argv[1:] if argv is None else list(argv))
+    arguments = make_parser().parse_args(own)
+    try:
+        with loading('gantry'):
+            from optitrack_vrpn.gantry.client_ros import GantryClient
+        with GantryClient(arguments.node, for_ros) as client:
+            if arguments.command == 'view':
+                return _once(client) if arguments.once else _watch(client)
+            refused = _send(client, arguments)
+    except OptitrackVrpnError as error:
+        print(f'gantry: {error}', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    for reason in refused:
+        print(f'gantry: refused: {reason}', file=sys.stderr)
+    return 1 if refused else 0
+
+
+def _send(client: Any, arguments: argparse.Namespace) -> list[str]:
+    """Send a command; gives what was refused."""
+    name = arguments.command
+    if name in ('stop', 'emergency_stop', 'reset'):
+        reason = client.trigger(name)
+        return [reason] if reason else []
+    refused: list[str]
+    if name == 'trajectory':
+        values = {'file': arguments.file, **({'loop': True} if arguments.loop else {})}
+        refused = client.command('trajectory_file', values)[:1]
+    elif name == 'sine':
+        refused = client.command(
+            name, {arguments.axis: [arguments.amplitude, arguments.frequency]})
+    else:
+        value = True if name == 'home' else arguments.value
+        refused = client.command(name, {arguments.axis: value})
+    return refused
+
+
+def _once(client: Any) -> int:
+    deadline = time.monotonic() + 5.0
+    while time.monotonic() < deadline:
+        axes, _ = client.axes()
+        if axes:
+            print('\n'.join(table(axes)))
+            return 0
+        time.sleep(0.05)
+    print('gantry: no axes are published: is the controller configured?', file=sys.stderr)
+    return 1
+
+
+def _watch(client: Any) -> int:
+    """Show the table five times a second; keys act at once."""
+    actions = {' ': 'stop', 's': 'stop', 'e': 'emergency_stop', 'r': 'reset'}
+    said = ''
+    tell = sys.stdout.isatty()
+    with Keyboard() as keyboard:
+        while True:
+            axes, age_s = client.axes()
+            lines = table(axes) if axes else ['no axes yet']
+            if axes and age_s > 1.0:
+                lines.append(f'NO NEWS FROM THE CONTROLLER FOR {age_s:.0f} s')
+            print(('\x1b[2J\x1b[H' if tell else '') + '\n'.join([*lines, '', _KEYS, said]),
+                  flush=True)
+            key = keyboard.read(0.2)
+            if key in ('q', ''):
+                return 0
+            if key in actions:
+                try:
+                    said = f'{actions[key]}: {client.trigger(actions[key]) or "done"}'
+                except OptitrackVrpnError as error:
+                    said = f'{actions[key]} FAILED: {error}'

@@ -1,0 +1,404 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lifecycle node gantry_controller: 100 cycles a second from mocap to the motors."""
+
+import functools
+import threading
+import time
+import traceback
+from typing import Any, Optional, Sequence
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from optitrack_vrpn.axes.cycle_io import CycleThread
+from optitrack_vrpn.axes.node_ros import entry, SettingsNode
+from optitrack_vrpn.axes.table_io import load_table
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry.calibration import Calibration
+from optitrack_vrpn.gantry.carried_io import carried
+from optitrack_vrpn.gantry.control import AxisView, Machine
+from optitrack_vrpn.gantry.correction import Measurement
+from optitrack_vrpn.gantry.machine_io import Driver, SimDriver, UdpDriver
+from optitrack_vrpn.gantry.node_settings import ControllerSettings
+from optitrack_vrpn.gantry.recorder import row
+from optitrack_vrpn.gantry.recorder_io import Recorder
+from optitrack_vrpn.gantry.services_ros import COMMANDS, serve
+from optitrack_vrpn.gantry.settings_io import load_machine
+from optitrack_vrpn.gantry.sim_model import SimulatedMachine
+from optitrack_vrpn.gantry.trajectories_ros import from_message, load_file
+from optitrack_vrpn.gantry.view import cells
+from optitrack_vrpn.sim.scenario_io import Network, Noise, Scenario, Server
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import parameter_value_to_python
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+#: How long deactivate waits for the axes to stand before it cuts the power (s). Chosen: twice
+#: the time that an axis of ORION takes from its greatest velocity.
+_STOP_S = 5.0
+_VIEW_S = 0.1
+_SECOND = 1_000_000_000
+#: Noise of the simulated Motive beside a simulated machine: 3 sigma of 1 mm and 0.11 degrees.
+_NOISE = Noise(position_mm=1.0 / 3.0, attitude_deg=0.11 / 3.0)
+
+
+class GantryController(SettingsNode[ControllerSettings]):
+    """
+    Control a machine in closed loop.
+
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(self, node_name: str = 'gantry_controller', **kwargs: Any) -> None:
+        self._lock = threading.Lock()
+        self._machine: Optional[Machine] = None
+        self._driver: Optional[Driver] = None
+        self._motive: Optional[MotiveSimServer] = None
+        self._recorder: Optional[Recorder] = None
+        self._thread: Optional[CycleThread] = None
+        self._calibration: Optional[Calibration] = None
+        self._used: Optional[ControllerSettings] = None
+        self._entities: list[tuple[Any, Any]] = []
+        self._fresh: dict[str, Measurement] = {}
+        self._began_s = 0.0
+        self._cut = False
+        self._commanded: Any = None
+        self._measured: Any = None
+        self._view: Any = None
+        self._shown: dict[str, tuple[str, tuple[str, ...]]] = {}
+        super().__init__(node_name, ControllerSettings, **kwargs)
+
+    # -- transitions ---------------------------------------------------------------------------
+
+    def acquire(self, settings: ControllerSettings) -> None:
+        """
+        Load the machine, open the driver, make topics and services.
+
+        :raises OptitrackVrpnError: if a file is wrong, an address cannot be used, or ruckig is
+            not installed.
+        """
+        description = load_machine(settings.machine)
+        self._machine = Machine(description)
+        if settings.driver == 'udp':
+            self._driver = UdpDriver(
+                description, settings.machine_host, settings.machine_port)
+        else:
+            driver = SimDriver(SimulatedMachine(description))
+            self._driver = driver
+            if settings.motive_port:
+                scenario, live = carried(
+                    Scenario(rate=100.0, noise=_NOISE, network=Network(),
+                             server=Server(port=settings.motive_port)),
+                    load_table(settings.axes), driver.machine, driver.lock)
+                self._motive = MotiveSimServer(scenario, live=live).start()
+        self._used = settings
+        self._commanded = self._own(self.create_publisher(
+            JointState, '~/commanded', 10), self.destroy_publisher)
+        self._measured = self._own(self.create_publisher(
+            JointState, '~/measured', 10), self.destroy_publisher)
+        self._view = self._own(self.create_publisher(
+            DiagnosticArray, '~/axes', 10), self.destroy_publisher)
+        for kind, topic, callback in (
+                (JointState, settings.axes_topic, self._take_measured),
+                (JointState, '~/stream', self._take_stream),
+                (JointTrajectory, '~/joint_trajectory', self._take_trajectory)):
+            self._own(self.create_subscription(kind, topic, callback, 10),
+                      self.destroy_subscription)
+        services: list[tuple[Any, str, Any]] = [
+            (SetParameters, name, functools.partial(self._command, name)) for name in COMMANDS]
+        services += [
+            (SetParameters, 'trajectory_file', self._take_file),
+            (SetParameters, 'calibrate', self._calibrate),
+            (Trigger, 'stop', self._stop), (Trigger, 'emergency_stop', self._emergency_stop),
+            (Trigger, 'reset', self._reset)]
+        for kind, name, callback in services:
+            self._own(self.create_service(kind, f'~/{name}', callback), self.destroy_service)
+        self._own(self.create_timer(_VIEW_S, self._publish_view), self.destroy_timer)
+        self.set_info_topics([self._commanded.topic_name, self._measured.topic_name])
+
+    def _own(self, entity: Any, destroy: Any) -> Any:
+        self._entities.append((entity, destroy))
+        return entity
+
+    def begin(self) -> None:
+        """Start the cycles; every axis holds."""
+        assert self._machine is not None and self._used is not None
+        if self._used.record_folder:
+            self._recorder = Recorder(self._used.record_folder, list(self._machine.axes))
+            self.get_logger().info(f'recording to {self._recorder.path}')
+        self._began_s = time.monotonic()
+        self._fresh.clear()
+        self._thread = CycleThread(self._machine.dt, self._cycle, 'gantry')
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop every axis under control, then end the cycles."""
+        if self._thread is None or self._machine is None:
+            return
+        with self._lock:
+            self._machine.command('all', lambda axis: axis.stop())
+        deadline = time.monotonic() + _STOP_S
+        while any(axis.moving for axis in self._machine.axes.values()):
+            if time.monotonic() > deadline:
+                self.get_logger().error(
+                    f'an axis still moves after {_STOP_S:g} s: the power is cut')
+                with self._lock:
+                    self._machine.emergency_stop()
+                break
+            time.sleep(0.01)
+        time.sleep(2.0 * self._machine.dt)      # the last set points reach the motors
+        self._thread.stop()
+        self._thread = None
+        with self._lock:
+            for axis in self._machine.axes.values():
+                axis.track(False)
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
+
+    def release(self) -> None:
+        """Destroy topics and services, close the driver."""
+        for entity, destroy in self._entities:
+            destroy(entity)
+        self._entities.clear()
+        if self._motive is not None:
+            self._motive.stop()
+            self._motive = None
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+        self._machine = self._used = self._calibration = None
+        self._cut = False
+
+    # -- the thread of the cycles --------------------------------------------------------------
+
+    def _cycle(self, periods: int) -> None:
+        try:
+            with self._lock:
+                self._work(periods)
+        except Exception:
+            self._log('error', f'a bug in a cycle; the power is cut:\n{traceback.format_exc()}',
+                      'cycle')
+            if self._machine is not None and self._driver is not None:
+                self._machine.emergency_stop()
+                self._driver.cut_power()
+
+    def _work(self, periods: int) -> None:
+        """Read the machine, work out the cycle, drive the motors, publish."""
+        machine, driver = self._machine, self._driver
+        assert machine is not None and driver is not None
+        now_s = time.monotonic()
+        fresh, self._fresh = self._fresh, {}
+        cubics = machine.step(now_s, fresh, driver.feedback(), periods)
+        if machine.emergency and not self._cut:
+            self._cut = True
+            driver.cut_power()
+        driver.run(cubics, machine.dt)
+        if self._calibration is not None and not self._calibration.done:
+            self._calibration.step(
+                fresh.get(self._calibration.axis.settings.name), machine.dt)
+        views = machine.view()
+        if self._recorder is not None:
+            self._recorder.write(row((now_s - self._began_s) * 1e3, views, cubics))
+        self._publish(machine, views)
+
+    def _publish(self, machine: Machine, views: Sequence[AxisView]) -> None:
+        """Publish where the axes are sent and where they are, in m and rad."""
+        names = [view.name for view in views]
+        scale = [machine.axes[name].settings.si_per_unit for name in names]
+        stamp = self.get_clock().now().to_msg()
+        message = JointState(
+            name=names, position=[v.position * s for v, s in zip(views, scale)],
+            velocity=[v.velocity * s for v, s in zip(views, scale)])
+        message.header.stamp = stamp
+        self._commanded.publish(message)
+        message = JointState(name=names, position=[
+            float('nan') if v.measured is None else v.measured * s
+            for v, s in zip(views, scale)])
+        message.header.stamp = stamp
+        self._measured.publish(message)
+
+    # -- inputs, on the executor's thread ------------------------------------------------------
+
+    def _take_measured(self, message: JointState) -> None:
+        """Take in the axes from axis_bridge; NaN is no measurement."""
+        machine, used = self._machine, self._used
+        if machine is None or used is None or len(message.name) != len(message.position):
+            return
+        stamp = message.header.stamp
+        age_s = (time.time_ns() - stamp.sec * _SECOND - stamp.nanosec) * 1e-9
+        if not -0.1 < age_s < used.max_age_s:
+            self._log('warn', f'measured axes are {age_s:.2f} s old and not used: check the '
+                      'clocks, or raise max_age_s', 'age')
+            return
+        at_s = time.monotonic() - age_s
+        found = {}
+        for name, value in zip(message.name, message.position):
+            axis = machine.axes.get(name)
+            if axis is not None and value == value and abs(value) < 1e6:
+                found[name] = Measurement(value / axis.settings.si_per_unit, at_s)
+        with self._lock:
+            self._fresh.update(found)
+
+    def _take_stream(self, message: JointState) -> None:
+        """Take in targets of the mode stream."""
+        machine = self._machine
+        if machine is None or len(message.name) != len(message.position):
+            return
+        with self._lock:
+            for name, value in zip(message.name, message.position):
+                axis = machine.axes.get(name)
+                if axis is not None:
+                    axis.stream_target(value / axis.settings.si_per_unit)
+
+    def _take_trajectory(self, message: JointTrajectory) -> None:
+        """Follow a trajectory_msgs/JointTrajectory."""
+        with self._lock:
+            machine = self._active()
+            if machine is None:
+                reason = 'the node is not active'
+            else:
+                try:
+                    reason = from_message(machine, message)
+                except ConfigurationError as error:
+                    reason = str(error)
+        if reason:
+            self.get_logger().error(f'a trajectory is refused: {reason}')
+
+    # -- services ------------------------------------------------------------------------------
+
+    def _active(self) -> Optional[Machine]:
+        return self._machine if self._thread is not None else None
+
+    def _command(self, name: str, request: Any, response: Any) -> Any:
+        with self._lock:
+            return serve(self._active, name, request, response)
+
+    def _take_file(self, request: Any, response: Any) -> Any:
+        """Follow the thesis's file: parameters ``file`` and, for a loop, ``loop``."""
+        values = {p.name: parameter_value_to_python(p.value) for p in request.parameters}
+        with self._lock:
+            machine = self._active()
+            try:
+                reason = 'the node is not active' if machine is None else load_file(
+                    machine, values)
+            except ConfigurationError as error:
+                reason = str(error)
+        response.results = [SetParametersResult(successful=not reason, reason=reason)] * max(
+            1, len(request.parameters))
+        return response
+
+    def _calibrate(self, request: Any, response: Any) -> Any:
+        """Calibrate the steps per unit of an axis: the parameter is its name and a distance."""
+        reason = ''
+        with self._lock:
+            machine = self._active()
+            if machine is None:
+                reason = 'the node is not active'
+            elif len(request.parameters) != 1:
+                reason = 'give one axis, with the distance to go'
+            elif self._calibration is not None and not self._calibration.done:
+                reason = 'a calibration is under way'
+            else:
+                name = request.parameters[0].name
+                distance = parameter_value_to_python(request.parameters[0].value)
+                if name not in machine.axes or isinstance(distance, bool) or not isinstance(
+                        distance, (int, float)):
+                    reason = f'{name!r} with {distance!r} is no axis with a distance'
+                else:
+                    self._calibration = Calibration(machine.axes[name], float(distance))
+                    reason = self._calibration.reason
+        response.results = [SetParametersResult(successful=not reason, reason=reason)] * max(
+            1, len(request.parameters))
+        return response
+
+    def _stop(self, request: Any, response: Any) -> Any:
+        with self._lock:
+            machine = self._active()
+            refusals = {'': 'the node is not active'} if machine is None else {
+                name: reason for name, reason in machine.command(
+                    'all', lambda axis: axis.stop()).items()
+                # a lock holds still already
+                if reason and machine.axes[name].mode.value not in ('lock', 'emergency')}
+        response.success, response.message = not refusals, '; '.join(refusals.values())
+        return response
+
+    def _emergency_stop(self, request: Any, response: Any) -> Any:
+        with self._lock:
+            if self._machine is not None and self._driver is not None:
+                self._machine.emergency_stop()
+                self._cut = True
+                self._driver.cut_power()
+        response.success = self._machine is not None
+        response.message = '' if response.success else 'the node is not configured'
+        return response
+
+    def _reset(self, request: Any, response: Any) -> Any:
+        with self._lock:
+            machine = self._active()
+            if machine is None or self._driver is None:
+                reason = 'the node is not active'
+            else:
+                reason = machine.reset()
+                if not reason:
+                    self._cut = False
+                    self._driver.restore_power()
+        response.success, response.message = not reason, reason
+        return response
+
+    # -- what is shown -------------------------------------------------------------------------
+
+    def _publish_view(self) -> None:
+        with self._lock:
+            if self._machine is None or self._view is None:
+                return
+            views = self._machine.view()
+            calibration = self._calibration
+        array = DiagnosticArray(status=[self._status(view) for view in views])
+        array.header.stamp = self.get_clock().now().to_msg()
+        self._view.publish(array)
+        for view in views:
+            shown = (view.mode, view.warnings)
+            before = self._shown.get(view.name)
+            if before is not None and before != shown:
+                self._log('warn' if set(view.warnings) - set(before[1]) else 'info',
+                          f'axis {view.name}: {view.mode}'
+                          + (f' ({", ".join(view.warnings)})' if view.warnings else ''),
+                          (view.name, shown))
+            self._shown[view.name] = shown
+        if calibration is not None and calibration.done:
+            self._report(calibration)
+
+    def _report(self, calibration: Calibration) -> None:
+        self._calibration = None
+        name = calibration.axis.settings.name
+        if calibration.result is None:
+            self.get_logger().error(f'calibration of {name} failed: {calibration.reason}')
+            return
+        result = calibration.result
+        self.get_logger().info(
+            f'calibration of {name}: mocap saw {result.ratio:.6f} of the way (standard error '
+            f'{result.uncertainty:.1e}; up less down {result.difference:+.1e}): set '
+            f'steps_per_unit to {result.steps_per_unit:.6g}')
+
+    def _status(self, view: AxisView) -> DiagnosticStatus:
+        level = 'error' if view.mode == 'emergency' else 'warn' if view.warnings else 'ok'
+        return entry(view.name, level, view.mode, cells(view))
+
+    def diagnostics(self) -> Sequence[DiagnosticStatus]:
+        """Say how the cycles and the axes stand."""
+        with self._lock:
+            if self._machine is None or self._thread is None:
+                return ()
+            cycle, views = self._thread.cycle, self._machine.view()
+        found = [entry(f'{self.get_name()}: cycles', 'ok', 'running', {
+            'cycles': cycle.cycles, 'late': cycle.late, 'skipped': cycle.skipped,
+            'jitter_us': f'{cycle.jitter_ns / 1e3:.0f}',
+            'worst_us': f'{cycle.worst_ns / 1e3:.0f}'})]
+        for view in views:
+            status = self._status(view)
+            status.name = f'{self.get_name()}: axis {view.name}'
+            found.append(status)
+        return found

@@ -1,0 +1,41 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Single keys from the terminal, without Enter."""
+
+import os
+import select
+import sys
+import termios
+import tty
+from typing import Any, Optional
+
+
+class Keyboard:
+    """
+    Read keys as they are pressed; use it as a context manager.
+
+    Leaving it puts the terminal back, after an exception too.
+    """
+
+    def __init__(self) -> None:
+        self._before: Any = None
+        self._file = sys.stdin.fileno()
+
+    def __enter__(self) -> 'Keyboard':
+        if os.isatty(self._file):
+            self._before = termios.tcgetattr(self._file)
+            tty.setcbreak(self._file)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._before is not None:
+            termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)
+
+    def read(self, timeout_s: float) -> Optional[str]:
+        """
+        Wait for a key.
+
+        :returns: the key; None if none came in time; '' at the end of the input.
+        """
+        ready, _, _ = select.select([self._file], [], [], timeout_s)
+        return os.read(self._file, 1).decode(errors='replace') if ready else None

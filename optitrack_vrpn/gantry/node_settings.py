@@ -1,0 +1,35 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the node gantry_controller; the axes stand in the machine's YAML file."""
+
+from dataclasses import dataclass
+
+from optitrack_vrpn.settings import Change, checked, setting
+
+DRIVERS = ('sim', 'udp')
+
+
+@checked
+@dataclass(frozen=True)
+class ControllerSettings:
+    """Everything that ``gantry_controller`` can be set to."""
+
+    machine: str = setting('gantry_orion', doc='YAML file of the machine, or a name in config/')
+    driver: str = setting(
+        'sim', choices=DRIVERS,
+        doc='sim: a simulated machine in this process; udp: a machine that takes set points')
+    machine_host: str = setting('127.0.0.1', doc='machine of the driver udp')
+    machine_port: int = setting(9200, low=1, high=65535, doc='its UDP port')
+    axes: str = setting('axes_orion', doc='axis table of the bodies on the simulated machine')
+    motive_port: int = setting(
+        0, low=0, high=65535,
+        doc='port of a simulated Motive with these bodies (driver sim); 0: none')
+    axes_topic: str = setting('axis_states', doc='topic of the measured axes, from axis_bridge')
+    max_age_s: float = setting(
+        0.5, unit='s', low=0.01, high=10.0,
+        doc='a measurement whose stamp is older than this counts as none')
+    record_folder: str = setting('', doc='folder of the recordings; empty: nothing is recorded')
+    autostart: bool = setting(False, change=Change.START,
+                              doc='configure and activate without a lifecycle manager')
+    activate: bool = setting(True, change=Change.START,
+                             doc='false: autostart leaves the node inactive, for mocap control')

@@ -1,0 +1,91 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trajectories from ROS: trajectory_msgs/JointTrajectory and files named in a service."""
+
+import os
+from typing import Any, Mapping
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry.control import Machine
+from optitrack_vrpn.gantry.trajectory import make, parse, Trajectory
+from trajectory_msgs.msg import JointTrajectory
+
+#: The first point of a JointTrajectory, whose positions are absolute, may be this far from the
+#: set point of the axis (unit). Chosen: ten times the least deviation of the closed loop.
+_FIRST_POINT = {'linear': 0.01, 'rotary': 1.0}
+_MOST_BYTES = 100_000_000
+
+
+def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
+    """
+    Let axes follow their trajectories, all or none.
+
+    :returns: '' or why it is refused.
+    """
+    for name, path in paths.items():
+        axis = machine.axes[name]
+        if axis.moving or axis.mode.value in ('lock', 'emergency'):
+            return f'{name}: a trajectory begins at rest; the axis is in {axis.mode.value}'
+        if path.greatest_velocity() > axis.settings.motor_velocity:
+            return (f'{name}: the trajectory reaches {path.greatest_velocity():.4g}, the motor '
+                    f'follows {axis.settings.motor_velocity:.4g} at most')
+    return '; '.join(filter(None, (
+        machine.axes[name].follow(path) for name, path in paths.items())))
+
+
+def from_message(machine: Machine, message: JointTrajectory) -> str:
+    """
+    Follow a JointTrajectory; its positions (m, rad) are absolute.
+
+    :returns: '' or why it is refused.
+    :raises ConfigurationError: if the points make no trajectory.
+    """
+    names = list(message.joint_names)
+    unknown = [name for name in names if name not in machine.axes]
+    if not names or unknown or len(set(names)) < len(names):
+        return (f'joints {", ".join(map(repr, unknown or names)) or "none"} are no axes, or one '
+                f'comes twice; allowed: {", ".join(machine.axes)}')
+    times = [p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in message.points]
+    paths = {}
+    for i, name in enumerate(names):
+        settings = machine.axes[name].settings
+        here = machine.axes[name].state.position
+        try:
+            positions = [p.positions[i] / settings.si_per_unit for p in message.points]
+            speeds = [p.velocities[i] / settings.si_per_unit for p in message.points] if all(
+                len(p.velocities) for p in message.points) else None
+        except IndexError:
+            return f'a point has too few values for {len(names)} joints'
+        if not positions:
+            return 'the trajectory has no points'
+        at = list(times)
+        if at[0] > 0.0:     # from where the axis is, as ros2_control does
+            at, positions = [0.0, *at], [here, *positions]
+            speeds = None if speeds is None else [0.0, *speeds]
+        elif abs(positions[0] - here) > _FIRST_POINT[settings.kind]:
+            return (f'{name}: the first point is {abs(positions[0] - here):.4g} '
+                    f'{settings.unit} from where the axis is')
+        paths[name] = make(at, positions, speeds)
+    return start(machine, paths)
+
+
+def load_file(machine: Machine, values: Mapping[str, Any]) -> str:
+    """
+    Follow the thesis's file.
+
+    :param values: ``file``: its path; ``loop``: begin again at its end.
+    :returns: '' or why it is refused.
+    :raises ConfigurationError: if the file is wrong.
+    """
+    path, loop = values.get('file'), values.get('loop', False)
+    if not isinstance(path, str) or not isinstance(loop, bool) or set(values) - {'file', 'loop'}:
+        return 'give the parameter file (a path) and perhaps loop (true or false)'
+    path = os.path.expanduser(path)
+    try:
+        if os.path.getsize(path) > _MOST_BYTES:
+            raise ConfigurationError(f'{path}: is too large for a trajectory')
+        with open(path, encoding='utf-8') as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f'{path}: cannot be read: {error}') from None
+    return start(machine, parse(text, list(machine.axes), path, loop))

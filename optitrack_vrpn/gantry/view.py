@@ -1,0 +1,55 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The terminal view: every axis as a line of text; and what it needs, as plain strings."""
+
+from typing import Mapping, Sequence
+
+from optitrack_vrpn.gantry.control import AxisView
+
+_HEAD = ('axis', 'mode', 'position', 'target', 'error', 'correction', 'limits', 'switches',
+         'loop', 'lock', 'warnings')
+
+
+def cells(view: AxisView) -> dict[str, str]:
+    """Give what is shown of an axis as strings, for a message."""
+    digits = 4 if view.unit == 'm' else 2
+
+    def number(value: 'float | None') -> str:
+        return '' if value is None else f'{value:.{digits}f}'
+
+    return {
+        'unit': view.unit, 'position': number(view.position), 'target': number(view.target),
+        'velocity': number(view.velocity), 'motor': number(view.motor),
+        'measured': number(view.measured), 'error': number(view.error),
+        'correction': number(view.offset),
+        'limits': f'{"" if view.low is None else format(view.low, "g")}..'
+                  f'{"" if view.high is None else format(view.high, "g")}',
+        'switches': ''.join(letter for letter, on in zip('LHR', view.switches) if on),
+        'tracking': 'closed' if view.tracking else 'open',
+        'referenced': 'yes' if view.referenced else 'no',
+        'remembered': view.remembered, 'warnings': ', '.join(view.warnings)}
+
+
+def table(axes: Sequence[tuple[str, str, Mapping[str, str]]]) -> list[str]:
+    """
+    Write the table.
+
+    :param axes: name, mode and cells of each axis.
+    :returns: lines without colours.
+    """
+    rows = [_HEAD]
+    for name, mode, shown in axes:
+        unit = shown.get('unit', '')
+        locked = f'locked ({shown["remembered"]})' if shown.get('remembered') else (
+            'locked' if mode == 'lock' else '')
+        rows.append((
+            name, mode, f'{shown.get("position", "")} {unit}', shown.get('target', ''),
+            shown.get('error', ''), shown.get('correction', ''), shown.get('limits', ''),
+            shown.get('switches', ''), shown.get('tracking', ''), locked,
+            shown.get('warnings', '')))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+    lines = ['  '.join(cell.ljust(width) if i < 2 or i > 5 else cell.rjust(width)
+                       for i, (cell, width) in enumerate(zip(row, widths))).rstrip()
+             for row in rows]
+    lines.insert(1, '  '.join('-' * width for width in widths))
+    return lines

@@ -1,0 +1,149 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The drivers and their datagrams: what is sent to a machine, and what it answers."""
+
+import socket
+import struct
+import time
+
+from gantry_kit import ORION, settings_of
+from hypothesis import given, strategies as st
+from optitrack_vrpn.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.gantry.axis import Switches
+from optitrack_vrpn.gantry.control import Machine
+from optitrack_vrpn.gantry.cubic import Cubic
+from optitrack_vrpn.gantry.machine_io import UdpDriver, UdpMachine
+from optitrack_vrpn.gantry.modes import Mode
+from optitrack_vrpn.gantry.view import cells, table
+from optitrack_vrpn.gantry.wire import (
+    Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, SetPoints)
+import pytest
+
+cubic = st.builds(Cubic, *[st.floats(-1e9, 1e9)] * 4)
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.lists(cubic, max_size=32))
+def test_set_points_are_read_back(sequence, power, cubics):
+    points = SetPoints(sequence, 0.01, power, tuple(cubics))
+    assert decode_set_points(encode_set_points(points)) == points
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(),
+       st.lists(st.builds(Switches, st.booleans(), st.booleans(), st.booleans()), max_size=32))
+def test_answers_are_read_back(sequence, power, switches):
+    answer = Answer(sequence, power, tuple(switches))
+    assert decode_answer(encode_answer(answer)) == answer
+
+
+@given(st.binary(max_size=300), st.sampled_from([b'', b'OVGC', b'OVGM']))
+def test_any_bytes_are_read_or_refused(data, head):
+    for decode in (decode_set_points, decode_answer):
+        try:
+            decode(head + data)
+        except RemoteProtocolError:
+            pass
+
+
+def test_set_points_lie_where_the_page_says():
+    data = encode_set_points(SetPoints(7, 0.01, True, (Cubic(1.0, 2.0, 3.0, 4.0),)))
+    assert struct.unpack('<4sIdII4d', data) == (b'OVGC', 7, 0.01, 1, 1, 1.0, 2.0, 3.0, 4.0)
+    data = encode_answer(Answer(7, False, (Switches(True, False, True),)))
+    assert struct.unpack('<4sIIII', data) == (b'OVGM', 7, 0, 1, 5)
+
+
+@pytest.fixture
+def machine():
+    found = UdpMachine(settings_of('chaser_x'))
+    yield found
+    found.close()
+
+
+def settle(driver, machine, cubics=None, count=1):
+    """Send set points until the machine has taken them all; gives the last feedback."""
+    feedback = None
+    for _ in range(count):
+        before = machine.received
+        driver.run(cubics or {'chaser_x': Cubic(0.0, 0.0, 0.0, 0.0)}, 0.01)
+        deadline = time.monotonic() + 10.0
+        while machine.received == before and time.monotonic() < deadline:
+            time.sleep(0.001)
+        while time.monotonic() < deadline:
+            found = driver.feedback()
+            if found is not None:
+                feedback = found
+                break
+            time.sleep(0.001)
+    return feedback
+
+
+@pytest.mark.network
+def test_the_udp_driver_moves_the_machine_and_reads_its_switches(machine):
+    driver = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    feedback = settle(driver, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
+    assert feedback.power and feedback.switches['chaser_x'] == Switches()
+    assert machine.machine.axes['chaser_x'].steps == round(0.01 * 170358)
+    machine.machine.axes['chaser_x'].position = 3.2
+    assert settle(driver, machine).switches['chaser_x'].high
+    driver.close()
+
+
+@pytest.mark.network
+def test_the_emergency_button_of_the_machine_is_latched_by_the_controller(machine):
+    driver = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    control = Machine(machine._settings)
+    control.axes['chaser_x'].go_to(1.0)
+    control.step(0.0, {}, settle(driver, machine))
+    machine.pressed = True
+    control.step(0.01, {}, settle(driver, machine))
+    assert control.axes['chaser_x'].mode is Mode.EMERGENCY
+    driver.cut_power()
+    machine.pressed = False
+    assert not settle(driver, machine).power       # released, but the controller holds it off
+    driver.restore_power()
+    control.reset()
+    control.step(0.02, {}, settle(driver, machine))
+    assert control.axes['chaser_x'].mode is Mode.STOPPING and machine.machine.power
+    driver.close()
+
+
+@pytest.mark.network
+def test_a_second_controller_is_refused_while_the_first_is_there(machine):
+    first = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    settle(first, machine)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        for data in (encode_set_points(SetPoints(9, 0.01, True, (Cubic(9e9, 0, 0, 0),))),
+                     b'', b'OVGC', b'x' * 1500):
+            other.sendto(data, ('127.0.0.1', machine.port))
+        deadline = time.monotonic() + 10.0
+        while machine.refused < 4 and time.monotonic() < deadline:
+            time.sleep(0.001)
+    assert machine.refused == 4 and machine.machine.axes['chaser_x'].steps == 0
+    first.close()
+
+
+@pytest.mark.network
+def test_a_machine_that_is_not_there_gives_no_feedback_and_no_error():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as gone:
+        gone.bind(('127.0.0.1', 0))
+        port = gone.getsockname()[1]
+    driver = UdpDriver(settings_of('chaser_x'), '127.0.0.1', port)
+    for _ in range(3):
+        driver.run({'chaser_x': Cubic(0.0, 0.0, 0.0, 0.0)}, 0.01)
+        assert driver.feedback() is None
+    driver.close()
+    with pytest.raises(TransportError, match='machine_host'):
+        UdpDriver(settings_of('chaser_x'), '999.1.1.1', 1)
+
+
+def test_the_table_shows_mode_position_limits_lock_and_warnings():
+    control = Machine(ORION)
+    axis = control.axes['chaser_x']
+    axis.go_to(1.0)
+    control.step(0.0, {}, None)
+    axis.lock()
+    axis.warnings.mocap_lost = True
+    lines = table([(view.name, view.mode, cells(view)) for view in control.view()])
+    assert len(lines) == 8
+    line = next(each for each in lines if each.startswith('chaser_x'))
+    for word in ('lock', '-0.5..3', 'locked (manual)', 'mocap_lost', 'open', '1.0000'):
+        assert word in line

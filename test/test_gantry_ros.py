@@ -1,0 +1,218 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The node gantry_controller: services, topics, recording; and the whole loop with gantry_sim."""
+
+import math
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+from optitrack_vrpn.gantry.client_ros import GantryClient
+from optitrack_vrpn.gantry.controller_ros import GantryController
+import pytest
+from rcl_interfaces.srv import SetParameters
+import rclpy.parameter
+from rosgraph import NodeHere, NodeProcess, Observer, ROOT, wait_until
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+
+NODE = '/gantry_controller'
+
+
+class User:
+    """Command a controller with nothing but the messages."""
+
+    def __init__(self, observer):
+        self.observer = observer
+
+    def set(self, service, **values):
+        """Call a service with values; gives the reasons of what was refused."""
+        request = SetParameters.Request(parameters=[
+            rclpy.parameter.Parameter(name, value=value).to_parameter_msg()
+            for name, value in values.items()])
+        results = self.observer.call(SetParameters, f'{NODE}/{service}', request).results
+        return [result.reason for result in results if not result.successful]
+
+    def trigger(self, service):
+        return self.observer.call(Trigger, f'{NODE}/{service}', Trigger.Request()).success
+
+
+@pytest.fixture
+def observer():
+    with Observer() as found:
+        yield found
+
+
+def mode(here, axis='chaser_x'):
+    return here.node._machine.axes[axis].mode.value
+
+
+def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path):
+    user = User(observer)
+    with NodeHere({'record_folder': str(tmp_path), 'control.generations': ['none']},
+                  cls=GantryController) as here:
+        commanded = observer.listen(JointState, f'{NODE}/commanded', 10)
+        trajectory = observer.node.create_publisher(
+            JointTrajectory, f'{NODE}/joint_trajectory', 10)
+        stream = observer.node.create_publisher(JointState, f'{NODE}/stream', 10)
+        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+        assert user.set('jog', chaser_x=0.01) == ['the node is not active']
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        axes = here.node._machine.axes
+        assert user.set('jog', chaser_x=0.02, target_yaw=2.0) == []
+        wait_until(lambda: axes['target_yaw'].state.position == 2.0)
+        wait_until(lambda: axes['chaser_x'].state.position == 0.02)
+        assert 'soft limits' in user.set('go_to', chaser_x=99.0)[0]
+        assert 'expected a number' in user.set('jog', chaser_x='far')[0]
+        assert 'no axis' in user.set('jog', nothing=1.0)[0]
+        message = wait_until(lambda: next(
+            (m for m in commanded.messages()[::-1] if m.position[4] > 0.0349), None))
+        assert message.name[4] == 'target_yaw' and message.position[4] == pytest.approx(
+            math.radians(2.0))
+        # lock, unlock, sine, mode
+        assert user.set('lock', all=True) == [] and mode(here) == 'lock'
+        assert 'locked' in user.set('jog', chaser_x=0.1)[0]
+        assert user.set('lock', all=False) == []
+        assert user.set('sine', chaser_x=[0.01, 0.2]) == [] and mode(here) == 'sine'
+        assert user.set('mode', chaser_x='manual') == [] and mode(here) == 'manual'
+        assert 'expected one of' in user.set('mode', chaser_x='dance')[0]
+        wait_until(lambda: not axes['chaser_x'].moving)
+        # stream
+        assert user.set('mode', chaser_y='stream') == []
+        wait_until(lambda: stream.get_subscription_count())
+        wait_until(lambda: stream.publish(JointState(
+            name=['chaser_y'], position=[0.005])) or axes['chaser_y'].state.position == 0.005)
+        wait_until(lambda: mode(here, 'chaser_y') == 'stopping')    # the stream has ended
+        assert axes['chaser_y'].warnings.stream_lost
+        # a JointTrajectory, and the thesis's file
+        wait_until(lambda: trajectory.get_subscription_count())
+        points = []
+        for seconds, x in ((0, 2.0), (1, 3.0)):
+            point = JointTrajectoryPoint(positions=[math.radians(x)], velocities=[0.0])
+            point.time_from_start.sec = seconds
+            points.append(point)
+        trajectory.publish(JointTrajectory(joint_names=['target_yaw'], points=points))
+        wait_until(lambda: mode(here, 'target_yaw') == 'trajectory')
+        wait_until(lambda: axes['target_yaw'].state.position == pytest.approx(3.0))
+        (tmp_path / 'move.txt').write_text('t;chaser_yaw\n0;5\n0.01;5.1\n0.02;5.15\n')
+        assert user.set('trajectory_file', file=str(tmp_path / 'move.txt')) == []
+        wait_until(lambda: axes['chaser_yaw'].state.position == pytest.approx(0.15))
+        assert 'cannot be read' in user.set('trajectory_file', file='/no/such/file')[0]
+        # without mocap the loop does not stay closed
+        assert user.set('tracking', chaser_x=True) == []
+        wait_until(lambda: not axes['chaser_x'].tracking)
+        assert axes['chaser_x'].warnings.mocap_lost
+        # stop and emergency stop
+        user.set('jog', chaser_x=0.3)
+        assert user.trigger('stop') and mode(here) == 'stopping'
+        user.set('jog', chaser_x=0.3)
+        assert user.trigger('emergency_stop') and mode(here) == 'emergency'
+        assert 'reset' in user.set('jog', chaser_x=-0.1)[0]
+        assert not here.node._driver.machine.power
+        assert user.trigger('reset') and mode(here) == 'stopping'
+        wait_until(lambda: here.node._driver.machine.power)
+        assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
+        assert here.run(here.node.trigger_cleanup).name == 'SUCCESS'
+    recording, = tmp_path.glob('*.csv')
+    assert re.fullmatch(r'\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.csv', recording.name)
+    lines = recording.read_text().splitlines()
+    assert len(lines) > 200 and lines[0].startswith('time_ms;chaser_x_position;')
+
+
+def test_deactivating_stops_a_moving_axis_under_control(observer):
+    user = User(observer)
+    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
+        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        axis = here.node._machine.axes['chaser_x']
+        assert user.set('jog', chaser_x=1.0) == []
+        wait_until(lambda: axis.state.velocity > 0.05)
+        before = axis.state.position
+        assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
+        assert not axis.moving and before < axis.state.position < 0.9
+
+
+def test_a_wrong_machine_makes_configure_fail_and_names_the_axis(tmp_path, console):
+    (tmp_path / 'm.yaml').write_text('axes: [{name: x, steps_per_unit: 1, low: 2, high: 1}]')
+    with NodeHere({'machine': str(tmp_path / 'm.yaml'), 'control.generations': ['none']},
+                  cls=GantryController) as here:
+        assert here.run(here.node.trigger_configure).name == 'FAILURE'
+        assert "axis 'x': low must be below high" in console.news()
+
+
+@pytest.mark.slow
+def test_the_whole_loop_with_gantry_sim_node_bridge_and_controller(observer):
+    """
+    Everything in processes of its own, over UDP, VRPN and ROS.
+
+    The simulated machine slips; the loop is closed over the simulated Motive; then Motive's
+    bodies are hidden and the axis stops.
+    """
+    user = User(observer)
+    sim = NodeProcess('--machine-port', '0', '--port', '0', '--noise-mm', '0.1',
+                      '--occlude', 'chaser:silent:25-', tool='gantry_sim', ros=False)
+    with sim:
+        machine = sim.wait_for(r'machine on 127\.0\.0\.1:(\d+)').group(1)
+        motive = sim.wait_for(r'listening on 127\.0\.0\.1:(\d+)').group(1)
+        begun = time.monotonic()
+        with NodeProcess('-p', 'server:=127.0.0.1', '-p', f'port:={motive}', '-p',
+                         'autostart:=true'), \
+                NodeProcess('-p', 'table:=axes_orion', '-p', 'autostart:=true',
+                            tool='axis_bridge'), \
+                NodeProcess('-p', 'driver:=udp', '-p', f'machine_port:={machine}', '-p',
+                            'autostart:=true', tool='gantry_controller') as controller, \
+                GantryClient(NODE) as client:
+            def cells(name='chaser_x'):
+                return next((dict(c, mode=mode) for n, mode, c in client.axes()[0] if n == name),
+                            {})
+            measured = observer.listen(JointState, f'{NODE}/measured', 10)
+            wait_until(lambda: cells().get('measured'), 30.0, 'a measured axis')
+            assert user.set('tracking', all=True) == []
+            assert user.set('jog', chaser_x=0.2, target_pitch=5.0) == []
+            wait_until(lambda: cells().get('position') == '0.2000', 15.0)
+            wait_until(lambda: abs(float(cells()['measured']) - 0.2) < 3e-3, 10.0,
+                       f'0.2 m measured; {cells()}')
+            shown = [m for m in measured.messages() if m.position[0] == m.position[0]]
+            assert abs(shown[-1].position[0] - 0.2) < 5e-3
+            assert cells()['tracking'] == 'closed' and cells()['warnings'] == ''
+            wait_until(lambda: time.monotonic() > begun + 25.0, 30.0)
+            wait_until(lambda: 'mocap_lost' in cells()['warnings'], 10.0)
+            assert cells()['mode'] == 'stopping' and cells()['tracking'] == 'open'
+            assert cells('target_pitch')['tracking'] == 'closed'
+            assert controller.process.poll() is None
+
+
+def test_the_terminal_view_shows_all_axes_and_its_key_stops_them(observer):
+    user = User(observer)
+    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
+        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        assert user.set('jog', chaser_x=2.0) == []
+        view = subprocess.Popen(
+            [sys.executable, '-m', 'optitrack_vrpn', 'gantry', 'view'], cwd=ROOT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=dict(os.environ, PYTHONUNBUFFERED='1'))
+        out = []
+        reader = threading.Thread(
+            target=lambda: out.extend(iter(lambda: view.stdout.read(1), '')))
+        reader.start()
+        try:
+            wait_until(lambda: 'target_pitch' in ''.join(out), 20.0, 'the table')
+            assert mode(here) == 'manual'
+            view.stdin.write(' ')
+            view.stdin.flush()
+            wait_until(lambda: mode(here) == 'stopping', 10.0, 'the stop')
+            wait_until(lambda: 'stop: done' in ''.join(out), 10.0)
+            view.stdin.write('q')
+            view.stdin.flush()
+            assert view.wait(10) == 0
+        finally:
+            view.kill()
+            view.wait()
+            reader.join()
