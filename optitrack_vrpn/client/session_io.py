@@ -75,6 +75,9 @@ class Conversation:
             self._udp_stamped = ask_for_stamps(self._udp)
             udp_address = (host or local, self._udp.getsockname()[1])
         self._tcp_stamped = ask_for_stamps(sock)
+        # A recorder of the bytes themselves: see optitrack_vrpn.recording.raw_recorder_io.
+        self._tap = getattr(sink, 'tap', None)
+        self._local = local
         self._tcp_fd = sock.fileno()
         self._udp_fd = self._udp.fileno() if self._udp else -1
         self.connection = Connection(udp_address=udp_address, time_ns=self._host_ns())
@@ -123,6 +126,9 @@ class Conversation:
         poll.register(self._tcp_fd, select.POLLIN)
         if self._udp is not None:
             poll.register(self._udp_fd, select.POLLIN)
+        if self._tap is not None:
+            self._tap('begin', b'', self._clock.now_ns(), self._clock.host_minus_arrival_ns(),
+                      self._server_ip, self._local)
         self._flush()
 
     def next_check_s(self) -> float:
@@ -199,16 +205,16 @@ class Conversation:
             events = self.connection.receive_stream(data)
         except RemoteProtocolError:
             # What stood before the fault was sound, however the stream was cut.
-            self._take_stream(self.connection.events_before_fault, ancillary)
+            self._take_stream(self.connection.events_before_fault, ancillary, data)
             raise
-        self._take_stream(events, ancillary)
+        self._take_stream(events, ancillary, data)
         self._out += self.connection.data_to_send()
         return None
 
     def _take_stream(
-        self, events: Sequence[Event], ancillary: list[tuple[int, int, bytes]],
+        self, events: Sequence[Event], ancillary: list[tuple[int, int, bytes]], data: bytes,
     ) -> None:
-        if not events:
+        if not events and self._tap is None:
             return
         now_ns = self._clock.now_ns()
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
@@ -217,6 +223,11 @@ class Conversation:
             arrival_ns = max(self._last_arrival_ns, _arrival_ns(
                 ancillary, host_minus_arrival_ns, now_ns))
         self._last_arrival_ns = arrival_ns
+        if self._tap is not None:
+            self._tap('tcp', data, arrival_ns, host_minus_arrival_ns, self._server_ip,
+                      self._local)
+            if not events:
+                return
         self._note(events, now_ns)
         self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
 
@@ -244,6 +255,9 @@ class Conversation:
                 arrival_ns = max(self._last_arrival_ns, _arrival_ns(
                     ancillary, host_minus_arrival_ns, now_ns))
             self._last_arrival_ns = arrival_ns
+            if self._tap is not None:
+                self._tap('udp', bytes(self._buffer[:size]), arrival_ns, host_minus_arrival_ns,
+                          self._server_ip, self._local)
             self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
             if size <= _LAST_OF_A_FRAME and now_ns - arrival_ns < _FRESH_NS:
                 return  # hardly anything waits behind it, and poll tells if something does

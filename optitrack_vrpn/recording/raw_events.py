@@ -1,0 +1,59 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run recorded conversations through the node's own pipeline, at the recorded arrivals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from optitrack_vrpn.errors import RemoteProtocolError
+from optitrack_vrpn.pipeline.channel import Sample
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.recording.raw_session import Session
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.messages import Event
+
+
+class Arrival(NamedTuple):
+    """
+    Events that arrived together.
+
+    :ivar arrival_ns: on the arrival clock, where the recording knows it, else on the host's.
+    :ivar host_minus_arrival_ns: host clock less arrival clock.
+    """
+
+    events: Sequence[Event]
+    arrival_ns: int
+    host_minus_arrival_ns: int
+
+
+def arrivals(session: Session) -> Iterator[Arrival]:
+    """Give the events of a conversation; what is no VRPN ends it."""
+    connection = Connection()
+    for action in session.actions:
+        try:
+            if action.kind == 'tcp':
+                events = connection.receive_stream(action.data)
+            else:
+                events = connection.receive_datagram(memoryview(action.data))
+        except RemoteProtocolError:
+            return
+        if events:
+            yield Arrival(tuple(events), action.time_ns - action.host_minus_arrival_ns,
+                          action.host_minus_arrival_ns)
+
+
+def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:
+    """
+    Give the poses that the node would publish, and the host's time of their arrival (ns).
+
+    :param pipeline: a new one; its channels and their states are those of the end afterwards.
+    """
+    for number, session in enumerate(sessions):
+        if number:
+            pipeline.reconnected()
+        for events, arrival_ns, offset_ns in arrivals(session):
+            for sample in pipeline.process(events, arrival_ns, offset_ns):
+                yield sample, arrival_ns + offset_ns
+            pipeline.tick(arrival_ns)

@@ -1,0 +1,89 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Serve a raw recording as a VRPN server: ``replay FILE``."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+import sys
+import time
+from typing import Optional
+
+from optitrack_vrpn.cli.arguments import duration, without_ros_arguments
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.recording.replay_io import load_sessions, ReplayConfig, ReplayServer
+
+_PORT = 3883
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='replay', description='Serve a raw recording, or any pcap of VRPN made with tcpdump, '
+        'as a VRPN server with the recorded times, for node, doctor and any other client.',
+        epilog='Every client gets a playback of its own, from the beginning. See '
+        'docs/recording.md.')
+    parser.add_argument('recording', type=Path, help='a .pcap, or a folder with one')
+    parser.add_argument('--rate', type=float, default=1.0, metavar='N',
+                        help="speed; the sender's times go along (default 1)")
+    parser.add_argument('--start', type=float, default=0.0, metavar='S',
+                        help='begin so many seconds into each conversation')
+    parser.add_argument('--end', type=duration, default=None, metavar='S', help='end there')
+    parser.add_argument('--loop', action='store_true',
+                        help='begin again at the end, as a Motive that was started anew')
+    parser.add_argument('--host', default='127.0.0.1', help='local address (default %(default)s)')
+    parser.add_argument('--port', type=int, default=_PORT, help='default %(default)s')
+    return parser
+
+
+def find_pcap(path: Path) -> Path:
+    """
+    Find the capture of a recording.
+
+    :raises ConfigurationError: if there is none, or more than one.
+    """
+    if not path.is_dir():
+        return path
+    found = sorted(path.glob('*.pcap'))
+    if len(found) == 1:
+        return found[0]
+    if not found and list(path.glob('*.mcap')):
+        raise ConfigurationError(
+            f'{path}: is a recording of topics; play it with: ros2 bag play {path}. replay serves '
+            'raw recordings (record --raw)')
+    raise ConfigurationError(f'{path}: holds {len(found) or "no"} .pcap files; give one')
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool until it was played or interrupted.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0, or 2 for what cannot be done.
+    """
+    arguments = make_parser().parse_args(
+        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    try:
+        sessions = load_sessions(find_pcap(arguments.recording))
+        config = ReplayConfig(
+            arguments.rate, arguments.start, arguments.end, arguments.loop, arguments.host,
+            arguments.port)
+        with ReplayServer(sessions, config) as server:
+            total_s = sum(s.end_ns - s.begin_ns for s in sessions) / 1e9
+            print(f'{len(sessions)} conversation{"s" if len(sessions) > 1 else ""}, '
+                  f'{total_s:.1f} s; serving on {config.host} port {server.port}', flush=True)
+            while not server.finished.wait(0.2):
+                pass
+            print(f'played; latest action {server.late_ns / 1e6:.1f} ms late', flush=True)
+            # Clients read the last of it before the connection closes.
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        return 0
+    except OptitrackVrpnError as error:
+        print(f'replay: {error}', file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,296 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Serve recorded conversations as a VRPN server on real sockets.
+
+Every client gets a playback of its own, from the beginning, one recorded conversation after the
+other as it connects again. Clients come by TCP or by a request over UDP; one that described no UDP
+port gets the recorded datagrams by TCP, as the VRPN library would send them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import logging
+from pathlib import Path
+import re
+import select
+import socket
+import threading
+import time
+from typing import Optional
+
+from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.recording.pcap import read_packets
+from optitrack_vrpn.recording.raw_session import (
+    Action, clip, cut_sessions, described_all, described_udp_port, first_sender_time_ns,
+    scale_times, Session)
+
+_LOG = logging.getLogger(__name__)
+_NS = 1_000_000_000
+_REQUEST = re.compile(rb'([A-Za-z0-9.]+) (\d{1,5})\0?')
+_COOKIE_SIZE = 24
+_MOST_CLIENTS = 8
+_HANDSHAKE_S = 10.0
+_CONNECT_S = 2.0
+#: Bytes of a client's stream that are kept, to find its UDP port in.
+_MOST_HEARD = 1 << 20
+
+
+def load_sessions(path: Path) -> list[Session]:
+    """
+    Read the conversations of a capture.
+
+    :raises ConfigurationError: if it cannot be read, or holds none with its beginning.
+    """
+    try:
+        with open(path, 'rb') as file:
+            sessions = cut_sessions(read_packets(file.read, str(path)))
+    except OSError as error:
+        raise ConfigurationError(f'{path}: {error.strerror}') from None
+    if not sessions:
+        raise ConfigurationError(
+            f'{path}: holds no VRPN conversation with its beginning; begin to capture before the '
+            'client connects (record --raw does), and capture TCP and UDP alike')
+    return sessions
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """
+    How to play.
+
+    :ivar rate: 2 plays twice as fast, the sender's times with it.
+    :ivar start_s: begin so long after each conversation's begin.
+    :ivar end_s: end so long after it; None for all of it.
+    :ivar loop: begin again with the first conversation after the last.
+    :ivar host: local address.
+    :ivar port: TCP and UDP; 0 lets the system choose.
+    """
+
+    rate: float = 1.0
+    start_s: float = 0.0
+    end_s: Optional[float] = None
+    loop: bool = False
+    host: str = '127.0.0.1'
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        """
+        Check every field.
+
+        :raises ConfigurationError: if one is wrong.
+        """
+        if not 0.01 <= self.rate <= 100:
+            raise ConfigurationError(f'rate is {self.rate:g}; 0.01 to 100 are allowed')
+        if self.start_s < 0 or (self.end_s is not None and self.end_s <= self.start_s):
+            raise ConfigurationError('the end must be after the start, and both not negative')
+
+
+class _Gone(Exception):
+    """The client has left, or the server stops."""
+
+
+class ReplayServer:
+    """
+    Play recorded conversations; a context manager.
+
+    :param sessions: what to play, see ``load_sessions``.
+    :param config: how.
+    :ivar port: TCP and UDP.
+    :ivar finished: set when a client has got the last conversation to its end.
+    :ivar late_ns: how late the latest action was sent.
+    :ivar clients: clients so far, connections counted.
+    :raises TransportError: if the port cannot be had.
+    """
+
+    def __init__(self, sessions: Sequence[Session], config: ReplayConfig) -> None:
+        self._config = config
+        self._played: list[list[Action]] = []
+        start_ns, end_ns = round(config.start_s * _NS), (
+            None if config.end_s is None else round(config.end_s * _NS))
+        for session in sessions:
+            actions = clip(session, start_ns, end_ns)
+            if config.rate != 1.0:
+                origin_ns = first_sender_time_ns(actions)
+                actions = [action._replace(data=scale_times(action.data, origin_ns, config.rate))
+                           if number else action for number, action in enumerate(actions)]
+            self._played.append(actions)
+        self._listener, self._udp = _sockets(config.host, config.port)
+        self.port: int = self._listener.getsockname()[1]
+        self.finished = threading.Event()
+        self.late_ns = 0
+        self.clients = 0
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._next: dict[str, int] = {}
+        self._players: list[threading.Thread] = []
+        self._thread = threading.Thread(target=self._accept, name='replay', daemon=True)
+
+    def start(self) -> ReplayServer:
+        """Begin to serve."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Close every connection and socket and end the threads."""
+        self._stopping = True
+        for thread in (self._thread, *self._players):
+            if thread.ident is not None:
+                thread.join(5.0)
+        self._listener.close()
+        self._udp.close()
+
+    def __enter__(self) -> ReplayServer:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- accepting -----------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while not self._stopping:
+            ready, _, _ = select.select([self._listener, self._udp], [], [], 0.1)
+            try:
+                if self._listener in ready:
+                    sock, _ = self._listener.accept()
+                    self._begin(sock)
+                if self._udp in ready:
+                    self._connect_back()
+            except OSError as error:
+                _LOG.info('a client could not be reached: %s', error)
+
+    def _connect_back(self) -> None:
+        request, address = self._udp.recvfrom(2048)
+        match = _REQUEST.fullmatch(request)
+        if match is None or not 1024 <= int(match[2]) <= 65535:
+            return
+        # Only to where the request came from: it may name any address.
+        sock = socket.create_connection(
+            (address[0], int(match[2])), _CONNECT_S, (self._config.host, 0))
+        self._udp.setblocking(False)
+        try:
+            while True:    # requests repeated meanwhile
+                self._udp.recv(2048)
+        except BlockingIOError:
+            pass
+        self._begin(sock)
+
+    def _begin(self, sock: socket.socket) -> None:
+        self._players = [thread for thread in self._players if thread.is_alive()]
+        if len(self._players) >= _MOST_CLIENTS:
+            sock.close()
+            return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setblocking(False)
+        self.clients += 1
+        thread = threading.Thread(target=self._serve, args=(sock,), name='replay client',
+                                  daemon=True)
+        self._players.append(thread)
+        thread.start()
+
+    # -- playing -------------------------------------------------------------------------------
+
+    def _serve(self, sock: socket.socket) -> None:
+        peer = sock.getpeername()[0]
+        with sock:
+            with self._lock:
+                number = self._next.get(peer, 0)
+            if number >= len(self._played):
+                if not self._config.loop:
+                    return
+                number = 0
+            try:
+                played = self._play(sock, self._played[number])
+            except (_Gone, OSError) as error:
+                if not self._stopping:
+                    _LOG.info('a client left: %s', error)
+                return
+            if not played:
+                return
+            with self._lock:
+                self._next[peer] = number + 1
+            if number + 1 == len(self._played) and not self._config.loop:
+                self.finished.set()
+                self._idle(sock)
+
+    def _play(self, sock: socket.socket, actions: Sequence[Action]) -> bool:
+        """
+        Play one conversation.
+
+        :returns: False if the client never said that it speaks VRPN.
+        """
+        heard = bytearray()
+        self._send(sock, heard, actions[0].data)
+        deadline = time.monotonic() + _HANDSHAKE_S
+        # A client may wait for the cookie, and says last which UDP port it has.
+        while not (described_udp_port(bytes(heard)) or described_all(bytes(heard))):
+            if time.monotonic() > deadline:
+                return False
+            self._listen(sock, heard, 0.05)
+        port = described_udp_port(bytes(heard))
+        peer = sock.getpeername()[0]
+        begin_ns = time.monotonic_ns()
+        for action in actions[1:]:
+            due_ns = begin_ns + round((action.time_ns - actions[0].time_ns) / self._config.rate)
+            while True:
+                left_s = (due_ns - time.monotonic_ns()) / _NS
+                if left_s <= 0:
+                    break
+                self._listen(sock, heard, min(left_s, 0.1))
+            if action.kind == 'udp' and port is not None:
+                self._udp.sendto(action.data, (peer, port))
+            else:
+                self._send(sock, heard, action.data)
+            self.late_ns = max(self.late_ns, time.monotonic_ns() - due_ns)
+        return True
+
+    def _send(self, sock: socket.socket, heard: bytearray, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[sock.send(rest):]
+            except BlockingIOError:
+                self._listen(sock, heard, 0.001)
+
+    def _listen(self, sock: socket.socket, heard: bytearray, timeout_s: float) -> None:
+        """Read what the client says, as a server must never stop to."""
+        ready, _, _ = select.select([sock], [], [], timeout_s)
+        if self._stopping:
+            raise _Gone('the server stops')
+        if ready:
+            data = sock.recv(65536)
+            if not data:
+                raise _Gone('it closed the connection')
+            if len(heard) < _MOST_HEARD:
+                heard += data
+
+    def _idle(self, sock: socket.socket) -> None:
+        """Stay connected and silent, as a server whose cameras stand still."""
+        try:
+            while True:
+                self._listen(sock, bytearray(_MOST_HEARD), 0.1)
+        except (_Gone, OSError):
+            pass
+
+
+def _sockets(host: str, port: int) -> tuple[socket.socket, socket.socket]:
+    """Open TCP and UDP on one port."""
+    for _ in range(50):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            udp.bind((host, listener.getsockname()[1]))
+            listener.listen(8)
+            return listener, udp
+        except OSError as error:
+            listener.close()
+            udp.close()
+            if port:
+                raise TransportError(
+                    f'cannot listen on {host} port {port}: {error.strerror}') from None
+    raise TransportError('no port is free for both TCP and UDP')

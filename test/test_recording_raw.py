@@ -1,0 +1,237 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Raw recordings: captures of the real library replayed, and live operation repeated exactly."""
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.recording import replay_command
+from optitrack_vrpn.recording.pcap import (
+    file_header, Packet, packet_bytes, read_packets, TCP, tcp_chunks, UDP)
+from optitrack_vrpn.recording.raw_events import arrivals, stamped
+from optitrack_vrpn.recording.raw_recorder_io import PcapWriter, RawSink, record_raw
+from optitrack_vrpn.recording.raw_session import (
+    clip, cut_sessions, first_sender_time_ns, scale_times)
+from optitrack_vrpn.recording.replay_io import load_sessions, ReplayConfig, ReplayServer
+from optitrack_vrpn.vrpn.messages import PoseReport
+import pcap
+import pytest
+import sessions
+from transport_kit import client, ClientConfig, link, Recorder
+
+CAPTURES = ('motive_like_5x240', 'udp_lob', 'tcp_only')
+
+
+def capture(name):
+    return pcap.DATA / f'{name}.pcap'
+
+
+def poses(events):
+    return [(e.sender, e.sender_time_ns, e.position, e.quat_xyzw) for e in events
+            if isinstance(e, PoseReport)]
+
+
+def sent(name):
+    return [(row.body, row.sender_time_ns, row.vector, row.quat_xyzw)
+            for row in sessions.sent(name, 'pose')]
+
+
+# -- reading captures -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize('name', [
+    *CAPTURES, 'late_server_then_restart', 'two_clients', 'vrpn_server_spin'])
+def test_sessions_are_those_that_the_tests_cut_by_hand(name):
+    found = load_sessions(capture(name))
+    expected = sessions.sessions(name)
+    assert [s.client for s in found] == [s.client for s in expected]
+    for ours, theirs in zip(found, expected):
+        for kind in ('tcp', 'udp'):
+            ours_bytes = b''.join(a.data for a in ours.actions if a.kind == kind)
+            theirs_bytes = b''.join(a.data for a in theirs.server_actions if a.kind == kind)
+            # what follows the last whole message is left out
+            assert theirs_bytes.startswith(ours_bytes)
+            assert len(theirs_bytes) - len(ours_bytes) < 200
+
+
+@pytest.mark.parametrize('name', CAPTURES)
+def test_poses_of_a_capture_are_those_sent_to_the_last_bit(name):
+    (session,) = load_sessions(capture(name))
+    found = [pose for arrival in arrivals(session) for pose in poses(arrival.events)]
+    assert found == sent(name)
+    assert len(found) > 60
+
+
+def test_a_file_that_is_no_capture_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / 'a.pcap').write_bytes(b'hello')
+    with pytest.raises(ConfigurationError, match='is no pcap file'):
+        load_sessions(tmp_path / 'a.pcap')
+    (tmp_path / 'b.pcap').write_bytes(b'\x0a\x0d\x0d\x0a' + bytes(100))
+    with pytest.raises(ConfigurationError, match='editcap'):
+        load_sessions(tmp_path / 'b.pcap')
+    (tmp_path / 'c.pcap').write_bytes(file_header())
+    with pytest.raises(ConfigurationError, match='no VRPN conversation'):
+        load_sessions(tmp_path / 'c.pcap')
+
+
+def reader(data):
+    position = 0
+
+    def read(size):
+        nonlocal position
+        position += size
+        return data[position - size:position]
+    return read
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_a_damaged_capture_gives_packets_and_never_another_exception(data):
+    raw = bytearray(capture('udp_lob').read_bytes()[:6000])
+    for _ in range(data.draw(st.integers(1, 20))):
+        raw[data.draw(st.integers(24, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    del raw[data.draw(st.integers(24, len(raw))):]
+    for session in cut_sessions(read_packets(reader(bytes(raw)), 'x')):
+        list(arrivals(session))
+
+
+@given(st.lists(st.tuples(
+    st.integers(0, 2**62), st.binary(max_size=100), st.integers(-2**62, 2**62)), max_size=5))
+def test_packets_written_are_read_back_by_this_and_by_the_tests_own_reader(rows):
+    written = [Packet(time_ns % (2**32 * 10**9), UDP, '192.168.1.20', 3883, '10.0.0.1', 40001,
+                      data, 0, 0, offset) for time_ns, data, offset in rows]
+    raw = file_header() + b''.join(map(packet_bytes, written))
+    assert list(read_packets(reader(raw), 'x')) == written
+
+
+def test_the_tests_own_reader_reads_what_is_written(tmp_path):
+    packet = Packet(1_790_000_000_123_456_789, TCP, '127.0.0.1', 3883, '127.0.0.1', 40001,
+                    b'hello', pcap.ACK, 77, 5)
+    (tmp_path / 'x.pcap').write_bytes(file_header() + packet_bytes(packet))
+    (found,) = pcap.packets(tmp_path / 'x.pcap')
+    assert found == tuple(packet)[:9]
+    assert [c.data for c in tcp_chunks([packet])] == [b'hello']
+
+
+# -- live and repeated ----------------------------------------------------------------------------
+
+class LiveNode(RawSink, Recorder):
+    """What the node does with events, with a recording of its input."""
+
+    def __init__(self, path):
+        Recorder.__init__(self)
+        self.writer = PcapWriter(path)
+        RawSink.__init__(self, lambda packets: [self.writer.write(p, 0) for p in packets])
+        self.pipeline = Pipeline(PipelineConfig())
+        self.samples = []
+
+    def receive(self, events, arrival_ns, host_minus_arrival_ns):
+        self.samples += self.pipeline.process(events, arrival_ns, host_minus_arrival_ns)
+        self.pipeline.tick(arrival_ns)
+        Recorder.receive(self, events, arrival_ns, host_minus_arrival_ns)
+
+    def link_changed(self, change):
+        Recorder.link_changed(self, change)
+
+
+def plain(samples):
+    return [(s.channel.names.motive, s.stamp_ns, s.position, s.quat_xyzw) for s in samples]
+
+
+@pytest.mark.network
+@pytest.mark.parametrize('way', ['udp', 'tcp'])
+def test_stamps_of_a_raw_recording_equal_those_of_live_operation_to_the_nanosecond(
+        tmp_path, way):
+    (session,) = load_sessions(capture('motive_like_5x240'))
+    sink = LiveNode(tmp_path / 'live.pcap')
+    with ReplayServer([session], ReplayConfig(end_s=1.5)) as server:
+        running = VrpnClient(ClientConfig(
+            server='127.0.0.1', port=server.port, link=link(connection=way)), sink)
+        running.start()
+        try:
+            assert server.finished.wait(20.0)
+            sink.wait(lambda: len(sink.samples) > 1000)
+        finally:
+            running.stop()
+    sink.writer.close()
+    live = plain(sink.samples)
+    again = plain(sample for sample, _ in stamped(
+        load_sessions(tmp_path / 'live.pcap'), Pipeline(PipelineConfig())))
+    assert again == live
+    assert len({name for name, *_ in live}) == 5
+
+
+@pytest.mark.network
+@pytest.mark.parametrize('way', ['udp', 'tcp'])
+def test_a_replayed_capture_reaches_a_client_with_every_bit_at_the_recorded_rate(way):
+    (session,) = load_sessions(capture('udp_lob'))
+    with ReplayServer([session], ReplayConfig(end_s=1.5)) as server:
+        with client(server.port, link=link(connection=way)) as (_, sink):
+            assert server.finished.wait(20.0)
+            sink.wait(lambda: len(sink.poses) >= 40)
+    found = poses(sink.poses)
+    assert found == sent('udp_lob')[:len(found)]
+    # never early, and the delay of a busy machine is the server's own
+    first, last = sink.batches[2][1], sink.batches[-1][1]
+    assert last - first > 1.0e9
+
+
+@pytest.mark.network
+def test_a_restart_in_the_capture_is_a_restart_of_the_replay():
+    played = load_sessions(capture('late_server_then_restart'))
+    assert len(played) == 2
+    with ReplayServer(played, ReplayConfig(rate=20.0)) as server:
+        with client(server.port, link=link(connection='tcp')) as (running, sink):
+            assert server.finished.wait(30.0)
+            sink.wait(lambda: len(sink.poses) > 60)
+            assert running.status().sessions == 2
+
+
+@pytest.mark.network
+def test_a_loop_begins_again():
+    (session,) = load_sessions(capture('udp_lob'))
+    with ReplayServer([session], ReplayConfig(rate=50.0, end_s=2.0, loop=True)) as server:
+        with client(server.port, link=link(connection='tcp')) as (running, sink):
+            sink.wait(lambda: sum(p == sink.poses[0] for p in sink.poses) >= 3)
+
+
+@pytest.mark.network
+def test_a_raw_recording_of_a_running_server_holds_all_it_sent(tmp_path):
+    (session,) = load_sessions(capture('udp_lob'))
+    with ReplayServer([session], ReplayConfig(end_s=1.0)) as server:
+        said = []
+        problem = record_raw(
+            tmp_path / 'raw.pcap', '127.0.0.1', server.port, 3.0,
+            lambda *row: said.append(row), 0, server.finished)
+        assert problem == ''
+    (found,) = load_sessions(tmp_path / 'raw.pcap')
+    recorded = [pose for arrival in arrivals(found) for pose in poses(arrival.events)]
+    assert recorded == sent('udp_lob')[:len(recorded)]
+    assert len(recorded) >= 27
+    with pytest.raises(ConfigurationError, match='exists already'):
+        record_raw(tmp_path / 'raw.pcap', '127.0.0.1', 1, 1.0, print, 0)
+
+
+def test_a_part_keeps_names_and_a_rate_scales_the_senders_times():
+    (session,) = load_sessions(capture('tcp_only'))
+    whole = [p for a in arrivals(session) for p in poses(a.events)]
+    actions = clip(session, 10**9, 2 * 10**9)
+    session.actions = actions
+    part = [p for a in arrivals(session) for p in poses(a.events)]
+    assert 0 < len(part) < len(whole)
+    assert part == [p for p in whole if part[0][1] <= p[1] <= part[-1][1]]
+    origin = first_sender_time_ns(actions)
+    session.actions = [actions[0], *(a._replace(data=scale_times(a.data, origin, 2.0))
+                                     for a in actions[1:])]
+    fast = [p for a in arrivals(session) for p in poses(a.events)]
+    for slow, quick in zip(part, fast):
+        assert quick[1] - origin == pytest.approx((slow[1] - origin) / 2, abs=1000)
+        assert quick[2:] == slow[2:]
+
+
+@pytest.mark.parametrize('arguments, said', [
+    (['--rate', '0'], '0.01 to 100'), (['--start', '5', '--end', '3'], 'after the start')])
+def test_the_command_refuses_what_cannot_be(capsys, arguments, said):
+    assert replay_command.main([str(capture('udp_lob')), *arguments]) == 2
+    assert said in capsys.readouterr().err
