@@ -192,7 +192,7 @@ def test_a_restart_in_the_capture_is_a_restart_of_the_replay():
 def test_a_loop_begins_again():
     (session,) = load_sessions(capture('udp_lob'))
     with ReplayServer([session], ReplayConfig(rate=50.0, end_s=2.0, loop=True)) as server:
-        with client(server.port, link=link(connection='tcp')) as (running, sink):
+        with client(server.port, link=link(connection='tcp')) as (_, sink):
             sink.wait(lambda: sum(p == sink.poses[0] for p in sink.poses) >= 3)
 
 

@@ -1,0 +1,112 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Motive's CSV export (format versions 1.2x) as trajectories of rigid bodies.
+
+Columns are found by the labels above the row ``Frame,Time (Seconds)``, never by number: Type,
+Name, and Rotation or Position. Occluded cells are blank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+import csv
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
+from optitrack_vrpn.recording.take import Body, rising, Take
+from optitrack_vrpn.recording.tum import parse_stamp_ns
+
+_METRES = {'meters': 1.0, 'centimeters': 0.01, 'millimeters': 0.001}
+_AXES = {'Rotation': ('X', 'Y', 'Z', 'W'), 'Position': ('X', 'Y', 'Z')}
+
+
+def is_motive_csv(first_line: str) -> bool:
+    """Tell whether a file begins as Motive's export does."""
+    return first_line.lstrip('\ufeff').replace('"', '').startswith('Format Version,')
+
+
+def parse_motive_csv(
+    lines: Iterable[str], source: str, axes: AxesConfig = AxesConfig(),  # noqa: B008
+) -> Take:
+    """
+    Read an export; times count from the start of the take.
+
+    :param source: the file's name, for messages.
+    :param axes: how Motive's world lies on the map.
+    :raises ConfigurationError: if labels are missing, rotations are no quaternions, or it holds
+        no rigid body.
+    """
+    rows = csv.reader(lines)
+    head = next(rows, [])
+    facts = {key.lstrip('\ufeff'): value for key, value in zip(head[::2], head[1::2])}
+    if facts.get('Rotation Type', 'Quaternion') != 'Quaternion':
+        raise ConfigurationError(
+            f'{source}: rotations are {facts["Rotation Type"]}; export it with rotation type '
+            'Quaternion')
+    if facts.get('Coordinate Space', 'Global') != 'Global':
+        raise ConfigurationError(f'{source}: export it with coordinate space Global')
+    scale = _METRES.get(facts.get('Length Units', 'Meters').lower())
+    if scale is None:
+        raise ConfigurationError(f'{source}: length units {facts["Length Units"]!r} are not known')
+    labels: list[list[str]] = []
+    for row in rows:
+        if row and row[0] == 'Frame':
+            break
+        labels.append(row)
+    else:
+        raise ConfigurationError(f'{source}: no row begins with Frame; was it exported with its '
+                                 'header?')
+    columns = _columns(labels, row, source)
+    table: dict[str, tuple[list[int], list[tuple[float, ...]]]] = {
+        name: ([], []) for name in columns}
+    maps = frame_maps(axes)
+    for cells in rows:
+        if len(cells) < 2 or not cells[0]:
+            continue
+        try:
+            stamp_ns = parse_stamp_ns(cells[1])
+            for name, places in columns.items():
+                texts = [cells[place] if place < len(cells) else '' for place in places]
+                if all(texts):
+                    x, y, z, w, *position = map(float, texts)
+                    p = maps.position_to_enu((
+                        scale * position[0], scale * position[1], scale * position[2]))
+                    table[name][0].append(stamp_ns)
+                    table[name][1].append((*p, *maps.quat_to_enu((x, y, z, w))))
+        except ValueError as error:
+            raise ConfigurationError(f'{source}, line {rows.line_num}: {error}') from None
+    take = Take(facts.get('Take Name', source), 'motive csv')
+    for name, (stamps, poses) in table.items():
+        trajectory, arrivals, left_out = rising(stamps, stamps, poses)
+        take.bodies[name] = Body(name, trajectory, arrivals, [], left_out)
+    return take
+
+
+def _columns(labels: list[list[str]], axis: list[str], source: str) -> dict[str, list[int]]:
+    """Find the columns of each rigid body: rotation x y z w, position x y z."""
+    def at(row: list[str], place: int) -> str:
+        return row[place].strip() if place < len(row) else ''
+
+    named = next((row for row in labels if 'Name' in row[:2]), None)
+    what = next((row for row in labels if 'Rotation' in row and 'Position' in row), None)
+    types = next((row for row in labels if 'Rigid Body' in row), None)
+    if named is None or what is None:
+        # Older versions lack the labels of rows: the name is two rows above the kind.
+        if what is not None and labels.index(what) >= 2:
+            named = labels[labels.index(what) - 2]
+        else:
+            raise ConfigurationError(f'{source}: holds no rigid body')
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for place in range(2, len(axis)):
+        if types is not None and at(types, place) != 'Rigid Body':
+            continue
+        kind, name = at(what, place), at(named, place)
+        if name and kind in _AXES and at(axis, place) in _AXES[kind]:
+            found.setdefault(name, {}).setdefault((kind, at(axis, place)), place)
+    wanted = [(kind, letter) for kind, letters in _AXES.items() for letter in letters]
+    columns = {name: [places[key] for key in wanted] for name, places in found.items()
+               if all(key in places for key in wanted)}
+    if not columns:
+        raise ConfigurationError(f'{source}: holds no rigid body')
+    return columns

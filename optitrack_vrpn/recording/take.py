@@ -1,0 +1,175 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A recorded session in memory: every body's poses with their arrivals, and what was said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Optional
+
+import numpy as np
+from optitrack_vrpn.motion.frames import enu_to_ned, Pose
+from optitrack_vrpn.recording.trajectory import gap_limit_ns, NS, Stamps, Trajectory
+
+#: Further than this between two poses is a jump, if it is faster than any body in a laboratory.
+_JUMP_M = 0.05
+_JUMP_M_S = 20.0
+_JUMP_RAD = 0.5
+_JUMP_RAD_S = 60.0
+
+
+class StateRow(NamedTuple):
+    """A body's state as the node published it; time in ns."""
+
+    time_ns: int
+    state: str
+    message: str
+    resets: int
+
+
+@dataclass
+class Body:
+    """
+    One body.
+
+    :ivar trajectory: its poses in ENU.
+    :ivar arrivals_ns: when each arrived at the recorder, on the host's clock.
+    :ivar states: as published.
+    :ivar duplicates: poses left out since their stamp did not rise.
+    """
+
+    name: str
+    trajectory: Trajectory
+    arrivals_ns: Stamps
+    states: list[StateRow] = field(default_factory=list)
+    duplicates: int = 0
+
+    @property
+    def gaps(self) -> list[tuple[int, int]]:
+        """List the gaps: stamps of the last pose before and the first after (ns)."""
+        stamps = self.trajectory.stamps_ns
+        long = np.flatnonzero(np.diff(stamps) > gap_limit_ns(self.trajectory))
+        return [(int(stamps[i]), int(stamps[i + 1])) for i in long]
+
+    @property
+    def breaks_ns(self) -> Stamps:
+        """List the stamps of poses before which the trajectory is not continuous."""
+        index = set(self.jumps())
+        stamps = self.trajectory.stamps_ns
+        before: Optional[int] = None
+        for row in self.states:
+            if before is not None and row.resets > before and len(stamps) > 1:
+                index.add(self._reset_index(row.time_ns))
+            before = row.resets
+        return stamps[sorted(index)]
+
+    def jumps(self) -> list[int]:
+        """List the poses that are further from the one before than a body can move."""
+        trajectory = self.trajectory
+        if len(trajectory) < 2:
+            return []
+        seconds = np.diff(trajectory.stamps_ns) / NS
+        far = np.linalg.norm(np.diff(trajectory.positions, axis=0), axis=1)
+        turned = (trajectory.rotations[:-1].inv() * trajectory.rotations[1:]).magnitude()
+        found = ((far > _JUMP_M) & (far > _JUMP_M_S * seconds)) | (
+            (turned > _JUMP_RAD) & (turned > _JUMP_RAD_S * seconds))
+        return [int(i) + 1 for i in np.flatnonzero(found)]
+
+    def frozen(self, least: int = 10) -> list[tuple[int, int]]:
+        """List the spans in which the same bits came again and again (first and last stamp)."""
+        trajectory = self.trajectory
+        same = np.concatenate((
+            [False], np.all(np.diff(trajectory.positions, axis=0) == 0, axis=1)
+            & np.all(np.diff(trajectory.quats_xyzw, axis=0) == 0, axis=1), [False]))
+        edges = np.flatnonzero(np.diff(same.astype(int)))
+        stamps = trajectory.stamps_ns
+        return [(int(stamps[first]), int(stamps[last])) for first, last in
+                zip(edges[::2], edges[1::2]) if last - first >= least]
+
+    def _reset_index(self, time_ns: int) -> int:
+        """Find the pose at which a reset happened: the widest step around the report of it."""
+        near = np.flatnonzero(np.abs(self.arrivals_ns[1:] - time_ns) < NS // 2)
+        if not len(near):
+            return min(int(np.searchsorted(self.arrivals_ns, time_ns)), len(self.arrivals_ns) - 1)
+        steps = np.linalg.norm(np.diff(self.trajectory.positions, axis=0), axis=1)
+        waits = np.diff(self.trajectory.stamps_ns) / NS
+        return int(near[np.argmax(steps[near] + waits[near])]) + 1
+
+
+class ClockRow(NamedTuple):
+    """What the node's diagnostics said of the sender's clock."""
+
+    time_ns: int
+    epoch: int
+    offset_s: float
+    skew_ppm: float
+    uncertainty_us: float
+
+
+@dataclass
+class Take:
+    """
+    A recorded session.
+
+    :ivar name: of the folder or file.
+    :ivar kind: 'bag', 'raw' or 'motive csv'.
+    :ivar bodies: by name.
+    :ivar estimates: trajectories of odometry topics and others with poses, by topic.
+    :ivar clock: rows of the clock's diagnostics.
+    :ivar connection: last values of the connection's diagnostics.
+    :ivar notes: what the recorder kept beside the messages.
+    :ivar cut: why the file ends early, '' if it does not.
+    :ivar topics: messages by topic.
+    """
+
+    name: str
+    kind: str
+    bodies: dict[str, Body] = field(default_factory=dict)
+    estimates: dict[str, Trajectory] = field(default_factory=dict)
+    clock: list[ClockRow] = field(default_factory=list)
+    connection: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    cut: str = ''
+    topics: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def begin_ns(self) -> int:
+        """Return the first stamp; 0 for an empty take."""
+        return min((int(b.trajectory.stamps_ns[0]) for b in self.bodies.values()
+                    if len(b.trajectory)), default=0)
+
+    @property
+    def end_ns(self) -> int:
+        """Return the last stamp; 0 for an empty take."""
+        return max((int(b.trajectory.stamps_ns[-1]) for b in self.bodies.values()
+                    if len(b.trajectory)), default=0)
+
+
+def rising(
+    stamps: list[int], arrivals: list[int], poses: list[tuple[float, ...]],
+) -> tuple[Trajectory, Stamps, int]:
+    """
+    Make a trajectory of rows in the order of their arrival.
+
+    :returns: the trajectory, its arrivals, and how many rows were left out since their stamp did
+        not rise or their values are no pose.
+    """
+    table = np.array(poses, dtype=float).reshape(-1, 7)
+    times = np.array(stamps, dtype=np.int64)
+    came = np.array(arrivals, dtype=np.int64)
+    good = np.isfinite(table).all(axis=1) & (np.linalg.norm(table[:, 3:], axis=1) > 0)
+    newest = np.maximum.accumulate(np.where(good, times, np.iinfo(np.int64).min)) \
+        if len(times) else times
+    kept = good.copy()
+    kept[1:] &= times[1:] > newest[:-1]
+    return (Trajectory(times[kept], table[kept, :3], table[kept, 3:]), came[kept],
+            int(len(times) - np.count_nonzero(kept)))
+
+
+def to_ned(trajectory: Trajectory) -> Trajectory:
+    """Take poses of FLU in ENU to FRD in NED."""
+    poses = [enu_to_ned(Pose(tuple(p), tuple(q))) for p, q in zip(
+        trajectory.positions.tolist(), trajectory.quats_xyzw.tolist())]
+    return Trajectory(
+        trajectory.stamps_ns, np.array([p.position for p in poses]).reshape(-1, 3),
+        np.array([p.quat_xyzw for p in poses]).reshape(-1, 4))

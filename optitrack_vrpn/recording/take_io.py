@@ -1,0 +1,188 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read a take: a bag of this package or of ``ros2 bag``, a raw recording, Motive's CSV export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Optional
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.recording import mcap_format as mcap
+from optitrack_vrpn.recording.bag_io import find_mcap, read_records, RECORDER
+from optitrack_vrpn.recording.cdr_reader import (
+    read_diagnostics, read_pose, read_status, Stamped, Status)
+from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
+from optitrack_vrpn.recording.raw_events import stamped
+from optitrack_vrpn.recording.replay_io import load_sessions
+from optitrack_vrpn.recording.take import Body, ClockRow, rising, StateRow, Take
+from optitrack_vrpn.recording.topics import body_of
+from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.recording.tum import parse_tum
+
+_POSES = ('geometry_msgs/msg/PoseStamped', 'geometry_msgs/msg/PoseWithCovarianceStamped',
+          'nav_msgs/msg/Odometry')
+_STATUS = 'diagnostic_msgs/msg/DiagnosticStatus'
+_ARRAY = 'diagnostic_msgs/msg/DiagnosticArray'
+
+
+def load_take(path: Path) -> Take:
+    """
+    Read a take.
+
+    :param path: a bag's folder or .mcap, a .pcap, or a .csv of Motive.
+    :raises ConfigurationError: if it cannot be read.
+    """
+    if path.is_dir() and not list(path.glob('*.mcap')) and list(path.glob('*.pcap')):
+        path = next(path.glob('*.pcap'))
+    try:
+        if path.suffix == '.pcap':
+            return _load_raw(path)
+        if path.suffix.lower() == '.csv':
+            return _load_csv(path)
+        return _load_bag(path)
+    except OSError as error:
+        raise ConfigurationError(f'{path}: {error.strerror}') from None
+
+
+def load_estimate(path: Path) -> Trajectory:
+    """
+    Read a trajectory in TUM's format.
+
+    :raises ConfigurationError: if it cannot be read.
+    """
+    try:
+        with open(path, encoding='utf-8') as file:
+            return parse_tum(file, str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f'{path}: {error}') from None
+
+
+def _load_csv(path: Path) -> Take:
+    with open(path, newline='', encoding='utf-8-sig', errors='replace') as file:
+        first = file.readline()
+        if not is_motive_csv(first):
+            raise ConfigurationError(
+                f'{path}: is no CSV export of Motive, which begins with "Format Version"')
+        file.seek(0)
+        return parse_motive_csv(file, str(path))
+
+
+class _Rows:
+    """Poses of one topic."""
+
+    def __init__(self) -> None:
+        self.stamps: list[int] = []
+        self.arrivals: list[int] = []
+        self.poses: list[tuple[float, ...]] = []
+        self.ned = False
+
+    def add(self, row: Stamped, arrival_ns: int) -> None:
+        self.stamps.append(row.stamp_ns)
+        self.arrivals.append(arrival_ns)
+        self.poses.append(row.pose)
+        self.ned = self.ned or row.frame.endswith('_ned')
+
+
+def _load_bag(path: Path) -> Take:
+    file = find_mcap(path)
+    take = Take(file.stem, 'bag')
+    schemas: dict[int, str] = {}
+    channels: dict[int, tuple[str, str]] = {}
+    poses: dict[str, _Rows] = {}
+    types: dict[str, str] = {}
+    states: dict[str, list[StateRow]] = {}
+    for row in read_records(file):
+        if isinstance(row, mcap.Message):
+            topic, type_name = channels.get(row.channel_id, ('', ''))
+            take.topics[topic] = take.topics.get(topic, 0) + 1
+            try:
+                if type_name in _POSES:
+                    poses.setdefault(topic, _Rows()).add(
+                        read_pose(type_name, row.data), row.log_time_ns)
+                    types[topic] = type_name
+                elif type_name == _STATUS:
+                    status = read_status(row.data)
+                    if status.name.partition(': ')[2].startswith('body '):
+                        states.setdefault(body_of(topic), []).append(
+                            _state(status, row.log_time_ns))
+                elif type_name == _ARRAY:
+                    _take_diagnostics(take, row)
+            except ValueError:
+                continue    # another program's message of that type, or a broken one
+        elif isinstance(row, mcap.Schema):
+            schemas[row.id] = row.name
+        elif isinstance(row, mcap.Channel):
+            channels[row.id] = (row.topic, schemas.get(row.schema_id, ''))
+            take.topics.setdefault(row.topic, 0)
+        elif isinstance(row, mcap.Metadata) and row.name == RECORDER:
+            take.notes.update(row.values)
+        elif isinstance(row, mcap.Cut):
+            take.cut = row.reason
+    take.topics.pop('', None)
+    for topic, rows in poses.items():
+        trajectory, arrivals, left_out = rising(rows.stamps, rows.arrivals, rows.poses)
+        if not len(trajectory):
+            continue
+        take.estimates[topic] = trajectory
+        name = body_of(topic)
+        # A body is what the node says the state of, or any PoseStamped in ENU where no state was
+        # recorded.
+        if types[topic] == _POSES[0] and not rows.ned and (name in states or not states):
+            take.bodies[name] = Body(
+                name, trajectory, arrivals, states.get(name, []), left_out)
+    return take
+
+
+def _state(status: Status, time_ns: int) -> StateRow:
+    resets = status.values.get('resets', '0')
+    return StateRow(time_ns, status.values.get('state', status.message.partition(':')[0]),
+                    status.message, int(resets) if resets.isdecimal() else 0)
+
+
+def _number(text: Optional[str]) -> float:
+    try:
+        return float(text or 'nan')
+    except ValueError:
+        return float('nan')
+
+
+def _take_diagnostics(take: Take, row: mcap.Message) -> None:
+    _, entries = read_diagnostics(row.data)
+    for entry in entries:
+        what = entry.name.partition(': ')[2]
+        if what == 'clock' and 'offset_s' in entry.values:
+            values = entry.values
+            take.clock.append(ClockRow(
+                row.log_time_ns, int(_number(values.get('epoch', '0'))),
+                _number(values['offset_s']), _number(values.get('skew_ppm')),
+                _number(values.get('uncertainty_us'))))
+        elif what == 'connection' and 'sessions' in entry.values:
+            take.connection = entry.values
+
+
+def _load_raw(path: Path) -> Take:
+    """Run a raw recording through the node's pipeline with its default settings."""
+    sessions = load_sessions(path)
+    take = Take(path.stem, 'raw')
+    pipeline = Pipeline(PipelineConfig())
+    poses: dict[str, _Rows] = {}
+    states: dict[str, list[StateRow]] = {}
+    host_minus_ns = 0
+    for sample, arrival_ns in stamped(sessions, pipeline):
+        name = sample.channel.names.ros
+        poses.setdefault(name, _Rows()).add(
+            Stamped(sample.stamp_ns, '', '', (*sample.position, *sample.quat_xyzw)), arrival_ns)
+        host_minus_ns = arrival_ns
+    status = pipeline.stamps.status()
+    take.clock.append(ClockRow(
+        host_minus_ns, status.epoch, status.offset_ns / 1e9, status.skew_ppm,
+        status.uncertainty_s * 1e6))
+    for name, rows in poses.items():
+        trajectory, arrivals, left_out = rising(rows.stamps, rows.arrivals, rows.poses)
+        take.bodies[name] = Body(name, trajectory, arrivals, states.get(name, []), left_out)
+        take.topics[f'/{name}/pose'] = len(trajectory)
+        take.estimates[f'/{name}/pose'] = trajectory
+    return take
