@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bring up the axis bridge beside a running main node."""
 
+import sys
+
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
+from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
 
 ARGUMENTS = (
     ('table', 'axes_orion', 'YAML file of the axes, or a name in config/', str),
@@ -19,6 +22,8 @@ ARGUMENTS = (
 
 def generate_launch_description():
     """Describe the node."""
+    check_launch_arguments(
+        sys.argv, ['axis_bridge.launch.py'], [argument[0] for argument in ARGUMENTS])
     return LaunchDescription([
         *(DeclareLaunchArgument(name, default_value=default, description=what)
           for name, default, what, _ in ARGUMENTS),

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bring up a simulated machine with its Motive, the main node, the bridge and the controller."""
 
+import sys
+
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
 from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
+from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
 
 ARGUMENTS = (
     ('simulate', 'true', 'false: your own Motive and a machine that takes set points by UDP'),
@@ -30,6 +33,8 @@ def value(name, kind=str):
 def generate_launch_description():
     """Describe all four processes."""
     given = LaunchConfiguration
+    check_launch_arguments(
+        sys.argv, ['gantry.launch.py'], [argument[0] for argument in ARGUMENTS])
     return LaunchDescription([
         *(DeclareLaunchArgument(name, default_value=default, description=what)
           for name, default, what in ARGUMENTS),

@@ -61,7 +61,7 @@ class DatagramSettings:
 @checked
 @dataclass(frozen=True)
 class BridgeSettings:
-    """Everything that ``axis_bridge`` can be set to."""
+    """Tracked bodies to the axes of a machine."""
 
     table: str = setting('axes_orion', doc='YAML file of the axes, or a name in config/')
     topic: str = setting('{body}/pose', doc="topic of a body's pose (ENU) from the main node")

@@ -29,4 +29,6 @@ class Node(NamedTuple):
 NODES = (
     Node('optitrack_vrpn', 'optitrack_vrpn.node.settings:NodeSettings',
          'optitrack_vrpn.node.documents'),
+    Node('axis_bridge', 'optitrack_vrpn.axes.settings:BridgeSettings'),
+    Node('gantry_controller', 'optitrack_vrpn.gantry.node_settings:ControllerSettings'),
 )

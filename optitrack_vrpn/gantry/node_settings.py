@@ -12,7 +12,7 @@ DRIVERS = ('sim', 'udp')
 @checked
 @dataclass(frozen=True)
 class ControllerSettings:
-    """Everything that ``gantry_controller`` can be set to."""
+    """A machine in closed loop on mocap; its axes stand in the file of the machine."""
 
     machine: str = setting('gantry_orion', doc='YAML file of the machine, or a name in config/')
     driver: str = setting(
