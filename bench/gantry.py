@@ -162,8 +162,8 @@ def tables(seeds, minutes):
     for rule in RULES.values():
         runs = [strokes_run(rule, s) for s in range(seeds)]
         ends.append(statistics.median(max(map(abs, near + far)) for near, far in runs))
-    lines.append('| chaser_x, ten times 2 m forth and back: greatest deviation after 15 s of rest | 0.4 mm | '
-                 + ' | '.join(f'{end * 1e3:.2f} mm' for end in ends) + ' |')
+    lines.append('| chaser_x, ten times 2 m forth and back: greatest deviation after 15 s of rest '
+                 '| 0.4 mm | ' + ' | '.join(f'{end * 1e3:.2f} mm' for end in ends) + ' |')
     for name, size in (('chaser_x', 0.5), ('chaser_y', 0.5), ('chaser_yaw', 30.0),
                        ('chaser_pitch', 12.0)):
         found = [statistics.median(repeat_run(name, size, rule, s) for s in range(seeds))
