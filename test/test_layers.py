@@ -30,7 +30,7 @@ BELOW = {
     'bodies': {'errors', 'events', 'motion', 'names', 'settings'},
     'client': {'errors', 'clock', 'settings', 'throttle', 'vrpn'},
     'natnet': {'errors', 'client', 'clock', 'settings', 'throttle', 'vrpn'},
-    'pipeline': {'bodies', 'clock', 'events', 'motion', 'names', 'stats', 'vrpn'},
+    'pipeline': {'bodies', 'clock', 'events', 'motion', 'names', 'natnet', 'stats', 'vrpn'},
     'cli': {'errors', 'vrpn'},
     'ros': {'errors', 'client', 'clock', 'names', 'throttle'},
     'mocap_control': {'errors', 'cli', 'graph', 'names', 'ros', 'settings', 'settings_ros'},

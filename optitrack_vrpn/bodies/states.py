@@ -23,6 +23,8 @@ class State(Enum):
     """The sender fills in zeros for a body out of view."""
     JUMPED = 'JUMPED'
     """Seen where, or as, it cannot be: a flip, a wrong label, or it was carried unseen."""
+    UNTRACKED = 'UNTRACKED'
+    """The sender itself says that the cameras do not see it, or not well (NatNet)."""
     INVALID = 'INVALID'
     """Not a pose: NaN, infinite, or a quaternion far from unit norm."""
 
@@ -50,6 +52,10 @@ class Reason(str, Enum):
     """Further than max_angular_rate or max_turn allow since the last good pose."""
     TAKEN = 'taken'
     """Near enough, but after a gap, and rather where another body belongs."""
+    NOT_TRACKED = 'not_tracked'
+    """The sender says that the cameras do not track it (NatNet)."""
+    MEAN_ERROR = 'mean_error'
+    """Its markers lie further from their places in the model than ``max_mean_error``."""
     JUMPED = 'jumped'
     """Consistent with the jump before it, which is not accepted yet."""
 

@@ -259,6 +259,16 @@ class Body(Ledger):
                     return quat
         return self._examine(sender_time_ns, receive_ns, position, quat_xyzw)
 
+    def refuse(self, sender_time_ns: int, receive_ns: int, position: Vector, quat_xyzw: Quat,
+               reason: Reason) -> None:
+        """
+        Take a pose that the sender itself does not vouch for; it is withheld.
+
+        :param sender_time_ns: as for ``update``, and so are the others.
+        :param reason: ``NOT_TRACKED`` or ``MEAN_ERROR``.
+        """
+        self._examine(sender_time_ns, receive_ns, position, quat_xyzw, reason)
+
     def untracked(self, position: Vector, quat_xyzw: Quat) -> Quat | None:
         """
         Make the best of a pose that ``update`` has just withheld, for ``publish_untracked``.
@@ -410,7 +420,8 @@ class Body(Ledger):
             return None
         return self._track_ns, self._track_position, self._track_quat
 
-    def _examine(self, now: int, receive_ns: int, position: Vector, raw: Quat) -> Quat | None:
+    def _examine(self, now: int, receive_ns: int, position: Vector, raw: Quat,
+                 refused: Reason | None = None) -> Quat | None:
         """Judge a pose in full."""
         self._settle()
         if now <= self._last_ns:
@@ -440,10 +451,12 @@ class Body(Ledger):
         if self._since == -NEVER_NS:
             self._since = receive_ns
 
-        reason = self._unfit(position, raw)
+        reason = refused or self._unfit(position, raw)
         if reason is not None:
             self._interrupt(since)
-            if reason is Reason.ZEROED:
+            if reason is refused:
+                self._change(State.UNTRACKED, receive_ns, _REFUSED[reason])
+            elif reason is Reason.ZEROED:
                 self._change(State.ZEROED, receive_ns, 'exactly zero position, no attitude')
             else:
                 self._change(State.INVALID, receive_ns, _describe(position, raw))
@@ -773,6 +786,12 @@ class Body(Ledger):
             mask *= 2
         self._sample_mask = mask - 1
         self._measure_silence()
+
+
+_REFUSED = {
+    Reason.NOT_TRACKED: 'the sender says that it does not track it',
+    Reason.MEAN_ERROR: 'its markers are too far from their places in the model',
+}
 
 
 def _no_rival(body: Body, now: int, position: Vector, quat: Quat) -> Rival | None:

@@ -30,6 +30,7 @@ _CAUSES = {
         f'out of view, and Motive repeats its last pose: {_IN_VIEW} (Or a simulator without '
         'noise: then set validation.frozen_after_s: 0.0)'),
     State.ZEROED: f'out of view, and Motive fills in zeros: {_IN_VIEW}',
+    State.UNTRACKED: f'out of view, says Motive: {_IN_VIEW}',
     State.STALE: f'out of view, or deleted in Motive: {_IN_VIEW}',
     State.JUMPED: (
         'its markers are mistaken for one another: is their arrangement symmetric, or like '
@@ -46,6 +47,7 @@ _EXCHANGED = (
 _NO_USE = {
     State.FROZEN: ('repeats of one pose', ('repeat',)),
     State.ZEROED: ('zeros', ('zeroed',)),
+    State.UNTRACKED: ('not tracked, says Motive', ('not_tracked', 'mean_error')),
     State.INVALID: ('not a pose', ('not_finite', 'norm')),
     State.JUMPED: ('where, or turned as, it cannot be', (
         'moved_too_far', 'turned_too_far', 'jumped')),

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-From VRPN events to poses worth publishing: which body, on which clock, and whether to believe it.
+From VRPN events and NatNet reports to poses worth publishing.
 
-Every pose passes ``Pipeline.process`` once, in the order stamp, age, truth, axes, estimate. What
-comes out is in ENU; ``frames.enu_to_ned`` makes NED of it where somebody publishes that.
+Every pose passes ``Pipeline.process`` once, in the order body, stamp, age, validity, axes,
+estimate. What comes out is in ENU; ``frames.enu_to_ned`` makes NED of it where that is published.
 
 Nothing here logs: what people should read is left in ``notices``.
 """
@@ -17,7 +17,7 @@ from typing import Any, Optional, Union
 from optitrack_vrpn.bodies import swap as exchange
 from optitrack_vrpn.bodies.change_log import ChangeLog
 from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.bodies.states import State, StateChange
+from optitrack_vrpn.bodies.states import Reason, State, StateChange
 from optitrack_vrpn.bodies.validity import Body, Rival
 from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.clock.types import HOST_STEPPED, RECONNECTED
@@ -28,12 +28,15 @@ from optitrack_vrpn.motion.lever_arm import acceleration_at, velocity_at
 from optitrack_vrpn.motion.quaternion import rotate
 from optitrack_vrpn.motion.server_rate import angular_rate
 from optitrack_vrpn.names import NameTable, printable
+from optitrack_vrpn.natnet.reports import (
+    EchoReport, FrameReport, MarkersReport, RigidBodyReport)
 from optitrack_vrpn.pipeline.channel import (
     body_name, Channel, how_to_accept, Sample, ServerMotion)
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.freshness import FreshnessGate
 from optitrack_vrpn.pipeline.load_shedding import Backlog, PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.pipeline.markers import marker_cloud, MarkerCloud
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
@@ -62,6 +65,10 @@ class Pipeline:
     :param discovered: called with each new channel, before its first sample.
     :ivar backlog: watches whether this computer keeps up.
     :ivar backlogged: poses of all bodies withheld at the beginning of conversations.
+    :ivar markers: labelled markers of the latest frame, where the server sends them; the
+        publisher sets it to None.
+    :ivar ptp_minus_stamp_ns: PTP time of the latest frame less its stamp, None where no PTP
+        time is sent.
     :ivar max_age_ns: how far behind the present a stamp may be when its pose is published (ns),
         what ``latency_ms`` takes off it included; beyond all ages where any may.
     """
@@ -85,6 +92,8 @@ class Pipeline:
         # From the beginning of a conversation until its frames are live; a sender's own times are
         # as right for a backlog as for live frames.
         self._gate: Optional[FreshnessGate] = None
+        self.markers: Optional[MarkerCloud] = None
+        self.ptp_minus_stamp_ns: Optional[int] = None
         # Of the channels, those that are bodies; the others' names are known to be ignored.
         self._wanted = 0
         self._maps = frame_maps(config.axes)
@@ -111,12 +120,13 @@ class Pipeline:
         return [channel for channel in self.channels.values() if channel is not None]
 
     def process(
-        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
         now_ns: Optional[int] = None,
     ) -> list[Sample]:
         """
         Take the events that arrived together.
 
+        :param events: of VRPN (``vrpn.messages``) or NatNet (``natnet.reports``).
         :param arrival_ns: when, on the arrival clock.
         :param host_minus_arrival_ns: host clock less arrival clock at that time.
         :param now_ns: the present on the arrival clock, which ages are measured against; the
@@ -133,7 +143,12 @@ class Pipeline:
         stamps = self.stamps
         stamp_of = stamps.stamp
         if self._gate is not None:
-            events = self._admitted(self._gate, events, arrival_ns)
+            if events and events[0].__class__ is FrameReport:
+                # Datagrams to a socket that was just opened: there is no backlog, and round trips
+                # tell the age of each frame.
+                self._gate = None
+            else:
+                events = self._admitted(self._gate, events, arrival_ns)
         if arrival_mode and len(events) > 1:
             events = self._newest_poses(events)
         if now_ns is None:
@@ -145,23 +160,41 @@ class Pipeline:
             self._follow_backlog()
         thinning = backlog.thinning and self.config.keep_up
         oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
+        processing_ns = ptp_ns = 0
+        refused = None
         for event in events:
-            if event.__class__ is not PoseReport:
+            kind = event.__class__
+            if kind is PoseReport:
+                sender, sensor, sender_time_ns, position, quat_xyzw = event
+            elif kind is RigidBodyReport:
+                sender, sensor, sender_time_ns, position, quat_xyzw, valid, mean_error = event
+                refused = None if valid else Reason.NOT_TRACKED
+            elif kind is FrameReport:
+                processing_ns, ptp_ns = event.processing_ns, event.ptp_ns
+                continue
+            elif kind is MarkersReport:
+                self._take_markers(event, stamp_of(
+                    event.sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns),
+                    oldest_ns)
+                continue
+            else:
                 self._take_other(event)
                 continue
-            sender, sensor, sender_time_ns, position, quat_xyzw = event
             try:
                 channel = channels[sender, sensor]
             except KeyError:
                 channel = self._discover(sender, sensor)
             if channel is None:
                 continue
-            stamp_ns = stamp_of(sender_time_ns, arrival_ns, host_minus_arrival_ns)
+            stamp_ns = stamp_of(
+                sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
             if stamps.news:
                 self._follow_clock()
             if stamp_ns is None:
                 channel.too_old += 1
                 continue
+            if ptp_ns:
+                self.ptp_minus_stamp_ns = ptp_ns - stamp_ns
             truth = channel.truth
             if not oldest_ns <= stamp_ns < _LATEST_STAMP_NS:
                 channel.too_old += 1
@@ -174,8 +207,16 @@ class Pipeline:
                 time_ns, stamp_ns = self._coarse.place(
                     channel, Placed(time_ns, stamp_ns), event, arrival_ns,
                     arrival_ns + host_minus_arrival_ns)
-            quat = truth.update(
-                stamp_ns if arrival_mode else time_ns, arrival_ns, position, quat_xyzw)
+            if kind is RigidBodyReport and refused is None and (
+                    0.0 < self.config.max_mean_error_m < mean_error):
+                refused = Reason.MEAN_ERROR
+            if refused is None:
+                quat = truth.update(
+                    stamp_ns if arrival_mode else time_ns, arrival_ns, position, quat_xyzw)
+            else:
+                quat = None
+                truth.refuse(stamp_ns if arrival_mode else time_ns, arrival_ns, position,
+                             quat_xyzw, refused)
             if truth.events:
                 self._follow_truth(truth)
             left_out = thinning and backlog.leaves_out(channel)
@@ -519,8 +560,19 @@ class Pipeline:
         if any(change.after.value == 'JUMPED' for change in changes):
             exchange.review([channel.truth for channel in self.bodies])
 
-    def _take_other(self, event: Event) -> None:
-        if isinstance(event, TextReport):
+    def _take_markers(
+        self, report: MarkersReport, stamp_ns: Optional[int], oldest_ns: int,
+    ) -> None:
+        """Keep the markers of a frame, unless they are too old to be shown as fresh."""
+        if stamp_ns is not None and oldest_ns <= stamp_ns < _LATEST_STAMP_NS:
+            self.markers = marker_cloud(
+                report, stamp_ns, self._maps.position_to_enu,
+                self.config.estimate.world_from_mocap)
+
+    def _take_other(self, event: Union[Event, EchoReport]) -> None:
+        if isinstance(event, EchoReport):
+            self.stamps.echo(*event)
+        elif isinstance(event, TextReport):
             if len(self.notices) >= _MOST_NOTICES:
                 return    # a flood must not cost what cleaning its texts does
             severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(event.severity, 'info')

@@ -1,0 +1,58 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Labelled markers of a frame as points of the user's world."""
+
+from collections.abc import Callable
+import math
+import struct
+from typing import NamedTuple
+
+from optitrack_vrpn.motion.quaternion import Vector
+from optitrack_vrpn.motion.transform import compose, Transform
+from optitrack_vrpn.natnet.constants import MARKER_OCCLUDED
+from optitrack_vrpn.natnet.reports import MarkersReport
+
+#: One point: position (m), streaming id of the body (0 for none), member of it (from 1), distance
+#: from the model or of the rays (m).
+POINT = struct.Struct('<3fIIf')
+#: Names and offsets of its fields; all have 4 bytes, floats but for body and member.
+FIELDS = (('x', 0), ('y', 4), ('z', 8), ('body', 12), ('member', 16), ('residual', 20))
+
+
+class MarkerCloud(NamedTuple):
+    """
+    The markers that the cameras saw in one frame.
+
+    :ivar stamp_ns: of the frame, as of its poses.
+    :ivar points: number of points.
+    :ivar data: points one after the other, laid out as POINT.
+    """
+
+    stamp_ns: int
+    points: int
+    data: bytes
+
+
+def marker_cloud(
+    report: MarkersReport, stamp_ns: int, to_enu: Callable[[Vector], Vector],
+    world_from_mocap: Transform,
+) -> MarkerCloud:
+    """
+    Turn markers into points of the user's world.
+
+    Occluded markers, whose places Motive fills in from the model, are left out.
+
+    :param to_enu: brings a position from Motive's axes to ENU.
+    """
+    points = []
+    for marker_id, x, y, z, _, params, residual in report.markers:
+        if params & MARKER_OCCLUDED or not math.isfinite(x + y + z):
+            continue
+        place = compose(world_from_mocap, Transform(to_enu((x, y, z)))).position
+        body = marker_id >> 16 & 0xffff
+        if max(map(abs, place)) > 1e30:
+            continue    # beyond what a float of 4 bytes holds
+        points.append(POINT.pack(
+            *place, body, marker_id & 0xffff,
+            residual if abs(residual) < 1e30 else math.nan))
+    return MarkerCloud(stamp_ns, len(points), b''.join(points))

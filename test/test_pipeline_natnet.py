@@ -1,0 +1,150 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""NatNet reports through the pipeline: exposures, tracking flags, mean errors, markers."""
+
+import math
+
+import numpy as np
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.motion.estimator import EstimateConfig
+from optitrack_vrpn.motion.transform import world_from_mocap
+from optitrack_vrpn.natnet.messages import Marker
+from optitrack_vrpn.natnet.reports import (
+    EchoReport, FrameReport, MarkersReport, RigidBodyReport)
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.markers import POINT
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+import pytest
+
+MS = 1_000_000
+S = 1_000 * MS
+OFFSET = 9_000 * S
+NETWORK = 250_000
+STEP = 10 * MS
+
+
+class Session:
+    """A NatNet session at 100 Hz with one body that moves along x."""
+
+    def __init__(self, **config):
+        self.pipeline = Pipeline(PipelineConfig(**config))
+        self.number = 0
+
+    @property
+    def exposure(self):
+        return 3_600 * S + self.number * STEP
+
+    def frame(self, *bodies, markers=(), ptp_ns=0):
+        """Send a frame of (name, valid, mean error); gives the samples."""
+        exposure = self.exposure
+        processing = 5_400_000 + self.number * 7919 % 400_000
+        self.number += 1
+        if self.number % 25 == 1:
+            server = exposure + 1
+            self.pipeline.process(
+                [EchoReport(server + OFFSET - NETWORK, server, server + OFFSET + NETWORK)],
+                server + OFFSET + NETWORK, 0)
+        events = [FrameReport(self.number, exposure, processing, True, True, ptp_ns)]
+        for name, valid, error in bodies:
+            events.append(RigidBodyReport(
+                name, 0, exposure, (0.001 * self.number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0), valid,
+                error))
+        if markers:
+            events.append(MarkersReport(exposure, markers, {1: 'Wand'}))
+        return self.pipeline.process(events, exposure + processing + NETWORK + OFFSET, 0)
+
+    def state(self, name='Wand'):
+        return self.pipeline.channels[name, 0].truth.state
+
+    def withheld(self, name='Wand'):
+        return self.pipeline.channels[name, 0].truth.status(0).withheld
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset'])
+def test_stamps_are_exposures(mode):
+    session = Session(stamps=StampConfig(mode=mode, latency_ms=6.0))
+    for _ in range(300):
+        exposure = session.exposure
+        for sample in session.frame(('Wand', True, 0.0)):
+            assert abs(sample.stamp_ns - exposure - OFFSET) < 2_000
+
+
+def test_a_body_that_motive_does_not_track_is_withheld_at_once():
+    session = Session()
+    sent = [len(session.frame(('Wand', True, 0.0))) for _ in range(10)]
+    assert sent == [0, 0] + [1] * 8
+    assert not session.frame(('Wand', False, 0.0))
+    assert session.state() is State.UNTRACKED
+    assert [len(session.frame(('Wand', False, 0.0))) for _ in range(20)] == [0] * 20
+    assert session.withheld()['not_tracked'] == 21
+    # It is acquired again, as after every fault.
+    assert [len(session.frame(('Wand', True, 0.0))) for _ in range(4)] == [0, 0, 1, 1]
+    assert session.state() is State.TRACKED
+
+
+def test_the_flag_beats_motion_that_looks_right():
+    session = Session()
+    assert not any(session.frame(('Wand', False, 0.0)) for _ in range(50))
+
+
+def test_a_mean_error_beyond_the_threshold_is_withheld_for_that_body_alone():
+    session = Session(max_mean_error_m=0.002)
+    for _ in range(10):
+        session.frame(('Wand', True, 0.0005), ('Box', True, 0.0005))
+    samples = session.frame(('Wand', True, 0.003), ('Box', True, 0.0019))
+    assert [sample.channel.names.motive for sample in samples] == ['Box']
+    assert session.withheld()['mean_error'] == 1
+    assert session.state() is State.UNTRACKED and session.state('Box') is State.TRACKED
+
+
+def test_a_mean_error_is_no_reason_without_a_threshold():
+    session = Session()
+    assert sum(len(session.frame(('Wand', True, 0.5))) for _ in range(10)) == 8
+
+
+def test_an_untracked_body_is_published_only_where_that_was_asked_for():
+    from optitrack_vrpn.bodies.config import BodyConfig
+    session = Session(body=BodyConfig(publish_untracked=True))
+    assert [len(session.frame(('Wand', False, 0.0))) for _ in range(5)] == [1] * 5
+    assert session.state() is State.UNTRACKED
+
+
+def test_one_lost_body_costs_the_others_nothing():
+    session = Session()
+    for _ in range(5):
+        session.frame(('Wand', True, 0.0), ('Box', True, 0.0))
+    assert len(session.frame(('Wand', False, 0.0), ('Box', True, 0.0))) == 1
+
+
+def test_markers_are_points_in_the_users_world_with_the_frames_stamp():
+    offset = world_from_mocap((1.0, 2.0, 3.0), 0.0)
+    session = Session(estimate=EstimateConfig(learn_noise=False, world_from_mocap=offset))
+    seen = Marker(1 << 16 | 2, 1.0, 2.0, 3.0, 0.014, 4 | 8, 0.0003)
+    hidden = Marker(1 << 16 | 3, 1.0, 2.0, 3.0, 0.014, 1, 0.0)
+    broken = Marker(1 << 16 | 4, math.nan, 2.0, 3.0, 0.014, 0, 0.0)
+    for _ in range(5):
+        samples = session.frame(('Wand', True, 0.0), markers=[seen, hidden, broken])
+    cloud = session.pipeline.markers
+    assert cloud.stamp_ns == samples[0].stamp_ns
+    assert cloud.points == 1
+    x, y, z, body, member, residual = POINT.unpack(cloud.data)
+    # Motive x forward, y up, z right: east = z, north = x, up = y; less the user's origin.
+    np.testing.assert_allclose((x, y, z), (3.0 - 1.0, 1.0 - 2.0, 2.0 - 3.0), atol=1e-6)
+    assert (body, member) == (1, 2) and residual == pytest.approx(0.0003)
+
+
+def test_ptp_times_are_compared_with_the_stamps():
+    session = Session()
+    for _ in range(10):
+        ptp = session.exposure + OFFSET + 37 * S
+        session.frame(('Wand', True, 0.0), ptp_ns=ptp)
+    assert abs(session.pipeline.ptp_minus_stamp_ns - 37 * S) < 2_000
+
+
+def test_arrival_mode_stamps_arrivals():
+    session = Session(stamps=StampConfig(mode='arrival'))
+    for _ in range(10):
+        exposure = session.exposure
+        samples = session.frame(('Wand', True, 0.0))
+    assert 5.6 * MS < samples[0].stamp_ns - exposure - OFFSET < 6.1 * MS
