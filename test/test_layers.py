@@ -36,7 +36,7 @@ BELOW = {
     'mocap_control': {'errors', 'cli', 'graph', 'names', 'ros', 'settings', 'settings_ros'},
     'sim': {'errors', 'cli', 'natnet', 'settings', 'vrpn'},
     'node': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'mocap_control', 'motion',
-             'names', 'pipeline', 'ros', 'settings', 'settings_ros', 'stats', 'vrpn'},
+             'names', 'natnet', 'pipeline', 'ros', 'settings', 'settings_ros', 'stats', 'vrpn'},
     'autopilot': {'errors', 'cli', 'doctor', 'mocap_control', 'motion', 'names', 'ros', 'settings',
                   'settings_ros'},
     'doctor': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'names',

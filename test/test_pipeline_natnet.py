@@ -5,6 +5,7 @@
 import math
 
 import numpy as np
+from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.motion.estimator import EstimateConfig
@@ -89,7 +90,7 @@ def test_the_flag_beats_motion_that_looks_right():
 
 
 def test_a_mean_error_beyond_the_threshold_is_withheld_for_that_body_alone():
-    session = Session(max_mean_error_m=0.002)
+    session = Session(body=BodyConfig(max_mean_error=0.002))
     for _ in range(10):
         session.frame(('Wand', True, 0.0005), ('Box', True, 0.0005))
     samples = session.frame(('Wand', True, 0.003), ('Box', True, 0.0019))
@@ -104,7 +105,6 @@ def test_a_mean_error_is_no_reason_without_a_threshold():
 
 
 def test_an_untracked_body_is_published_only_where_that_was_asked_for():
-    from optitrack_vrpn.bodies.config import BodyConfig
     session = Session(body=BodyConfig(publish_untracked=True))
     assert [len(session.frame(('Wand', False, 0.0))) for _ in range(5)] == [1] * 5
     assert session.state() is State.UNTRACKED

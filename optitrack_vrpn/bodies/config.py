@@ -45,6 +45,10 @@ class BodyConfig:
         2.0, unit='s', low=0.0, high=600.0, change=Change.ANY_TIME, doc=(
             'time that a body must be seen at its new place before a jump is accepted; 0 never '
             'accepts one'))
+    max_mean_error: float = setting(
+        0.0, unit='m', low=0.0, high=1.0, change=Change.ANY_TIME, doc=(
+            'a pose whose markers lie further than this from their places in the model, on '
+            'average, is withheld (NatNet tells it, VRPN does not); 0 switches the check off'))
     publish_untracked: bool = setting(
         False, change=Change.ANY_TIME, doc=(
             "publish every finite pose whatever the body's state: for debugging, never for "

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The backend that the settings ask for: VRPN, NatNet, or whichever of the two streams."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 import logging
 import threading
@@ -13,11 +14,13 @@ from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.natnet.choice import Choice, Decision, Protocol
-from optitrack_vrpn.natnet.client_io import AUTO, NatNetClient
-from optitrack_vrpn.natnet.settings import NatNetConfig, PROTOCOLS
+from optitrack_vrpn.natnet.client_io import NatNetClient
+from optitrack_vrpn.natnet.reports import EchoReport
+from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig, PROTOCOLS
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 0.25
+_ECHOES = 32
 
 
 class _Gate:
@@ -45,11 +48,15 @@ class AutoBackend:
     :param config: which server, as for VRPN.
     :param natnet: what belongs to NatNet alone.
     :param sink: gets the events of the chosen protocol, one at a time.
+    :param up_axis: as for ``make_backend``.
     """
 
-    def __init__(self, config: ClientConfig, natnet: NatNetConfig, sink: Sink) -> None:
+    def __init__(
+        self, config: ClientConfig, natnet: NatNetConfig, sink: Sink, up_axis: str = '',
+    ) -> None:
         self._config = config
         self._natnet = natnet
+        self._up_axis = up_axis
         self._sink = sink
         self._clock = HostClock()
         self._choice = Choice(self._clock.now_ns())
@@ -60,6 +67,8 @@ class AutoBackend:
         self._gates: dict[Protocol, _Gate] = {}
         self._backends: dict[Protocol, Backend] = {}
         self._last: dict[Protocol, LinkChange] = {}
+        #: Round trips before a choice: the first stamps need them.
+        self._echoes: deque[tuple[Sequence[Any], int, int]] = deque(maxlen=_ECHOES)
 
     def start(self) -> None:
         """
@@ -110,7 +119,9 @@ class AutoBackend:
         self, gate: _Gate, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """Pass events of the chosen protocol on; those of a client that was replaced never."""
-        if self._choice.chosen is gate.protocol and self._gates.get(gate.protocol) is gate:
+        if self._choice.chosen is None and isinstance(events[0], EchoReport):
+            self._echoes.append((events, arrival_ns, host_minus_arrival_ns))
+        elif self._choice.chosen is gate.protocol and self._gates.get(gate.protocol) is gate:
             self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
 
     def changed(self, gate: _Gate, change: LinkChange) -> None:
@@ -164,6 +175,9 @@ class AutoBackend:
             tell(self._sink, change._replace(
                 state=LinkState.CONNECTED, severity='info',
                 reason=f'connected by {decision.chosen.value}'))
+            while decision.chosen is Protocol.NATNET and self._echoes:
+                self._sink.receive(*self._echoes.popleft())
+            self._echoes.clear()
             tell(self._sink, change)
         if decision.reset:
             self._remark(decision.reason, 'warn')
@@ -175,7 +189,8 @@ class AutoBackend:
         gate = _Gate(self, protocol)
         backend: Backend
         if protocol is Protocol.NATNET:
-            backend = NatNetClient(self._config, self._natnet, gate)
+            backend = NatNetClient(
+                self._config, self._natnet, gate, up_axis=self._up_axis)
         else:
             backend = make_vrpn_backend(self._config, gate)
         with self._lock:
@@ -204,12 +219,13 @@ def _shown(state: LinkState) -> LinkState:
 
 
 def make_backend(
-    protocol: str, config: ClientConfig, natnet: NatNetConfig, sink: Sink,
+    protocol: str, config: ClientConfig, natnet: NatNetConfig, sink: Sink, up_axis: str = '',
 ) -> Backend:
     """
     Make the backend that the settings ask for.
 
     :param protocol: one of PROTOCOLS.
+    :param up_axis: the axis that the user takes for up ('y' or 'z'), for comparison; '' for none.
     :raises ConfigurationError: for another protocol, or a server that cannot be searched.
     """
     if protocol not in PROTOCOLS:
@@ -221,5 +237,5 @@ def make_backend(
                 'server: auto needs protocol natnet or auto: VRPN servers cannot be searched')
         return make_vrpn_backend(config, sink)
     if protocol == 'natnet':
-        return NatNetClient(config, natnet, sink)
-    return AutoBackend(config, natnet, sink)
+        return NatNetClient(config, natnet, sink, up_axis=up_axis)
+    return AutoBackend(config, natnet, sink, up_axis)

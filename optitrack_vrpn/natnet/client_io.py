@@ -24,7 +24,7 @@ from optitrack_vrpn.errors import (
     LocalProtocolError, OptitrackVrpnError, RemoteProtocolError, TransportError)
 from optitrack_vrpn.natnet.messages import ServerInfo
 from optitrack_vrpn.natnet.session_io import Session
-from optitrack_vrpn.natnet.settings import NatNetConfig
+from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import (
     choose_server, command_socket, discovered, receive_into, send_discovery)
 
@@ -34,8 +34,6 @@ _MOST_STRANGERS_NAMED = 16
 #: Servers answer a search within milliseconds; the request is repeated once in between.
 _SEARCH_S = 1.0
 _SEARCH_AGAIN_S = 0.4
-#: The server name that asks for a search.
-AUTO = 'auto'
 
 
 class NatNetClient:
@@ -46,14 +44,16 @@ class NatNetClient:
     :param natnet: what belongs to NatNet alone.
     :param sink: gets everything, from this client's thread.
     :param clock: the host's clocks.
+    :param up_axis: the axis that the user takes for up, for comparison; '' for none.
     """
 
     def __init__(
         self, config: ClientConfig, natnet: NatNetConfig, sink: Sink,
-        clock: Optional[HostClock] = None,
+        clock: Optional[HostClock] = None, up_axis: str = '',
     ) -> None:
         self._config = config
         self._natnet = natnet
+        self._up_axis = up_axis
         self._sink = sink
         self._clock = clock or HostClock()
         self._link = Link(config.link, self._clock.now_ns())
@@ -170,7 +170,7 @@ class NatNetClient:
                 f'asking {server[0]} port {server[1]} by NatNet, from {self._local}')
             with Session(
                     server, self._local, link, self._natnet, self._clock, self._sink,
-                    self._tell, self._stranger) as session:
+                    self._tell, self._stranger, self._up_axis) as session:
                 totals, _ = self._account
                 self._account = (totals, session)
                 try:

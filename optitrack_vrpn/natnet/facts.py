@@ -36,15 +36,17 @@ class Remark(NamedTuple):
 
 class ServerWatch:
     """
-    Compare one server's statements with its data.
+    Compare one server's statements with its data and with the settings.
 
+    :param up_axis: the axis that the user takes for up; '' for none.
     :ivar frame_rate: stated rate (Hz), NaN while unknown.
     :ivar up_axis: stated axis, '' while unknown.
     """
 
     QUESTIONS = ('FrameRate', 'UnitsToMillimeters', 'UpAxis')
 
-    def __init__(self) -> None:
+    def __init__(self, up_axis: str = '') -> None:
+        self._expected_axis = up_axis
         self.frame_rate = math.nan
         self.up_axis = ''
         self._first: Optional[tuple[int, int]] = None
@@ -128,10 +130,18 @@ class ServerWatch:
         elif command == 'UnitsToMillimeters':
             return self._units(codec.response_float(event.payload))
         elif command == 'UpAxis':
-            self.up_axis = _AXES.get(codec.response_int(event.payload) or 0, '')
+            return self._up(codec.response_int(event.payload))
         elif command in _RECORD:
             return self._recording(event)
         return []
+
+    def _up(self, answer: Optional[int]) -> list[Remark]:
+        self.up_axis = _AXES.get(-1 if answer is None else answer, '')
+        if not (self.up_axis and self._expected_axis) or self.up_axis == self._expected_axis:
+            return []
+        return [Remark('error', (
+            f'Motive states that {self.up_axis} is up, but up_axis is {self._expected_axis}: '
+            f'every pose is turned by 90 degrees; set up_axis to {self.up_axis}'))]
 
     @staticmethod
     def _units(units: Optional[float]) -> list[Remark]:

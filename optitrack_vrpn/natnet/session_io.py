@@ -47,12 +47,13 @@ class Session:
     :param sink: gets the reports.
     :param tell: called with changes of the connection.
     :param stranger: called with address and kind of anybody else that sends.
+    :param up_axis: the axis that the user takes for up, for comparison; '' for none.
     """
 
     def __init__(
         self, server: tuple[str, int], local: str, link: Link, config: NatNetConfig,
         clock: HostClock, sink: Sink, tell: Callable[[Optional[LinkChange]], None],
-        stranger: Callable[[str, str], None],
+        stranger: Callable[[str, str], None], up_axis: str = '',
     ) -> None:
         self._server = server
         self._local = local
@@ -70,7 +71,7 @@ class Session:
         self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
         self._last_arrival_ns = 0
         self._translator = Translator(0)
-        self._watch = ServerWatch()
+        self._watch = ServerWatch(up_axis)
         self._started_ns = now_ns
         self._ready_ns = now_ns
         self._asked_ns = now_ns - _ASK_AGAIN_NS

@@ -12,6 +12,8 @@ from optitrack_vrpn.natnet.messages import Version
 from optitrack_vrpn.settings import checked, setting
 
 PROTOCOLS = ('vrpn', 'natnet', 'auto')
+#: The server name that asks for a search.
+AUTO = 'auto'
 TRANSPORTS = ('auto', 'unicast', 'multicast')
 
 
@@ -29,11 +31,12 @@ class NatNetConfig:
     bitstream: str = setting(
         '', doc='version of NatNet to ask for, such as 4.1 (unicast, Motive 3.0 and later); '
         "empty: Motive's newest")
-    markers: bool = setting(False, doc='publish the labelled markers as a point cloud')
     record: bool = setting(
         False, doc='mocap control START and STOP start and stop a recording in Motive too')
     playback: bool = setting(
         False, doc='publish the poses of a take that Motive plays (edit mode) as if live')
+    markers: bool = False
+    """Read labelled markers; follows from the outputs."""
 
     def check(self) -> None:
         """
@@ -49,7 +52,7 @@ class NatNetConfig:
                 multicast = False
             if not multicast:
                 raise ConfigurationError(
-                    f'natnet.group is {self.group!r}: give an IPv4 multicast address, such as '
+                    f'group is {self.group!r}: give an IPv4 multicast address, such as '
                     '239.255.42.99, or nothing')
 
     def version(self) -> Optional[Version]:
@@ -66,5 +69,5 @@ class NatNetConfig:
             if OLDEST <= version <= NEWEST:
                 return version
         raise ConfigurationError(
-            f'natnet.bitstream is {self.bitstream!r}: give a version from '
+            f'bitstream is {self.bitstream!r}: give a version from '
             f'{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, such as 4.1, or nothing')

@@ -3,7 +3,7 @@
 """From parameter values to the configuration of each part of the node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from optitrack_vrpn.bodies import body_settings
@@ -12,6 +12,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.transform import world_from_mocap
 from optitrack_vrpn.names import NameTemplates
+from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import MOTION_KINDS
 from optitrack_vrpn.pipeline.config import PipelineConfig
@@ -45,6 +46,8 @@ class Configuration:
     Everything that the node needs to configure itself.
 
     :ivar client: which server, and how to reach it.
+    :ivar protocol: 'vrpn', 'natnet' or 'auto'.
+    :ivar natnet: what belongs to NatNet alone.
     :ivar pipeline: everything between the wire and the publishers.
     :ivar publish: what is published.
     :ivar expected_rate_hz: the camera rate, 0 where it was not given.
@@ -54,6 +57,8 @@ class Configuration:
     pipeline: PipelineConfig
     publish: PublishConfig
     expected_rate_hz: float
+    protocol: str
+    natnet: NatNetConfig
 
 
 def make_configuration(values: Mapping[str, Any]) -> Configuration:
@@ -70,6 +75,9 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
         titles = body_settings.titles(bodies)
     except ConfigurationError as error:
         wrong.append(str(error))
+    if settings.client.server == AUTO and settings.protocol == 'vrpn':
+        wrong.append('server is auto; VRPN servers cannot be searched: set protocol to natnet or '
+                     'auto, or server to the address of the Motive PC')
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
     publish = PublishConfig(
@@ -90,7 +98,9 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
                 settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned}),
             reserved_frames=(frames.world, frames.world_ned),
             max_age_s=settings.max_age_s, keep_up=settings.load_shedding),
-        publish=publish, expected_rate_hz=settings.expected_rate_hz)
+        publish=publish, expected_rate_hz=settings.expected_rate_hz,
+        protocol=settings.protocol,
+        natnet=replace(settings.natnet, markers='markers' in publish.outputs))
 
 
 def _pick(

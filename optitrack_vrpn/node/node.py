@@ -14,12 +14,15 @@ import threading
 import traceback
 from typing import Any, Optional, Sequence
 
-from optitrack_vrpn.client.backend_io import Backend, make_backend
+from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.client.link_log import LinkLog
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
+from optitrack_vrpn.mocap_control.protocol import Command
+from optitrack_vrpn.natnet.choice_io import make_backend
+from optitrack_vrpn.natnet.recording import Recorder
 from optitrack_vrpn.node.accept import AcceptServices
 from optitrack_vrpn.node.callbacks import failure_on_error, log_exceptions
 from optitrack_vrpn.node.configuration import Configuration
@@ -93,7 +96,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
     def _acquire(self, configuration: Configuration) -> None:
         """Create publishers, timers and the client, and start the client."""
-        backend = self._backend = make_backend(configuration.client, self)
+        backend = self._backend = make_backend(
+            configuration.protocol, configuration.client, configuration.natnet, self,
+            configuration.pipeline.axes.up_axis)
         discovery = Discovery(self._lock, self._wake, self._log)
         with self._lock:
             output = self._output = Publishers(
@@ -200,7 +205,11 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 if not self._active:
                     for sample in samples:
                         sample.channel.unsent += 1
-                elif samples or self._pipeline.server_motions:
+                    return
+                if self._pipeline.markers is not None:
+                    self._output.publish_markers(self._pipeline.markers)
+                    self._pipeline.markers = None
+                if samples or self._pipeline.server_motions:
                     self._output.publish(
                         samples, self._pipeline.server_motions, self._clock_reader.now_ns,
                         self._pipeline.max_age_ns - host_minus_arrival_ns)
@@ -224,6 +233,32 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             state = change.state.value
             self._log(change.severity, state if change.reason == state else
                       f'{state}: {change.reason}', ('link', change.now_ns))
+
+    # -- recording in Motive -------------------------------------------------------------------
+
+    def control_start(self, msg: Command) -> None:
+        """Start a recording in Motive, where that is wanted, under the id of the session."""
+        recorder = self._recorder()
+        if recorder is not None:
+            recorder.record(msg.session_id)
+
+    def control_stop(self, msg: Command) -> None:
+        """Stop the recording in Motive, where that is wanted."""
+        recorder = self._recorder()
+        if recorder is not None:
+            recorder.stop_recording()
+
+    def _recorder(self) -> Optional[Recorder]:
+        """Give what records in Motive; None where that is not wanted."""
+        configuration = self._configuration
+        backend: object = self._backend
+        if configuration is None or not configuration.natnet.record:
+            return None
+        if isinstance(backend, Recorder):
+            return backend
+        self._log('error', 'natnet.record needs protocol natnet or auto: VRPN has no command for '
+                  'it', 'natnet.record')
+        return None
 
     def _wake(self) -> None:
         """Let the ticker's thread run at once."""

@@ -10,8 +10,10 @@ from optitrack_vrpn.motion.frames import QUAT_ENU_NED
 from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr
 from optitrack_vrpn.node.configuration import PublishConfig
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
+from optitrack_vrpn.node.marker_output import MarkerOutput
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
+from optitrack_vrpn.pipeline.markers import MarkerCloud
 from optitrack_vrpn.ros.cdr import tf_message
 from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
 from rclpy.lifecycle import LifecycleNode
@@ -57,7 +59,9 @@ class Publishers:
         self._publish_tf = sender(self._tf, self._as_bytes)
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
+        self._markers: Optional[MarkerOutput] = None
         self.config = config
+        self._equip_markers()
         self.closed = False
 
     def prepare(self, channel: Channel) -> BodyOutput:
@@ -84,6 +88,7 @@ class Publishers:
     def reconfigure(self, config: PublishConfig) -> None:
         """Switch topics and transforms on or off."""
         self.config = config
+        self._equip_markers()
         for channel in self._channels:
             channel.user.equip(config)
         if self._static_sent and 'tf_ned' not in config.outputs:
@@ -103,6 +108,8 @@ class Publishers:
         """Look which topics have subscribers; call it some ten times a second."""
         for channel in self._channels:
             channel.user.listen()
+        if self._markers is not None:
+            self._markers.listen()
 
     def send_static(self) -> None:
         """Publish the NED world in the ENU world, if transforms in NED are published."""
@@ -131,6 +138,20 @@ class Publishers:
             if moved.channel.user is not None and clock() <= moved.stamp_ns + allowance_ns:
                 publish_server_motion(moved.channel.user, moved)
 
+    def _equip_markers(self) -> None:
+        """Create or close the publisher of markers as the configuration wants it."""
+        wanted = 'markers' in self.config.outputs
+        if wanted and self._markers is None:
+            self._markers = MarkerOutput(self._create, self.config.world)
+        elif not wanted and self._markers is not None:
+            self._destroy(self._markers.publisher)
+            self._markers = None
+
+    def publish_markers(self, cloud: MarkerCloud) -> None:
+        """Publish the markers of a frame, where they are wanted."""
+        if self._markers is not None:
+            self._markers.publish(cloud)
+
     def _send_tf(self, pieces: list[Any]) -> None:
         self._publish_tf(
             tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
@@ -149,10 +170,14 @@ class Publishers:
         self.retain([])
         for publisher in (self._tf, self._static.pub_tf):
             self._destroy(publisher)
+        if self._markers is not None:
+            self._destroy(self._markers.publisher)
+            self._markers = None
 
     def topics(self) -> list[str]:
         """List the resolved names of all topics: transforms, then those of every body."""
-        return [self._tf.topic_name, *(
+        markers = [self._markers.publisher.topic_name] if self._markers is not None else []
+        return [self._tf.topic_name, *markers, *(
             publisher.topic_name
             for channel in self._channels for publisher in channel.user.publishers.values())]
 

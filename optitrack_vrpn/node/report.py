@@ -92,8 +92,12 @@ def link_entry(
     return Entry('connection', level, message, details)
 
 
-def clock_entry(status: ClockStatus) -> Entry:
-    """Report what is known of the sender's clock."""
+def clock_entry(status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None) -> Entry:
+    """
+    Report what is known of the sender's clock.
+
+    :param ptp_minus_stamp_ns: PTP time of a frame less its stamp, where one is sent.
+    """
     level, message = Level.OK, f'{status.mode}, epoch {status.epoch}'
     if not status.samples:
         level, message = Level.WARN, f'{status.mode}, no frame yet'
@@ -108,12 +112,16 @@ def clock_entry(status: ClockStatus) -> Entry:
         'uncertainty_us': number(status.uncertainty_s * 1e6, 1),
         'arrival_jitter_std_us': number(status.jitter_std_s * 1e6, 1),
         'arrival_jitter_p99_us': number(status.jitter_p99_s * 1e6, 1),
+        'network_delay_us': number(status.network_delay_s * 1e6, 1),
+        'round_trip_us': number(status.round_trip_s * 1e6, 1),
         'sender_base': status.sender_base,
         'samples': str(status.samples),
         'refused': str(status.refused),
     }
     values.update({
         f'epochs_ended_{reason}': str(count) for reason, count in status.restarts.items()})
+    if ptp_minus_stamp_ns is not None:
+        values['ptp_minus_stamp_ms'] = f'{ptp_minus_stamp_ns / 1e6:.6f}'
     return Entry('clock', level, message, values)
 
 

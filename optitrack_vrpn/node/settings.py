@@ -20,6 +20,7 @@ from optitrack_vrpn.motion.frames import AxesConfig
 from optitrack_vrpn.motion.kalman import MotionConfig
 from optitrack_vrpn.motion.lowpass import LowpassConfig
 from optitrack_vrpn.names import check_frame, check_template
+from optitrack_vrpn.natnet.settings import NatNetConfig, PROTOCOLS
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.settings import Change, checked, section, setting
 
@@ -133,6 +134,10 @@ class NodeSettings:
     """The node optitrack_vrpn."""
 
     client: ClientConfig = section(ClientConfig(), name='')
+    protocol: str = setting('vrpn', choices=PROTOCOLS, doc=(
+        'natnet gives exposure times and whether a body is tracked; auto tries both and prefers '
+        'it'))
+    natnet: NatNetConfig = section(NatNetConfig())
     autostart: bool = setting(False, change=Change.START, doc=(
         'configure at start, for use without a lifecycle manager'))
     activate: bool = setting(True, change=Change.START, doc=(

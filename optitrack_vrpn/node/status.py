@@ -140,7 +140,8 @@ class StatusReporter:
             if self._sources is None:
                 return []
             pipeline = self._sources.pipeline
-            entries.append(clock_entry(pipeline.stamps.status()))
+            entries.append(clock_entry(
+                pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns))
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
                 self.latency.wait.percentiles(), pipeline.dropped,

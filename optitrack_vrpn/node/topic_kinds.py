@@ -83,6 +83,9 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
     TopicKind(
         'status', 'diagnostic_msgs/msg/DiagnosticStatus', '{body}/{kind}', True,
         Computed.STATE, "the body's state, latched", ''),
+    TopicKind(
+        'markers', 'sensor_msgs/msg/PointCloud2', 'markers', False, Computed.SUBSCRIBED,
+        'labelled markers in ENU with body, member and residual (NatNet alone)'),
 )}
 
 DEFAULT_OUTPUTS = tuple(kind.name for kind in KINDS.values() if kind.enabled)
@@ -91,7 +94,7 @@ MOTION_KINDS = frozenset(
     kind.name for kind in KINDS.values() if kind.computed is Computed.MOTION)
 #: Kinds that are computed only while they have subscribers.
 ON_DEMAND = tuple(kind.name for kind in KINDS.values()
-                  if kind.computed in (Computed.SUBSCRIBED, Computed.MOTION))
+                  if kind.per_body and kind.computed in (Computed.SUBSCRIBED, Computed.MOTION))
 
 
 def markdown_table() -> str:

@@ -37,8 +37,6 @@ class PipelineConfig:
     :ivar keep_up: leave frames out, evenly, while more comes than can be worked off.
     :ivar max_bodies: wanted bodies beyond this many are ignored, so that a broken server cannot
         fill the memory.
-    :ivar max_mean_error_m: a pose whose markers lie further (m, mean) from their places in the
-        model is withheld, where the server tells; 0 takes any.
     """
 
     axes: AxesConfig = field(default_factory=AxesConfig)
@@ -57,7 +55,6 @@ class PipelineConfig:
     max_age_s: float = 0.5
     keep_up: bool = True
     max_bodies: int = 500
-    max_mean_error_m: float = 0.0
 
     def __post_init__(self) -> None:
         """

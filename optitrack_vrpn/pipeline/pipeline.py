@@ -208,7 +208,7 @@ class Pipeline:
                     channel, Placed(time_ns, stamp_ns), event, arrival_ns,
                     arrival_ns + host_minus_arrival_ns)
             if kind is RigidBodyReport and refused is None and (
-                    0.0 < self.config.max_mean_error_m < mean_error):
+                    0.0 < truth.config.max_mean_error < mean_error):
                 refused = Reason.MEAN_ERROR
             if refused is None:
                 quat = truth.update(
