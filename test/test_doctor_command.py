@@ -222,7 +222,7 @@ def test_an_address_that_no_machine_has_is_told_from_a_firewall(tmp_path):
         'IP address       HW type     Flags       HW address            Mask     Device\n'
         '10.77.0.1        0x1         0x2         86:ea:0f:11:22:33     *        eth0\n'
         '10.77.0.9        0x1         0x0         00:00:00:00:00:00     *        eth0\n')
-    assert probe.nobody_has('10.77.0.9', str(table))
-    assert not probe.nobody_has('10.77.0.1', str(table))
-    assert not probe.nobody_has('10.77.0.2', str(table))
-    assert not probe.nobody_has('10.77.0.2', str(tmp_path / 'none'))
+    assert probe.is_unused('10.77.0.9', str(table))
+    assert not probe.is_unused('10.77.0.1', str(table))
+    assert not probe.is_unused('10.77.0.2', str(table))
+    assert not probe.is_unused('10.77.0.2', str(tmp_path / 'none'))

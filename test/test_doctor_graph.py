@@ -14,9 +14,9 @@ from conftest import at_last
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.doctor import command as doctor
 from optitrack_vrpn.doctor.graph import (
-    judge_lifecycle, judge_publishers, judge_qos, judge_settings)
+    check_lifecycle, check_publishers, check_qos, check_settings)
 from optitrack_vrpn.doctor.graph_ros import GraphView
-from optitrack_vrpn.doctor.probe_results import Facts, Graph
+from optitrack_vrpn.doctor.probe_results import Graph, ProbeResults
 from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.doctor.result import Level
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
@@ -62,7 +62,7 @@ def called(name, server, namespace='', **parameters):
 
 def look(view, server, name='', wait_s=5.0):
     """Look at the graph and judge it as the doctor would."""
-    facts = Facts('127.0.0.1', server.port, addresses=('127.0.0.1',))
+    facts = ProbeResults('127.0.0.1', server.port, addresses=('127.0.0.1',))
     facts.graph = view.look(name, wait_s)
     return facts
 
@@ -90,10 +90,10 @@ def test_every_lifecycle_state_is_told_and_what_to_do(view, server):
                 assert observer.transition(transition)
             facts = wait_for(view, server, lambda facts, state=state: [
                 one.settings and one.state for one in facts.graph.nodes] == [state])
-            found = judge_lifecycle(facts)
+            found = check_lifecycle(facts)
             assert found.level is level
             assert f'/optitrack_vrpn is {state}' in found.found
-            assert judge_settings(facts).level is Level.OK
+            assert check_settings(facts).level is Level.OK
         assert node.failure is None
 
 
@@ -104,7 +104,7 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
         fitting = observer.poses('/wand/pose', reliable=False)
         fitting.wait(5)
         # A subscription is discovered by each participant in its own time.
-        found = judge_qos(wait_for(view, server, lambda facts: any(
+        found = check_qos(wait_for(view, server, lambda facts: any(
             one.subscribers == 1 for one in facts.graph.nodes)))
         assert found.level is Level.OK
         assert '1 subscription on' in found.found
@@ -112,7 +112,7 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
             depth=1, reliability=ReliabilityPolicy.RELIABLE))
         facts = wait_for(view, server, lambda facts: any(
             bad.node == '/picky' for one in facts.graph.nodes for bad in one.mismatches))
-        found = judge_qos(facts)
+        found = check_qos(facts)
     assert found.level is Level.FAIL
     assert '/picky gets nothing from /wand/pose' in found.found
     assert 'eliab' in found.found
@@ -137,7 +137,7 @@ def test_a_node_that_does_not_answer_is_a_failure(view, server):
         facts = wait_until(lambda: (
             facts := look(view, server, 'optitrack_vrpn_stuck')) and facts.graph.nodes and facts,
             60.0)
-        found = judge_lifecycle(facts)
+        found = check_lifecycle(facts)
     assert found.level is Level.FAIL
     assert '/optitrack_vrpn_stuck does not answer' in found.found
 
@@ -163,21 +163,21 @@ def test_nodes_are_found_whatever_they_are_called(view, server):
         look(view, server, wait_s=0.0)
         assert time.monotonic() - began < 20.0
     assert sorted(node.name for node in facts.graph.nodes) == ['/lab/ot_b', '/ot_a']
-    found = judge_lifecycle(facts)
+    found = check_lifecycle(facts)
     assert found.level is Level.WARN
     assert '/ot_a is unconfigured' in found.found and '/lab/ot_b is unconf' in found.found
-    assert judge_settings(facts).level is Level.OK
+    assert check_settings(facts).level is Level.OK
 
 
 def test_two_nodes_on_one_topic_are_found_whatever_they_are_called(view, server):
     with called('ot_a', server, autostart=True):
         facts = wait_for(view, server, lambda facts: any(
             one.pose_topics for one in facts.graph.nodes) and len(facts.graph.nodes) == 1)
-        assert judge_publishers(facts).level is Level.OK
+        assert check_publishers(facts).level is Level.OK
         with called('ot_b', server, autostart=True):
             facts = wait_for(view, server, lambda facts: sum(
-                len(one.rivals) for one in facts.graph.nodes) == 4)
-    found = judge_publishers(facts)
+                len(one.conflicting) for one in facts.graph.nodes) == 4)
+    found = check_publishers(facts)
     assert found.level is Level.WARN
     assert '/ot_a and /ot_b publish on /wand/pose and 1 more' in found.found
 
@@ -186,7 +186,7 @@ def test_two_nodes_of_one_name_are_counted(view, server):
     with here(server), here(server):
         facts = wait_for(view, server, lambda facts: any(
             one.count == 2 for one in facts.graph.nodes))
-    found = judge_lifecycle(facts)
+    found = check_lifecycle(facts)
     assert found.level is Level.WARN
     assert '2 nodes are called /optitrack_vrpn' in found.found
 
@@ -200,13 +200,13 @@ def test_each_of_two_nodes_of_one_name_is_judged_by_its_own_quality_of_service(v
         facts = wait_for(view, server, lambda facts: any(
             bad.node == '/picky' and bad.publishers == 2
             for one in facts.graph.nodes for bad in one.mismatches))
-    found = judge_qos(facts)
+    found = check_qos(facts)
     assert found.level is Level.FAIL
     assert '/picky gets nothing from 1 of 2 publishers of /wand/pose' in found.found
 
 
 def test_a_node_that_is_not_there_is_missed_only_where_it_was_asked_for(view, server):
-    asked = judge_lifecycle(look(view, server, 'lab/nobody', wait_s=0.1))
+    asked = check_lifecycle(look(view, server, 'lab/nobody', wait_s=0.1))
     assert asked.level is Level.FAIL
     assert 'no /lab/nobody was discovered' in asked.found
 
@@ -222,7 +222,8 @@ def test_a_stopped_node_is_named_with_its_process(view, server):
         found = wait_until(lambda: next(
             (one for one in local_nodes() if one.pid == process.pid and one.stopped), None), 10.0)
         assert found.domain == os.environ.get('ROS_DOMAIN_ID', '0')
-        judged = judge_lifecycle(Facts('127.0.0.1', server.port, graph=Graph(processes=(found,))))
+        judged = check_lifecycle(
+            ProbeResults('127.0.0.1', server.port, graph=Graph(processes=(found,))))
         assert judged.level is Level.FAIL and f'kill -CONT {process.pid}' in judged.advice
     finally:
         process.kill()

@@ -25,7 +25,7 @@ from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
 from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.autopilot.vehicle import Event, Vehicle
-from optitrack_vrpn.doctor.result import Finding, Level
+from optitrack_vrpn.doctor.result import CheckResult, Level
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.ros.log import ThrottledLog
@@ -296,7 +296,7 @@ class MavlinkBridge(ControlledLifecycleNode):
                          'publishers')
         self._diagnostics.publish(self._array())
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[CheckResult]:
         """Sum up what is known; empty while unconfigured."""
         if self._settings is None or self._plan is None or self._gate is None:
             return []

@@ -9,7 +9,7 @@ from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.autopilot.bridge_ros import DIAGNOSTIC, MavlinkBridge
-from optitrack_vrpn.doctor.result import Finding, Level
+from optitrack_vrpn.doctor.result import CheckResult, Level
 from optitrack_vrpn.errors import ConfigurationError
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
@@ -31,23 +31,23 @@ class Reports:
     """
 
     def __init__(self, node: Node) -> None:
-        self.latest: dict[str, list[Finding]] = {}
+        self.latest: dict[str, list[CheckResult]] = {}
         self._subscription = node.create_subscription(
             DiagnosticArray, '/diagnostics', self._take, 50)
 
     def _take(self, array: DiagnosticArray) -> None:
-        found: dict[str, list[Finding]] = {}
+        found: dict[str, list[CheckResult]] = {}
         for status in array.status:
             name, _, what = status.name.partition(': ')
             if what.startswith(f'{DIAGNOSTIC} '):
-                found.setdefault(name, []).append(Finding(
+                found.setdefault(name, []).append(CheckResult(
                     what[len(DIAGNOSTIC) + 1:], _LEVELS.get(status.level, Level.FAIL),
                     status.message, '', {pair.key: pair.value for pair in status.values}))
         self.latest.update(found)
 
 
 def running(context: Any, ros_args: Sequence[str], seconds: float = _DISCOVERY_S,
-            name: str = '') -> dict[str, list[Finding]]:
+            name: str = '') -> dict[str, list[CheckResult]]:
     """
     Listen to the bridges that run.
 
@@ -70,7 +70,7 @@ def running(context: Any, ros_args: Sequence[str], seconds: float = _DISCOVERY_S
     return reports.latest
 
 
-def examine(argv: Sequence[str], seconds: float, send: bool) -> list[Finding]:
+def examine(argv: Sequence[str], seconds: float, send: bool) -> list[CheckResult]:
     """
     Check one vehicle.
 
@@ -101,7 +101,7 @@ class _Checked(MavlinkBridge):
             rclpy.parameter.Parameter('control.generations', value=['none'])])
 
 
-def _watch(node: MavlinkBridge, seconds: float, send: bool) -> list[Finding]:
+def _watch(node: MavlinkBridge, seconds: float, send: bool) -> list[CheckResult]:
     if node.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
         raise ConfigurationError('the parameters do not allow a check: see the log above')
     executor = SingleThreadedExecutor(context=node.context)

@@ -11,7 +11,7 @@ from typing import Any, Optional, Sequence
 from optitrack_vrpn.autopilot.settings import BridgeSettings
 from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_args
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.doctor.result import exit_code as verdict, Finding, Level
+from optitrack_vrpn.doctor.result import CheckResult, exit_code as verdict, Level
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.settings import parameters_of
 from optitrack_vrpn.settings.documents import yaml_text
@@ -51,7 +51,7 @@ def parameter_file() -> str:
         'Made by: ros2 run optitrack_vrpn mavlink_bridge --print-parameters'))
 
 
-def lines(findings: Sequence[Finding]) -> list[str]:
+def lines(findings: Sequence[CheckResult]) -> list[str]:
     """Write findings for a terminal."""
     found = []
     for one in findings:

@@ -13,7 +13,7 @@ from optitrack_vrpn.autopilot.gate import Gate, Withheld
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan
 from optitrack_vrpn.autopilot.timesync import PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS
 from optitrack_vrpn.autopilot.vehicle import Link, Vehicle
-from optitrack_vrpn.doctor.result import fail, Finding, ok, skip, warn
+from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, warn
 from optitrack_vrpn.names import printable
 
 #: Flags of ESTIMATOR_STATUS_FLAGS; EKF_STATUS_FLAGS shares these bits.
@@ -68,7 +68,7 @@ class LinkReport(NamedTuple):
 def findings(
     settings: BridgeSettings, plan: Plan, source: Source, gate: Gate, link: LinkReport,
     vehicle: Optional[Vehicle], active: bool, monotonic_ns: int,
-) -> list[Finding]:
+) -> list[CheckResult]:
     """
     Sum up everything.
 
@@ -88,7 +88,7 @@ def findings(
     return [*found, _sending(plan, source, gate, link, vehicle, active)]
 
 
-def _input(source: Source) -> Finding:
+def _input(source: Source) -> CheckResult:
     values: dict[str, Any] = {
         'topics': source.topics, 'publishers': source.publishers,
         'state': source.status or 'unknown'}
@@ -107,7 +107,7 @@ def _input(source: Source) -> Finding:
     return ok('input', f'the body is TRACKED, from {source.topic or "no topic yet"}', **values)
 
 
-def _link(settings: BridgeSettings, link: LinkReport) -> Finding:
+def _link(settings: BridgeSettings, link: LinkReport) -> CheckResult:
     values: dict[str, Any] = {'peer': link.peer, **link.values}
     name = 'dds' if settings.transport == 'dds' else settings.connection
     if not link.up:
@@ -119,7 +119,7 @@ def _link(settings: BridgeSettings, link: LinkReport) -> Finding:
     return ok('link', f'{name}: {link.peer}', **values)
 
 
-def _autopilot(vehicle: Vehicle, monotonic_ns: int) -> Finding:
+def _autopilot(vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
     age_s = vehicle.heartbeat_age_s(monotonic_ns)
     values: dict[str, Any] = {
         'system': vehicle.system, 'firmware': vehicle.firmware, 'version': vehicle.version,
@@ -142,7 +142,7 @@ def _autopilot(vehicle: Vehicle, monotonic_ns: int) -> Finding:
               **values)
 
 
-def _timesync(settings: BridgeSettings, vehicle: Vehicle) -> Finding:
+def _timesync(settings: BridgeSettings, vehicle: Vehicle) -> CheckResult:
     timesync = vehicle.timesync
     best, median_ns = timesync.best, timesync.median_round_trip_ns
     values: dict[str, Any] = {
@@ -165,7 +165,7 @@ def _timesync(settings: BridgeSettings, vehicle: Vehicle) -> Finding:
                 'wait about 50 s before the take-off', **values)
 
 
-def _parameters(settings: BridgeSettings, vehicle: Vehicle) -> Finding:
+def _parameters(settings: BridgeSettings, vehicle: Vehicle) -> CheckResult:
     protocol = vehicle.parameters
     verdicts = protocol.verdicts
     values = {verdict.rule.name: verdict.value for verdict in verdicts}
@@ -184,7 +184,7 @@ def _parameters(settings: BridgeSettings, vehicle: Vehicle) -> Finding:
     return warn('parameters', found, advice, **values)
 
 
-def _origin(plan: Plan, vehicle: Vehicle) -> list[Finding]:
+def _origin(plan: Plan, vehicle: Vehicle) -> list[CheckResult]:
     if plan.origin is None:
         return []
     problem = vehicle.origin.problem
@@ -196,7 +196,7 @@ def _origin(plan: Plan, vehicle: Vehicle) -> list[Finding]:
     return [ok('origin', f'{latitude:.7f}, {longitude:.7f}, {altitude:.1f} m')]
 
 
-def _senders(vehicle: Vehicle, monotonic_ns: int) -> Finding:
+def _senders(vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
     others = vehicle.other_senders(monotonic_ns)
     if others:
         return fail('senders', printable(', '.join(others), 300),
@@ -204,7 +204,7 @@ def _senders(vehicle: Vehicle, monotonic_ns: int) -> Finding:
     return ok('senders', 'no other sender of poses is seen on this link')
 
 
-def _estimator(vehicle: Vehicle, monotonic_ns: int) -> Finding:
+def _estimator(vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
     if vehicle.estimator is None or monotonic_ns - vehicle.estimator_ns > _ESTIMATOR_NS:
         return skip('estimator', 'no report of the estimator')
     flags = int(vehicle.estimator['flags'])
@@ -221,7 +221,7 @@ def _estimator(vehicle: Vehicle, monotonic_ns: int) -> Finding:
     return ok('estimator', f'estimates {named}', **values)
 
 
-def _agreement(vehicle: Vehicle) -> Finding:
+def _agreement(vehicle: Vehicle) -> CheckResult:
     agreement = vehicle.agreement
     if not agreement.attitudes:
         return skip('agreement', 'no attitude of the autopilot to compare with yet')
@@ -239,7 +239,7 @@ def _agreement(vehicle: Vehicle) -> Finding:
 def _sending(
     plan: Plan, source: Source, gate: Gate, link: LinkReport, vehicle: Optional[Vehicle],
     active: bool,
-) -> Finding:
+) -> CheckResult:
     values: dict[str, Any] = {
         'rate_hz': round(source.rate_hz, 1), 'wanted_rate_hz': round(1e9 / plan.period_ns, 1),
         'age_ms': round(link.age_ns / 1e6, 2), 'reset_counter': gate.reset_counter,

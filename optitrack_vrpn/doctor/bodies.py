@@ -1,27 +1,27 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge whether bodies are seen, at the end and all the while."""
+"""Check whether bodies are seen, at the end and all the while."""
 
 from __future__ import annotations
 
 import math
 
 from optitrack_vrpn.bodies.states import BodyStatus, State
-from optitrack_vrpn.doctor.probe_results import Facts, Stream
-from optitrack_vrpn.doctor.result import fail, Finding, ok, skip, Value, warn
+from optitrack_vrpn.doctor.probe_results import ProbeResults, Stream
+from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, Value, warn
 from optitrack_vrpn.doctor.shares import (
     BY_ARRIVAL, common_share, ENOUGH_FRAMES, ENOUGH_POSES, established, lost_share,
     missing_share, MUCH, percent, sentences, silence)
-from optitrack_vrpn.doctor.stream_statistics import Pace
+from optitrack_vrpn.doctor.stream_statistics import Intervals
 from optitrack_vrpn.names import printable
 
 _LONGEST_DETAIL = 160
-#: What VRPN allows: a name that is cut may be that of two bodies.
+#: Longest name in VRPN: a shortened name could stand for two bodies.
 _LONGEST_NAME = 100
 _MOST_SHOWN = 4
-#: Characters for all that is shown of bodies; the line's end is cut off otherwise.
+#: Characters for all bodies together; the result is limited in length.
 _ROOM = 800
-#: A body that comes so long after the others was not there (s).
+#: A body that appears this much later than the first was absent until then (s).
 _LATE_S = 0.5
 
 _IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
@@ -33,42 +33,42 @@ _CAUSES = {
     State.UNTRACKED: f'out of view, says Motive: {_IN_VIEW}',
     State.STALE: f'out of view, or deleted in Motive: {_IN_VIEW}',
     State.JUMPED: (
-        'its markers are mistaken for one another: is their arrangement symmetric, or like '
-        "another body's, or do reflections come and go?"),
+        'Motive confuses its markers: is their arrangement symmetric or similar to that of '
+        'another body, or are there reflections?'),
     State.INVALID: (
-        'numbers that are no pose: look at the body in Motive, or at what relays its poses'),
+        'its numbers are not a pose: check the body in Motive, or the program that relays it'),
     State.NEW: 'seen too briefly: listen longer (--seconds)',
 }
 _EXCHANGED = (
-    'Motive takes two bodies for one another: give each markers in an arrangement of its own, '
-    'without symmetry, then delete both rigid bodies there and make them anew (or refine them); '
-    'if you exchanged the names yourself, configure the node anew')
-#: What poses that are withheld look like, and the reasons for withholding them.
+    'Motive confuses two bodies: give each an asymmetric marker arrangement of its own, then '
+    'delete both rigid bodies there and create them again (or refine them); if you exchanged the '
+    'names yourself, clean up and configure the node')
+#: How unusable poses look, and the dispositions that count them.
 _NO_USE = {
     State.FROZEN: ('repeats of one pose', ('repeat',)),
     State.ZEROED: ('zeros', ('zeroed',)),
     State.UNTRACKED: ('not tracked, says Motive', ('not_tracked', 'mean_error')),
     State.INVALID: ('not a pose', ('not_finite', 'norm')),
-    State.JUMPED: ('where, or turned as, it cannot be', (
+    State.JUMPED: ('at positions or attitudes that it cannot reach', (
         'moved_too_far', 'turned_too_far', 'jumped')),
 }
 _NO_FAULT_OF_ITS = ('duplicate', 'out_of_order')
 
 
-def judge_bodies(facts: Facts) -> Finding:
-    """Judge whether bodies are seen, as the node would."""
-    stream = established(facts)
+def check_bodies(probed: ProbeResults) -> CheckResult:
+    """Check whether bodies are seen, as the node would."""
+    stream = established(probed)
     if stream is None or not stream.bodies:
         return skip('bodies', 'no body sent a pose')
     clock = stream.clock
     if clock is not None and clock.samples <= 1 and stream.poses >= ENOUGH_POSES:
         return fail(
-            'bodies', 'poses come, but their time stands still, so that the node takes them for '
-            'repeats', BY_ARRIVAL)
+            'bodies', 'poses arrive with a constant time, so that the node takes them for repeats',
+            BY_ARRIVAL)
     bad = [body for body in stream.bodies if body.state is not State.TRACKED]
     faulty = [(body, *_faults_of(body, stream)) for body in stream.bodies]
     faulty = [one for one in faulty if one[1]]
-    # What is bad at the moment comes first, and is told even where all is told of few.
+    # Bodies that are not tracked at the end come first, since the list is limited.
     faulty.sort(key=lambda one: one[0].state is State.TRACKED)
     good = len(stream.bodies) - len(bad)
     values: dict[str, Value] = {
@@ -91,7 +91,7 @@ def judge_bodies(facts: Facts) -> Finding:
 
 
 def _shown(lines: list[str]) -> tuple[str, int]:
-    """Put together as many lines as fit, one at least; and count the rest."""
+    """Join as many lines as fit, at least one, and count the rest."""
     count, length = 1, len(lines[0])
     while count < min(len(lines), _MOST_SHOWN) and length + len(lines[count]) < _ROOM:
         length += len(lines[count]) + 2
@@ -101,9 +101,9 @@ def _shown(lines: list[str]) -> tuple[str, int]:
 
 def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
     """
-    Find what is wrong with a body, or was while it was listened to.
+    Find the faults of a body during the whole time.
 
-    :returns: what to say after its name, and what to do.
+    :returns: descriptions that follow its name, and remedies.
     """
     said: list[str] = []
     states: list[State] = []
@@ -123,23 +123,23 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
     total = sum(no_use.values())
     if total > MUCH * poses and total >= ENOUGH_FRAMES:
         kinds = [state for state in no_use if no_use[state] > MUCH * poses / len(no_use)]
-        told = ' and '.join(f'{_NO_USE[state][0]} ({state.value})' for state in kinds)
-        said.append(f'was no use in {percent(total / poses)} of its poses: {told}')
+        listed = ' and '.join(f'{_NO_USE[state][0]} ({state.value})' for state in kinds)
+        said.append(f'was unusable in {percent(total / poses)} of its poses: {listed}')
         states += [state for state in kinds if not (other and state is State.JUMPED)]
-    pace, everybody = stream.paces.get(body.name, Pace()), stream.pace
+    pace, everybody = stream.paces.get(body.name, Intervals()), stream.pace
     silent_s = pace.silent_s - (everybody.silent_s if len(stream.paces) > 1 else 0.0)
     if pace.silences and silent_s > MUCH * pace.span_s:
         said.append(f'was silent for {silence(pace)}')
         states.append(State.STALE)
     missing = missing_share(pace)
-    # Loss does not hit each body alike: so much is chance.
+    # Loss differs between bodies by chance: five standard deviations of a Poisson count.
     chance = 5.0 * math.sqrt(lost_share(stream) / max(pace.frames, 1))
     if missing > MUCH + common_share(stream) + chance:
         said.append(f'lacked {percent(missing)} of the frames')
         states.append(State.STALE)
     appeared_s = (pace.first_ns - everybody.first_ns) * 1e-9
     if _LATE_S < appeared_s < everybody.span_s:
-        said.append(f'was not there for the first {appeared_s:.1f} s')
+        said.append(f'was absent for the first {appeared_s:.1f} s')
         states.append(State.STALE)
     if said and stream.returns.get(body.name):
         said.append(f'came back {_times(stream.returns[body.name])}')
@@ -149,7 +149,7 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
 
 
 def _detail(body: BodyStatus) -> str:
-    """Say how a body stands: that of STALE tells when it began and not how long it has been."""
+    """Describe a state; for STALE how long it has lasted instead of when it began."""
     if body.state is State.STALE and math.isfinite(body.age_s):
         return f'no good pose for the last {body.age_s:.1f} s'
     return body.detail

@@ -24,8 +24,8 @@ from optitrack_vrpn.client.backend_io import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor.checks import STAGES
 from optitrack_vrpn.doctor.probe_io import Probe
-from optitrack_vrpn.doctor.probe_results import Facts, Graph
-from optitrack_vrpn.doctor.result import counted, exit_code, Finding, Level, skip
+from optitrack_vrpn.doctor.probe_results import Graph, ProbeResults
+from optitrack_vrpn.doctor.result import CheckResult, counted, exit_code, Level, skip
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
@@ -75,31 +75,31 @@ def make_parser() -> argparse.ArgumentParser:
 
 class Report:
     """
-    Write findings down as they come.
+    Write results down as they come.
 
-    :param facts: what they are made from.
+    :param probed: what they are made from.
     :param as_json: keep them for one JSON object at the end.
     """
 
-    def __init__(self, facts: Facts, as_json: bool) -> None:
-        self._facts = facts
+    def __init__(self, probed: ProbeResults, as_json: bool) -> None:
+        self._probed = probed
         self._json = as_json
         self._colours = sys.stdout.isatty() and not os.environ.get('NO_COLOR')
         self._width = max(60, min(shutil.get_terminal_size().columns, 120))
-        self.findings: list[Finding] = []
+        self.results: list[CheckResult] = []
         if not as_json:
-            print(f'doctor: {printable(facts.server)} port {facts.port}, connection '
-                  f'{facts.connection}', flush=True)
+            print(f'doctor: {printable(probed.server)} port {probed.port}, connection '
+                  f'{probed.connection}', flush=True)
 
     def judge(self, stage: str) -> None:
-        """Judge the checks of a stage, and show them."""
+        """Check the checks of a stage, and show them."""
         for check in STAGES[stage]:
-            one = check(self._facts)
-            self.findings.append(one)
+            one = check(self._probed)
+            self.results.append(one)
             if not self._json and one.level is not Level.SKIP:
                 print('\n'.join(self._lines(one)), flush=True)
 
-    def _lines(self, one: Finding) -> list[str]:
+    def _lines(self, one: CheckResult) -> list[str]:
         level = f'{one.level.value:5}'
         if self._colours:
             level = f'\x1b[{_COLOURS[one.level]}m{level}\x1b[0m'
@@ -113,7 +113,7 @@ class Report:
         """Summarise the skipped checks: one line for each reason, one for all after a failure."""
         reasons: dict[str, list[str]] = {}
         failed = False
-        for one in self.findings:
+        for one in self.results:
             failed = failed or one.level is Level.FAIL
             if one.level is Level.SKIP:
                 on_graph = one.check in _GRAPH_CHECKS
@@ -127,7 +127,7 @@ class Report:
         """Write what to do, failures first."""
         checks: dict[str, list[str]] = {}
         for level in (Level.FAIL, Level.WARN):
-            for one in self.findings:
+            for one in self.results:
                 if one.level is level:
                     checks.setdefault(one.advice, []).append(one.check)
         lines = []
@@ -147,11 +147,11 @@ class Report:
 
         :returns: the exit code.
         """
-        code = exit_code(self.findings)
+        code = exit_code(self.results)
         if self._json:
             print(json.dumps(self._mapping(code), indent=2, allow_nan=False), flush=True)
             return code
-        counts = {level: sum(one.level is level for one in self.findings) for level in Level}
+        counts = {level: sum(one.level is level for one in self.results) for level in Level}
         parts = [counted(counts[level], name) for level, name in (
             (Level.FAIL, 'failure'), (Level.WARN, 'warning')) if counts[level]]
         verdict = f'doctor: {" and ".join(parts) or "nothing is wrong"}'
@@ -159,13 +159,13 @@ class Report:
         return code
 
     def _mapping(self, code: int) -> dict[str, Any]:
-        facts = self._facts
+        probed = self._probed
         return {
-            'server': printable(facts.server), 'port': facts.port,
-            'connection': facts.connection, 'exit_code': code,
+            'server': printable(probed.server), 'port': probed.port,
+            'connection': probed.connection, 'exit_code': code,
             'checks': [{
                 'check': one.check, 'level': one.level.value, 'found': one.found,
-                'advice': one.advice, 'values': one.values} for one in self.findings]}
+                'advice': one.advice, 'values': one.values} for one in self.results]}
 
 
 def examine(
@@ -176,13 +176,13 @@ def examine(
 
     :returns: the exit code.
     """
-    facts = Facts(
+    probed = ProbeResults(
         config.server, config.port, config.link.connection, config.interface,
         config.advertise, arguments.expect_rate)
-    report = Report(facts, arguments.json)
+    report = Report(probed, arguments.json)
     with contextlib.ExitStack() as stack:
-        view = None if arguments.no_ros else _open_graph(facts, ros_args, stack)
-        probe = stack.enter_context(Probe(config, facts))
+        view = None if arguments.no_ros else _open_graph(probed, ros_args, stack)
+        probe = stack.enter_context(Probe(config, probed))
         probe.look_up()
         report.judge('name')
         probe.find_route()
@@ -194,24 +194,24 @@ def examine(
             lambda: _ask_for_lift(arguments.lift, sys.stderr if arguments.json else sys.stdout))
         report.judge('stream')
         if view is not None:
-            facts.graph = view.look(arguments.node, _DISCOVERY_S)
+            probed.graph = view.look(arguments.node, _DISCOVERY_S)
         report.judge('graph')
     return report.end()
 
 
 def _open_graph(
-    facts: Facts, ros_args: Sequence[str], stack: contextlib.ExitStack,
+    probed: ProbeResults, ros_args: Sequence[str], stack: contextlib.ExitStack,
 ) -> Optional[GraphView]:
     """Join the ROS graph, or note why that cannot be."""
     try:
         from optitrack_vrpn.doctor.graph_ros import GraphView
     except ImportError as error:
-        facts.graph = Graph(absent=f'ROS 2 is not there ({error}): source its setup.bash')
+        probed.graph = Graph(absent=f'ROS 2 is not there ({error}): source its setup.bash')
         return None
     try:
         return stack.enter_context(GraphView(ros_args))
     except Exception as error:    # whatever the middleware has against it
-        facts.graph = Graph(absent=f'ROS 2 does not start here ({error})')
+        probed.graph = Graph(absent=f'ROS 2 does not start here ({error})')
         return None
 
 

@@ -1,29 +1,29 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge what runs on the ROS graph: subscribers, lifecycle states, parameters."""
+"""Check what runs on the ROS graph: subscribers, lifecycle states, parameters."""
 
 from __future__ import annotations
 
 from typing import Optional
 
 from optitrack_vrpn.bodies.selection import Selection, unmatched
-from optitrack_vrpn.doctor.probe_results import Facts, Graph, Mismatch, RunningNode
+from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.doctor.result import (
-    counted, fail, Finding, finding, Level, listed, ok, skip, warn)
+    CheckResult, counted, fail, finding, Level, listed, ok, skip, warn)
 from optitrack_vrpn.doctor.shares import established
-from optitrack_vrpn.doctor.stream import judge_axes
+from optitrack_vrpn.doctor.stream import check_axes
 from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
 from optitrack_vrpn.names import printable
 
 _SHOWN = 4
 
 
-def judge_qos(facts: Facts) -> Finding:
-    """Judge whether subscribers get what is published."""
-    graph = facts.graph
-    nobody = _nobody(graph)
-    if graph is None or nobody is not None:
-        return skip('qos', _without_node(graph, nobody))
+def check_qos(probed: ProbeResults) -> CheckResult:
+    """Check whether subscribers get what is published."""
+    graph = probed.graph
+    reason = _why_no_node(graph)
+    if graph is None or reason is not None:
+        return skip('qos', _without_node(graph, reason))
     topics = sum(node.topics for node in graph.nodes)
     subscribers = sum(node.subscribers for node in graph.nodes)
     if not topics:
@@ -42,7 +42,7 @@ def judge_qos(facts: Facts) -> Finding:
         return fail('qos', shown, '; '.join(advice), **values)
     heard = f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching'
     return ok('qos', heard if subscribers else
-              f'nobody subscribes to any of {counted(topics, "topic")}', **values)
+              f'no subscription to any of {counted(topics, "topic")}', **values)
 
 
 #: Words of the middleware's reason (rmw_dds_common, qos.cpp), and what helps.
@@ -64,27 +64,27 @@ def _remedies(reason: str) -> list[str]:
 
 
 def _source(one: Mismatch) -> str:
-    """Say where a subscriber gets nothing from."""
+    """Name the publishers from which a subscriber receives nothing."""
     topic = printable(one.topic, 90)
     return topic if one.refused >= one.publishers else (
         f'{one.refused} of {one.publishers} publishers of {topic}')
 
 
-def judge_publishers(facts: Facts) -> Finding:
-    """Judge whether others publish on the nodes' topics."""
-    graph = facts.graph
-    nobody = _nobody(graph)
-    if graph is None or nobody is not None:
-        return skip('publishers', _without_node(graph, nobody))
+def check_publishers(probed: ProbeResults) -> CheckResult:
+    """Check whether others publish on the nodes' topics."""
+    graph = probed.graph
+    reason = _why_no_node(graph)
+    if graph is None or reason is not None:
+        return skip('publishers', _without_node(graph, reason))
     total = sum(node.pose_topics for node in graph.nodes)
     if not total:
         return skip('publishers', 'the node publishes no pose yet')
     shared: dict[tuple[str, ...], dict[str, None]] = {}    # nodes to the topics they share
     for node in graph.nodes:
-        for topic, others in node.rivals.items():
+        for topic, others in node.conflicting.items():
             shared.setdefault(tuple(sorted({node.name, *others})), {})[topic] = None
     if not shared:
-        return ok('publishers', f'nobody else publishes on {counted(total, "pose topic")}',
+        return ok('publishers', f'no other node publishes on {counted(total, "pose topic")}',
                   shared=0)
     lines = []
     for nodes, topics in list(shared.items())[:_SHOWN]:
@@ -97,60 +97,60 @@ def judge_publishers(facts: Facts) -> Finding:
     return warn('publishers', '; '.join(lines), f'{ONE_TOPIC}; {LINGERS}', shared=number)
 
 
-def judge_lifecycle(facts: Facts) -> Finding:
-    """Judge whether a node runs, and in which state."""
-    graph = facts.graph
-    nobody = _nobody(graph)
+def check_lifecycle(probed: ProbeResults) -> CheckResult:
+    """Check whether a node runs, and in which state."""
+    graph = probed.graph
+    reason = _why_no_node(graph)
     if graph is None or graph.absent:
-        return skip('lifecycle', nobody or 'not looked at')
-    if nobody is not None:
-        return _judge_absence(graph, nobody)
-    findings = [_judge_node(node) for node in graph.nodes]
+        return skip('lifecycle', reason or 'not looked at')
+    if reason is not None:
+        return _check_absence(graph, reason)
+    results = [_check_node(node) for node in graph.nodes]
     worst = next(level for level in (Level.FAIL, Level.WARN, Level.OK)
-                 if any(one.level is level for one in findings))
+                 if any(one.level is level for one in results))
     return finding(
-        'lifecycle', worst, '; '.join(one.found for one in findings[:_SHOWN]),
-        ' '.join(dict.fromkeys(one.advice for one in findings if one.advice)),
+        'lifecycle', worst, '; '.join(one.found for one in results[:_SHOWN]),
+        ' '.join(dict.fromkeys(one.advice for one in results if one.advice)),
         **{f'state of {node.name}': node.state for node in graph.nodes[:20]})
 
 
-def _judge_absence(graph: Graph, nobody: str) -> Finding:
-    """Judge why no node was discovered."""
+def _check_absence(graph: Graph, reason: str) -> CheckResult:
+    """Check why no node was discovered."""
     stopped = [process for process in graph.processes if process.stopped]
     if stopped:
         pids = ' '.join(str(process.pid) for process in stopped)
-        return fail('lifecycle', f'{nobody}; process {pids} runs the node and is stopped '
+        return fail('lifecycle', f'{reason}; process {pids} runs the node and is stopped '
                     '(SIGSTOP)', f'let it continue: kill -CONT {pids}; or end it and start the '
                     'node again')
     elsewhere = {process.domain: process.pid for process in graph.processes
                  if process.domain not in (None, graph.domain)}
     if elsewhere:
         domain, pid = next(iter(elsewhere.items()))
-        return fail('lifecycle', f'{nobody}; process {pid} runs the node with '
+        return fail('lifecycle', f'{reason}; process {pid} runs the node with '
                     f'ROS_DOMAIN_ID={domain}',
                     f'set the same ROS_DOMAIN_ID everywhere, as in: export ROS_DOMAIN_ID={domain}')
     if graph.processes:
         pids = ' '.join(str(process.pid) for process in graph.processes)
-        return fail('lifecycle', f'{nobody}; process {pids} runs the node but does not answer',
+        return fail('lifecycle', f'{reason}; process {pids} runs the node but does not answer',
                     'look at its log; end it and start the node again')
     if graph.wanted:
-        return fail('lifecycle', nobody,
+        return fail('lifecycle', reason,
                     'start it, or compare with ros2 node list: are ROS_DOMAIN_ID and the name, '
                     'with its namespace, the same?')
-    return warn('lifecycle', nobody,
+    return warn('lifecycle', reason,
                 'start it: ros2 launch optitrack_vrpn optitrack_vrpn.launch.py server:=HOST. '
                 'If it runs, compare ROS_DOMAIN_ID, or name it with --node /NAME. '
                 '--no-ros leaves these checks out')
 
 
-def _judge_node(node: RunningNode) -> Finding:
+def _check_node(node: RunningNode) -> CheckResult:
     name = printable(node.name, 90)
     if node.count > 1:
         return warn('lifecycle', f'{node.count} nodes are called {name}',
                     f'{ONE_NAME}; {LINGERS}.')
     if not node.state:
         return fail('lifecycle', f'{name} does not answer for its state',
-                    'it hangs, or its network does: look at its log, or start it again.')
+                    'it hangs or is not reachable: read its log, or start it again.')
     found = f'{name} is {printable(node.state, 30)}'
     if node.state == 'active':
         return ok('lifecycle', found)
@@ -161,26 +161,26 @@ def _judge_node(node: RunningNode) -> Finding:
                 todo.get(node.state, 'start the node again.').format(name))
 
 
-def judge_settings(facts: Facts) -> Finding:
-    """Judge whether the nodes' parameters fit what was found."""
-    graph = facts.graph
-    nobody = _nobody(graph)
-    if graph is None or nobody is not None:
-        return skip('settings', _without_node(graph, nobody))
+def check_settings(probed: ProbeResults) -> CheckResult:
+    """Check whether the nodes' parameters fit what was found."""
+    graph = probed.graph
+    reason = _why_no_node(graph)
+    if graph is None or reason is not None:
+        return skip('settings', _without_node(graph, reason))
     told = [node for node in graph.nodes if node.settings]
     if not told:
-        return skip('settings', 'the node does not tell its parameters')
+        return skip('settings', 'the node does not report its parameters')
     wrong: list[str] = []
     advice: list[str] = []
-    lifted = _lifted(facts)
+    lifted = _lifted(probed)
     for node in told:
         server, port = node.settings.get('server'), node.settings.get('port')
-        if not _same_server(facts, server) or port != facts.port:
-            wrong.append(f'{node.name} follows {server} port {port}, not {facts.server} port '
-                         f'{facts.port}')
+        if not _same_server(probed, server) or port != probed.port:
+            wrong.append(f'{node.name} follows {server} port {port}, not {probed.server} port '
+                         f'{probed.port}')
             advice.append('set server and port of the node, or examine that one.')
         else:
-            _judge_selection(facts, node, wrong, advice)
+            _check_selection(probed, node, wrong, advice)
         up_axis = node.settings.get('up_axis')
         if lifted is not None and up_axis is not None and up_axis != lifted:
             wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
@@ -190,16 +190,16 @@ def judge_settings(facts: Facts) -> Finding:
         if len(wrong) > _SHOWN:
             shown += f'; and {len(wrong) - _SHOWN} more'
         return warn('settings', shown, ' '.join(dict.fromkeys(advice)))
-    # Without a lift nobody knows which axis is up.
+    # Only a lift shows which axis is up.
     compared = 'server and port' if lifted is None else 'server, port and up_axis'
     return ok('settings', f'{compared} of {listed([node.name for node in told])} fit')
 
 
-def _judge_selection(
-    facts: Facts, node: RunningNode, wrong: list[str], advice: list[str],
+def _check_selection(
+    probed: ProbeResults, node: RunningNode, wrong: list[str], advice: list[str],
 ) -> None:
     """Find bodies that were heard and that the node hides, and settings that are for none."""
-    stream = established(facts)
+    stream = established(probed)
     heard = [body.name for body in stream.bodies] if stream is not None else []
     if not heard:
         return
@@ -228,26 +228,26 @@ def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
         value, (list, tuple)) else ()
 
 
-def _same_server(facts: Facts, server: object) -> bool:
-    if server == facts.server or server in facts.addresses:
+def _same_server(probed: ProbeResults, server: object) -> bool:
+    if server == probed.server or server in probed.addresses:
         return True
-    return facts.address.startswith('127.') and str(server) == 'localhost'
+    return probed.address.startswith('127.') and str(server) == 'localhost'
 
 
-def _lifted(facts: Facts) -> Optional[str]:
-    axis = judge_axes(facts).values.get('up_axis')
+def _lifted(probed: ProbeResults) -> Optional[str]:
+    axis = check_axes(probed).values.get('up_axis')
     return str(axis) if axis is not None else None
 
 
-def _without_node(graph: Optional[Graph], nobody: Optional[str]) -> str:
+def _without_node(graph: Optional[Graph], reason: Optional[str]) -> str:
     """Say why a check of running nodes is skipped; `lifecycle` reports a missing node."""
     if graph is not None and not graph.absent:
         return 'no node to check'
-    return nobody or 'not looked at'
+    return reason or 'not looked at'
 
 
-def _nobody(graph: Optional[Graph]) -> Optional[str]:
-    """Say why there is no node to judge; None where there is one."""
+def _why_no_node(graph: Optional[Graph]) -> Optional[str]:
+    """Explain why there is no node to check; None if there is one."""
     if graph is None:
         return 'not looked at (--no-ros)'
     if graph.absent:

@@ -199,7 +199,7 @@ class GraphView:
         except Exception:    # it has just gone
             return
         mismatches: list[Mismatch] = []
-        rivals: dict[str, tuple[str, ...]] = {}
+        conflicting: dict[str, tuple[str, ...]] = {}
         for topic, kinds in topics:
             if topic in _NOT_POSES:
                 continue
@@ -212,7 +212,7 @@ class GraphView:
                 others = {full_name(info.node_name, info.node_namespace) for info in publishers
                           if info.node_name != NAMELESS} - {node.name}
                 if others:
-                    rivals[topic] = tuple(sorted(others))
+                    conflicting[topic] = tuple(sorted(others))
             for info in self._node.get_subscriptions_info_by_topic(topic):
                 if (info.node_name, info.node_namespace) == (name, namespace):
                     continue    # it hears its own mocap control
@@ -223,7 +223,7 @@ class GraphView:
                         topic, full_name(info.node_name, info.node_namespace), reasons[0],
                         len(reasons), len(offers)))
         node.mismatches = tuple(mismatches)
-        node.rivals = rivals
+        node.conflicting = conflicting
 
 
 def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:

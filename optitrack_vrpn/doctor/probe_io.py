@@ -26,7 +26,7 @@ from optitrack_vrpn.client.link import Link
 from optitrack_vrpn.client.session_io import Conversation
 from optitrack_vrpn.client.sockets_io import Waker
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.doctor.probe_results import Attempt, Facts, Outcome, Stream
+from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, Stream
 from optitrack_vrpn.doctor.stream import DATA_WITHIN_S
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError, VersionRefusedError
@@ -36,7 +36,7 @@ from optitrack_vrpn.vrpn.messages import PeerHello
 _NS = 1_000_000_000
 _LOOKUP_S = 5.0
 _MOST_ADDRESSES = 8
-_MOST_STRANGERS = 8
+_MOST_PEERS = 8
 #: How long another program on the port is given to say what it is.
 _LAST_WORD_S = 0.5
 #: While listening, how often to look whether it has been long enough.
@@ -47,19 +47,19 @@ _TICK_NS = 100_000_000
 
 class Probe:
     """
-    Look at one server; every method fills in its part of the facts and none waits without end.
+    Look at one server; every method fills in its part of the probed and none waits without end.
 
     :param config: the server and how it is to be reached; ``link.attempt_s`` bounds each wait.
-    :param facts: filled in.
+    :param probed: filled in.
     """
 
-    def __init__(self, config: ClientConfig, facts: Facts) -> None:
+    def __init__(self, config: ClientConfig, probed: ProbeResults) -> None:
         self._config = config
-        self._facts = facts
+        self._probed = probed
         self._clock = HostClock()
         self._waker = Waker()
         self._waiting = Waiting(
-            self._clock.now_ns, lambda: False, self._waker, self._stranger)
+            self._clock.now_ns, lambda: False, self._waker, self._note_peer)
         self._sock: Optional[socket.socket] = None
 
     def __enter__(self) -> Probe:
@@ -77,36 +77,36 @@ class Probe:
 
     def look_up(self) -> None:
         """Resolve the server's name."""
-        facts, wake = self._facts, self._waker.wake
+        probed, wake = self._probed, self._waker.wake
         lookup = Lookup(self._config.server, wake)
         deadline = self._clock.now_ns() + int(_LOOKUP_S * _NS)
         while not lookup.finished and self._clock.now_ns() < deadline:
             self._waiting.wait(deadline)
         if not lookup.finished:
             lookup.abandon(wake)
-            facts.name_error = (
+            probed.name_error = (
                 f'the name {self._config.server!r} is not resolved within {_LOOKUP_S:g} s: the '
                 'name server does not answer')
             return
         try:
-            facts.addresses = tuple(dict.fromkeys(
+            probed.addresses = tuple(dict.fromkeys(
                 lookup.address(turn) for turn in range(_MOST_ADDRESSES)))
         except TransportError as error:
-            facts.name_error = str(error).partition(': ')[0]
+            probed.name_error = str(error).partition(': ')[0]
 
     def find_route(self) -> None:
         """Find the local address on the way to the server."""
-        facts = self._facts
-        facts.surroundings = surroundings()
-        if not facts.address:
+        probed = self._probed
+        probed.surroundings = surroundings()
+        if not probed.address:
             return
         try:
-            facts.local = local_address(
-                facts.address, self._config.port, self._config.interface)
+            probed.local = local_address(
+                probed.address, self._config.port, self._config.interface)
         except TransportError as error:
-            facts.route_error = str(error)
+            probed.route_error = str(error)
             return
-        facts.card = _card_of(facts.local)
+        probed.card = _card_of(probed.local)
 
     def try_ways(self) -> None:
         """
@@ -116,22 +116,22 @@ class Probe:
         connect-back is dropped by a firewall stops for all its clients until its connect() times
         out.
         """
-        facts = self._facts
-        if not facts.local:
+        probed = self._probed
+        if not probed.local:
             return
-        facts.tcp = self._try_tcp()
+        probed.tcp = self._try_tcp()
         if self._config.link.connection == 'udp' or (
                 self._config.link.connection == 'auto'
-                and facts.tcp.outcome is Outcome.REFUSED):
-            facts.udp = self._try_udp()
-        if not any(one and one.outcome is Outcome.OPEN for one in (facts.tcp, facts.udp)):
-            facts.nobody_there = nobody_has(facts.address)
+                and probed.tcp.outcome is Outcome.REFUSED):
+            probed.udp = self._try_udp()
+        if not any(one and one.outcome is Outcome.OPEN for one in (probed.tcp, probed.udp)):
+            probed.address_unused = is_unused(probed.address)
 
     def _try_udp(self) -> Attempt:
         link, began_ns = self._config.link, self._clock.now_ns()
         try:
             self._sock = connect_back(
-                self._waiting, self._server, self._facts.local, self._config.advertise,
+                self._waiting, self._server, self._probed.local, self._config.advertise,
                 link.attempt_s, link.attempt_s)
         except (TransportError, OSError) as error:
             return self._failed(error, began_ns)
@@ -141,7 +141,7 @@ class Probe:
         began_ns = self._clock.now_ns()
         try:
             sock = connect_out(
-                self._waiting, self._server, self._facts.local, self._config.link.attempt_s)
+                self._waiting, self._server, self._probed.local, self._config.link.attempt_s)
         except (TransportError, OSError) as error:
             return self._failed(error, began_ns)
         with sock:
@@ -209,32 +209,32 @@ class Probe:
         :param lift_s: how long then for the user to lift a body; 0 for not at all.
         :param on_lift: called when that time begins.
         """
-        facts = self._facts
+        probed = self._probed
         sock, self._sock = self._sock, None
         way = 'udp'
         if sock is None:
             way = 'tcp'
-            if self._config.link.connection == 'udp' or not (facts.tcp and facts.tcp.version):
+            if self._config.link.connection == 'udp' or not (probed.tcp and probed.tcp.version):
                 return
             try:
                 sock = connect_out(
-                    self._waiting, self._server, facts.local, self._config.link.attempt_s)
+                    self._waiting, self._server, probed.local, self._config.link.attempt_s)
             except (TransportError, OSError) as error:
-                facts.stream = Stream('tcp', Attempt(
+                probed.stream = Stream('tcp', Attempt(
                     Outcome.FAILED, fault=f'it was there a moment ago, but not again ({error})'))
                 return
         with sock:
-            facts.stream = self._converse(sock, way, seconds, lift_s, on_lift)
-        stream = facts.stream
+            probed.stream = self._converse(sock, way, seconds, lift_s, on_lift)
+        stream = probed.stream
         if (way == 'udp' and stream.attempt.version and not stream.poses and not stream.ended
-                and facts.tcp and facts.tcp.version):
-            facts.tcp_poses = self._count_by_tcp()
+                and probed.tcp and probed.tcp.version):
+            probed.tcp_poses = self._count_by_tcp()
 
     def _count_by_tcp(self) -> Optional[int]:
         """Look whether poses come by TCP, where none came by UDP."""
         try:
             sock = connect_out(
-                self._waiting, self._server, self._facts.local, self._config.link.attempt_s)
+                self._waiting, self._server, self._probed.local, self._config.link.attempt_s)
         except (TransportError, OSError):
             return None
         with sock:
@@ -255,8 +255,8 @@ class Probe:
         greeted_ns: Optional[int] = None
         try:
             with Conversation(
-                    sock, self._facts.address, self._facts.local, link, config, self._clock,
-                    watch, lambda change: None, self._stranger) as conversation:
+                    sock, self._probed.address, self._probed.local, link, config, self._clock,
+                    watch, lambda change: None, self._note_peer) as conversation:
                 poll = select.poll()
                 conversation.register(poll)
                 lifting = False
@@ -302,15 +302,15 @@ class Probe:
 
     @property
     def _server(self) -> tuple[str, int]:
-        return self._facts.address, self._config.port
+        return self._probed.address, self._config.port
 
     def _since_s(self, began_ns: int) -> float:
         return (self._clock.now_ns() - began_ns) / _NS
 
-    def _stranger(self, address: str, what: str) -> None:
-        strangers = self._facts.strangers
-        if address in strangers or len(strangers) < _MOST_STRANGERS:
-            strangers[address] = what
+    def _note_peer(self, address: str, what: str) -> None:
+        unexpected_peers = self._probed.unexpected_peers
+        if address in unexpected_peers or len(unexpected_peers) < _MOST_PEERS:
+            unexpected_peers[address] = what
 
 
 def _note_hello(attempt: Attempt, connection: Connection, data: bytes) -> None:
@@ -379,12 +379,12 @@ def surroundings(root: str = '/') -> tuple[str, ...]:
     return tuple(found)
 
 
-def nobody_has(address: str, table: str = '/proc/net/arp') -> bool:
+def is_unused(address: str, table: str = '/proc/net/arp') -> bool:
     """
     Tell whether the local network was asked in vain who has an IPv4 address.
 
     :param table: the system's list of neighbours, as Linux gives it: the third column is 0x0
-        while nobody has answered.
+        while no answer has come.
     """
     rows = [line.split() for line in _read(table).splitlines()[1:]]
     flags = [row[2] for row in rows if len(row) > 2 and row[0] == address]

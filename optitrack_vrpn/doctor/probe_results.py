@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What the doctor has found out, before anybody judges it.
+Results of the doctor's probes, the input of all checks.
 
-Everything is optional, since a look that fails leaves nothing to look at behind it.
+Every field is optional: a probe that fails leaves the later ones without results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.bodies.states import BodyStatus
 from optitrack_vrpn.clock import ClockStatus
-from optitrack_vrpn.doctor.stream_statistics import Pace
+from optitrack_vrpn.doctor.stream_statistics import Intervals
 from optitrack_vrpn.vrpn.messages import Vector
 
 
@@ -44,7 +44,7 @@ class Attempt:
     :ivar version: the peer's version of VRPN, (major, minor), once it said its cookie.
     :ivar note: what is unusual about the version.
     :ivar fault: what it said or did instead of VRPN.
-    :ivar version_refused: it speaks VRPN, but another major version.
+    :ivar version_refused: True if it speaks another major version of VRPN.
     """
 
     outcome: Outcome
@@ -86,8 +86,8 @@ class Stream:
     :ivar rates: frame rate (Hz) of each body, by sender time, gaps left out.
     :ivar paces: how regularly the frames of each body came.
     :ivar pace: how regularly frames of any body came.
-    :ivar returns: how often a body was believed anew after it had been lost.
-    :ivar exchanged: bodies that were seen in another one's place, and that one.
+    :ivar returns: how often a body became TRACKED again after it was lost.
+    :ivar exchanged: bodies that were seen at the place of another body, and that body.
     :ivar more_bodies: poses of bodies beyond the most that are followed.
     :ivar clock: what the node's estimator makes of the stamps.
     :ivar newest_sender_ns: the newest sender time (ns, its own zero).
@@ -107,8 +107,8 @@ class Stream:
     answered: tuple[str, ...] = ()
     bodies: tuple[BodyStatus, ...] = ()
     rates: dict[str, float] = field(default_factory=dict)
-    paces: dict[str, Pace] = field(default_factory=dict)
-    pace: Pace = field(default_factory=Pace)
+    paces: dict[str, Intervals] = field(default_factory=dict)
+    pace: Intervals = field(default_factory=Intervals)
     returns: dict[str, int] = field(default_factory=dict)
     exchanged: dict[str, str] = field(default_factory=dict)
     more_bodies: int = 0
@@ -125,7 +125,7 @@ class Stream:
 @dataclass
 class Mismatch:
     """
-    A subscriber that gets nothing from a publisher.
+    A subscription that receives nothing from a publisher.
 
     :ivar topic: the topic.
     :ivar node: who subscribes.
@@ -156,7 +156,7 @@ class RunningNode:
     :ivar mismatches: those of the subscriptions that do not match.
     :ivar bodies: names and patterns of bodies that have settings of their own.
     :ivar pose_topics: those of the topics that bring poses.
-    :ivar rivals: those of them on which others publish too, and the others' full names.
+    :ivar conflicting: those of them on which others publish too, and the others' full names.
     """
 
     name: str
@@ -168,7 +168,7 @@ class RunningNode:
     mismatches: tuple[Mismatch, ...] = ()
     bodies: tuple[str, ...] = ()
     pose_topics: int = 0
-    rivals: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    conflicting: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class LocalProcess(NamedTuple):
@@ -207,9 +207,9 @@ class Graph:
 
 
 @dataclass
-class Facts:
+class ProbeResults:
     """
-    Everything that is known of one server and of the nodes that follow it.
+    Everything that the probes found of one server and of the nodes that follow it.
 
     :ivar server: as the user gave it.
     :ivar port: its VRPN port.
@@ -227,10 +227,9 @@ class Facts:
         'ufw'.
     :ivar udp: the request and the connect-back; None where not tried.
     :ivar tcp: the connection by ``tcp://``; None where not tried.
-    :ivar nobody_there: True where the local network was asked who has the server's address, and
-        nobody answered.
-    :ivar strangers: what came from other addresses than the server's, by address.
-    :ivar stream: what was heard; None where nobody could be listened to.
+    :ivar address_unused: True if no machine of the local network answers for the address (ARP).
+    :ivar unexpected_peers: what came from other addresses than the server's, by address.
+    :ivar stream: the stream; None without a connection.
     :ivar tcp_poses: poses by TCP where none came by UDP; None where not tried.
     :ivar graph: the ROS graph; None where not looked at.
     """
@@ -249,8 +248,8 @@ class Facts:
     surroundings: tuple[str, ...] = ()
     udp: Optional[Attempt] = None
     tcp: Optional[Attempt] = None
-    nobody_there: bool = False
-    strangers: dict[str, str] = field(default_factory=dict)
+    address_unused: bool = False
+    unexpected_peers: dict[str, str] = field(default_factory=dict)
     stream: Optional[Stream] = None
     tcp_poses: Optional[int] = None
     graph: Optional[Graph] = None

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""One line of the doctor's report, and what all of them come to."""
+"""The result of one check, and the verdict over all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Union
 
 from optitrack_vrpn.names import printable
 
-#: Characters of what was found and of what to do: the network has a say in both.
+#: Most characters of a text: parts of it come from the network.
 _LONGEST = 900
 _MOST_NAMED = 6
 
@@ -26,7 +26,7 @@ class Level(enum.Enum):
     SKIP = 'SKIP'
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """
     What one check found.
 
@@ -46,50 +46,50 @@ class Finding(NamedTuple):
 
 def finding(
     check: str, level: Level, found: str, advice: str = '', **values: Value,
-) -> Finding:
-    """Make a finding whose texts fit a terminal whatever the network said."""
-    return Finding(check, level, printable(found, _LONGEST), printable(advice, _LONGEST), {
+) -> CheckResult:
+    """Make a result whose texts are printable and limited in length."""
+    return CheckResult(check, level, printable(found, _LONGEST), printable(advice, _LONGEST), {
         printable(key): printable(value, _LONGEST) if isinstance(value, str) else value
         for key, value in values.items()})
 
 
-def ok(check: str, found: str, **values: Value) -> Finding:
-    """Find nothing wrong."""
+def ok(check: str, found: str, **values: Value) -> CheckResult:
+    """Make the result of a check that passed."""
     return finding(check, Level.OK, found, '', **values)
 
 
-def skip(check: str, why: str) -> Finding:
-    """Leave a check out."""
+def skip(check: str, why: str) -> CheckResult:
+    """Make the result of a check that was skipped."""
     return finding(check, Level.SKIP, why)
 
 
-def warn(check: str, found: str, advice: str, **values: Value) -> Finding:
-    """Find something that may be meant."""
+def warn(check: str, found: str, advice: str, **values: Value) -> CheckResult:
+    """Make a warning: it may be intended."""
     return finding(check, Level.WARN, found, advice, **values)
 
 
-def fail(check: str, found: str, advice: str, **values: Value) -> Finding:
-    """Find something that keeps poses away."""
+def fail(check: str, found: str, advice: str, **values: Value) -> CheckResult:
+    """Make a failure: it prevents poses."""
     return finding(check, Level.FAIL, found, advice, **values)
 
 
 def listed(names: Sequence[str]) -> str:
-    """List names that somebody else chose, no more than a line can hold."""
+    """List names from the network, as many as fit a line."""
     shown = ', '.join(repr(printable(name, 48)) for name in names[:_MOST_NAMED])
     rest = len(names) - _MOST_NAMED
     return f'{shown} and {rest} more' if rest > 0 else shown
 
 
 def counted(number: int, what: str) -> str:
-    """Say how many there are of something whose plural has an s."""
+    """Write a count with a noun whose plural ends in s."""
     return f'{number} {what}{"" if number == 1 else "s"}'
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def exit_code(results: Iterable[CheckResult]) -> int:
     """
-    Sum findings up for the shell.
+    Sum results up for the shell.
 
     :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures.
     """
-    levels = {one.level for one in findings}
+    levels = {one.level for one in results}
     return 2 if Level.FAIL in levels else 1 if Level.WARN in levels else 0

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge what the server says once it is connected: handshake, poses, rates, axes, stamps."""
+"""Check what the server says once it is connected: handshake, poses, rates, axes, stamps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Optional
 
 from optitrack_vrpn.bodies.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 from optitrack_vrpn.clock.types import UNIX_EPOCH
-from optitrack_vrpn.doctor.probe_results import Attempt, Facts, Stream
-from optitrack_vrpn.doctor.result import (
-    counted, fail, Finding, listed, ok, skip, Value, warn)
+from optitrack_vrpn.doctor.probe_results import Attempt, ProbeResults, Stream
+from optitrack_vrpn.doctor.result import CheckResult, counted, fail, listed, ok, skip, Value, warn
 from optitrack_vrpn.doctor.shares import (
     BY_ARRIVAL, ENOUGH_FRAMES, established, lost_share, MUCH, NEARLY_ALL, percent, QUIET_S,
     sentences, silence, unsent_share)
@@ -26,9 +25,9 @@ _STRAIGHT = 0.5
 _UNHEARD = 'nothing was heard'
 
 
-def judge_handshake(facts: Facts) -> Finding:
-    """Judge the greeting and the version."""
-    attempt = _handshake(facts)
+def check_handshake(probed: ProbeResults) -> CheckResult:
+    """Check the greeting and the version."""
+    attempt = _handshake(probed)
     if attempt is None:
         return skip('handshake', 'there is no connection')
     if attempt.version is not None:
@@ -41,23 +40,23 @@ def judge_handshake(facts: Facts) -> Finding:
                     'no Motive speaks it: what listens on this port there?')
     fault = attempt.fault or 'the connection ended before a word of VRPN'
     return fail('handshake', fault,
-                f'another program has port {facts.port} there, or Motive hangs: give the port of '
+                f'another program has port {probed.port} there, or Motive hangs: give the port of '
                 "Motive's VRPN streaming. A client whose firewall drops Motive's connection to it "
                 'blocks Motive for 21 s at a time (VRPN servers on Linux for 127 s): stop the '
                 'other clients, wait, try again; then restart Motive')
 
 
-def _handshake(facts: Facts) -> Optional[Attempt]:
-    if facts.stream is not None:
-        return facts.stream.attempt
-    if facts.tcp is not None and (facts.tcp.version or facts.tcp.fault):
-        return facts.tcp
+def _handshake(probed: ProbeResults) -> Optional[Attempt]:
+    if probed.stream is not None:
+        return probed.stream.attempt
+    if probed.tcp is not None and (probed.tcp.version or probed.tcp.fault):
+        return probed.tcp
     return None
 
 
-def judge_senders(facts: Facts) -> Finding:
-    """Judge which rigid bodies the server names."""
-    stream = established(facts)
+def check_senders(probed: ProbeResults) -> CheckResult:
+    """Check which rigid bodies the server names."""
+    stream = established(probed)
     if stream is None:
         return skip('senders', _UNHEARD)
     if not stream.senders:
@@ -76,16 +75,16 @@ def judge_senders(facts: Facts) -> Finding:
     return ok('senders', found, **values)
 
 
-def judge_data(facts: Facts) -> Finding:
-    """Judge whether poses come, and soon."""
-    stream = established(facts)
+def check_data(probed: ProbeResults) -> CheckResult:
+    """Check whether poses come, and soon."""
+    stream = established(probed)
     if stream is None:
         return skip('data', _UNHEARD)
     counters = stream.counters
     values: dict[str, Value] = {
         'poses': stream.poses, 'way': stream.way, 'listened_s': round(stream.listened_s, 3)}
     if stream.first_pose_s is None:
-        return _judge_silence(facts, stream, values)
+        return _check_silence(probed, stream, values)
     values['first_pose_s'] = round(stream.first_pose_s, 4)
     said = f'; {"; ".join(stream.texts)}' if stream.texts else ''
     found = (
@@ -100,10 +99,10 @@ def judge_data(facts: Facts) -> Finding:
     troubles = []
     if stream.more_bodies or any(faults.values()):
         values.update(faults)
-        told = [f'{count} {name}' for name, count in faults.items() if count]
+        noted = [f'{count} {name}' for name, count in faults.items() if count]
         if stream.more_bodies:
-            told.append(f'{stream.more_bodies} poses of more bodies than are followed')
-        troubles.append((f'but also: {", ".join(told)}',
+            noted.append(f'{stream.more_bodies} poses of more bodies than are followed')
+        troubles.append((f'but also: {", ".join(noted)}',
                          'the node leaves these out; what server is that?'))
     troubles += _troubles_on_the_way(stream)
     values.update({
@@ -166,25 +165,25 @@ def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
     return result
 
 
-def _judge_silence(facts: Facts, stream: Stream, values: dict[str, Value]) -> Finding:
+def _check_silence(probed: ProbeResults, stream: Stream, values: dict[str, Value]) -> CheckResult:
     found = f'connected, but no pose within {DATA_WITHIN_S:g} s'
     if stream.texts:
         found += f' ({"; ".join(stream.texts)})'
     if stream.ended:
         return fail('data', f'{found}: {stream.ended}',
                     'look at what Motive, or the program on that port, says', **values)
-    if facts.strangers:
-        others = ', '.join(sorted(facts.strangers))
+    if probed.unexpected_peers:
+        others = ', '.join(sorted(probed.unexpected_peers))
         return fail('data', f'{found}; but there is something from {others}, which is refused',
                     f'the server has several network cards: set server to {others}', **values)
-    if facts.tcp_poses:
-        values['tcp_poses'] = facts.tcp_poses
+    if probed.tcp_poses:
+        values['tcp_poses'] = probed.tcp_poses
         return fail(
-            'data', f'{found} by UDP, though {facts.tcp_poses} came by TCP',
+            'data', f'{found} by UDP, though {probed.tcp_poses} came by TCP',
             'the server hangs, or sends its datagrams elsewhere: start it again, or set '
-            'connection: tcp' if facts.loopback else
-            f'a firewall drops the datagrams: let UDP in from {facts.address} (sudo ufw allow '
-            f'from {facts.address}), or set connection: tcp', **values)
+            'connection: tcp' if probed.loopback else
+            f'a firewall drops the datagrams: let UDP in from {probed.address} (sudo ufw allow '
+            f'from {probed.address}), or set connection: tcp', **values)
     if stream.counters.get('datagrams'):
         values['datagrams'] = stream.counters['datagrams']
         return fail('data', f'{found}, only messages of another kind',
@@ -197,14 +196,14 @@ def _judge_silence(facts: Facts, stream: Stream, values: dict[str, Value]) -> Fi
         **values)
 
 
-def judge_rate(facts: Facts) -> Finding:
-    """Judge how fast bodies come."""
-    stream = established(facts)
+def check_rate(probed: ProbeResults) -> CheckResult:
+    """Check how fast bodies come."""
+    stream = established(probed)
     if stream is None or not stream.rates:
         return skip('rate', 'too few poses')
     rates = stream.rates
     fastest = max(rates.values())
-    nominal = facts.expected_rate_hz or fastest
+    nominal = probed.expected_rate_hz or fastest
     slow = {name: rate for name, rate in rates.items() if rate < TOO_SLOW * nominal}
     values: dict[str, Value] = {'rate_hz': round(fastest, 2), 'slow_bodies': len(slow)}
     if fastest < TOO_SLOW * nominal:
@@ -223,7 +222,7 @@ def judge_rate(facts: Facts) -> Finding:
             'sender: they were not lost on the way',
             "Motive does not keep up: look at its machine's load, and whether its cameras drop "
             'frames', **values)
-    like_a_display = display_rate(fastest, facts.expected_rate_hz)
+    like_a_display = display_rate(fastest, probed.expected_rate_hz)
     if like_a_display:
         return warn(
             'rate', like_a_display,
@@ -232,9 +231,9 @@ def judge_rate(facts: Facts) -> Finding:
     return ok('rate', f'{fastest:.1f} Hz', **values)
 
 
-def judge_axes(facts: Facts) -> Finding:
-    """Judge which axis is up, from a body that the user lifted and from nothing else."""
-    stream = established(facts)
+def check_axes(probed: ProbeResults) -> CheckResult:
+    """Check which axis is up, from a body that the user lifted and from nothing else."""
+    stream = established(probed)
     if stream is None or not stream.bodies:
         return skip('axes', 'no body sent a pose')
     if stream.lifts is None:
@@ -261,9 +260,9 @@ def judge_axes(facts: Facts) -> Finding:
     return ok('axes', f'{moved}: set up_axis: {letter}', up_axis=letter)
 
 
-def judge_stamps(facts: Facts) -> Finding:
-    """Judge what the sender's times count from."""
-    stream = established(facts)
+def check_stamps(probed: ProbeResults) -> CheckResult:
+    """Check what the sender's times count from."""
+    stream = established(probed)
     clock = stream.clock if stream else None
     if stream is None or clock is None or not clock.samples:
         return skip('stamps', 'no pose with a time')
@@ -291,9 +290,9 @@ def judge_stamps(facts: Facts) -> Finding:
               f'{_ago(seconds)} ago', **values)
 
 
-def judge_clock(facts: Facts) -> Finding:
-    """Judge offset and jitter as the node's estimator sees them."""
-    stream = established(facts)
+def check_clock(probed: ProbeResults) -> CheckResult:
+    """Check offset and jitter as the node's estimator sees them."""
+    stream = established(probed)
     clock = stream.clock if stream else None
     if clock is None or not clock.samples:
         return skip('clock', 'no pose with a time')
@@ -306,8 +305,8 @@ def judge_clock(facts: Facts) -> Finding:
         f'{clock.jitter_p99_s * 1e3:.2f} ms (99 %), std {clock.jitter_std_s * 1e3:.2f} ms, over '
         f'{counted(clock.samples, "frame")}')
     if clock.restarts:
-        told = ', '.join(f'{count} {name}' for name, count in clock.restarts.items())
-        return warn('clock', f'{found}; began anew: {told}',
+        listed = ', '.join(f'{count} {name}' for name, count in clock.restarts.items())
+        return warn('clock', f'{found}; started again: {listed}',
                     "did Motive restart just now? Do two programs send under this server's name?",
                     **values)
     if clock.jitter_p99_s > _MUCH_JITTER_S:

@@ -29,7 +29,7 @@ _NEAR = 0.2
 _MOST = 0.8
 
 
-class Pace(NamedTuple):
+class Intervals(NamedTuple):
     """
     How regularly frames came.
 
@@ -60,7 +60,7 @@ class Pace(NamedTuple):
     first_ns: int = 0
 
 
-class Tally:
+class IntervalStatistics:
     """Take the poses of one body, or of all; memory is bounded."""
 
     __slots__ = (
@@ -92,14 +92,14 @@ class Tally:
         self._frames += 1
         self._last_ns, self._pose = time_ns, pose
 
-    def pace(self) -> Pace:
+    def pace(self) -> Intervals:
         """Sum up; where steps were forgotten, of those that are remembered."""
         steps = [step * 1e-9 for step in self._steps if step < _OTHER_CLOCK_S * 1e9]
         interval = frame_interval(steps)
         longest = max(_SILENCE_S, _SILENCE_FRAMES * interval)
         silences = [step for step in steps if step > longest]
         missing = _missing([step for step in steps if step <= longest], interval)
-        return Pace(
+        return Intervals(
             self._frames, interval, math.fsum(steps), max(0, missing - self._late),
             len(silences), math.fsum(silences), max(silences, default=0.0), self._doubled,
             self._stuck, self._late, self._first_ns)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Listen to a server the way the node does, and keep what a diagnosis needs."""
+"""Receive a stream as the node does, and keep what the checks need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optitrack_vrpn.bodies.states import BodyStatus, State
 from optitrack_vrpn.client.link import LinkChange
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.doctor.probe_results import Lift
-from optitrack_vrpn.doctor.stream_statistics import Pace, Tally
+from optitrack_vrpn.doctor.stream_statistics import Intervals, IntervalStatistics
 from optitrack_vrpn.pipeline.channel import body_name, Channel
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
@@ -29,10 +29,10 @@ _PATIENCE_S = 0.5
 
 class Watch:
     """
-    Take the events of one conversation; memory is bounded whatever comes.
+    Receive the events of one connection, in bounded memory.
 
-    Bodies and stamps are judged by the node's own pipeline with its default settings, but with
-    more patience for silence: a hiccup of this machine's is no body out of view.
+    The node's pipeline with default settings validates bodies and makes stamps. It tolerates a
+    longer silence, since a delay of this machine is not a body out of view.
 
     :ivar hello: the peer's, once it came.
     :ivar poses: poses so far.
@@ -53,8 +53,8 @@ class Watch:
         self._senders: dict[str, None] = {}
         self._answered: dict[str, None] = {}
         self._texts: list[str] = []
-        self._all = Tally()
-        self._tallies: dict[tuple[str, int], Tally] = {}
+        self._all = IntervalStatistics()
+        self._tallies: dict[tuple[str, int], IntervalStatistics] = {}
         self._tracked: dict[str, int] = {}
         self._exchanged: dict[str, str] = {}
         self._lifting = False
@@ -91,7 +91,7 @@ class Watch:
         self._note_changes()
 
     def link_changed(self, change: LinkChange) -> None:
-        """Leave the connection's states to those who made it; see ``Sink``."""
+        """Ignore the states of the connection, which the caller knows; see ``Sink``."""
 
     def tick(self, now_ns: int) -> None:
         """Let silence be noticed, as the node does, and about as often."""
@@ -114,7 +114,7 @@ class Watch:
         if tally is None:
             if len(self._tallies) >= _MOST_BODIES:
                 return
-            tally = self._tallies[key] = Tally()
+            tally = self._tallies[key] = IntervalStatistics()
         tally.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
         self._all.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
 
@@ -163,11 +163,11 @@ class Watch:
         """Poses of bodies beyond the most that are followed."""
         return self._pipeline.refused_bodies
 
-    def paces(self) -> dict[str, Pace]:
+    def paces(self) -> dict[str, Intervals]:
         """Tell how regularly the frames of every body came."""
         return {body_name(*key): tally.pace() for key, tally in self._tallies.items()}
 
-    def pace(self) -> Pace:
+    def pace(self) -> Intervals:
         """Tell how regularly frames came of any body."""
         return self._all.pace()
 

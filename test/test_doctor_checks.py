@@ -14,7 +14,7 @@ from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.doctor import bodies, graph, network, stream
 from optitrack_vrpn.doctor.checks import judge
 from optitrack_vrpn.doctor.probe_results import (
-    Attempt, Facts, Graph, Lift, LocalProcess, Mismatch, Outcome, RunningNode, Stream)
+    Attempt, Graph, Lift, LocalProcess, Mismatch, Outcome, ProbeResults, RunningNode, Stream)
 from optitrack_vrpn.doctor.result import exit_code, fail, Level, ok, skip, warn
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.vrpn.messages import PongReport, PoseReport, SenderDescribed, TextReport
@@ -32,7 +32,8 @@ def body(name, state=State.TRACKED, detail='seen'):
 
 def heard(**changes):
     """Make facts of a healthy conversation, but for what a test changes in its stream."""
-    facts = Facts('motive', 3883, addresses=('192.168.1.20',), local='192.168.1.5', card='eth0')
+    facts = ProbeResults(
+        'motive', 3883, addresses=('192.168.1.20',), local='192.168.1.5', card='eth0')
     facts.tcp = Attempt(Outcome.OPEN, version=(7, 38))
     facts.udp = Attempt(Outcome.OPEN)
     facts.stream = replace(Stream(
@@ -44,10 +45,10 @@ def heard(**changes):
 
 
 def test_healthy_facts_find_nothing_wrong():
-    findings = judge(heard())
-    assert exit_code(findings) == 0
-    assert {one.level for one in findings} == {Level.OK, Level.SKIP}
-    assert all(not one.advice for one in findings)
+    results = judge(heard())
+    assert exit_code(results) == 0
+    assert {one.level for one in results} == {Level.OK, Level.SKIP}
+    assert all(not one.advice for one in results)
 
 
 def test_the_worst_level_is_the_exit_code():
@@ -67,7 +68,7 @@ def test_the_worst_level_is_the_exit_code():
 ])
 def test_rates(rates, expected, level, said):
     facts = replace(heard(rates=rates), expected_rate_hz=expected)
-    found = stream.judge_rate(facts)
+    found = stream.check_rate(facts)
     assert found.level is level
     assert said in found.found
 
@@ -83,38 +84,38 @@ def test_rates(rates, expected, level, said):
 def test_up_is_where_the_body_went_that_went_furthest(displacement, level, said):
     lifts = (Lift('table', (0.0, 0.0, 0.0)), Lift('wand', displacement),
              Lift('mat', (0.01, 0.0, 0.02)))
-    found = stream.judge_axes(heard(lifts=lifts))
+    found = stream.check_axes(heard(lifts=lifts))
     assert found.level is level
     assert said in found.found
     assert "'wand'" in found.found
 
 
 def test_without_a_lift_axes_are_left_out_and_without_bodies_asked_for_again():
-    assert stream.judge_axes(heard()).level is Level.SKIP
-    assert stream.judge_axes(heard(lifts=())).level is Level.WARN
+    assert stream.check_axes(heard()).level is Level.SKIP
+    assert stream.check_axes(heard(lifts=())).level is Level.WARN
 
 
 @pytest.mark.parametrize(('lost', 'level'), [(0, Level.OK), (5, Level.OK), (50, Level.WARN)])
 def test_loss_matters_from_one_in_a_hundred_on(lost, level):
-    found = stream.judge_data(heard(counters={'udp_lost': lost}))
+    found = stream.check_data(heard(counters={'udp_lost': lost}))
     assert found.level is level
     assert ('lost on the way' in found.found) == (level is Level.WARN)
 
 
 def test_messages_that_are_no_messages_are_counted():
-    found = stream.judge_data(heard(counters={'malformed': 3}))
+    found = stream.check_data(heard(counters={'malformed': 3}))
     assert found.level is Level.WARN
     assert '3 malformed' in found.found
 
 
 def test_jitter_and_restarts_are_warnings():
-    assert stream.judge_clock(heard()).level is Level.OK
-    late = stream.judge_clock(heard(clock=CLOCK._replace(jitter_p99_s=0.02)))
+    assert stream.check_clock(heard()).level is Level.OK
+    late = stream.check_clock(heard(clock=CLOCK._replace(jitter_p99_s=0.02)))
     assert (late.level, late.values['jitter_p99_s']) == (Level.WARN, 0.02)
-    again = stream.judge_clock(heard(clock=CLOCK._replace(restarts={'sender_restarted': 2})))
+    again = stream.check_clock(heard(clock=CLOCK._replace(restarts={'sender_restarted': 2})))
     assert again.level is Level.WARN
     assert '2 sender_restarted' in again.found
-    unknown = stream.judge_clock(heard(clock=CLOCK._replace(uncertainty_s=math.nan)))
+    unknown = stream.check_clock(heard(clock=CLOCK._replace(uncertainty_s=math.nan)))
     assert unknown.values['uncertainty_s'] is None
 
 
@@ -124,7 +125,7 @@ def test_jitter_and_restarts_are_warnings():
     ((body('a', State.INVALID, 'nan'),), Level.FAIL),
 ])
 def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(seen, level):
-    found = bodies.judge_bodies(heard(bodies=seen))
+    found = bodies.check_bodies(heard(bodies=seen))
     assert found.level is level
     for one in seen:
         if one.state is not State.TRACKED:
@@ -135,20 +136,20 @@ def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(seen, level):
 def test_one_way_in_is_enough_under_auto_and_not_where_the_other_was_asked_for():
     facts = heard()
     facts.udp = Attempt(Outcome.SILENT, took_s=3.0)
-    assert network.judge_connect_back(facts).level is Level.WARN
-    assert network.judge_connect_back(replace(facts, connection='udp')).level is Level.FAIL
+    assert network.check_connect_back(facts).level is Level.WARN
+    assert network.check_connect_back(replace(facts, connection='udp')).level is Level.FAIL
     facts = heard()
     facts.tcp = Attempt(Outcome.SILENT, took_s=3.0)
-    assert network.judge_tcp(facts).level is Level.WARN
-    assert network.judge_tcp(replace(facts, udp=None, connection='tcp')).level is Level.FAIL
+    assert network.check_tcp(facts).level is Level.WARN
+    assert network.check_tcp(replace(facts, udp=None, connection='tcp')).level is Level.FAIL
 
 
 def test_what_stands_between_goes_into_the_advice():
     facts = heard()
     facts.udp = Attempt(Outcome.SILENT, took_s=3.0)
-    assert 'container' not in network.judge_connect_back(facts).advice
+    assert 'container' not in network.check_connect_back(facts).advice
     facts.surroundings = ('container', 'ufw')
-    advice = network.judge_connect_back(facts).advice
+    advice = network.check_connect_back(facts).advice
     assert '--network host' in advice and 'ufw is enabled' in advice
 
 
@@ -160,9 +161,9 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
             heard(poses=0, first_pose_s=None), addresses=(address,), tcp=Attempt(tcp),
             udp=Attempt(Outcome.SILENT, took_s=3.0), tcp_poses=7,
             surroundings=('container', 'wsl', 'ufw'))
-        said = [network.judge_connect_back(facts), stream.judge_data(facts)]
+        said = [network.check_connect_back(facts), stream.check_data(facts)]
         if tcp is Outcome.SILENT:
-            said.append(network.judge_tcp(facts))
+            said.append(network.check_tcp(facts))
         return [one.advice for one in said]
 
     for tcp in (Outcome.OPEN, Outcome.SILENT):
@@ -179,10 +180,10 @@ def test_where_nobody_has_the_address_no_firewall_is_blamed():
     facts = heard()
     facts.stream = None
     facts.udp, facts.tcp = Attempt(Outcome.SILENT), Attempt(Outcome.SILENT)
-    facts.nobody_there = True
-    assert network.judge_udp(facts).level is Level.FAIL
-    assert 'no machine in the network of eth0 has the address' in network.judge_udp(facts).found
-    assert network.judge_connect_back(facts).level is Level.SKIP
+    facts.address_unused = True
+    assert network.check_udp(facts).level is Level.FAIL
+    assert 'no machine in the network of eth0 has the address' in network.check_udp(facts).found
+    assert network.check_connect_back(facts).level is Level.SKIP
 
 
 # -- all the while ------------------------------------------------------------------------------
@@ -226,20 +227,21 @@ SICK = {
                "'A' was silent for up to 0.41 s at a time, 4 times, 41% of the time", 'cameras'),
     'repeating': ([(t, [pose('A', t, math.sin(int(t)) if t % 1.0 < 0.7 else None)])
                    for t in frames()],
-                  "'A' was no use in 69% of its poses: repeats of one pose (FROZEN)", 'cameras'),
+                  "'A' was unusable in 69% of its poses: repeats of one pose (FROZEN)", 'cameras'),
     'zeroed': ([(t, [pose('A', t) if t % 1.0 > 0.3 else PoseReport(
         'A', 0, round((50.0 + t) * 1e9), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))])
         for t in frames()], 'of its poses: zeros (ZEROED)', 'cameras'),
     'flipped': ([(t, [pose('A', t, None, (0.0, 0.0, 0.0, 1.0) if t % 1.0 < 0.5 else FLIPPED)])
                  for t in frames(seconds=4.4)],
-                "'A' was no use in 45% of its poses: where, or turned as, it cannot be (JUMPED)",
+                "'A' was unusable in 45% of its poses: at positions or attitudes that it cannot "
+                'reach (JUMPED)',
                 'symmetric'),
     'not a number': ([(t, [pose('A', t, math.nan if t % 1.0 < 0.2 else None)])
-                      for t in frames()], 'not a pose (INVALID)', 'look at the body in Motive'),
+                      for t in frames()], 'not a pose (INVALID)', 'the body in Motive'),
     'flickering': ([(t, [pose('A', t)] * (k % 5 != 0) + [pose('B', t)])
                     for k, t in enumerate(frames())], "'A' lacked 20% of the frames", 'cameras'),
     'late': ([(t, [pose('A', t)] * (t > 2.0) + [pose('B', t)]) for t in frames()],
-             "'A' was not there for the first 2.0 s", 'cameras'),
+             "'A' was absent for the first 2.0 s", 'cameras'),
 }
 
 
@@ -247,9 +249,9 @@ SICK = {
 def test_a_body_that_was_bad_for_a_part_of_the_time_is_a_warning(how):
     batches, said, advice = SICK[how]
     facts = listened(batches)
-    assert stream.judge_data(facts).level is Level.OK
-    assert stream.judge_rate(facts).level is Level.OK
-    found = bodies.judge_bodies(facts)
+    assert stream.check_data(facts).level is Level.OK
+    assert stream.check_rate(facts).level is Level.OK
+    found = bodies.check_bodies(facts)
     assert found.level is Level.WARN
     assert said in found.found
     assert advice in found.advice
@@ -261,7 +263,7 @@ def test_a_body_that_comes_and_goes_is_no_failure_at_the_moment_when_it_is_gone(
     facts = listened([(t, [pose('A', t, None, (0.0, 0.0, 0.0, 1.0) if t % 1.0 < 0.5 else FLIPPED)])
                       for t in times])
     assert facts.stream.bodies[0].state is State.JUMPED
-    found = bodies.judge_bodies(facts)
+    found = bodies.check_bodies(facts)
     assert found.level is Level.WARN
     assert "none tracked at the end, and 'A' is JUMPED" in found.found
     assert 'came back 3 times' in found.found
@@ -279,11 +281,11 @@ def test_frames_that_are_missing_are_said_to_be_lost_or_never_sent(lost):
     draw = random.Random(3).random
     facts = listened([(t, [pose('A', t), pose('B', t)]) for t in frames() if draw() >= 0.3],
                      counters={'udp_lost': 2 * lost, 'datagrams': 336})
-    rate = stream.judge_rate(facts)
-    assert bodies.judge_bodies(facts).level is Level.OK
+    rate = stream.check_rate(facts)
+    assert bodies.check_bodies(facts).level is Level.OK
     if lost:
         assert rate.level is Level.OK
-        assert 'were lost on the way' in stream.judge_data(facts).found
+        assert 'were lost on the way' in stream.check_data(facts).found
     else:
         assert rate.level is Level.WARN
         assert '120.0 Hz, but 27% of the frames are missing at the sender' in rate.found
@@ -295,16 +297,16 @@ def test_frames_that_are_missing_are_said_to_be_lost_or_never_sent(lost):
 def test_frames_that_come_twice(share, said):
     draw = random.Random(4).random
     facts = listened([(t, [pose('A', t)] * (1 + (draw() < share))) for t in frames()])
-    found = stream.judge_data(facts)
+    found = stream.check_data(facts)
     assert found.level is (Level.WARN if said else Level.OK)
     assert (said or 'poses') in found.found
-    assert bodies.judge_bodies(facts).level is Level.OK
+    assert bodies.check_bodies(facts).level is Level.OK
 
 
 def test_datagrams_that_come_twice_are_the_networks_fault():
     facts = listened([(t, [pose('A', t)] * 2) for t in frames()],
                      counters={'udp_repeated': 480, 'datagrams': 960})
-    found = stream.judge_data(facts)
+    found = stream.check_data(facts)
     assert '50% of the datagrams came twice' in found.found
     assert 'every frame' not in found.found
 
@@ -315,17 +317,17 @@ def test_datagrams_that_were_overtaken_are_neither_lost_nor_unsent():
         times[k], times[k + 1] = times[k + 1], times[k]
     facts = listened([(k / 120, [pose('A', t)]) for k, t in enumerate(times)],
                      counters={'udp_reordered': 92, 'datagrams': 480})
-    found = stream.judge_data(facts)
+    found = stream.check_data(facts)
     assert '19% of the datagrams were overtaken' in found.found
     assert 'lost' not in found.found
-    assert stream.judge_rate(facts).level is Level.OK
-    assert stream.judge_stamps(facts).level is Level.OK
+    assert stream.check_rate(facts).level is Level.OK
+    assert stream.check_stamps(facts).level is Level.OK
     facts.stream.counters = {}
-    assert 'older than the one before' in stream.judge_stamps(facts).found
+    assert 'older than the one before' in stream.check_stamps(facts).found
 
 
 def test_times_that_repeat_call_for_stamps_by_arrival():
-    found = stream.judge_stamps(listened(
+    found = stream.check_stamps(listened(
         [(t, [pose('A', t)._replace(sender_time_ns=int(t * 100) * 10**7)]) for t in frames()]))
     assert found.level is Level.WARN
     assert 'bear the time of the pose before' in found.found
@@ -334,32 +336,32 @@ def test_times_that_repeat_call_for_stamps_by_arrival():
 
 def test_where_all_bodies_are_silent_at_once_it_is_none_of_theirs():
     facts = listened([(t, [pose('A', t), pose('B', t)]) for t in without(frames(), 0.3, 0.6)])
-    assert bodies.judge_bodies(facts).level is Level.OK
-    found = stream.judge_data(facts)
+    assert bodies.check_bodies(facts).level is Level.OK
+    found = stream.check_data(facts)
     assert 'nothing came of any body for up to 0.31 s at a time, 4 times' in found.found
     assert 'Motive paused' in found.advice
 
 
 def test_where_nothing_comes_any_more_it_is_said_since_when():
-    found = stream.judge_data(heard(quiet_s=3.04))
+    found = stream.check_data(heard(quiet_s=3.04))
     assert found.level is Level.WARN
     assert 'none in the last 3.0 s' in found.found
     assert 'paused' in found.advice
     slow = listened([(t, [pose('A', t)]) for t in frames(rate=2.0)], quiet_s=0.9)
-    assert stream.judge_data(slow).level is Level.OK
+    assert stream.check_data(slow).level is Level.OK
     gone = body('A', State.STALE, 'silent for 0.60 s')._replace(age_s=3.04)
-    found = bodies.judge_bodies(heard(bodies=(gone,)))
+    found = bodies.check_bodies(heard(bodies=(gone,)))
     assert "'A' is STALE (no good pose for the last 3.0 s)" in found.found
 
 
 def test_loss_for_want_of_room_is_no_cables_fault():
-    found = stream.judge_data(heard(counters={'udp_lost': 300, 'dropped_unread': 200}))
+    found = stream.check_data(heard(counters={'udp_lost': 300, 'dropped_unread': 200}))
     assert 'this machine had no room' in found.found
     assert 'cable' not in found.advice
 
 
 def test_everything_that_is_wrong_with_the_data_is_said():
-    found = stream.judge_data(heard(counters={
+    found = stream.check_data(heard(counters={
         'udp_lost': 300, 'udp_reordered': 100, 'datagrams': 960, 'malformed': 3}))
     for said in ('3 malformed', 'lost on the way', 'overtaken'):
         assert said in found.found
@@ -379,25 +381,25 @@ def exchanged(one, other, until=9.0, seconds=3.0):
 
 def test_bodies_that_have_exchanged_names_are_told_with_both_names_and_what_to_do():
     one, other = 'a rigid body ' + 60 * 'x', 'a rigid body ' + 59 * 'x' + 'y'
-    found = bodies.judge_bodies(exchanged(one, other))
+    found = bodies.check_bodies(exchanged(one, other))
     assert found.level is Level.FAIL
     assert f'seems to have exchanged names with {other!r}' in found.found
     assert f'seems to have exchanged names with {one!r}' in found.found
-    assert 'without symmetry' in found.advice
-    assert 'make them anew' in found.advice
+    assert 'asymmetric' in found.advice
+    assert 'create them again' in found.advice
     assert '?.' not in found.advice
 
 
 def test_an_exchange_that_is_over_is_told_as_well():
-    found = bodies.judge_bodies(exchanged('one', 'other', until=2.0, seconds=4.0))
+    found = bodies.check_bodies(exchanged('one', 'other', until=2.0, seconds=4.0))
     assert found.level is Level.WARN
     assert "'one' seemed for a while to have exchanged names with 'other'" in found.found
-    assert 'without symmetry' in found.advice
+    assert 'asymmetric' in found.advice
 
 
 def test_of_many_sick_bodies_the_line_holds_as_many_as_fit():
     sick = tuple(body(f'body {k} ' + 90 * 'x', State.INVALID, 150 * '9') for k in range(9))
-    found = bodies.judge_bodies(heard(bodies=sick)).found
+    found = bodies.check_bodies(heard(bodies=sick)).found
     assert len(found) < 900
     assert found.endswith('; and 6 more')
 
@@ -405,7 +407,7 @@ def test_of_many_sick_bodies_the_line_holds_as_many_as_fit():
 def test_no_advice_ends_in_two_marks():
     states = [state for state in State if state is not State.TRACKED]
     for state in states:
-        found = bodies.judge_bodies(heard(bodies=(body('a', state), body('b', State.STALE))))
+        found = bodies.check_bodies(heard(bodies=(body('a', state), body('b', State.STALE))))
         assert found.advice
         assert not re.search(r'[?.!][.]', found.advice)
 
@@ -425,13 +427,13 @@ def running(state='active', **changes):
     ('unconfigured', Level.WARN, 'ros2 lifecycle set /mocap configure'),
     ('finalized', Level.WARN, 'start the node again'), ('', Level.FAIL, 'hangs')])
 def test_each_lifecycle_state_says_what_to_do(state, level, said):
-    found = graph.judge_lifecycle(running(state))
+    found = graph.check_lifecycle(running(state))
     assert found.level is level
     assert said in found.advice
 
 
 def test_two_nodes_of_one_name_are_a_warning():
-    found = graph.judge_lifecycle(running(count=2))
+    found = graph.check_lifecycle(running(count=2))
     assert found.level is Level.WARN
     assert '2 nodes are called /mocap' in found.found
     # Topics depend on the namespace: a name alone would leave them published twice.
@@ -439,15 +441,15 @@ def test_two_nodes_of_one_name_are_a_warning():
 
 
 def test_nodes_that_publish_on_one_topic_are_a_warning():
-    assert graph.judge_publishers(running()).level is Level.SKIP
-    found = graph.judge_publishers(running(pose_topics=2))
+    assert graph.check_publishers(running()).level is Level.SKIP
+    found = graph.check_publishers(running(pose_topics=2))
     assert (found.level, found.values['shared']) == (Level.OK, 0)
-    facts = running(pose_topics=2, rivals={'/wand/pose': ('/b',), '/drone/pose': ('/b',)})
+    facts = running(pose_topics=2, conflicting={'/wand/pose': ('/b',), '/drone/pose': ('/b',)})
     mine = facts.graph.nodes[0]
-    theirs = replace(mine, name='/b', rivals={
+    theirs = replace(mine, name='/b', conflicting={
         '/wand/pose': (mine.name,), '/drone/pose': (mine.name,)})
     facts.graph = replace(facts.graph, nodes=(mine, theirs))
-    found = graph.judge_publishers(facts)
+    found = graph.check_publishers(facts)
     assert found.level is Level.WARN
     assert found.found == '/b and /mocap publish on /wand/pose and 1 more of the same topics'
     assert 'bodies.allow' in found.advice and '__ns:=/NAME' in found.advice
@@ -455,37 +457,37 @@ def test_nodes_that_publish_on_one_topic_are_a_warning():
 
 
 def test_a_subscriber_that_gets_nothing_is_a_failure():
-    found = graph.judge_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE'),)))
+    found = graph.check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE'),)))
     assert found.level is Level.FAIL
     assert '/mavros gets nothing from /wand/pose (RELIABLE)' in found.found
-    assert graph.judge_qos(running()).level is Level.OK
+    assert graph.check_qos(running()).level is Level.OK
     twins = running(count=2, mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE', 1, 2),))
     assert '/mavros gets nothing from 1 of 2 publishers of /wand/pose (RELIABLE)' in (
-        graph.judge_qos(twins).found)
+        graph.check_qos(twins).found)
     twins.graph = replace(twins.graph, nodes=(*twins.graph.nodes, RunningNode('/b')))
-    assert 'of /wand/pose of /mocap (RELIABLE)' in graph.judge_qos(twins).found
-    assert graph.judge_qos(running(topics=0)).level is Level.SKIP
+    assert 'of /wand/pose of /mocap (RELIABLE)' in graph.check_qos(twins).found
+    assert graph.check_qos(running(topics=0)).level is Level.SKIP
 
 
 def test_a_node_that_follows_another_server_or_axis_is_a_warning():
-    assert graph.judge_settings(running()).level is Level.OK
+    assert graph.check_settings(running()).level is Level.OK
     by_address = {'server': '192.168.1.20', 'port': 3883, 'up_axis': 'y'}
-    assert graph.judge_settings(running(settings=by_address)).level is Level.OK
-    other = graph.judge_settings(running(settings={**by_address, 'server': '10.0.0.9'}))
+    assert graph.check_settings(running(settings=by_address)).level is Level.OK
+    other = graph.check_settings(running(settings={**by_address, 'server': '10.0.0.9'}))
     assert other.level is Level.WARN
     assert 'follows 10.0.0.9 port 3883, not motive' in other.found
     facts = running()
     facts.stream = replace(facts.stream, lifts=(Lift('wand', (0.0, 0.0, 0.5)),))
-    found = graph.judge_settings(facts)
+    found = graph.check_settings(facts)
     assert found.level is Level.WARN
     assert 'has up_axis: y, but z is up' in found.found
 
 
 def test_up_axis_is_only_said_to_fit_where_somebody_has_seen_which_axis_is_up():
     facts = running()
-    assert 'up_axis' not in graph.judge_settings(facts).found
+    assert 'up_axis' not in graph.check_settings(facts).found
     facts.stream = replace(facts.stream, lifts=(Lift('wand', (0.0, 0.5, 0.0)),))
-    found = graph.judge_settings(facts)
+    found = graph.check_settings(facts)
     assert found.level is Level.OK
     assert 'server, port and up_axis' in found.found
 
@@ -502,18 +504,18 @@ def test_up_axis_is_only_said_to_fit_where_somebody_has_seen_which_axis_is_up():
 def test_bodies_that_the_nodes_lists_hide_are_a_warning(lists, said):
     facts = running(settings={'server': 'motive', 'port': 3883, **lists})
     facts.stream = replace(facts.stream, bodies=(body('wand'), body('drone')))
-    found = graph.judge_settings(facts)
+    found = graph.check_settings(facts)
     assert found.level is (Level.WARN if said else Level.OK)
     assert said in found.found
     elsewhere = replace(facts.graph.nodes[0], settings={'server': 'b', 'port': 1, **lists})
     facts.graph = Graph(nodes=(elsewhere,))
-    assert 'bodies.' not in graph.judge_settings(facts).found
+    assert 'bodies.' not in graph.check_settings(facts).found
 
 
 def test_settings_of_bodies_that_were_not_heard_are_a_warning():
     facts = running(bodies=('Wand',))
     facts.stream = replace(facts.stream, bodies=(body('wand'),))
-    found = graph.judge_settings(facts)
+    found = graph.check_settings(facts)
     assert found.level is Level.WARN
     assert "settings for 'Wand' match no body seen so far; did you mean 'wand'?" in found.found
 
@@ -521,18 +523,18 @@ def test_settings_of_bodies_that_were_not_heard_are_a_warning():
 def test_a_node_that_was_asked_for_must_be_there():
     facts = heard()
     facts.graph = Graph(waited_s=3.0)
-    for judged in (graph.judge_qos, graph.judge_publishers, graph.judge_settings):
+    for judged in (graph.check_qos, graph.check_publishers, graph.check_settings):
         assert judged(facts).level is Level.SKIP
     facts.graph = Graph(wanted='/mocap', waited_s=3.0)
-    assert graph.judge_lifecycle(facts).level is Level.FAIL
+    assert graph.check_lifecycle(facts).level is Level.FAIL
     facts.graph = Graph(wanted='/mocap', absent='ROS 2 is not there')
-    assert graph.judge_lifecycle(facts).level is Level.SKIP
+    assert graph.check_lifecycle(facts).level is Level.SKIP
 
 
 def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
     facts = heard()
     facts.graph = Graph(waited_s=3.0, domain='7')
-    found = graph.judge_lifecycle(facts)
+    found = graph.check_lifecycle(facts)
     assert found.level is Level.WARN
     assert 'ROS_DOMAIN_ID=7' in found.found
     for remedy in ('ros2 launch optitrack_vrpn', 'ROS_DOMAIN_ID', '--node /NAME'):
@@ -548,7 +550,7 @@ def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
 def test_a_node_process_that_is_not_on_the_graph_is_a_failure(process, said, remedy):
     facts = heard()
     facts.graph = Graph(waited_s=3.0, domain='7', processes=(process,))
-    found = graph.judge_lifecycle(facts)
+    found = graph.check_lifecycle(facts)
     assert found.level is Level.FAIL
     assert said in found.found and remedy in found.advice
 
@@ -562,7 +564,7 @@ def test_a_node_process_that_is_not_on_the_graph_is_a_failure(process, said, rem
     ('ERROR: Subscription has a liveliness lease duration, but publisher does not', ['lease']),
     ('something new', ['default quality of service'])])
 def test_each_policy_that_does_not_match_has_its_own_remedy(reason, remedies):
-    found = graph.judge_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', reason),)))
+    found = graph.check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', reason),)))
     assert all(remedy in found.advice for remedy in remedies)
     assert ('qos.reliability' in found.advice) == ('reliable sub' in reason)
 

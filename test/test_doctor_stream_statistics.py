@@ -5,14 +5,14 @@
 import random
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.doctor.stream_statistics import frame_interval, Pace, Tally
+from optitrack_vrpn.doctor.stream_statistics import frame_interval, Intervals, IntervalStatistics
 import pytest
 
 QUAT = (0.0, 0.0, 0.0, 1.0)
 
 
 def pace_of(times_s):
-    tally = Tally()
+    tally = IntervalStatistics()
     for number, time_s in enumerate(times_s):
         tally.take(round(time_s * 1e9), (float(number), 0.0, 0.0), QUAT)
     return tally.pace()
@@ -54,7 +54,7 @@ def test_neither_jitter_nor_coarse_times_make_frames_missing():
 
 
 def test_doubles_repeats_of_the_time_and_late_ones_are_told_apart():
-    tally = Tally()
+    tally = IntervalStatistics()
     for time_s, x in ((1.0, 0), (1.01, 1), (1.01, 1), (1.02, 2), (1.02, 3), (1.02, 3), (1.01, 1),
                       (1.03, 4)):
         tally.take(round(time_s * 1e9), (float(x), 0.0, 0.0), QUAT)
@@ -80,7 +80,7 @@ def test_a_clock_that_begins_anew_is_no_silence():
 
 
 def test_hardly_any_frames_say_nothing():
-    assert Tally().pace() == Pace()
+    assert IntervalStatistics().pace() == Intervals()
     assert pace_of([1.0]).interval_s == 0.0
     assert frame_interval([]) == 0.0
 
@@ -88,7 +88,7 @@ def test_hardly_any_frames_say_nothing():
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 2**62), max_size=60))
 def test_whatever_the_times_the_counts_add_up(times_ns):
-    tally = Tally()
+    tally = IntervalStatistics()
     for time_ns in times_ns:
         tally.take(time_ns, (0.0, 0.0, 0.0), QUAT)
     pace = tally.pace()
@@ -97,7 +97,7 @@ def test_whatever_the_times_the_counts_add_up(times_ns):
 
 
 def test_memory_is_bounded():
-    tally = Tally()
+    tally = IntervalStatistics()
     for k in range(20_000):
         tally.take(k * 1_000_000, (0.0, 0.0, 0.0), QUAT)
     assert len(tally._steps) == 4096
