@@ -11,6 +11,7 @@ import threading
 
 from gantry_kit import NAMES, ORION, Rig, settings_of
 from optitrack_vrpn.axes.table_io import load_table
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.calibration import Calibration
 from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.correction import Correction, Measurement
@@ -18,6 +19,7 @@ from optitrack_vrpn.gantry.modes import Mode
 from optitrack_vrpn.gantry.recorder import header, row
 from optitrack_vrpn.gantry.recorder_io import Recorder
 from optitrack_vrpn.gantry.settings import CorrectionSettings
+from optitrack_vrpn.gantry.settings_io import load_machine
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.slip import SlipEstimator
 from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
@@ -242,6 +244,25 @@ def test_the_simulated_motive_sees_what_the_machine_carries():
     second = {report.sender: report for report in world.frame(1).reports}
     assert second['chaser'].position == pytest.approx((-0.2, 0.0, 0.5))
     assert {report.sender for report in world.frame(60).reports} == {'chaser'}
+
+
+def test_twelve_axes_carry_three_bodies_and_move():
+    settings = load_machine('gantry_racoon')
+    rig = Rig(settings, noise=False)
+    scenario, live = carried(Scenario(), load_table('axes_racoon'), rig.plant, threading.Lock())
+    assert len(rig.machine.axes) == 12 and len(live) == len(scenario.bodies) == 3
+    for axis in rig.machine.axes.values():
+        assert axis.go_to(0.05) == ''
+    rig.run(3.0)
+    world = World(scenario, live)
+    sent = {report.sender: report for report in world.frame(0).reports}
+    assert sent['target'].position[2] == pytest.approx(0.05, abs=1e-3)
+    assert sent['chaser'].position == pytest.approx((-0.05, -0.05, 0.05), abs=1e-3)
+
+
+def test_machine_and_axis_table_must_name_the_same_axes():
+    with pytest.raises(ConfigurationError, match='target_inner_yaw'):
+        carried(Scenario(), load_table('axes_racoon'), SimulatedMachine(ORION), threading.Lock())
 
 
 def test_a_frozen_body_keeps_its_pose_while_the_machine_goes_on():

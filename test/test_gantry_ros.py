@@ -5,11 +5,14 @@
 import math
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
 import time
 
+from optitrack_vrpn.axes.bridge_ros import AxisBridge
+from optitrack_vrpn.gantry import command
 from optitrack_vrpn.gantry.client_ros import GantryClient
 from optitrack_vrpn.gantry.controller_ros import GantryController
 import pytest
@@ -186,6 +189,43 @@ def test_the_whole_loop_with_gantry_sim_node_bridge_and_controller(observer):
             assert cells()['mode'] == 'stopping' and cells()['tracking'] == 'open'
             assert cells('target_pitch')['tracking'] == 'closed'
             assert controller.process.poll() is None
+
+
+def test_the_terminal_commands_the_controller_and_reports_what_is_refused(capsys):
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    with NodeHere({'control.generations': ['none'], 'motive_port': port},
+                  cls=GantryController) as here:
+        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+        assert here.node._motive.port == port
+        assert {body.name for body in here.node._motive.world.bodies} == {'chaser', 'target'}
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        axes = here.node._machine.axes
+        assert command.main(['jog', 'target_yaw', '0.5']) == 0
+        wait_until(lambda: axes['target_yaw'].state.position == 0.5)
+        assert command.main(['go_to', 'chaser_x', '99']) == 1
+        assert 'refused: chaser_x: 99 m is outside the soft limits' in capsys.readouterr().err
+        assert command.main(['sine', 'chaser_yaw', '1', '0.5']) == 0
+        assert mode(here, 'chaser_yaw') == 'sine'
+        assert command.main(['calibrate', 'chaser_yaw', '1']) == 1
+        assert command.main(['stop']) == 0 and mode(here, 'chaser_yaw') == 'stopping'
+        assert command.main(['view', '--once']) == 0
+        assert 'chaser_pitch  stopping' in capsys.readouterr().out
+
+
+def test_bridge_and_controller_follow_mocap_control(observer):
+    msgs = pytest.importorskip('mocap4r2_control_msgs.msg')
+    with NodeHere({'control.configure_on_start': True}, cls=AxisBridge) as bridge, \
+            NodeHere({'control.configure_on_start': True}, cls=GantryController) as gantry:
+        both = (bridge.node, gantry.node)
+        publisher = observer.node.create_publisher(msgs.Control, '/mocap4r2_control', 10)
+        wait_until(lambda: publisher.get_subscription_count() >= 2)
+        for number, label in ((msgs.Control.START, 'active'), (msgs.Control.STOP, 'inactive')):
+            publisher.publish(msgs.Control(
+                control_type=number, mocap_source='test', session_id='take',
+                mocap_systems=[node.get_name() for node in both]))
+            wait_until(lambda want=label: {n.lifecycle_label for n in both} == {want}, what=label)
 
 
 def test_the_terminal_view_shows_all_axes_and_its_key_stops_them(observer):

@@ -227,6 +227,8 @@ class GantryController(SettingsNode[ControllerSettings]):
         machine, used = self._machine, self._used
         if machine is None or used is None or len(message.name) != len(message.position):
             return
+        if not any(value == value for value in message.position):
+            return      # nothing is valid, the stamp neither
         stamp = message.header.stamp
         age_s = (time.time_ns() - stamp.sec * _SECOND - stamp.nanosec) * 1e-9
         if not -0.1 < age_s < used.max_age_s:
