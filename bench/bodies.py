@@ -5,6 +5,7 @@ Inject every fault into closed-form trajectories and compare what goes out with 
 
     python -m bench.bodies                 print the table
     python -m bench.bodies --write-docs    and put it into docs/bodies.md
+    python -m bench.bodies --write-diagram put the diagram of states there
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import random
 import statistics
 from typing import NamedTuple
 
-from optitrack_vrpn.bodies import swap as exchange
+from optitrack_vrpn.bodies import swap
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.bodies.transitions import mermaid
+from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.quaternion import (
     angle_between, from_rotation_vector, multiply, normalised, Quat, Vector)
 
@@ -249,6 +251,7 @@ CASES = (
     Case('flip by 120 degrees, 0.5 s', turned((1, 1, 1), 120), 0.5),
     Case('flip by 90 degrees, 0.5 s', turned((1, 0, 0), 90), 0.5),
     Case('flip by 180 degrees, 1.5 s', turned((0, 1, 0), 180), 1.5),
+    Case('flip by 180 degrees, 4 s', turned((1, 0, 0), 180), 4.0),
     Case('flip, one frame', turned((1, 0, 0), 180), 0.0),
     Case('drone silent 0.3 s, then flipped 0.3 s', lost_then(turned((0, 0, 1), 180)), 0.6,
          hits=('drone',)),
@@ -346,9 +349,9 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
     2 degrees, or goes out twice. A pose is good when it is the true one, arrives first and is
     withheld all the same.
     """
-    bodies = {name: Body(name, config) for name in TRUTH}
+    bodies = {name: ValidityGate(name, config) for name in TRUTH}
     for each in bodies.values():
-        each.rival = lambda *arguments: exchange.rival(
+        each.find_swap = lambda *arguments: swap.find_swap(
             arguments[0], bodies.values(), *arguments[1:])
     events = plan(case, rate)
     outcome = Outcome(events=len(events))
@@ -374,7 +377,7 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
         while next_tick <= now:
             for body in bodies.values():
                 body.tick(next_tick)
-            exchange.review(bodies.values())
+            swap.review(bodies.values())
             next_tick += 20_000_000
         if event and case.fault is silent and event.body not in first_bad:
             first_bad[event.body] = now
@@ -393,7 +396,7 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
                 counted[frame.body] += 1
         for body in bodies.values():
             jumped = False
-            for change in body.take_events():
+            for change in body.take_changes():
                 jumped |= change.after is State.JUMPED
                 if event and change.after is not State.TRACKED:
                     outcome.states.add(change.after.value)
@@ -401,7 +404,7 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
                         outcome.notice_ms.append(
                             (change.time_ns - first_bad.pop(body.name)) * 1e-6)
             if jumped:
-                exchange.review(bodies.values())
+                swap.review(bodies.values())
     close()
     outcome.resets = sum(body.resets for body in bodies.values())
     return outcome
@@ -454,7 +457,13 @@ def main() -> None:
     """Print the table; write it into the documentation if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--write-docs', action='store_true', help='update docs/bodies.md')
+    parser.add_argument(
+        '--write-diagram', action='store_true', help='update its diagram of states, and end')
     arguments = parser.parse_args()
+    if arguments.write_diagram or arguments.write_docs:
+        write_block(DOCS, 'transitions', mermaid())
+    if arguments.write_diagram:
+        return
     text = table()
     print(text)
     if arguments.write_docs:

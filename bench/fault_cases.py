@@ -329,7 +329,7 @@ class Stamper:
         samples = self.pipeline.process(
             events, arrival_ns, host_minus_arrival_ns, self.clock.now_ns())
         step_ns = host_minus_arrival_ns - HostClock().host_minus_arrival_ns()
-        self.ended += [time.time_ns() for notice in self.pipeline.take_notices()
+        self.ended += [time.time_ns() for notice in self.pipeline.take_events()
                        if 'stamp epoch' in notice.text]
         for sample in samples:
             self.out.append((sample.channel.names.ros, Heard(

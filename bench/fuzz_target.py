@@ -158,7 +158,7 @@ class Run:
 
     def look(self):
         """Look at what people would read."""
-        for notice in self.pipeline.take_notices():
+        for notice in self.pipeline.take_events():
             if not notice.text.isprintable():
                 raise Broken(f'not fit for a log: {notice.text!r}')
             if self.sender_mode and 'stamp epoch' in notice.text:

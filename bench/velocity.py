@@ -22,7 +22,7 @@ import time
 from bench.bodies import DOCS, drone, Pose, rover, wand, write_block
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.kalman import Motion, MotionConfig
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import from_rotation_vector, multiply
@@ -186,14 +186,14 @@ def costs() -> str:
     times, positions, quats, _, _ = sample(drone, rate, 0.0003)
     poses = list(zip([round(t * 1e9) for t in times.tolist()],
                      [tuple(p) for p in positions.tolist()], [tuple(q) for q in quats.tolist()]))
-    body = Body('drone')
+    body = ValidityGate('drone')
     motion = Motion()
     lowpass = Lowpass(LowpassConfig(5.0))
     rest = RestDetector()
     odd = Motion()
     fixed = Motion(MotionConfig(adaptive=False))
     parts: tuple[tuple[str, Callable[..., object]], ...] = (
-        ('truth (`Body.update`)', lambda t, p, q: body.update(t, t, p, q)),
+        ('validity (`ValidityGate.update`)', lambda t, p, q: body.update(t, t, p, q)),
         ('motion, settled', motion.update),
         ('motion, not adaptive, settled', fixed.update),
         ('motion, every interval another',
@@ -204,7 +204,7 @@ def costs() -> str:
     for name, call in parts:
         best = math.inf
         for _ in range(5):
-            body.new_epoch()
+            body.restart()
             motion.reset()
             odd.reset()
             fixed.reset()

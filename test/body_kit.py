@@ -4,7 +4,7 @@
 
 import math
 
-from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.bodies.validity import ValidityGate
 
 MS = 1_000_000
 STEP = 5 * MS
@@ -15,10 +15,11 @@ class Feed:
 
     def __init__(self, config=None, name='body', start=0.0, origin=False):
         self.y, self.z = (0.0, 0.01) if origin else (0.5, 1.0)
-        self.body = Body(name, config)
+        self.body = ValidityGate(name, config)
         self.frame = 0
         self.start = start
         self.out = []
+        self.withheld = {}
 
     def pose(self, ahead=0):
         t = (self.frame + ahead) * STEP * 1e-9
@@ -28,7 +29,15 @@ class Feed:
         p, q = self.pose()
         t = self.frame * STEP
         self.frame += 1
-        return self.body.update(t, t + MS, position or p, quat or q)
+        return self.update(t, t + MS, position or p, quat or q)
+
+    def update(self, t, receive_ns, position, quat):
+        """Pass a pose on to the gate; poses that it withholds are counted by reason."""
+        out = self.body.update(t, receive_ns, position, quat)
+        if out is None:
+            reason = self.body.reason.value
+            self.withheld[reason] = self.withheld.get(reason, 0) + 1
+        return out
 
     def good(self, count):
         return [self.send() is not None for _ in range(count)]
@@ -40,7 +49,7 @@ class Feed:
                 self.body.tick(self.frame * STEP)
 
     def states(self):
-        return [change.after for change in self.body.take_events()]
+        return [change.after for change in self.body.take_changes()]
 
 
 def tracked(config=None, **kwargs):

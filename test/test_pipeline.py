@@ -111,12 +111,12 @@ def test_the_recorded_body_out_of_view_is_stale_then_believed_again_after_three_
 def test_the_latency_that_is_configured_makes_no_pose_too_old():
     pipeline = Pipeline(PipelineConfig(stamps=StampConfig(latency_ms=600.0), max_age_s=0.5))
     samples = stream(pipeline, ['wand'], 300)
-    assert len(samples) == 298 == pipeline.bodies[0].published
+    assert len(samples) == 298
     assert samples[-1].stamp_ns == pytest.approx(HOST + 2.99 * S - 600 * MS, abs=MS)
     # But waiting does.
     reports = [pose('wand', 300)]
     assert not pipeline.process(reports, 300 * S // 100, HOST, 300 * S // 100 + 510 * MS)
-    assert pipeline.bodies[0].too_old == 1
+    assert pipeline.dropped['too_old'] == 1
 
 
 def test_a_body_of_which_all_is_too_old_says_so():
@@ -125,10 +125,12 @@ def test_a_body_of_which_all_is_too_old_says_so():
     def wait(begin, count, waited_ns):
         for i in range(begin, begin + count):
             arrival_ns = i * S // 100
-            pipeline.process([pose('wand', i)], arrival_ns, HOST, arrival_ns + waited_ns)
+            for sample in pipeline.process(
+                    [pose('wand', i)], arrival_ns, HOST, arrival_ns + waited_ns):
+                sample.channel.published += 1    # as the publishers do
             if i % 10 == 0:
                 pipeline.tick(arrival_ns + waited_ns)
-        return [n for n in pipeline.take_notices() if 'nothing is published' in n.text]
+        return [n for n in pipeline.take_events() if 'nothing is published' in n.text]
 
     assert not wait(0, 300, 0)
     channel = pipeline.bodies[0]
@@ -136,25 +138,11 @@ def test_a_body_of_which_all_is_too_old_says_so():
     assert not wait(390, 100, 0)
     (notice,) = wait(490, 300, S)
     assert notice.severity == 'warn' and "'wand'" in notice.text and '0.5 s' in notice.text
-    assert channel.choked and channel.published == 298 + 98
-    entry = body_entry('wand', channel.truth.status(0), channel.too_old, 0, choked=True)
+    assert channel.all_too_old and channel.published == 298 + 98
+    entry = body_entry('wand', channel.status(0), channel.dispositions(), 0, all_too_old=True)
     assert entry.level is Level.WARN and 'too old' in entry.message
     assert not wait(790, 50, 0)
-    assert not channel.choked
-
-
-def test_published_counts_what_goes_out():
-    pipeline = Pipeline(PipelineConfig(body=BodyConfig(publish_untracked=True)))
-    out = stream(pipeline, ['wand'], 100)
-    # Thrice the same; one that has jumped; one of the next frame that has arrived with it.
-    out += pipeline.process([pose('wand', 100)] * 3, S, HOST)
-    out += pipeline.process(
-        [pose('wand', 101, x=50.0), pose('wand', 102, x=50.0)], 101 * S // 100, HOST)
-    (channel,) = pipeline.bodies
-    assert len(out) == 102 == channel.published
-    assert channel.truth.status(0).good == 99
-    channel.unsent += 2    # as the publishers do where it goes no further
-    assert channel.published == 100
+    assert not channel.all_too_old
 
 
 def test_a_pose_that_comes_too_late_is_no_news_and_no_witness():
@@ -164,8 +152,7 @@ def test_a_pose_that_comes_too_late_is_no_news_and_no_witness():
     # Two seconds of frames in one burst, at frame 500; of them those of the last 0.5 s are fresh.
     burst = [pose('wand', 300 + i) for i in range(200)]
     fresh = pipeline.process(burst, 500 * S // 100, HOST)
-    (channel,) = pipeline.bodies
-    assert channel.too_old == pytest.approx(149, abs=2)
+    assert pipeline.dropped['too_old'] == pytest.approx(149, abs=2)
     ages = [(HOST + 5 * S - sample.stamp_ns) / S for sample in fresh]
     assert 40 <= len(fresh) <= 51 and max(ages) <= 0.5
     assert all(a.stamp_ns < b.stamp_ns for a, b in zip(fresh, fresh[1:]))
@@ -197,7 +184,7 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
     assert len(after) == 98
     stamps = [sample.stamp_ns for sample in before + after]
     assert all(a < b for a, b in zip(stamps, stamps[1:]))
-    assert any(n.severity == 'warn' and 'stamp epoch 1' in n.text for n in pipeline.notices)
+    assert any(n.severity == 'warn' and 'stamp epoch 1' in n.text for n in pipeline.events)
 
 
 @pytest.mark.parametrize('untracked', [False, True])
@@ -224,7 +211,7 @@ def test_bodies_are_allowed_and_denied_by_name_or_pattern():
         body=FIRST, selection=Selection(allow=('drone*', 'wand [1]'), deny=('drone 9',))))
     out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand', 'VRPN Control'], 3)
     assert set(names(out)) == {'drone 1', 'wand [1]'}
-    ignored = [n.text for n in pipeline.take_notices() if 'ignored' in n.text]
+    ignored = [n.text for n in pipeline.take_events() if 'ignored' in n.text]
     assert len(ignored) == 2, 'each is told of once'
     pipeline.reconfigure(PipelineConfig(body=FIRST, selection=Selection(deny=('drone*',))))
     out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand'], 3, begin=3)
@@ -242,7 +229,7 @@ def test_a_body_keeps_what_is_known_of_it_when_thresholds_change():
     pipeline.reconfigure(PipelineConfig(
         body=BodyConfig(max_speed=5.0), overrides={'wand': {'max_speed': 1.0}}))
     (channel,) = pipeline.bodies
-    assert channel.truth.config.max_speed == 1.0
+    assert channel.gate.config.max_speed == 1.0
     assert len(stream(pipeline, ['wand'], 10, begin=50)) == 10
     # 3 m/s is believed no longer.
     assert stream(pipeline, ['wand'], 1, begin=60, x=0.08) == []
@@ -271,7 +258,7 @@ def test_a_process_that_is_behind_takes_nobody_for_silent(behind_ms):
 
     def states_after(milliseconds):
         pipeline.tick(taken + milliseconds * MS)
-        return [channel.truth.state for channel in pipeline.bodies]
+        return [channel.gate.state for channel in pipeline.bodies]
     assert states_after(60) == [State.TRACKED] * 2
     # Without news the socket is empty, whatever waited in it before.
     assert states_after(260) == [State.STALE] * 2
@@ -283,7 +270,7 @@ def test_more_bodies_than_allowed_are_ignored_and_told_of_once():
     out = stream(pipeline, many, 2)
     assert set(names(out)) == {'body 0', 'body 1', 'body 2'}
     assert len(pipeline.channels) == 3 and pipeline.refused_bodies == 2 * 997
-    assert sum('more bodies' in n.text for n in pipeline.notices) == 1
+    assert sum('more bodies' in n.text for n in pipeline.events) == 1
 
 
 @pytest.mark.parametrize('selection', [Selection(allow=('wand*',)), Selection(deny=('[!w]*',))])
@@ -293,7 +280,7 @@ def test_bodies_that_are_ignored_take_no_room_from_those_that_are_wanted(selecti
     assert set(names(stream(pipeline, [*ignored, 'wand', 'wand 2', 'wand 3'], 2))) == {
         'wand', 'wand 2'}
     assert pipeline.refused_bodies == 2
-    said = [n.text for n in pipeline.take_notices()]
+    said = [n.text for n in pipeline.take_events()]
     assert sum('more bodies' in text for text in said) == 1
     assert sum('is ignored' in text for text in said) == 3
     # Those that are ignored are not among those that are too many.
@@ -342,7 +329,7 @@ def test_a_pattern_names_a_body_unless_its_own_name_does():
     stream(pipeline, ['drone.1', 'wand', 'drone 1', 'bird'], 3)
     assert [(names.ros, names.frames['body']) for names in names_of_all(pipeline)] == [
         ('d1', 'd1'), ('stick', 'otherframe'), ('d1_2', 'd1_2'), ('bird', 'bird')]
-    assert any("'drone 1' is called 'd1_2'" in notice.text for notice in pipeline.notices)
+    assert any("'drone 1' is called 'd1_2'" in notice.text for notice in pipeline.events)
 
 
 def names_of_all(pipeline):
@@ -362,7 +349,7 @@ def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
     texts = []
     for number in range(5000):
         assert pipeline.process([pose(f'made up {number}', 0)], S, HOST) == []
-        texts += [n.text for n in pipeline.take_notices()]
+        texts += [n.text for n in pipeline.take_events()]
     assert len(pipeline.channels) == 1000 and len(texts) == 1001
     assert set(names(stream(pipeline, ['made up 4999', 'wand'], 2))) == {'wand'}
     assert pipeline.refused_bodies == 0
@@ -397,7 +384,7 @@ def test_whatever_bodies_are_called_no_name_is_shared_or_invalid_and_logs_stay_c
         assert len(set(every + taken)) == len(every + taken)
         for name in every:
             assert TOPIC.fullmatch(name) and '__' not in name and len(name) < 130
-    for notice in pipeline.take_notices():
+    for notice in pipeline.take_events():
         assert notice.text.isprintable() and len(notice.text) < 1500
 
 
@@ -406,13 +393,13 @@ def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
     text = '\x1b[2Jgone\r\nFATAL: \u202e' + 'x' * 5000
     events = [TextReport('wand\n', 0, severity % 4, 0, text) for severity in range(20_000)]
     pipeline.process(events, S, HOST)
-    notices = pipeline.take_notices()
+    notices = pipeline.take_events()
     assert 1 < len(notices) <= 256
     assert {notice.severity for notice in notices} == {'info', 'warn', 'error'}
     for notice in notices:
         assert notice.text.isprintable() and len(notice.text) < 600
         assert '\\x1b[2Jgone\\r\\nFATAL' in notice.text
-    assert pipeline.take_notices() == []
+    assert pipeline.take_events() == []
 
 
 @settings(max_examples=30, deadline=None)

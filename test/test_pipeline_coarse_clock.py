@@ -52,7 +52,7 @@ class Session:
                     [report(name, k, self.rate, self.tick)], at, HOST)]
             if k % 24 == 0:
                 self.pipeline.tick(arrival)
-                self.events += self.pipeline.take_notices()
+                self.events += self.pipeline.take_events()
         return self
 
     def of(self, name):
@@ -68,7 +68,7 @@ def check(session, frames):
         stamps = [sample.stamp_ns for _, _, sample in out]
         assert all(a <= b for a, b in zip(stamps, stamps[1:]))
         assert all(sample.stamp_ns <= HOST + at for _, at, sample in out)
-        assert session.pipeline.bodies[0].truth.resets == 0
+        assert session.pipeline.bodies[0].gate.resets == 0
 
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender'])

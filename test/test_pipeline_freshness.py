@@ -91,7 +91,7 @@ def test_without_the_gate_a_backlog_is_stamped_as_live():
     out, pipeline = published(frames)
     assert max(abs(stamp - true) for true, stamp in out) <= BOUND_NS
     assert pipeline.dropped['backlog'] == pytest.approx(160, abs=4)
-    (notice,) = [n for n in pipeline.take_notices() if 'backlog' in n.text]
+    (notice,) = [n for n in pipeline.take_events() if 'backlog' in n.text]
     assert 'began with a backlog of 150 poses, up to 1.50 s old' in notice.text
 
 
@@ -99,7 +99,7 @@ def test_live_frames_are_published_a_tenth_of_a_second_after_the_connection():
     out, pipeline = published(arrivals(240, 0, [], 1e6, 1.0, [0, 300_000, 100_000]))
     delay_ns = (out[0][0] - HOST) - S
     assert delay_ns <= RECURRENCES * SPACING_NS + 30 * MS
-    assert not [n for n in pipeline.take_notices() if 'backlog' in n.text]
+    assert not [n for n in pipeline.take_events() if 'backlog' in n.text]
 
 
 def test_a_senders_own_stamps_need_no_gate():

@@ -154,10 +154,10 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
         before = sample.position
     # Where the velocity is missing, the base's acceleration cannot be known.
     sent_ns, (pose, _, acceleration) = frame(100)
-    pipeline.take_notices()
+    pipeline.take_events()
     pipeline.process([pose, acceleration], sent_ns, 0)
     assert pipeline.server_motions == []
-    (notice,) = pipeline.take_notices()
+    (notice,) = pipeline.take_events()
     assert notice.severity == 'warn' and 'no velocity before it' in notice.text
 
 
@@ -193,7 +193,7 @@ def test_an_angular_rate_that_is_not_known_is_not_taken_for_zero(unknown):
         sent_ns, reports = frame(number, **unknown)
         assert pipeline.process(reports, sent_ns, 0)
         assert not any(m.is_velocity for m in pipeline.server_motions)
-    notices = [n.text for n in pipeline.take_notices() if 'without an angular rate' in n.text]
+    notices = [n.text for n in pipeline.take_events() if 'without an angular rate' in n.text]
     assert len(notices) == 1
 
 
@@ -345,7 +345,7 @@ def test_stamps_rise_and_signs_go_on_through_untracked_poses():
         samples += pipeline.process([PoseReport(
             'wand', 0, sent_ns, (math.sin(t) + away, 1.0, 0.0), tuple(attitude.tolist()))],
             sent_ns, 0)
-        states.add(pipeline.bodies[0].truth.state.value)
+        states.add(pipeline.bodies[0].gate.state.value)
     assert states == {'NEW', 'TRACKED', 'JUMPED'}
     assert (np.diff([s.stamp_ns for s in samples]) > 0).all()
     quats = np.array([s.quat_xyzw for s in samples])

@@ -16,8 +16,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / 'optitrack_vrpn'
 
 
 def entry(rate_hz, state=State.TRACKED, **rates):
-    status = BodyStatus('Wand', state, 0, rate_hz, 0.01, 0, 100, {}, 0, 0, 'seen')
-    return body_entry('wand', status, 0, 0, **rates)
+    status = BodyStatus('Wand', state, 0, rate_hz, 0.01, 0, 100, 0, 0, 'seen')
+    return body_entry('wand', status, {}, 0, **rates)
 
 
 @pytest.mark.parametrize(('rate', 'expected', 'fastest', 'level', 'said'), [
@@ -46,8 +46,8 @@ def test_why_a_body_is_gone_comes_before_its_rate():
 
 
 def test_how_long_a_body_is_gone_does_not_stand_still():
-    status = BodyStatus('Wand', State.STALE, 0, 120.0, 0.16, 0, 9, {}, 0, 0, 'silent for 0.16 s')
-    said = [body_entry('wand', status._replace(age_s=age), 0, 0).message
+    status = BodyStatus('Wand', State.STALE, 0, 120.0, 0.16, 0, 9, 0, 0, 'silent for 0.16 s')
+    said = [body_entry('wand', status._replace(age_s=age), {}, 0).message
             for age in (0.16, 12.34, math.nan)]
     assert said == [
         'STALE: the last good pose came 0.2 s ago', 'STALE: the last good pose came 12.3 s ago',

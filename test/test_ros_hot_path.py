@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A process that is stopped between two poses of a batch goes on without the rest of it."""
 
+from collections import Counter
 import math
 from types import SimpleNamespace
 
+from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.motion.lowpass import LowpassConfig
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
@@ -54,7 +56,8 @@ def channel_of(output, lowpass=OFF):
     estimator = Estimator(EstimateConfig(learn_noise=False, lowpass=lowpass))
     if estimator.lowpass is not None:
         estimator.update(STAMP, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), 240.0, 0)
-    output.channel = SimpleNamespace(user=output, too_old=0, unsent=0, estimator=estimator)
+    output.channel = SimpleNamespace(
+        user=output, published=0, dropped=Counter(), estimator=estimator)
     return output.channel
 
 
@@ -65,7 +68,7 @@ def publish(clock, stamps, allowance_ns=MAX_AGE, lowpass=OFF):
     publish_samples(
         [Sample(channel, stamp_ns, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
          for channel, stamp_ns in zip(channels, stamps)], transforms.append, clock, allowance_ns)
-    return poses, transforms, [channel.too_old for channel in channels]
+    return poses, transforms, [channel.dropped[Disposition.TOO_OLD] for channel in channels]
 
 
 def test_nothing_is_left_out_while_the_process_runs():
@@ -109,10 +112,11 @@ def test_what_does_not_leave_is_counted():
     samples = [Sample(channel, STAMP - SECOND * late, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
                for late in (1, 0, 1, 0, 0)]
     publish_samples(samples, lambda _: None, Stopped(99, 0), MAX_AGE)
-    assert (channel.unsent, channel.too_old) == (2, 2)
+    assert (channel.published, channel.dropped) == (3, {Disposition.TOO_OLD: 2})
     channel.user = None    # its topics are not made yet
     publish_samples(samples, lambda _: None, Stopped(99, 0), MAX_AGE)
-    assert (channel.unsent, channel.too_old) == (7, 2)
+    assert (channel.published, channel.dropped) == (
+        3, {Disposition.TOO_OLD: 2, Disposition.NO_TOPICS: 5})
 
 
 def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_at():

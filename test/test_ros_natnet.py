@@ -66,7 +66,7 @@ def test_a_body_out_of_view_goes_silent_and_its_state_says_why(observer):
 
         def state():
             with node._lock:
-                return [channel.truth.state.value for channel in node._pipeline.bodies
+                return [channel.gate.state.value for channel in node._pipeline.bodies
                         if channel.names.motive == 'wand']
 
         wait_until(lambda: state() == ['UNTRACKED'])

@@ -81,7 +81,7 @@ def test_bodies_beyond_the_most_are_counted_and_cost_nothing():
             for sensor in (0, 1)], 10**15 + number, 10**18)
     assert len(made) == len(pipeline.bodies) == 5
     assert pipeline.dropped['more_than_bodies_max'] == 4000 - 5
-    assert sum('more bodies' in notice.text for notice in pipeline.take_notices()) == 1
+    assert sum('more bodies' in notice.text for notice in pipeline.take_events()) == 1
 
 
 def test_what_the_log_is_told_of_a_hostile_server_is_one_printable_line():
@@ -91,7 +91,7 @@ def test_what_the_log_is_told_of_a_hostile_server_is_one_printable_line():
         PoseReport(EVIL, 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),
         PoseReport(EVIL + '\n', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),
         TextReport(EVIL, 10**9, 2, 0, EVIL * 100)], 10**15, 10**18)
-    texts = [notice.text for notice in pipeline.take_notices()]
+    texts = [notice.text for notice in pipeline.take_events()]
     assert any('owned' in text for text in texts)
 
     def evil(server, sock):

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 
+from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.clock.hostclock_io import HostClock
@@ -143,7 +144,7 @@ class Published:
         limit_ns, slack_ns = MAX_AGE_S * 1e9, SLACK_S * 1e9
         least = sum(now_ns - server.sent_ns[n] > limit_ns + slack_ns for n, now_ns in self.taken)
         most = sum(now_ns - server.stamped_ns[n] > limit_ns - slack_ns for n, now_ns in self.taken)
-        assert stale * 0.8 <= least <= channel.too_old <= most
+        assert stale * 0.8 <= least <= channel.dropped[Disposition.TOO_OLD] <= most
         frames = [frame for frame, _ in self.out]
         assert max(b - a for a, b in zip(frames, frames[1:])) >= stale * 0.8
 
@@ -229,10 +230,10 @@ def test_without_the_present_arrivals_stand_for_it():
     out = [again.process(*batch[:3]) for batch in sink.batches]
     # What a busy machine was late with was too old then, and is not now.
     assert sum(map(len, out)) >= len(sink.published[0].out)
-    assert again.bodies[0].too_old == 0
+    assert again.dropped['too_old'] == 0
     old = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival'), max_age_s=MAX_AGE_S))
     for events, arrival_ns, host_minus_arrival_ns, _ in sink.batches:
         assert not old.process(
             events, arrival_ns, host_minus_arrival_ns, arrival_ns + 600_000_000)
     # Of what one read brought together only the newest is looked at.
-    assert old.bodies[0].too_old + old.bodies[0].not_rising == len(sink.poses)
+    assert old.dropped['too_old'] + old.dropped['stamp_not_rising'] == len(sink.poses)

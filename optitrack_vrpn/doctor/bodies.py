@@ -107,14 +107,14 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
     """
     said: list[str] = []
     states: list[State] = []
-    other = body.held_by or stream.exchanged.get(body.name, '')
+    other = body.swapped_with or stream.exchanged.get(body.name, '')
     if body.state is not State.TRACKED:
         said.append(f'is {body.state.value}' + (
-            '' if body.held_by else f' ({printable(_detail(body), _LONGEST_DETAIL)})'))
+            '' if body.swapped_with else f' ({printable(_detail(body), _LONGEST_DETAIL)})'))
         if not other or body.state is not State.JUMPED:
             states.append(body.state)
     if other:
-        said.append(('seems' if body.held_by else 'seemed for a while') +
+        said.append(('seems' if body.swapped_with else 'seemed for a while') +
                     f' to have exchanged names with {printable(other, _LONGEST_NAME)!r}')
     poses = body.good + sum(
         count for reason, count in body.withheld.items() if reason not in _NO_FAULT_OF_ITS)

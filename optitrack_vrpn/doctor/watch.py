@@ -85,7 +85,7 @@ class Watch:
         if self._lifting:
             for sample in samples:
                 self._follow(sample.channel)
-        for notice in self._pipeline.take_notices():
+        for notice in self._pipeline.take_events():
             if notice.text.startswith('the server says') and len(self._texts) < _MOST_TEXTS:
                 self._texts.append(notice.text)
         self._note_changes()
@@ -98,8 +98,8 @@ class Watch:
         self._pipeline.tick(now_ns)
         self._note_changes()
         for channel in self._pipeline.bodies:
-            if channel.truth.held_by:
-                self._exchanged[channel.names.motive] = channel.truth.held_by
+            if channel.gate.swapped_with:
+                self._exchanged[channel.names.motive] = channel.gate.swapped_with
 
     def begin_lift(self) -> None:
         """Measure displacements from where the bodies are now."""
@@ -125,7 +125,7 @@ class Watch:
                 self._tracked[change.body] = self._tracked.get(change.body, 0) + 1
 
     def _follow(self, channel: Channel) -> None:
-        good = channel.truth.last_good
+        good = channel.gate.last_good
         if good is None:
             return
         name, position = channel.names.motive, good[1]
@@ -192,7 +192,7 @@ class Watch:
 
     def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
         """Give the state of every body that sent a pose."""
-        return tuple(channel.truth.status(now_ns) for channel in self._pipeline.bodies)
+        return tuple(channel.status(now_ns) for channel in self._pipeline.bodies)
 
     def clock(self) -> ClockStatus:
         """Give what is known of the sender's clock."""

@@ -52,8 +52,8 @@ class AcceptServices:
         """Answer one request, in the executor's thread."""
         with self._lock:
             channel = self._channels.get(name)
-            accepted = channel is not None and channel.truth.accept_jump()
-            state = channel.truth.state.value if channel is not None else 'not followed any more'
+            accepted = channel is not None and channel.gate.accept_jump()
+            state = channel.gate.state.value if channel is not None else 'not followed any more'
         body = repr(printable(channel.names.motive)) if channel is not None else name
         response.success = accepted
         response.message = (

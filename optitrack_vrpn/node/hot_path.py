@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What happens to every pose, read from top to bottom.
+The last stages of a pose: age again, pose message, transforms, further topics.
 
 The protocol has decoded a datagram (``vrpn/connection.py``: ``receive_datagram``). The pipeline
 has stamped its poses, validated them and turned them to ENU (``pipeline/pipeline.py``:
@@ -9,16 +9,17 @@ has stamped its poses, validated them and turned them to ENU (``pipeline/pipelin
 node's lock. A frame of bodies leaves as one PoseStamped each, one TFMessage for all, and the other
 topics that have subscribers.
 
-Nothing here logs or reads a parameter, and the clock is looked at for one purpose alone: this
-process may be stopped at any line (by the scheduler, a debugger, a virtual machine that is moved),
-and what has grown too old meanwhile must not go out when it goes on. Messages are bytes
-(``cdr.py``), or objects where the middleware encodes in a way that is not known; this file does
-not see the difference. What is prepared beforehand stands in ``body_output.py`` and
-``publishers.py``, and docs/performance.md tells what each step costs.
+Nothing here logs or reads a parameter. The clock is read for one purpose: this process may be
+stopped at any line (by the scheduler, a debugger, a virtual machine that is moved), and a pose
+that became too old meanwhile must not be published when it continues. Messages are bytes
+(``cdr.py``), or objects where the encoding of the middleware is not known; this file does not see
+the difference. What is prepared beforehand is in ``body_output.py`` and ``publishers.py``, and
+docs/performance.md lists what each step costs.
 """
 
 from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
+from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.motion.estimator import MotionEstimate
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.motion.quaternion import conjugate, Quat, rotate, Vector
@@ -28,7 +29,7 @@ from optitrack_vrpn.ros.cdr import stamp_bytes
 if TYPE_CHECKING:
     from optitrack_vrpn.node.body_output import BodyOutput
 
-#: Covariance that nobody knows, as sensor_msgs has it.
+#: An unknown covariance, by the convention of sensor_msgs.
 _UNKNOWN = (0.0,) * 36
 
 
@@ -55,12 +56,11 @@ def publish_samples(
     for channel, stamp_ns, position, quat, motion in samples:
         output = channel.user
         if output is None:
-            channel.unsent += 1
+            channel.dropped[Disposition.NO_TOPICS] += 1
             continue
         if clock() > stamp_ns + allowance_ns and _too_old(
                 (channel,), clock, stamp_ns + allowance_ns):
-            channel.too_old += 1
-            channel.unsent += 1
+            channel.dropped[Disposition.TOO_OLD] += 1
             continue
         if stamp_ns != frame_ns or output in bodies:
             if transforms:
@@ -72,6 +72,7 @@ def publish_samples(
             frame_ns = stamp_ns
             stamp = stamp_bytes(stamp_ns)
         bodies.add(output)
+        channel.published += 1
         if output.send_pose is not None:
             output.send_pose(output.write_pose(stamp, position, quat))
         if output.tf:

@@ -14,6 +14,7 @@ import threading
 import traceback
 from typing import Any, Optional, Sequence
 
+from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.client.link_log import LinkLog
@@ -204,7 +205,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                     events, arrival_ns, host_minus_arrival_ns, now_ns)
                 if not self._active:
                     for sample in samples:
-                        sample.channel.unsent += 1
+                        sample.channel.dropped[Disposition.INACTIVE] += 1
                     return
                 if self._pipeline.markers is not None:
                     self._output.publish_markers(self._pipeline.markers)

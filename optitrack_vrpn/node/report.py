@@ -10,6 +10,7 @@ import enum
 import math
 from typing import Mapping, NamedTuple, Optional
 
+from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 from optitrack_vrpn.bodies.states import BodyStatus, State
 from optitrack_vrpn.client.link import LinkState
@@ -18,6 +19,11 @@ from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.stats import Percentiles
 
+
+#: Reasons of the stages before and after the validity gate, for which each body has a value.
+_LATER_STAGES = (
+    Disposition.BACKLOG, Disposition.UNSTAMPED, Disposition.TOO_OLD, Disposition.SUPERSEDED,
+    Disposition.STAMP_NOT_RISING, Disposition.SHED, Disposition.INACTIVE, Disposition.NO_TOPICS)
 
 #: Reasons are cut off beyond this: what helps stands at their end.
 MAX_REASON = 400
@@ -127,7 +133,7 @@ def clock_entry(status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None) -
 
 def frames_entry(
     work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
-    thinning: bool = False,
+    shedding: bool = False,
 ) -> Entry:
     """
     Report how quickly poses go through the node.
@@ -136,7 +142,7 @@ def frames_entry(
     :param latency: from a pose's stamp to its publication (s).
     :param wait: of datagrams in the kernel, before they were read (s).
     :param dropped: poses that were not published, by reason.
-    :param thinning: whether frames are left out since this computer does not keep up.
+    :param shedding: whether frames are left out since this computer does not keep up.
     """
     values = {}
     for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
@@ -145,7 +151,7 @@ def frames_entry(
     values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
     message = f'{values["latency_p50_us"]} us from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
-    if thinning:
+    if shedding:
         return Entry('frames', Level.WARN, (
             f'{message}; this computer does not keep up, and whole frames are left out so that '
             'the others are fresh'), values)
@@ -153,26 +159,23 @@ def frames_entry(
 
 
 def body_entry(
-    name: str, status: BodyStatus, too_old: int, host_minus_arrival_ns: int,
+    name: str, status: BodyStatus, dispositions: Mapping[Disposition, int],
+    host_minus_arrival_ns: int,
     lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
-    latency: Optional[Percentiles] = None, published: int = 0, not_rising: int = 0,
-    choked: bool = False, left_out: int = 0, how_to_accept: str = '',
+    latency: Optional[Percentiles] = None, all_too_old: bool = False, how_to_accept: str = '',
 ) -> Entry:
     """
     Report one body.
 
     :param name: its name in ROS.
-    :param too_old: poses that arrived, or were to go out, too long after their stamp.
+    :param dispositions: what became of its poses.
     :param host_minus_arrival_ns: host clock less the clock of the status.
     :param lowpass_delay_s: group delay of the low-pass, 0 where there is none.
     :param expected_hz: the cameras' rate as the user gave it (Hz), 0 where not.
     :param fastest_hz: the fastest body's rate (Hz), which is expected of all where the cameras'
         is not given; 0 where not known.
     :param latency: from stamp to publication (s).
-    :param published: poses that have left this node.
-    :param not_rising: poses whose stamp was not later than that of the one before.
-    :param choked: whether poses come, but are all too old to go out.
-    :param left_out: good poses left out since this computer did not keep up.
+    :param all_too_old: whether poses come, but are all too old to be published.
     :param how_to_accept: what the user can do about a jump that time alone does not end.
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
@@ -192,7 +195,7 @@ def body_entry(
         level = Level.WARN
         message = (f'{like_a_display}: {WHERE_TO_LOOK}; if 60 Hz is what you want, set '
                    'expected_rate_hz: 60')
-    if choked:
+    if all_too_old:
         level = Level.WARN
         message = (
             f'{status.state.value}, but nothing is published: every pose is too old when it is '
@@ -206,16 +209,15 @@ def body_entry(
         'rate_hz': number(status.rate_hz, 1),
         'nominal_rate_hz': number(nominal_hz or math.nan, 1),
         'age_s': number(status.age_s),
+        'received': str(sum(dispositions.values())),
         'good': str(status.good),
-        'published': str(published),
+        'published': str(dispositions.get(Disposition.PUBLISHED, 0)),
         'resets': str(status.resets),
         'gaps': str(status.gaps),
         'lost_frames': str(status.lost),
-        'duplicates': str(status.withheld.get('duplicate', 0)),
-        'out_of_order': str(status.withheld.get('out_of_order', 0)),
-        'too_old': str(too_old),
-        'left_out': str(left_out),
-        'stamp_not_rising': str(not_rising),
+        'duplicates': str(dispositions.get(Disposition.DUPLICATE, 0)),
+        'out_of_order': str(dispositions.get(Disposition.OUT_OF_ORDER, 0)),
+        **{reason.value: str(dispositions.get(reason, 0)) for reason in _LATER_STAGES},
     }
     if latency is not None:
         values['latency_p50_us'] = number(latency.p50 * 1e6, 1)

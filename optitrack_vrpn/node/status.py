@@ -92,13 +92,12 @@ class StatusReporter:
                 configuration, _, pipeline, publishers = self._sources
                 if fastest_hz is None:
                     fastest_hz = max(
-                        (body.truth.rate_hz for body in pipeline.bodies), default=0.0)
+                        (body.gate.rate_hz for body in pipeline.bodies), default=0.0)
                 entry = body_entry(
-                    channel.names.ros, channel.truth.status(now_ns), channel.too_old,
+                    channel.names.ros, channel.status(now_ns), channel.dispositions(),
                     host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
                     configuration.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
-                    channel.published, channel.not_rising + channel.outdone, channel.choked,
-                    channel.left_out, how_to_accept(channel) if channel.truth.held else '')
+                    channel.all_too_old, how_to_accept(channel) if channel.gate.held else '')
                 if publishers.status_wanted(channel):
                     publishers.publish_status(channel, self._diagnostics.status(entry))
             entries.append(entry)
@@ -145,6 +144,6 @@ class StatusReporter:
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
                 self.latency.wait.percentiles(), pipeline.dropped,
-                pipeline.config.keep_up and pipeline.backlog.thinning))
+                pipeline.config.keep_up and pipeline.shedder.shedding))
             channels = pipeline.bodies
         return entries + self.publish(channels, now_ns)

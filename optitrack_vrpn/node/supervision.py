@@ -57,10 +57,10 @@ class Supervision:
             now_ns = self._clock.now_ns()
             pipeline = self._pipeline
             pipeline.tick(now_ns)
-            notices = pipeline.take_notices()
+            events = pipeline.take_events()
             changed = {change.body for change in pipeline.take_state_changes()}
             held = [channel for channel in pipeline.bodies
-                    if channel.truth.held and not channel.accept_service]
+                    if channel.gate.held and not channel.accept_service]
             to_match = pipeline.to_match(now_ns)
             self._publishers.listen()
             turn = self._conflicts.turn(now_ns)
@@ -69,8 +69,8 @@ class Supervision:
                         if channel.names.motive in changed] if changed else []
         self._accept_services.offer(held)
         self._status.publish(channels, now_ns)
-        for notice in notices:
-            self._log(notice.severity, notice.text, notice.key)
+        for event in events:
+            self._log(event.severity, event.text, event.key)
         lines = list(unmatched(*to_match)) if to_match else []
         lines += [self._duplicate_names.look(now_ns), *self._conflicts.look(topics)]
         for line in filter(None, lines):

@@ -126,15 +126,15 @@ class CoarseClock:
         sender_ns, pose = plain.time_ns, (report.position, report.quat_xyzw)
         tick = self._ticks.get(channel)
         if tick is None:
-            last = channel.truth.last_pose
+            last = channel.gate.last_pose
             if (sender_ns != channel.newest_ns or last is None or same(last, pose)
-                    or channel.truth.is_behind
-                    or arrival_ns - channel.truth.last_receive_ns > LONGEST_TICK_NS):
+                    or channel.gate.is_behind
+                    or arrival_ns - channel.gate.last_receive_ns > LONGEST_TICK_NS):
                 if channel.newest_ns - sender_ns > EPOCH_STEP_NS:
                     channel.newest_ns = sender_ns
                 return plain
             self._ticks[channel] = tick = _Tick(
-                sender_ns, channel.truth.last_receive_ns, plain, plain, last)
+                sender_ns, channel.gate.last_receive_ns, plain, plain, last)
             channel.newest_ns = COARSE_NS
         elif sender_ns > tick.sender_ns:
             placed = self._after(tick, plain, host_arrival_ns)

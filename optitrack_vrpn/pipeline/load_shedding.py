@@ -1,58 +1,64 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Leave poses out, evenly, while this computer has more to do than it can.
+Shed load: leave out whole frames while this computer cannot process all of them.
 
-A queue that is worked off is no reason to lose anything: after a hiccup everything goes out. A
-queue that stands is: every pose waits in it as long as the one before, and none is the better for
-it. What tells the two apart is the least wait over a time (Nichols and Jacobson, "Controlling
-Queue Delay", ACM Queue 10(5), 2012). While it stands, frames are left out until the rest is fresh.
+After a hiccup, a queue is worked off and everything is published. In a standing queue every pose
+waits as long as the one before. The least wait over a time tells the two apart (Nichols and
+Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While the queue stands, frames
+are left out until the rest is fresh.
 """
 
 from optitrack_vrpn.pipeline.channel import Channel
 
-#: The least wait (ns) that makes a queue stand, and for how long it has to.
+#: A least wait (ns) above this, for this long (ns), is a standing queue. Chosen: a tenth of the
+#: default greatest age, and longer than any usual stall. Halved, hiccups cost poses; doubled,
+#: poses are older before anything is done.
 STANDING_NS = 50_000_000
 PATIENCE_NS = 1_000_000_000
-#: While poses are thinned, a frame that waited longer than this (ns) is left out: at once for some
-#: time (ns) after the last such, else when waits have been that long for a little while.
+#: While load is shed, a frame that waited longer than this (ns) may be left out. Chosen: two
+#: frames at 100 Hz. Halved, more frames than needed go; doubled, poses are that much older.
 FRESH_NS = 20_000_000
+#: It is left out at once for so long (ns) after the last one; later, when waits have been above
+#: FRESH_NS for HICCUP_NS (ns). Chosen; halved or doubled, a queue is cut sooner or later.
 PRESSED_NS = 1_000_000_000
 HICCUP_NS = 100_000_000
-#: No more than so many frames in a row, so that something goes out of whatever is overloaded.
+#: No more than so many frames in a row, so that a tenth of them is published under any load.
 MOST_IN_A_ROW = 9
-#: After this long (ns) without a frame left out it is over.
+#: After this long (ns) without a frame left out it is over. Chosen; halved or doubled, a computer
+#: at its limit reports the change more or less often.
 CALM_NS = 10_000_000_000
-#: A pause between two looks (ns) after which nothing is known of the queue.
+#: A pause (ns) between two looks after which nothing is known of the queue. Chosen: longer than
+#: the interval of the slowest usual sender. Halved, slow senders never have a standing queue.
 PAUSE_NS = 250_000_000
 
 
-class Backlog:
+class LoadShedder:
     """
-    Watch how long poses wait, and choose those that are left out.
+    Watch how long poses wait, and choose the frames that are left out.
 
-    A frame is what comes until a body comes again; it is left out whole, so that the bodies at
-    its end are not the ones that pay.
+    A frame is what comes until a body comes again; it is left out whole, so that not only the
+    bodies at its end lose poses.
 
-    :ivar thinning: whether frames may be left out at present.
+    :ivar shedding: whether frames may be left out at present.
     """
 
     def __init__(self) -> None:
-        self.thinning = False
+        self.shedding = False
         self._waited_ns = 0
         # When was last looked, when the wait was short and when next to none, and when a frame
         # was left out.
-        self._looked_ns = self._short_ns = self._fresh_ns = self._left_out_ns = -PAUSE_NS
+        self._looked_ns = self._short_ns = self._fresh_ns = self._shed_ns = -PAUSE_NS
         self._turn = 0
         self._in_a_row = 0
 
     def look(self, waited_ns: int, now_ns: int) -> bool:
         """
-        Take note of a wait, with every datagram or piece of a stream.
+        Take note of a wait; call it with every datagram or piece of a stream.
 
         :param waited_ns: from its arrival until now (ns).
         :param now_ns: the present, on a clock that never steps.
-        :returns: whether ``thinning`` has changed.
+        :returns: whether ``shedding`` has changed.
         """
         self._waited_ns = waited_ns
         if waited_ns <= STANDING_NS or now_ns - self._looked_ns >= PAUSE_NS:
@@ -60,21 +66,21 @@ class Backlog:
         if waited_ns <= FRESH_NS:
             self._fresh_ns = now_ns
         self._looked_ns = now_ns
-        if not self.thinning:
+        if not self.shedding:
             if now_ns - self._short_ns < PATIENCE_NS:
                 return False
-            self.thinning = True
-            self._left_out_ns = now_ns
+            self.shedding = True
+            self._shed_ns = now_ns
             return True
-        if now_ns - self._left_out_ns < CALM_NS:
+        if now_ns - self._shed_ns < CALM_NS:
             return False
-        self.thinning = False
+        self.shedding = False
         self._in_a_row = 0
         return True
 
-    def leaves_out(self, body: Channel) -> bool:
+    def sheds(self, body: Channel) -> bool:
         """
-        Tell whether a body's pose is to be left out; ask once for each pose while ``thinning``.
+        Tell whether a body's pose is to be left out; ask once for each pose while ``shedding``.
 
         :param body: whose pose it is.
         """
@@ -82,10 +88,10 @@ class Backlog:
             self._turn += 1
             now_ns = self._looked_ns
             if self._waited_ns > FRESH_NS and self._in_a_row < MOST_IN_A_ROW and (
-                    now_ns - self._left_out_ns < PRESSED_NS
+                    now_ns - self._shed_ns < PRESSED_NS
                     or now_ns - self._fresh_ns >= HICCUP_NS):
                 self._in_a_row += 1
-                self._left_out_ns = now_ns
+                self._shed_ns = now_ns
             else:
                 self._in_a_row = 0
         body.turn = self._turn

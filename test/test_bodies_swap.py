@@ -6,10 +6,11 @@ import math
 import random
 
 from body_kit import STEP, times, tracked
-from optitrack_vrpn.bodies import swap as exchange
+from optitrack_vrpn.bodies import swap
 from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.states import Reason, State
-from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.bodies.disposition import Disposition
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies.validity import ValidityGate
 import pytest
 
 
@@ -23,15 +24,15 @@ def exchange_names(a, b, frames):
         pa, pb = a.pose(), b.pose()
         out.append(a.send(*pb))
         out.append(b.send(*pa))
-        exchange.review((a.body, b.body))
+        swap.review((a.body, b.body))
     return out
 
 
 def test_bodies_that_exchange_names_are_never_believed():
     a, b = two_bodies()
     assert not any(exchange_names(a, b, 2000))
-    assert a.body.held_by == 'b'
-    assert b.body.held_by == 'a'
+    assert a.body.swapped_with == 'b'
+    assert b.body.swapped_with == 'a'
     assert "exchanged names with 'b'" in a.body.status(0).detail
     assert a.good(4) == [False, False, True, True]
 
@@ -51,9 +52,9 @@ def test_a_body_carried_to_where_another_was_is_released_when_that_is_elsewhere(
         p, q = b.pose()
         place = a.send((p[0], p[1] + 0.001 * i, p[2]), q)
         b.send()
-        exchange.review((a.body, b.body))
+        swap.review((a.body, b.body))
         if i == 10:
-            assert a.body.held_by == 'b'
+            assert a.body.swapped_with == 'b'
     assert place is not None
     assert a.body.resets == 1
 
@@ -64,9 +65,9 @@ def test_a_flip_beside_another_body_is_no_exchange():
         p, q = a.pose()
         a.send(p, times(q, (1.0, 0.0, 0.0, 0.0)))
         b.send()
-        exchange.review((a.body, b.body))
+        swap.review((a.body, b.body))
     assert a.body.state is State.JUMPED
-    assert a.body.held_by == ''
+    assert a.body.swapped_with == ''
 
 
 @pytest.mark.parametrize('glitch', [(0.0, 1.0, 0.0), None])
@@ -88,14 +89,14 @@ def test_turned_over_for_long_where_another_body_is_no_body_is_back():
         p, q = b.pose()
         assert a.send(p, times(q, (1.0, 0.0, 0.0, 0.0))) is None
         assert b.send(*a.pose(-1)) is None
-        exchange.review((a.body, b.body))
+        swap.review((a.body, b.body))
 
 
 def watched(*feeds):
     """Let bodies know of each other, as the pipeline does."""
     bodies = [feed.body for feed in feeds]
     for body in bodies:
-        body.rival = lambda body, *pose: exchange.rival(body, bodies, *pose)
+        body.find_swap = lambda body, *pose: swap.find_swap(body, bodies, *pose)
 
 
 @pytest.mark.parametrize('unseen', [1, 5, 20, 60, 100])    # frames of 5 ms
@@ -106,8 +107,8 @@ def test_names_that_are_exchanged_out_of_sight_are_never_believed(unseen, apart)
     a.skip(unseen)
     b.skip(unseen)
     assert not any(exchange_names(a, b, 1000))
-    assert a.body.held_by == 'b' and b.body.held_by == 'a'
-    assert a.body.status(0).withheld[Reason.JUMPED.value] > 900
+    assert a.body.swapped_with == 'b' and b.body.swapped_with == 'a'
+    assert a.withheld[Disposition.JUMPED.value] > 900
     # Where the labels are right again, that is no reset: nothing wrong was published.
     assert a.good(4) == b.good(4) == [False, False, True, True]
     assert a.body.resets == b.body.resets == 0
@@ -140,7 +141,7 @@ def test_a_name_that_comes_back_on_a_hidden_body_is_a_jump_until_that_has_lasted
     for _ in range(600):
         out.append(a.send(*b.pose()) is not None)
         b.skip(1)
-        exchange.review((a.body, b.body))
+        swap.review((a.body, b.body))
     # jump_accept_s is 2 s: 400 frames.
     assert out.index(True) == 402
     assert a.body.resets == 1
@@ -157,14 +158,14 @@ def test_a_doubt_ends_when_the_other_body_is_seen_elsewhere():
         p, q = feed.pose()
         return (p[0] + 0.3, p[1], p[2]), q      # both sped up out of sight
     assert [a.send(*along(a)) for _ in range(5)] == [None] * 5
-    assert a.body.held_by == 'b'
-    exchange.review((a.body, b.body))
+    assert a.body.swapped_with == 'b'
+    swap.review((a.body, b.body))
     b.skip(5)
     out = []
     for _ in range(10):
         b.send(*along(b))
         out.append(a.send(*along(a)) is not None)
-        exchange.review((a.body, b.body))
+        swap.review((a.body, b.body))
     assert out.index(True) <= 3 and all(out[3:])
     assert a.body.resets == 0
 
@@ -189,9 +190,9 @@ def test_bodies_that_pass_each_other_out_of_sight_are_believed(seed):
     """Eight bodies cross a hall; all, or two of them, are unseen for up to 0.9 s, often."""
     draw = random.Random(seed)
     paths = [wander(draw, 4.0) for _ in range(8)]
-    bodies = [Body(str(number)) for number in range(8)]
+    bodies = [ValidityGate(str(number)) for number in range(8)]
     for body in bodies:
-        body.rival = lambda body, *pose: exchange.rival(body, bodies, *pose)
+        body.find_swap = lambda body, *pose: swap.find_swap(body, bodies, *pose)
     back = [0.0] * 8
     absences = suspected = 0
     for frame in range(40 * 100):
@@ -203,10 +204,10 @@ def test_bodies_that_pass_each_other_out_of_sight_are_believed(seed):
         for number, body in enumerate(bodies):
             if t >= back[number]:
                 body.update(2 * frame * STEP, 2 * frame * STEP, *paths[number](t))
-        exchange.review(bodies)
+        swap.review(bodies)
         for body in bodies:
             body.tick(2 * frame * STEP)
-            suspected += sum(e.after is State.JUMPED for e in body.take_events())
+            suspected += sum(e.after is State.JUMPED for e in body.take_changes())
     assert absences > 15
     assert suspected <= 1
 
@@ -214,9 +215,9 @@ def test_bodies_that_pass_each_other_out_of_sight_are_believed(seed):
 @pytest.mark.parametrize('unseen', range(4, 190, 6))
 def test_bodies_that_circle_one_behind_the_other_are_not_suspected(unseen):
     """All are unseen, as when the network stops; none comes back where it was expected."""
-    bodies = [Body(str(number)) for number in range(5)]
+    bodies = [ValidityGate(str(number)) for number in range(5)]
     for body in bodies:
-        body.rival = lambda body, *pose: exchange.rival(body, bodies, *pose)
+        body.find_swap = lambda body, *pose: swap.find_swap(body, bodies, *pose)
     withheld = 0
     for frame in range(400):
         if 100 <= frame < 100 + unseen:
@@ -229,8 +230,8 @@ def test_bodies_that_circle_one_behind_the_other_are_not_suspected(unseen):
                 (radius * math.cos(phase), radius * math.sin(phase), 1.0 + 0.1 * number),
                 (0.0, 0.0, math.sin(phase / 2), math.cos(phase / 2)))
             withheld += quat is None
-            assert not any(event.after is State.JUMPED for event in body.take_events())
-        exchange.review(bodies)
+            assert not any(event.after is State.JUMPED for event in body.take_changes())
+        swap.review(bodies)
     assert withheld <= 5 * (2 + 2)
 
 
@@ -257,6 +258,6 @@ def test_bodies_fixed_to_each_other_are_not_suspected(apart):
             poses = [feed.pose() for feed in feeds]
             for feed, (p, q) in zip(feeds, poses):
                 withheld += feed.send((p[0] + aside, p[1] + 0.3 * back, p[2]), q) is None
-            exchange.review([feed.body for feed in feeds])
+            swap.review([feed.body for feed in feeds])
     assert [feed.body.resets for feed in feeds] == [0, 0]
     assert withheld < 20 * 2 * 5

@@ -11,7 +11,7 @@ from pathlib import Path
 import sys
 
 from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.kalman import MotionConfig
 import pytest
 
@@ -46,7 +46,7 @@ def test_no_bad_pose_goes_out_and_few_good_ones_are_withheld(case):
                          ids=lambda case: case.name)
 def test_the_faults_are_faults(case, monkeypatch):
     """With every check off the same poses do go out: the table counts what it should."""
-    monkeypatch.setattr(bench.exchange, 'rival', lambda *_: None)
+    monkeypatch.setattr(bench.swap, 'find_swap', lambda *_: None)
     outcome = bench.run(case, 100.0, PASSIVE)
     assert outcome.bad_sent > 0
     assert outcome.bad_out >= 0.9 * outcome.bad_sent or 'zero attitude' in case.name
@@ -85,7 +85,7 @@ def test_a_recorded_session_passes_bit_by_bit(frames, withheld):
             if line['kind'] != 'pose':
                 continue
             name = line['body']
-            body = bodies.setdefault(name, Body(name, BodyConfig(acquire_frames=frames)))
+            body = bodies.setdefault(name, ValidityGate(name, BodyConfig(acquire_frames=frames)))
             time = int(line['stamp_sec']) * 10**9 + int(line['stamp_usec']) * 1000
             quat = tuple(float(line['q' + axis]) for axis in 'xyzw')
             position = tuple(float(line[axis]) for axis in 'xyz')

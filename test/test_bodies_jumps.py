@@ -8,7 +8,7 @@ from body_kit import STEP, times, tracked
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.validity import Body
+from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.quaternion import angle_between, conjugate, from_rotation_vector, rotate
 import pytest
 
@@ -82,7 +82,7 @@ class Flight:
     """A body that flies and turns on closed forms, with a flip that goes with it."""
 
     def __init__(self, rate, speed=2.0):
-        self.body = Body('drone')
+        self.body = ValidityGate('drone')
         self.rate, self.speed = rate, speed
         self.frame = 0
 
@@ -163,7 +163,7 @@ def test_a_user_who_redefined_the_orientation_accepts_it():
     assert [flipped(feed, new) is not None for _ in range(100)] == [True] * 100
     assert feed.body.resets == 1
     assert feed.body.held == ''
-    assert [change.after for change in feed.body.take_events()] == [State.JUMPED, State.TRACKED]
+    assert [change.after for change in feed.body.take_changes()] == [State.JUMPED, State.TRACKED]
     # The old orientation is the flip now.
     assert not any(feed.good(1000))
 
@@ -187,7 +187,7 @@ def test_names_that_were_exchanged_on_purpose_are_accepted():
     feed = tracked(BodyConfig())
     for _ in range(1000):
         flipped(feed, turn(0.0), (3.0, 0.0, 0.0))
-        feed.body.held_by = 'other'
+        feed.body.swapped_with = 'other'
     assert 'exchanged names' in feed.body.held
     assert feed.body.accept_jump()
     assert flipped(feed, turn(0.0), (3.0, 0.0, 0.0)) is not None

@@ -73,11 +73,11 @@ def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None
 
 
 def said(pipeline, word):
-    return [notice for notice in pipeline.take_notices() if word in notice.text]
+    return [notice for notice in pipeline.take_events() if word in notice.text]
 
 
-def left_out(pipeline):
-    return pipeline.dropped['left_out']
+def shed(pipeline):
+    return pipeline.dropped['shed']
 
 
 @pytest.mark.parametrize('load', [1.2, 2.0, 6.0])
@@ -98,9 +98,9 @@ def test_what_goes_out_of_an_overloaded_computer_is_fresh_and_shared_evenly(load
               if sample.channel.names.motive == 'body 19']
     gaps = [(b - a) * RATE / S for a, b in zip(stamps, stamps[1:])]
     assert max(gaps) <= 2 * load + FRESH_NS * RATE / S + 1
-    assert left_out(pipeline) + len(out) + pipeline.dropped['too_old'] == 12 * RATE * BODIES
+    assert shed(pipeline) + len(out) + pipeline.dropped['too_old'] == 12 * RATE * BODIES
     assert sum(channel.published for channel in pipeline.bodies) == len(out)
-    assert all(channel.truth.state is State.TRACKED for channel in pipeline.bodies)
+    assert all(channel.gate.state is State.TRACKED for channel in pipeline.bodies)
     (notice,) = said(pipeline, 'does not keep up')
     assert notice.severity == 'warn' and 'load_shedding' in notice.text
 
@@ -110,7 +110,7 @@ def test_without_it_everything_goes_out_until_it_is_too_old():
     out = run(pipeline, 12.0, 2.0)
     ages = [age for sample, age in out if sample.stamp_ns > HOST + 4 * S]
     assert statistics.median(ages) > 400 * MS
-    assert left_out(pipeline) == 0 and pipeline.dropped['too_old'] > 1000
+    assert shed(pipeline) == 0 and pipeline.dropped['too_old'] > 1000
     assert not said(pipeline, 'keep')
     pipeline.reconfigure(CONFIG)
     out = run(pipeline, 8.0, 2.0, begin=12 * RATE)
@@ -123,7 +123,7 @@ def test_what_piled_up_while_the_computer_stood_still_all_goes_out(stand_s):
     run(pipeline, 3.0, 0.5)
     out = run(pipeline, 3.0, 0.5, begin=3 * RATE, stand_s=stand_s)
     assert len(out) == 3 * RATE * BODIES
-    assert left_out(pipeline) == 0 and not said(pipeline, 'keep')
+    assert shed(pipeline) == 0 and not said(pipeline, 'keep')
 
 
 @pytest.mark.parametrize('waited_ns, stands', [
@@ -134,8 +134,8 @@ def test_a_queue_stands_when_the_least_wait_is_long(waited_ns, stands):
         arrival = number * S // RATE
         pipeline.process(frame_of(number, 1)[0], arrival, HOST, arrival + waited_ns)
         if number == PATIENCE_NS * RATE // S - 1:
-            assert not pipeline.backlog.thinning
-    assert pipeline.backlog.thinning is stands
+            assert not pipeline.shedder.shedding
+    assert pipeline.shedder.shedding is stands
 
 
 def test_late_poses_that_are_few_and_far_between_are_no_queue():
@@ -143,31 +143,31 @@ def test_late_poses_that_are_few_and_far_between_are_no_queue():
     for number in range(0, 4000, RATE // 3):
         arrival = number * S // RATE
         assert pipeline.process(frame_of(number, 1)[0], arrival, HOST, arrival + 300 * MS)
-    assert left_out(pipeline) == 0
+    assert shed(pipeline) == 0
 
 
 def test_it_is_over_some_time_after_the_load_and_says_so():
     pipeline = Pipeline(CONFIG)
     run(pipeline, 8.0 + CALM_NS / S, 2.0, until_s=6.0)
-    assert not pipeline.backlog.thinning
-    lost = left_out(pipeline)
+    assert not pipeline.shedder.shedding
+    lost = shed(pipeline)
     texts = [notice.text for notice in said(pipeline, 'keep')]
     assert len(texts) == 2 and f'keeps up again; {lost} poses' in texts[1]
     # From then on it takes as long as ever until the next frame is left out.
     begin = round((8.0 + CALM_NS / S) * RATE)
     run(pipeline, 0.4, 2.0, begin=begin)
-    assert left_out(pipeline) == lost
+    assert shed(pipeline) == lost
 
 
 def test_hiccups_cost_nothing_and_let_it_end():
     pipeline = Pipeline(CONFIG)
     run(pipeline, 4.0, 2.0)
-    assert pipeline.backlog.thinning
+    assert pipeline.shedder.shedding
     run(pipeline, 3.0, 0.3, begin=4 * RATE)
-    lost = left_out(pipeline)
+    lost = shed(pipeline)
     run(pipeline, CALM_NS / S + 3.0, 0.3, begin=7 * RATE, hiccup=(2.0, 0.03))
-    assert left_out(pipeline) == lost
-    assert not pipeline.backlog.thinning
+    assert shed(pipeline) == lost
+    assert not pipeline.shedder.shedding
 
 
 def test_something_goes_out_of_a_computer_that_cannot_even_leave_out_in_time():
@@ -190,10 +190,10 @@ def test_something_goes_out_of_a_computer_that_cannot_even_leave_out_in_time():
 def test_it_is_over_too_when_nothing_comes_any_more():
     pipeline = Pipeline(CONFIG)
     run(pipeline, 4.0, 2.0)
-    assert pipeline.backlog.thinning
+    assert pipeline.shedder.shedding
     for tick in range(0, CALM_NS + S, 100 * MS):
         pipeline.tick(4 * S + tick)
-    assert not pipeline.backlog.thinning and len(said(pipeline, 'keep')) == 2
+    assert not pipeline.shedder.shedding and len(said(pipeline, 'keep')) == 2
 
 
 def test_bodies_with_times_and_rates_of_their_own_share_evenly_too():
@@ -217,10 +217,10 @@ def test_bodies_with_times_and_rates_of_their_own_share_evenly_too():
     slow = [out[i] for i in range(1, BODIES, 2)]
     for several in (fast, slow):
         assert min(several) > 0.8 * max(several)
-    assert left_out(pipeline) > 1000
+    assert shed(pipeline) > 1000
 
 
-def test_a_lowpass_sees_what_is_left_out():
+def test_a_lowpass_sees_what_is_shed():
     """What goes out is what would have gone out of a computer that keeps up."""
     config = replace(CONFIG, estimate=EstimateConfig(
         learn_noise=False, lowpass=LowpassConfig(cutoff_hz=20.0)))
@@ -228,15 +228,15 @@ def test_a_lowpass_sees_what_is_left_out():
     wanted = {(sample.channel.names.motive, sample.stamp_ns): (sample.position, sample.quat_xyzw)
               for sample, _ in run(quick, 6.0, 0.1)}
     out = run(slow, 6.0, 1.3)
-    assert left_out(slow) > 1000 and not slow.dropped['too_old']
+    assert shed(slow) > 1000 and not slow.dropped['too_old']
     for sample, _ in out:
         assert wanted[sample.channel.names.motive, sample.stamp_ns] == (
             sample.position, sample.quat_xyzw)
 
 
-@pytest.mark.parametrize('thinning, level', [(False, Level.OK), (True, Level.WARN)])
-def test_diagnostics_warn_while_frames_are_left_out(thinning, level):
+@pytest.mark.parametrize('shedding, level', [(False, Level.OK), (True, Level.WARN)])
+def test_diagnostics_warn_while_frames_are_shed(shedding, level):
     none = Percentiles(0.0, 0.0, 0.0)
-    entry = frames_entry(none, none, none, {'left_out': 7}, thinning)
-    assert entry.level is level and ('keep up' in entry.message) is thinning
-    assert entry.values['dropped_left_out'] == '7'
+    entry = frames_entry(none, none, none, {'shed': 7}, shedding)
+    assert entry.level is level and ('keep up' in entry.message) is shedding
+    assert entry.values['dropped_shed'] == '7'

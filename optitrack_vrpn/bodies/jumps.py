@@ -1,0 +1,303 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Jumps of one body: whether one goes on, ends because the body is back, or settles.
+
+A track that begins where the body cannot be is a jump. It does not end by waiting: what a body can
+have done grows with time until everything is possible.
+
+A jump that turns the body further than it can turn, but leaves it in its place, is a *flip*: the
+sender fits the markers to the wrong ones. Such a fit can last for minutes, so time alone never
+makes it valid. It ends when the body turns back by the same angle about the same axis of its own,
+wherever it has moved meanwhile, or when the user accepts it (``accept_jump``).
+
+Whether a name has gone over to another body shows in the other bodies only. ``find_swap`` is
+asked wherever a body was out of sight, if only for a frame; see ``swap.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import math
+from typing import Any, NamedTuple
+
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.disposition import Disposition
+from optitrack_vrpn.bodies.limits import MotionLimits
+from optitrack_vrpn.bodies.states import State, StateChange
+from optitrack_vrpn.bodies.statistics import NEVER_NS
+from optitrack_vrpn.bodies.track import apart, Flip, Origin, Seen, Track
+from optitrack_vrpn.bodies.transitions import Observed, TRANSITIONS
+from optitrack_vrpn.motion.quaternion import (
+    angle_between, conjugate, IDENTITY, multiply, Vector)
+
+AGAINST = 10
+"""
+Frames for a new place that one frame elsewhere outweighs. Chosen: a solution that is right in one
+of ten frames never settles. Halved or doubled: in one of five, or of twenty.
+"""
+IN_PLACE_M = 0.3
+"""
+A flip moves the reported origin by less than this (m): twice its distance from the centroid of the
+markers. Chosen for bodies of up to 0.3 m. Halved, flips of large bodies count as carried, which
+time makes valid; doubled, more bodies that were carried are held.
+"""
+IN_PLACE_SPEED = 1.5e-9
+"""
+And by so much more (m/ns) for the time it was unseen. Chosen: a drone that brakes or turns at
+3.5 m/s^2 is no further from its course after 0.9 s. Halved or doubled: as above, after a gap.
+"""
+
+
+class SwapCandidate(NamedTuple):
+    """
+    Name the body that a pose belongs to rather than to the one it is sent for.
+
+    :ivar name: the other body.
+    :ivar confirmed: whether that one is seen in this one's place.
+    """
+
+    name: str
+    confirmed: bool
+
+
+class JumpRules(MotionLimits):
+    """
+    Follow the track of a body that is not TRACKED.
+
+    :param name: the body's name.
+    :param config: thresholds.
+    :ivar state: the present state.
+    :ivar changes: changes of state not fetched by ``take_changes`` yet.
+    :ivar swapped_with: name of the body this one has exchanged places with, as far as can be seen
+        (also set by ``swap.review``); while it is set, a jump does not settle.
+    :ivar unconfirmed: whether the swap shows by this body alone, since the other is not seen.
+    :ivar find_swap: names the body that a pose belongs to rather than to this one, or None.
+    """
+
+    __slots__ = (
+        'name', 'state', 'changes', 'swapped_with', 'unconfirmed', 'find_swap', '_since',
+        '_detail', '_settle_ns', '_track', '_other', '_other_left', '_other_reason', '_accepted')
+
+    def __init__(self, name: str, config: BodyConfig) -> None:
+        super().__init__(config)
+        self.name = name
+        self.state = State.NEW
+        self.changes: list[StateChange] = []
+        self.swapped_with = ''
+        self.unconfirmed = False
+        self.find_swap: Callable[[Any, Seen], SwapCandidate | None] = _no_swap
+        self._since = -NEVER_NS
+        self._detail = 'not seen yet'
+        self._settle_ns = NEVER_NS
+        self._track: Track | None = None
+        # Poses that do not follow the jump: outliers, or the body is back. Whether the first of
+        # them was out of reach from the jump's place, and why it was not that of the body.
+        self._other: Track | None = None
+        self._other_left = False
+        self._other_reason: Disposition | None = None
+        self._accepted = False
+
+    def accept_jump(self) -> bool:
+        """
+        Accept the place and attitude that the body has jumped to, as the user asks for.
+
+        The next consistent pose is published and a reset is counted.
+
+        :returns: whether there was a jump to accept.
+        """
+        self._accepted = self.state is State.JUMPED
+        return self._accepted
+
+    @property
+    def held(self) -> str:
+        """Explain why time alone does not end the jump of this body; '' if it does, or if none."""
+        if self.state is not State.JUMPED:
+            return ''
+        if self._track is not None and self._track.flip is not None:
+            angle = math.degrees(angle_between(IDENTITY, self._track.flip.turn))
+            return (f'it has turned in place by {angle:.0f} degrees, faster than it can: a wrong '
+                    'marker solution')
+        if self.swapped_with:
+            return f'it seems to have exchanged names with {self.swapped_with!r}'
+        return ''
+
+    @property
+    def jumped_s(self) -> float:
+        """Give for how long (s) the body has been seen in the place that it jumped to."""
+        if self.state is not State.JUMPED or self._track is None:
+            return 0.0
+        return (self._track.last.now - self._track.began_ns) * 1e-9
+
+    def seen_since(self, now: int) -> int:
+        """
+        Give the sender time (ns) since which the body has been seen where it is.
+
+        :param now: sender time (ns) of the pose at hand, for a body that has no track yet.
+        """
+        return now if self._track is None else self._track.began_ns
+
+    @property
+    def candidate(self) -> Seen | None:
+        """Give the latest pose of the track that may become the next valid one, if any."""
+        return None if self._track is None else self._track.last
+
+    def _observe(self, observed: Observed, time_ns: int, detail: str) -> None:
+        """Apply the table of transitions, and report a change of state."""
+        after = TRANSITIONS[self.state][observed]
+        if after is not self.state:
+            self.changes.append(StateChange(self.name, time_ns, self.state, after, detail))
+            self.state, self._since, self._detail = after, time_ns, detail
+
+    def _check_jumped(
+        self, track: Track, seen: Seen, receive_ns: int,
+    ) -> Disposition | Observed | None:
+        """Check a pose of a body that has jumped: the jump may go on, or be over."""
+        if not self._goes_on(track, seen):
+            return self._check_return(track, seen, receive_ns)
+        self._other = None
+        track.add(seen)
+        if track.count >= self.config.acquire_frames:
+            if self._accepted:
+                return Observed.ACCEPTED
+            if self.unconfirmed and not self.swapped_with:
+                track.origin = Origin.NEAR    # no swap: it has been here all the time
+                return Observed.RETURNED
+            if (seen.now - track.began_ns >= self._settle_ns and track.flip is None
+                    and not self.swapped_with):
+                return Observed.SETTLED
+        self._observe(Observed.JUMP, receive_ns, 'still where it cannot be')
+        return Disposition.JUMPED
+
+    def _follows(self, track: Track, seen: Seen) -> bool:
+        """Tell whether a body can have come from the latest pose of a track to this one."""
+        last = track.last
+        return self._too_far(
+            seen.position, seen.quat, seen.now - last.now, last.position, last.quat) is None
+
+    def _goes_on(self, track: Track, seen: Seen) -> bool:
+        """
+        Tell whether a pose goes on where the body has jumped to.
+
+        After a short jump, or a long silence, a pose may belong to either place: the closer one
+        has it.
+        """
+        if not self._follows(track, seen):
+            return False
+        _, position, quat = seen
+        last = track.last
+        away = apart(position, quat, last.position, last.quat)
+        if self._other is not None and apart(
+                position, quat, self._other.last.position, self._other.last.quat) < away:
+            return False
+        if track.flip is not None:
+            return away <= apart(position, quat, last.position, track.true_quat)
+        expected = self.expected(seen.now)
+        if expected is not None and not self.swapped_with and apart(
+                position, quat, expected, self._quat) < away:
+            return False
+        return (self._too_far(position, quat, seen.now - self._good_ns) is not None
+                or away <= apart(position, quat, self._position, self._quat))
+
+    def _check_return(
+        self, track: Track, seen: Seen, receive_ns: int,
+    ) -> Disposition | Observed | None:
+        """
+        Check a pose that does not go on where the body has jumped to.
+
+        It takes m of them in a row to end a jump. A body that has another's name is not back by
+        turning where that one is. Each is evidence against the new place, and weighs as much as
+        ``AGAINST`` frames for it: a body whose marker solution flips to and fro has no new place.
+        """
+        if self._other is not None and self._follows(self._other, seen):
+            self._other.add(seen)
+        else:
+            # The flip is determined by the first pose: the body turns while frames are counted.
+            self._other = Track(Origin.FAR, seen, self._flip_of(seen))
+            self._other_left = math.dist(seen.position, track.last.position) > self._reach(
+                seen.now - track.last.now)
+            self._other_reason = self._not_back(track, seen)
+        track.began_ns = min(seen.now, track.began_ns + round(AGAINST * self._interval))
+        reason = (self._other_reason if track.flip is not None
+                  else self._too_far(seen.position, seen.quat, seen.now - self._good_ns))
+        if self._other.count >= self.config.acquire_frames:
+            swap = self.swapped_with, self.unconfirmed
+            left = self._other_left or not self.swapped_with
+            if reason is None and left and not self._is_swapped(seen):
+                track.origin = Origin.NEAR
+                return Observed.RETURNED
+            self._jump(seen, receive_ns, reason or Disposition.SWAPPED, self._other.flip)
+            if not left:
+                self.swapped_with = swap[0] or self.swapped_with
+                self.unconfirmed = swap[1] and self.unconfirmed
+        self._observe(Observed.JUMP, receive_ns, 'still where it cannot be')
+        return reason or Disposition.ACQUIRING
+
+    def _not_back(self, track: Track, seen: Seen) -> Disposition | None:
+        """
+        Explain why a pose is not that of a flipped body after its flip; None if it is.
+
+        A flipped body is followed: its place is known, and its attitude but for the flip.
+        """
+        if track.flip is None:
+            return None
+        dt = seen.now - track.last.now
+        if math.dist(seen.position, track.last.position) > IN_PLACE_M + self._reach(dt):
+            return Disposition.MOVED_TOO_FAR
+        limit = max(self._turn_limit(dt), track.flip.slack)
+        if angle_between(track.true_quat, seen.quat) > limit:
+            return Disposition.TURNED_TOO_FAR
+        return None
+
+    def _flip_of(self, seen: Seen) -> Flip | None:
+        """
+        Determine how a pose is flipped against the body.
+
+        :returns: None if it is not, is elsewhere, or the body was unseen for too long to tell.
+        """
+        track = self._track
+        if track is not None and track.origin is Origin.FAR and track.flip is not None:
+            places: list[Vector | None] = [track.last.position]
+            attitude, at = track.true_quat, track.last.now
+        else:
+            places = [self._position, self.expected(seen.now, NEVER_NS)]
+            attitude, at = self._quat, self._good_ns
+        dt = seen.now - at
+        if dt >= self._memory():
+            return None
+        limit = self._turn_limit(dt)
+        if (angle_between(attitude, seen.quat) <= limit
+                or min(math.dist(seen.position, place) for place in places if place is not None)
+                > IN_PLACE_M + IN_PLACE_SPEED * dt):
+            return None
+        return Flip(multiply(conjugate(attitude), seen.quat), min(limit, self._turn_cap))
+
+    def _is_swapped(self, seen: Seen) -> bool:
+        """Tell whether this is another body's place, and remember whose."""
+        swap = self.find_swap(self, seen)
+        if swap is None:
+            return False
+        self.swapped_with, self.unconfirmed = swap.name, not swap.confirmed
+        return True
+
+    def _jump(self, seen: Seen, receive_ns: int, reason: Disposition,
+              flip: Flip | None = None) -> Disposition:
+        """Start a track in a place where the body cannot be, or where another one is."""
+        swapped = reason is Disposition.SWAPPED
+        self._track = Track(Origin.FAR, seen, None if swapped else flip)
+        self._other = None
+        self._accepted = False
+        if not swapped:
+            self.swapped_with, self.unconfirmed = '', False
+        distance = math.dist(seen.position, self._position)
+        angle = math.degrees(angle_between(self._quat, seen.quat))
+        dt = (seen.now - self._good_ns) * 1e-6
+        self._observe(
+            Observed.SWAPPED if swapped else Observed.JUMP, receive_ns,
+            f'{distance:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}')
+        return reason
+
+
+def _no_swap(gate: JumpRules, seen: Seen) -> SwapCandidate | None:
+    """Stand in where a body is alone."""
+    return None

@@ -1,0 +1,99 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs of consistent poses of a body that is not TRACKED, and comparisons of poses."""
+
+from __future__ import annotations
+
+from enum import Enum
+import math
+from typing import NamedTuple
+
+from optitrack_vrpn.motion.quaternion import angle_between, conjugate, multiply, Quat, Vector
+
+LEVER_ARM = 0.1
+"""
+Metres that one radian counts for when two explanations of a pose are compared. Chosen: markers are
+about 0.1 m from the origin of a body. Halved or doubled, position or attitude decides more often
+between two places that are near each other.
+"""
+
+
+class Origin(Enum):
+    """Where a track began; the value describes what ends it."""
+
+    NEAR = 'seen again'
+    """Where the body can be, by its last good pose."""
+    FRESH = 'seen'
+    """With no good pose to compare with."""
+    FAR = 'the jump has lasted: the body was carried'
+    """Where the body cannot be: a jump."""
+
+
+class Seen(NamedTuple):
+    """
+    One pose.
+
+    :ivar now: sender time (ns).
+    :ivar position: (m), as sent.
+    :ivar quat: attitude of unit norm.
+    """
+
+    now: int
+    position: Vector
+    quat: Quat
+
+
+class Flip(NamedTuple):
+    """
+    A rotation in place that the body cannot have made.
+
+    :ivar turn: the rotation about the body's own axes: flipped attitude = true attitude * turn.
+    :ivar slack: angle (rad) by which the body itself may have turned meanwhile.
+    """
+
+    turn: Quat
+    slack: float
+
+
+class Track:
+    """
+    A run of poses, each consistent with the one before.
+
+    :ivar origin: where it began.
+    :ivar began_ns: sender time of its first pose; time that the body was not seen is added.
+    :ivar last: its latest pose.
+    :ivar count: its poses since it was last interrupted.
+    :ivar flip: how it is turned against the body, if it is a flip.
+    """
+
+    __slots__ = ('origin', 'began_ns', 'last', 'count', 'flip')
+
+    def __init__(self, origin: Origin, first: Seen, flip: Flip | None = None) -> None:
+        self.origin = origin
+        self.began_ns = first.now
+        self.last = first
+        self.count = 1
+        self.flip = flip
+
+    def add(self, seen: Seen) -> None:
+        """Add a pose that is consistent with the latest one."""
+        self.last = seen
+        self.count += 1
+
+    @property
+    def true_quat(self) -> Quat:
+        """Give the latest attitude without the flip."""
+        if self.flip is None:
+            return self.last.quat
+        return multiply(self.last.quat, conjugate(self.flip.turn))
+
+
+def apart(p: Vector, a: Quat, q: Vector, b: Quat) -> float:
+    """
+    Give one figure (m) for how far two poses are apart.
+
+    :param p, a: position (m) and attitude of one.
+    :param q, b: those of the other.
+    :returns: the distance, and ``LEVER_ARM`` times the angle (rad) between them.
+    """
+    return math.dist(p, q) + LEVER_ARM * angle_between(a, b)

@@ -1,0 +1,89 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The state machine of the validity gate, as a table.
+
+Rules:
+
+1. Poses are published in state TRACKED only.
+2. A fault is a fault in every state: what is observed last names the state.
+3. A body without a jump becomes TRACKED by ``acquire_frames`` consistent poses (ACQUIRED).
+4. A jump outlasts silence, zeros and bad numbers. It ends when the body is back (RETURNED), when
+   it was carried and has been seen in the new place for long enough (SETTLED), or when the user
+   accepts it (ACCEPTED).
+5. A restart of the sender's clock makes every body NEW, except one that is silent.
+
+The gate (``validity.py``) decides what is observed and applies the table. The diagram of
+docs/bodies.md is generated from it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from optitrack_vrpn.bodies.states import State
+
+
+class Observed(Enum):
+    """What a pose, or its absence, shows about the body; the value is the diagram's label."""
+
+    SILENT = 'silent'
+    UNSEEN = 'no good pose for too long'
+    RESTARTED = "sender's clock restarted"
+    ZEROS = 'zeros'
+    NOT_A_POSE = 'not a pose'
+    REFUSED = 'refused by the sender (NatNet)'
+    REPEATED = 'same bits for 0.2 s'
+    JUMP = 'too far or turned too far'
+    SWAPPED = 'in the place of another body'
+    ACQUIRED = 'm consistent frames'
+    RETURNED = 'back for m frames'
+    SETTLED = 'carried and there for 2 s'
+    ACCEPTED = 'accepted by the user'
+
+
+_FAULTS = {
+    Observed.SILENT: State.STALE,
+    Observed.ZEROS: State.ZEROED,
+    Observed.NOT_A_POSE: State.INVALID,
+    Observed.REFUSED: State.UNTRACKED,
+    Observed.REPEATED: State.FROZEN,
+    Observed.JUMP: State.JUMPED,
+    Observed.SWAPPED: State.JUMPED,
+    Observed.RESTARTED: State.NEW,
+}
+_RECOVERY = {
+    Observed.ACQUIRED: State.TRACKED,
+    Observed.RETURNED: State.TRACKED,
+    Observed.SETTLED: State.TRACKED,
+    Observed.ACCEPTED: State.TRACKED,
+}
+
+TRANSITIONS: dict[State, dict[Observed, State]] = {
+    State.NEW: {**_FAULTS, Observed.ACQUIRED: State.TRACKED},
+    State.TRACKED: {**_FAULTS, Observed.UNSEEN: State.STALE},
+    State.STALE: {**_FAULTS, **_RECOVERY, Observed.RESTARTED: State.STALE},
+    State.FROZEN: {**_FAULTS, **_RECOVERY},
+    State.ZEROED: {**_FAULTS, **_RECOVERY},
+    State.INVALID: {**_FAULTS, **_RECOVERY},
+    State.UNTRACKED: {**_FAULTS, **_RECOVERY},
+    State.JUMPED: {**_FAULTS, **_RECOVERY},
+}
+
+
+def mermaid() -> str:
+    """
+    Draw the machine for docs/bodies.md.
+
+    Transitions between two states that are not TRACKED are left out of the drawing: each fault
+    leads to its own state from all of them, as the lines from TRACKED show.
+    """
+    lines = ['```mermaid', 'stateDiagram-v2', '    direction LR', '    [*] --> NEW']
+    for before, row in TRANSITIONS.items():
+        labels: dict[State, list[str]] = {}
+        for observed, after in row.items():
+            if after is not before and State.TRACKED in (before, after):
+                labels.setdefault(after, []).append(observed.value)
+        lines += [f'    {before.value} --> {after.value}: {", or ".join(each)}'
+                  for after, each in labels.items()]
+    return '\n'.join([*lines, '```'])

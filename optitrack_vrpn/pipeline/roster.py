@@ -1,0 +1,154 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which bodies are followed: they appear with their first pose, and go when not wanted."""
+
+from collections.abc import Callable
+from typing import Optional
+
+from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.motion.estimator import Estimator
+from optitrack_vrpn.names import NameTable, printable
+from optitrack_vrpn.pipeline.channel import body_name, Channel
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
+
+MOST_IGNORED = 1000
+"""
+Names of ignored bodies that are kept; those beyond are looked up with every pose. Chosen: 100 kB.
+Halved or doubled, so is the memory that a server can fill with made up names.
+"""
+ALL_SEEN_NS = 5_000_000_000
+"""
+All bodies that are there have sent a pose so long (ns) after the first. Chosen. Halved, a slow
+sender's settings are reported as unused; doubled, a typing error is reported later.
+"""
+
+
+class Roster:
+    """
+    Keep the bodies of one server.
+
+    :param config: the settings.
+    :param report: takes severity, key and text of an event.
+    :ivar channels: by sender and sensor; None for a name that is known to be ignored.
+    :ivar refused: poses of bodies beyond ``max_bodies``.
+    """
+
+    def __init__(
+        self, config: PipelineConfig, report: Callable[[str, object, str], None],
+    ) -> None:
+        self.config = config
+        self.channels: dict[tuple[str, int], Optional[Channel]] = {}
+        self.refused = 0
+        self._report = report
+        # Of the channels, those that are bodies; the others' names are known to be ignored.
+        self._wanted = 0
+        self._names = NameTable(config.templates, config.reserved_frames)
+        # When the first body was there, until ``to_match`` has answered, and what it answered.
+        self._seen_from_ns: Optional[int] = None
+        self._asked = False
+        self._last_asked: Optional[tuple[Selection, list[str]]] = None
+
+    @property
+    def bodies(self) -> list[Channel]:
+        """All bodies seen so far that are wanted, in the order of their appearance."""
+        return [channel for channel in self.channels.values() if channel is not None]
+
+    def discover(self, sender: str, sensor: int) -> Optional[Channel]:
+        """
+        Make a channel for the first pose of a body.
+
+        :returns: None where it is not followed.
+        """
+        if sender == CONTROL_SENDER:
+            return None
+        name = body_name(sender, sensor)
+        shown = printable(name)
+        why_not = self.config.selection.why_not(name)
+        if why_not:
+            self._ignore(sender, sensor, shown, why_not)
+            return None
+        if self._wanted >= self.config.max_bodies:
+            self.refused += 1
+            if self.refused == 1:
+                self._report('error', 'too many bodies', (
+                    f'the server sends more bodies than {self.config.max_bodies}, the most that '
+                    'are followed; the others are ignored'))
+            return None
+        names = self._names.assign(name, *self.config.titles_of(name))
+        channel = Channel(names, ValidityGate(name, self.config.thresholds(name)),
+                          Estimator(self.config.estimate_of(name)))
+        self._report('info', ('new body', name), (
+            f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '
+            f'frame {names.frames["body"]}'))
+        if names.clash is not None:
+            self._report('warn', ('name taken', name), (
+                f'body {shown!r} is called {names.ros!r}, since its plain ROS name belongs '
+                f'to {printable(names.clash)!r}; rename one of the two'))
+        self.channels[sender, sensor] = channel
+        self._wanted += 1
+        return channel
+
+    def _ignore(self, sender: str, sensor: int, shown: str, why_not: str) -> None:
+        """Note that a body is not wanted, as long as there is room for more names."""
+        room = MOST_IGNORED - (len(self.channels) - self._wanted)
+        if room <= 0:
+            return
+        self._report('info', ('ignored', shown), f'body {shown!r} is ignored: {why_not}')
+        if room == 1:
+            self._report('warn', 'ignored', (
+                f'{MOST_IGNORED} bodies are ignored; further ones are not reported'))
+        self.channels[sender, sensor] = None
+
+    def to_match(self, now_ns: int) -> Optional[tuple[Selection, list[str], list[str]]]:
+        """
+        Return the arguments of ``selection.unmatched``, once, some seconds after the first body.
+
+        Its answer takes so long that a pose would notice, so the caller asks it elsewhere.
+
+        :param now_ns: the present on the arrival clock.
+        :returns: None until then, and where not every name has been kept.
+        """
+        if self._asked or not self.channels:
+            return None
+        if self._seen_from_ns is None:
+            self._seen_from_ns = now_ns
+        if now_ns - self._seen_from_ns < ALL_SEEN_NS:
+            return None
+        self._asked = True
+        config = self.config
+        asked = config.selection, [*config.titles, *config.overrides, *config.estimates]
+        if asked == self._last_asked or self.refused or (
+                len(self.channels) - self._wanted >= MOST_IGNORED):
+            return None
+        self._last_asked = asked
+        return (*asked, [body_name(*key) for key in self.channels])
+
+    def reconfigure(self, config: PipelineConfig) -> list[Channel]:
+        """
+        Take new thresholds, lists and estimates; the history of the bodies is kept.
+
+        :param config: what holds from now on.
+        :returns: bodies that are not wanted any more.
+        :raises ConfigurationError: if an override is wrong; nothing has changed then.
+        """
+        names = [channel.names.motive for channel in self.bodies]
+        thresholds = {name: config.thresholds(name) for name in names}
+        estimates = {name: config.estimate_of(name) for name in names}
+        self.config = config
+        self._asked, self._seen_from_ns = False, None
+        gone = []
+        for key, channel in list(self.channels.items()):
+            if channel is None:
+                del self.channels[key]
+            elif not config.selection.wanted(name := channel.names.motive):
+                del self.channels[key]
+                self._wanted -= 1
+                gone.append(channel)
+            else:
+                channel.gate.reconfigure(thresholds[name])
+                if estimates[name] != channel.estimator.config:
+                    channel.estimator = Estimator(estimates[name])
+                    channel.last_sender_ns = -1    # it does not know the latest pose
+        return gone

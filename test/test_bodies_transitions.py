@@ -1,0 +1,103 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The gate follows its table of transitions, and the page shows that table."""
+
+import math
+from pathlib import Path
+
+from body_kit import Feed, times
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies.transitions import mermaid, Observed, TRANSITIONS
+import pytest
+
+PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'
+RECOVERY = {Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED}
+NAN = math.nan
+
+
+def test_the_page_shows_the_diagram_of_the_table():
+    """If not: ``python -m bench.bodies --write-diagram``."""
+    assert f'<!-- transitions: begin -->\n{mermaid()}\n<!-- transitions: end -->' in (
+        PAGE.read_text(encoding='utf-8'))
+
+
+def test_every_state_has_a_row_and_can_be_reached_and_left():
+    assert set(TRANSITIONS) == set(State)
+    for state in State:
+        others = {after for before, row in TRANSITIONS.items() if before is not state
+                  for after in row.values()}
+        assert state in others or state is State.NEW
+        assert set(TRANSITIONS[state].values()) - {state}
+
+
+def test_only_recovery_leads_to_tracked():
+    for row in TRANSITIONS.values():
+        for observed, after in row.items():
+            assert (after is State.TRACKED) == (observed in RECOVERY)
+
+
+def test_a_body_that_has_jumped_is_not_tracked_by_acquisition_alone():
+    """Its track began far away: it must return, settle or be accepted."""
+    feed = Feed()
+    feed.good(40)
+    feed.send((9.0, 9.0, 9.0))
+    assert feed.body.state is State.JUMPED
+    for _ in range(50):
+        p, q = feed.pose()
+        assert feed.send((p[0] + 9.0, p[1], p[2]), q) is None
+
+
+COMMANDS = {
+    'good': lambda feed: feed.good(4),
+    'one good': lambda feed: feed.good(1),
+    'silent': lambda feed: feed.skip(60),
+    'gone': lambda feed: feed.skip(300),
+    'unseen': lambda feed: feed.skip(30, tick=False),
+    'zeros': lambda feed: feed.send((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)),
+    'nan': lambda feed: feed.send((NAN, 0.0, 0.0)),
+    'repeat': lambda feed: [feed.send(*feed.pose(-1 - k)) for k in range(60)],
+    'frozen': lambda feed: [feed.send((7.0, 7.0, 7.0), (0.0, 0.0, 0.0, 1.0)) for _ in range(60)],
+    'far': lambda feed: [feed.send(tuple(v + 5.0 for v in feed.pose()[0])) for _ in range(10)],
+    'carried': lambda feed: [
+        feed.send(tuple(v + 5.0 for v in feed.pose()[0])) for _ in range(450)],
+    'flip': lambda feed: [
+        feed.send(None, times(feed.pose()[1], (1.0, 0.0, 0.0, 0.0))) for _ in range(10)],
+    'accept': lambda feed: feed.body.accept_jump(),
+    'restart': lambda feed: feed.body.restart(),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(sorted(COMMANDS)), min_size=1, max_size=30))
+def test_whatever_happens_the_gate_stays_on_its_table_and_publishes_in_tracked_only(commands):
+    feed = Feed()
+    state = State.NEW
+    for command in commands:
+        COMMANDS[command](feed)
+        for change in feed.body.take_changes():
+            assert change.before is state
+            assert change.after in TRANSITIONS[state].values()
+            state = change.after
+        assert feed.body.state is state
+        held = feed.body.held
+        assert not held or state is State.JUMPED
+    good = feed.body.good
+    out = feed.send()
+    assert (out is not None) == (feed.body.good > good)
+    if out is not None:
+        assert feed.body.state is State.TRACKED
+
+
+@pytest.mark.parametrize('command, after', [
+    ('silent', State.STALE), ('zeros', State.ZEROED), ('nan', State.INVALID),
+    ('far', State.JUMPED), ('flip', State.JUMPED), ('restart', State.NEW),
+    ('frozen', State.FROZEN)])
+def test_each_fault_has_its_state_and_ends(command, after):
+    feed = Feed()
+    feed.good(40)
+    COMMANDS[command](feed)
+    assert feed.body.state is after
+    if command != 'frozen':
+        assert feed.good(4)[-1]
+        assert feed.body.state is State.TRACKED

@@ -1,0 +1,209 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every received pose is published or counted under one reason, whatever is sent."""
+
+from collections import Counter
+import math
+import random
+
+from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.motion.estimator import EstimateConfig
+from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.node.hot_path import publish_samples
+from optitrack_vrpn.node.report import body_entry
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.vrpn.messages import PoseReport
+import pytest
+
+MS = 10**6
+S = 10**9
+HOST = 1_700_000_000 * S
+#: What a server may do to a pose.
+SPOIL = {
+    'good': lambda r: r,
+    'zero': lambda r: r._replace(position=(0.0, 0.0, 0.0), quat_xyzw=(0.0, 0.0, 0.0, 0.0)),
+    'nan': lambda r: r._replace(position=(math.nan, 0.0, 0.0)),
+    'norm': lambda r: r._replace(quat_xyzw=(0.0, 0.0, 0.0, 0.5)),
+    'away': lambda r: r._replace(position=(30.0, 0.0, 0.0)),
+    'flip': lambda r: r._replace(quat_xyzw=(1.0, 0.0, 0.0, 0.0)),
+    'late': lambda r: r._replace(sender_time_ns=r.sender_time_ns - 50 * MS),
+    'coarse': lambda r: r._replace(sender_time_ns=r.sender_time_ns // (40 * MS) * (40 * MS)),
+    'restart': lambda r: r._replace(sender_time_ns=r.sender_time_ns % S),
+    'absurd': lambda r: r._replace(sender_time_ns=(1 << 62) + r.sender_time_ns),
+}
+
+
+class Output:
+    """Stand in for the publishers of one body; counts what is sent."""
+
+    tf = tf_ned = False
+    heard = ()
+    sent = 0
+
+    def write_pose(self, *_):
+        return b''
+
+    def send_pose(self, _):
+        self.sent += 1
+
+
+class Node:
+    """A pipeline and publishers, as the node connects them."""
+
+    def __init__(self, config, topics=True):
+        self.now = 10 * S
+        self.outputs = {}
+        self.received = Counter()
+        self.topics = topics
+        self.pipeline = Pipeline(config, self.discovered)
+
+    def discovered(self, channel):
+        if self.topics:
+            channel.user = self.outputs[channel] = Output()
+
+    def receive(self, reports, waited_ns=0, active=True, stopped_ns=0):
+        """Process reports that waited, and publish after having been stopped for some time."""
+        self.received.update((report.sender, report.sensor) for report in reports)
+        samples = self.pipeline.process(reports, self.now, HOST, self.now + waited_ns)
+        if active:
+            publish_samples(
+                samples, lambda pieces: None, lambda: self.now + waited_ns + stopped_ns,
+                self.pipeline.max_age_ns - HOST)
+        else:
+            for sample in samples:
+                sample.channel.dropped[Disposition.INACTIVE] += 1
+
+    def check(self):
+        """Compare the counters with what was received and sent."""
+        for key, channel in self.pipeline.channels.items():
+            if channel is None:
+                continue
+            counts = channel.dispositions()
+            assert sum(counts.values()) == self.received[key]
+            assert min(counts.values()) >= 0
+            sent = self.outputs[channel].sent if channel in self.outputs else 0
+            assert counts[Disposition.PUBLISHED] == sent
+            values = body_entry('x', channel.status(self.now), counts, 0).values
+            assert values['received'] == str(self.received[key])
+            assert values['published'] == str(sent)
+        dropped = self.pipeline.dropped
+        assert sum(dropped.values()) == sum(self.received.values()) - sum(
+            output.sent for output in self.outputs.values())
+
+
+def report(name, frame):
+    return PoseReport(name, 0, 1000 * S + frame * 10 * MS,
+                      (0.01 * frame, 1.0, 0.001 * frame), (0.0, 0.0, 0.0, 1.0))
+
+
+steps = st.lists(st.tuples(
+    st.sampled_from(sorted(SPOIL)), st.integers(1, 12), st.integers(1, 3), st.booleans(),
+    st.sampled_from([0, 0, 30 * MS, 700 * MS]), st.sampled_from([0, 0, 700 * MS]),
+    st.sampled_from([0, 0, 200 * MS, 2 * S])), min_size=2, max_size=10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=steps, mode=st.sampled_from(['tracking', 'min_offset', 'arrival', 'sender']),
+       untracked=st.booleans(), lowpass=st.booleans(), topics=st.booleans())
+def test_dispositions_sum_to_the_poses_received(steps, mode, untracked, lowpass, topics):
+    node = Node(PipelineConfig(
+        stamps=StampConfig(mode=mode), body=BodyConfig(publish_untracked=untracked),
+        estimate=EstimateConfig(learn_noise=False, lowpass=LowpassConfig(
+            cutoff_hz=10.0 if lowpass else 0.0))), topics)
+    frame = 0
+    for spoil, count, together, active, waited, stopped, pause in steps:
+        node.now += pause
+        if pause > S:
+            node.pipeline.reconnected()
+        for _ in range(count):
+            node.now += 10 * MS
+            reports = []
+            for _ in range(together):
+                frame += 1
+                reports += [SPOIL[spoil](report('a', frame)), report('b', frame)]
+            node.receive(reports, waited, active, stopped)
+        node.pipeline.tick(node.now)
+        node.check()
+
+
+def run(node, frames, spoil='good', **more):
+    for frame in range(*frames):
+        node.now += 10 * MS
+        node.receive([SPOIL[spoil](report('a', frame))], **more)
+    node.check()
+    return node.pipeline.bodies[0].dispositions()
+
+
+@pytest.mark.parametrize('spoil, expected', [
+    ('zero', 'zeroed'), ('nan', 'not_finite'), ('norm', 'norm'), ('flip', 'jumped'),
+    ('absurd', 'unstamped')])
+def test_a_pose_is_counted_under_its_reason(spoil, expected):
+    node = Node(PipelineConfig())
+    before = run(node, (0, 100))
+    assert before == {Disposition.PUBLISHED: 98, Disposition.ACQUIRING: 2}
+    after = run(node, (100, 120), spoil)
+    assert after[Disposition.PUBLISHED] == 98
+    assert after[Disposition(expected)] >= 19
+
+
+@pytest.mark.parametrize('more, expected', [
+    ({'active': False}, 'inactive'), ({'waited_ns': 700 * MS}, 'too_old'),
+    ({'stopped_ns': 700 * MS}, 'too_old')])
+def test_good_poses_that_are_not_published_have_a_reason_too(more, expected):
+    node = Node(PipelineConfig())
+    run(node, (0, 100))
+    after = run(node, (100, 120), **more)
+    assert after[Disposition(expected)] == 20
+
+
+def test_poses_of_a_backlog_at_the_beginning_are_counted():
+    node = Node(PipelineConfig())
+    node.pipeline.reconnected()
+    counts = run(node, (0, 100))
+    assert counts[Disposition.BACKLOG] > 3
+    assert counts[Disposition.PUBLISHED] > 80
+
+
+def test_poses_before_the_topics_are_made_are_counted():
+    node = Node(PipelineConfig(), topics=False)
+    assert run(node, (0, 100))[Disposition.NO_TOPICS] == 98
+
+
+def test_untracked_poses_are_published_and_nothing_else():
+    node = Node(PipelineConfig(body=BodyConfig(publish_untracked=True)))
+    run(node, (0, 100))
+    assert run(node, (100, 120), 'away')[Disposition.PUBLISHED] == 120
+
+
+def test_poses_that_arrive_with_a_newer_one_are_superseded_where_arrivals_are_the_stamps():
+    node = Node(PipelineConfig(stamps=StampConfig(mode='arrival')))
+    for frame in range(0, 100, 2):
+        node.now += 10 * MS
+        node.receive([report('a', frame), report('a', frame + 1)])
+    node.check()
+    assert node.pipeline.bodies[0].dropped[Disposition.SUPERSEDED] == 50
+
+
+def test_the_status_lists_what_the_gate_withholds():
+    node = Node(PipelineConfig())
+    run(node, (0, 100))
+    run(node, (100, 120), 'zero')
+    channel = node.pipeline.bodies[0]
+    assert channel.status(0).withheld == {'acquiring': 2, 'zeroed': 20}
+    assert {Disposition(reason) for reason in channel.status(0).withheld} <= BY_GATE
+    assert channel.status(0).good == 98
+
+
+def test_randomly_shed_frames_are_counted():
+    node = Node(PipelineConfig())
+    draw = random.Random(1)
+    for frame in range(3000):
+        node.now += 10 * MS
+        node.receive([report('a', frame), report('b', frame)],
+                     60 * MS + draw.randrange(20 * MS) if frame > 500 else 0)
+    node.check()
+    assert node.pipeline.dropped['shed'] > 1000
