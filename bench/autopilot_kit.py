@@ -48,6 +48,7 @@ class Verdict(NamedTuple):
     :ivar gaps: gaps of more than 0.2 s between stamps.
     :ivar stamps: all stamps (ns).
     :ivar rate_hz: of the stamps, without gaps.
+    :ivar silent_gaps: gaps after which the reset counter was the same as before.
     """
 
     messages: int
@@ -59,6 +60,7 @@ class Verdict(NamedTuple):
     gaps: int
     stamps: list[int]
     rate_hz: float
+    silent_gaps: int
 
 
 class Flight:
@@ -88,8 +90,8 @@ class Flight:
         """Start the node; with velocities."""
         arguments = []
         for name, value in {'autostart': 'true', 'server': '127.0.0.1',
-                            'port': self.servers[-1].port, 'publish.odom': 'true',
-                            'publish.ned': 'false', 'publish.tf': 'false', **parameters}.items():
+                            'port': self.servers[-1].port,
+                            'outputs': '[pose, odom, status]', **parameters}.items():
             arguments += ['-p', f'{name}:={value}']
         self.node = self._stack.enter_context(NodeProcess(*arguments))
         return self.node
@@ -140,7 +142,9 @@ class Flight:
             max(((one.arrival_ns - due) / 1e6 for one, due in known), default=math.nan),
             max((one.arrival_ns - stamp) / 1e6 for one, stamp in zip(heard, stamps)),
             [counters[0], *(b for a, b in zip(counters, counters[1:]) if a != b)],
-            int(np.sum(spaces > GAP_S)), stamps, 1 / np.mean(steady))
+            int(np.sum(spaces > GAP_S)), stamps, 1 / np.mean(steady),
+            sum(space > GAP_S and a == b
+                for space, a, b in zip(spaces, counters, counters[1:])))
 
     def _frame(self, heard, body):
         """Find the frame that a message shows near its stamp: when it was due, or None."""

@@ -78,3 +78,19 @@ def test_tf_messages_travel_through_serialization():
     from rclpy.serialization import deserialize_message, serialize_message
     message = messages.TFMessage(transforms=[TransformStamped(child_frame_id='drone')] * 2)
     assert deserialize_message(serialize_message(message), messages.TFMessage) == message
+
+
+def test_autopilot_and_swarm_messages_have_the_fields_of_the_real_packages():
+    vehicle = pytest.importorskip('px4_msgs.msg').VehicleOdometry
+    assert list(vehicle.get_fields_and_field_types().items()) == [
+        ('timestamp', 'uint64'), ('timestamp_sample', 'uint64'), ('pose_frame', 'uint8'),
+        ('position', 'float[3]'), ('q', 'float[4]'), ('velocity_frame', 'uint8'),
+        *((name, 'float[3]') for name in (
+            'velocity', 'angular_velocity', 'position_variance', 'orientation_variance',
+            'velocity_variance')), ('reset_counter', 'uint8'), ('quality', 'int8')]
+    swarm = pytest.importorskip('motion_capture_tracking_interfaces.msg')
+    assert list(swarm.NamedPoseArray.get_fields_and_field_types().items()) == [
+        ('header', 'std_msgs/Header'),
+        ('poses', 'sequence<motion_capture_tracking_interfaces/NamedPose>')]
+    assert list(swarm.NamedPose.get_fields_and_field_types().items()) == [
+        ('name', 'string'), ('pose', 'geometry_msgs/Pose')]

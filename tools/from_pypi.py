@@ -25,8 +25,11 @@ INTERFACES = {
     'mocap_control_msgs': '',
     'mocap4r2_control_msgs': '',
     'seed/mocap_control_msgs': 'seed',
+    'px4_msgs': '',
+    'motion_capture_tracking_interfaces': '',
 }
-# Those that the node and the demo cannot do without; the others are for mocap control.
+# Those that the node and the demo cannot do without; the others are for mocap control, autopilots
+# and swarms, which work without them.
 NEEDED = ('tf2_msgs',)
 # Variables of another ROS 2, of a build or of a parent Python with ROS 2 in it, which would let
 # foreign packages and libraries in.

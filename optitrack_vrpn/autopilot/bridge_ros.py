@@ -24,9 +24,10 @@ from optitrack_vrpn.autopilot.link_io import Batch, LinkThread, Traffic
 from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
 from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
-from optitrack_vrpn.autopilot.vehicle import Event, Vehicle
+from optitrack_vrpn.autopilot.vehicle import Vehicle
 from optitrack_vrpn.doctor.result import CheckResult, Level
 from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.events import Event
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.ros.log import ThrottledLog
 from optitrack_vrpn.settings_ros import declare_settings, follow_settings, read_settings
@@ -36,6 +37,8 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 NODE = 'mavlink_bridge'
 #: Begins the names of a bridge's diagnostics; doctor and ``--check`` find them by it.
 DIAGNOSTIC = 'mavlink_bridge'
+#: Key of the value that holds the advice, which also ends the message.
+ADVICE = 'advice'
 _PERIOD_S = 1.0
 #: Poses are taken while odometry has not come for this long (s). Chosen: ten frames of the slowest
 #: camera rate in use, 30 Hz, would be 0.33.
@@ -71,6 +74,7 @@ class MavlinkBridge(ControlledLifecycleNode):
         self._publisher_count = 0
         self._odometry_at = -math.inf
         self._compared_ns = -1
+        self._flushed = 0
         self._rate_hz = 0.0
         self._sent_before = (time.monotonic(), 0)
         self._events = ThrottledLog(self)
@@ -199,6 +203,7 @@ class MavlinkBridge(ControlledLifecycleNode):
         self._settings = self._plan = self._gate = self._vehicle = None
         self._status = self._topic = ''
         self._rate_hz = 0.0
+        self._flushed = 0
         self._odometry_at = -math.inf
 
     def _autostart(self) -> None:
@@ -262,6 +267,9 @@ class MavlinkBridge(ControlledLifecycleNode):
             return
         if link is not None:
             gate.written(link.written_ns, sample.stamp_ns)
+            if link.flushed != self._flushed:
+                self._flushed = link.flushed
+                gate.interrupt()
         if gate.offer(sample, time.time_ns()) is not None:
             return
         state = convert(sample)
@@ -339,7 +347,8 @@ class MavlinkBridge(ControlledLifecycleNode):
                 level=_LEVELS[one.level], hardware_id=self._settings.connection,
                 name=f'{self.get_fully_qualified_name()[1:]}: {DIAGNOSTIC} {one.check}',
                 message=message, values=[
-                    KeyValue(key=key, value=str(value)) for key, value in one.values.items()]))
+                    KeyValue(key=key, value=str(value))
+                    for key, value in {**one.values, ADVICE: one.advice}.items()]))
         return array
 
     def _log_event(self, event: Event) -> None:

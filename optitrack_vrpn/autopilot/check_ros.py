@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 import time
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from optitrack_vrpn.autopilot.bridge_ros import DIAGNOSTIC, MavlinkBridge
-from optitrack_vrpn.doctor.result import CheckResult, Level
+from optitrack_vrpn.autopilot.bridge_ros import ADVICE, DIAGNOSTIC, MavlinkBridge, NODE
+from optitrack_vrpn.doctor.result import CheckResult, Level, ok, Value
 from optitrack_vrpn.errors import ConfigurationError
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
@@ -18,6 +19,8 @@ from rclpy.node import Node
 
 #: ROS 2 nodes may take 3 s to find each other, and a bridge reports once a second.
 _DISCOVERY_S = 4.5
+#: To take what has come while the doctor was busy; and to wait for the next report (s).
+_QUEUED_S, _PERIOD_S = 0.2, 2.0
 _LEVELS = {DiagnosticStatus.OK: Level.OK, DiagnosticStatus.WARN: Level.WARN,
            DiagnosticStatus.ERROR: Level.FAIL}
 
@@ -40,10 +43,39 @@ class Reports:
         for status in array.status:
             name, _, what = status.name.partition(': ')
             if what.startswith(f'{DIAGNOSTIC} '):
+                values: dict[str, Value] = {pair.key: pair.value for pair in status.values}
+                advice = str(values.pop(ADVICE, ''))
                 found.setdefault(name, []).append(CheckResult(
                     what[len(DIAGNOSTIC) + 1:], _LEVELS.get(status.level, Level.FAIL),
-                    status.message, '', {pair.key: pair.value for pair in status.values}))
+                    status.message.removesuffix(f'; {advice}'), advice, values))
         self.latest.update(found)
+
+
+class BridgeChecks:
+    """
+    The doctor's look at the bridges that run: an extension, see ``doctor/extensions_ros.py``.
+
+    :param node: the doctor's.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._reports = Reports(node)
+
+    def findings(self, spin: Callable[[float], None]) -> list[CheckResult]:
+        """Give what is wrong with each bridge; a bridge without fault has one line."""
+        spin(_QUEUED_S)
+        names = {name for name, _ in self._node.get_node_names_and_namespaces()}
+        if not self._reports.latest and any(NODE in name for name in names):
+            spin(_PERIOD_S)
+        found = []
+        for name, checks in sorted(self._reports.latest.items()):
+            bad = [one for one in checks if one.level in (Level.WARN, Level.FAIL)]
+            found += [one._replace(check='bridge', found=f'{name}: {one.check}: {one.found}')
+                      for one in bad]
+            if not bad:
+                found.append(ok('bridge', f'{name}: {len(checks)} checks, nothing is wrong'))
+        return found
 
 
 def running(context: Any, ros_args: Sequence[str], seconds: float = _DISCOVERY_S,

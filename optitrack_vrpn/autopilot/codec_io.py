@@ -63,6 +63,12 @@ class Codec:
         self._mav.robust_parsing = True
         self._mav.seq = sequence
 
+    def end_datagram(self) -> None:
+        """Forget the beginning of a message that the rest of a datagram seemed to be."""
+        if self._mav.buf_len():
+            self.bad += 1
+            self.reset()
+
     def encode(self, message: Outgoing) -> bytes:
         """Make the bytes of a message."""
         kind = getattr(self._dialect, f'MAVLink_{message.name.lower()}_message')

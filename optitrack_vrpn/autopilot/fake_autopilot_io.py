@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import struct
 import threading
 import time
 import tty
@@ -22,6 +23,9 @@ from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.vehicle import Incoming
 
 _TICK_S = 0.005
+#: Linux's option for the arrival of a datagram; Python 3.10 has no name for it.
+SO_TIMESTAMPNS = 35
+_TIMESPEC = struct.Struct('@qq')
 _VISION = ('ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP')
 
 
@@ -62,6 +66,7 @@ class FakeServer:
             self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self._sock.bind(('127.0.0.1', 0))
             self._sock.setblocking(False)
+            self._sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             self.port = self._sock.getsockname()[1]
         self._lock = threading.Lock()
         self._ended = False
@@ -123,25 +128,31 @@ class FakeServer:
                 self._turn()
 
     def _turn(self) -> None:
-        data = self._read()
-        now_ns = time.time_ns()
+        data, now_ns = self._read()
         answers: list[Outgoing] = []
         for message in self._codec.decode(data) if data else ():
             if message.name in _VISION:
                 self.heard.append(Heard(now_ns, message))
             answers += self.fake.receive(message, now_ns)
-        for message_out in [*answers, *self.fake.tick(now_ns)]:
+        for message_out in [*answers, *self.fake.tick(time.time_ns())]:
             if not self.silent:
                 self._write(self._codec.encode(message_out))
 
-    def _read(self) -> bytes:
+    def _read(self) -> tuple[bytes, int]:
+        """Read what is there, and when it arrived: for a datagram by the kernel's clock."""
+        now_ns = time.time_ns()
         try:
             if self._sock is None:
-                return b'' if self._master < 0 else os.read(self._master, 65536)
-            data, self._peer = self._sock.recvfrom(65536)
-            return data
+                data = b'' if self._master < 0 else os.read(self._master, 65536)
+                return data, now_ns
+            data, ancillary, _, self._peer = self._sock.recvmsg(65536, 64)
         except OSError:    # nothing there, or the other end is closed
-            return b''
+            return b'', now_ns
+        for level, kind, value in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+                seconds, nanoseconds = _TIMESPEC.unpack(value[:_TIMESPEC.size])
+                now_ns = seconds * 1_000_000_000 + nanoseconds
+        return data, now_ns
 
     def _write(self, data: bytes) -> None:
         try:

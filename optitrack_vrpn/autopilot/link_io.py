@@ -23,8 +23,9 @@ from optitrack_vrpn.autopilot.connection import Connection
 from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.settings import BridgeSettings
 from optitrack_vrpn.autopilot.transport_io import open_transport, Transport
-from optitrack_vrpn.autopilot.vehicle import Event, Vehicle
+from optitrack_vrpn.autopilot.vehicle import Vehicle
 from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
+from optitrack_vrpn.events import Event
 
 _TICK_S = 0.05
 #: Pause between two attempts to open a link (s). Chosen: a USB port takes about a second to come
@@ -87,6 +88,7 @@ class LinkThread:
     :raises BackendUnavailableError: if pymavlink or pyserial is not installed.
     :ivar lock: guards ``vehicle``.
     :ivar written_ns: stamp of the last sample that was written (ns), 0 if none was.
+    :ivar flushed: how often samples that had been written were thrown away unsent.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class LinkThread:
     ) -> None:
         self.lock = threading.Lock()
         self.written_ns = 0
+        self.flushed = 0
         self._vehicle = vehicle
         self._connection = connection
         self._report = report
@@ -165,8 +168,8 @@ class LinkThread:
             except TransportError as error:
                 self._fail(error)
             except Exception:    # the thread must live on: the next message may be sound
-                self._report(Event('error', f'a bug in the link:\n{traceback.format_exc()}',
-                                   'bug'))
+                self._report(Event(
+                    'error', 'bug', f'a bug in the link:\n{traceback.format_exc()}'))
                 self._fail(TransportError('a bug in the link'))
         self._shut()
 
@@ -197,7 +200,7 @@ class LinkThread:
         self._codec.reset()
         self._opened += 1
         self._trouble = ''
-        self._report(Event('info', f'{self._connection} is open', 'open'))
+        self._report(Event('info', 'open', f'{self._connection} is open'))
         self._transport = transport
         return transport
 
@@ -206,7 +209,7 @@ class LinkThread:
         self._shut()
         text = str(error)
         if text != self._trouble:
-            self._report(Event('error', f'{self._connection}: {text}; trying again', 'fail'))
+            self._report(Event('error', 'fail', f'{self._connection}: {text}; trying again'))
         self._trouble = text
         self._next_open = time.monotonic() + RETRY_S
 
@@ -218,7 +221,10 @@ class LinkThread:
     def _read(self, transport: Transport) -> None:
         data = transport.read()
         now_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
-        for message in self._codec.decode(data):
+        messages = self._codec.decode(data)
+        if transport.datagrams:
+            self._codec.end_datagram()
+        for message in messages:
             self._received += 1
             with self.lock:
                 answers = self._vehicle.receive(message, now_ns, monotonic_ns)
@@ -253,6 +259,8 @@ class LinkThread:
                 self._dropped['too_old'] += 1
             elif not self._write(self._transport, batch):
                 self._dropped['not_taken'] += 1
+                self.flushed += self._transport.flushed
+                self._transport.flushed = 0
             else:
                 self._samples += 1
                 self._age_ns = age_ns

@@ -100,7 +100,7 @@ def _input(source: Source) -> CheckResult:
                     'end one of them: their poses alternate', **values)
     if not source.status:
         return fail('input', 'the state of the body is unknown: nothing is sent',
-                    'set publish.status of the node to true', **values)
+                    'add status to the outputs of the node', **values)
     if source.status != 'TRACKED':
         return warn('input', f'the body is {source.status}: nothing is sent',
                     'bring it into view of the cameras', **values)
@@ -252,7 +252,7 @@ def _sending(
     if not source.rate_hz:
         if gate.withheld[Withheld.DEBUG]:
             return fail('sending', 'nothing is sent: the node publishes poses of untracked bodies',
-                        'set publish_untracked of the node to false', **values)
+                        'set validation.publish_untracked of the node to false', **values)
         if not gate.tracked:
             return fail('sending', 'nothing is sent: the body is not TRACKED', '', **values)
         return fail('sending', f'nothing is sent: {_reason(gate)}',

@@ -90,7 +90,7 @@ class BridgeSettings:
     estimator_type: str = setting(
         'vision', choices=tuple(ESTIMATORS), doc='estimator_type of ODOMETRY')
     input: str = setting(
-        'auto', choices=INPUTS, doc='odom: with velocities and covariances (publish.odom of the '
+        'auto', choices=INPUTS, doc='odom: with velocities and covariances (output odom of the '
         'node); pose: without; auto: odom where it comes, else pose')
     topic_odom: str = setting(
         '{body}/odom', name='topics.odom', doc='nav_msgs/Odometry in ENU')

@@ -24,6 +24,9 @@ from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 WRITE_S = 0.1
 _CONNECT_S = 2.0
 _READ = 65536
+#: Time that bytes may wait in a serial port (s); a pose behind them would be late. Chosen: half
+#: of the greatest age of a pose.
+_QUEUED_S = 0.05
 #: Nobody listens there yet (ICMP), or the network card is down: the next datagram may pass.
 _PASSING = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN,
             errno.ENOBUFS, errno.EAGAIN)
@@ -35,10 +38,14 @@ class Transport(ABC):
 
     :ivar peer: whom the bytes go to, for people; '' while that is not known.
     :ivar unsent: writes that the system did not take.
+    :ivar datagrams: whether each read gives whole messages, and nothing goes on in the next one.
+    :ivar flushed: how often messages that had been taken were thrown away unsent.
     """
 
     peer = ''
     unsent = 0
+    flushed = 0
+    datagrams = False
 
     @abstractmethod
     def fileno(self) -> int:
@@ -84,6 +91,7 @@ class Udp(Transport):
         self._source: Optional[tuple[str, int]] = None
         self._learn = remote is None
         self.unsent = 0
+        self.datagrams = True
         try:
             self._sock.setblocking(False)
             if local is not None:
@@ -191,8 +199,9 @@ class Serial(Transport):
             raise BackendUnavailableError(
                 'a serial connection needs pyserial, which is not installed: apt install '
                 'python3-serial, or pip install pyserial') from None
-        self.unsent = 0
+        self.unsent = self.flushed = 0
         self.peer = device
+        self._most_queued = max(300, round(baud / 10 * _QUEUED_S))
         self._errors: Any = (serial.SerialException, OSError)
         self._timeout: Any = serial.SerialTimeoutException
         try:
@@ -219,9 +228,14 @@ class Serial(Transport):
     def write(self, data: bytes) -> bool:
         """Write one message; see ``Transport``."""
         try:
+            if self._port.out_waiting > self._most_queued:
+                self.unsent += 1
+                return False
             self._port.write(data)
         except self._timeout:
+            # The line is stuck: what waits in it would be old when it moves again.
             self.unsent += 1
+            self.flushed += 1
             self._port.reset_output_buffer()
             return False
         except self._errors as error:

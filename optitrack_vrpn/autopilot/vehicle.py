@@ -25,6 +25,7 @@ from optitrack_vrpn.autopilot.parameter_protocol import AUTOPILOT_COMPONENT, Par
 from optitrack_vrpn.autopilot.parameters_check import rules
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, PROFILES
 from optitrack_vrpn.autopilot.timesync import Timesync
+from optitrack_vrpn.events import Event
 
 #: MAV_TYPE_ONBOARD_CONTROLLER, MAV_AUTOPILOT_INVALID, MAV_STATE_ACTIVE.
 _ONBOARD_CONTROLLER, _NO_AUTOPILOT, _ACTIVE = 18, 8, 4
@@ -85,19 +86,6 @@ class Incoming(NamedTuple):
     system: int
     component: int
     fields: Mapping[str, Any]
-
-
-class Event(NamedTuple):
-    """
-    Something to be logged.
-
-    :ivar severity: ``info``, ``warn`` or ``error``.
-    :ivar key: what it is about, for throttling.
-    """
-
-    severity: str
-    text: str
-    key: Hashable
 
 
 class Vehicle:
@@ -360,4 +348,4 @@ class Vehicle:
         return now_ns if best is None else boot_ms * 1_000_000 - best.offset_ns
 
     def _event(self, severity: str, text: str, key: Hashable) -> None:
-        self._events.append(Event(severity, text, key))
+        self._events.append(Event(severity, key, text))

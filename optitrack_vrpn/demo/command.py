@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import time
-from typing import Optional, Sequence
+from typing import Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, server_address, USAGE
@@ -29,8 +29,14 @@ from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.demo.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
 from optitrack_vrpn.graph.domain_io import claim_domain, DOMAINS, isolate, own_domain
+from optitrack_vrpn.names import ros_name
+from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS
 from optitrack_vrpn.sim.scenario_io import MAX_BODIES
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.demo.autopilot_io import AutopilotDemo
+    from optitrack_vrpn.demo.view_ros import DemoView
 
 NODE = 'optitrack_vrpn_demo'
 #: What the node is called elsewhere, and users' parameter files call it.
@@ -63,6 +69,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--domain', type=domain_number, metavar='N',
         help='ROS domain of the demo, in place of one that nothing uses')
+    parser.add_argument(
+        '--autopilot', choices=('px4', 'ardupilot'), nargs='?', const='px4',
+        help='also send the first body to a fake autopilot through mavlink_bridge '
+        '(default %(const)s)')
     parser.add_argument(
         '--rviz', action='store_true', help='open rviz2 on the demo, where it is installed')
     return parser
@@ -172,8 +182,11 @@ def watch(
             for_demo(arguments.params_file, REAL_NODE, NODE))]
     # For this node by name, which beats a section of that name in the file.
     ros_arguments += ['-p', f'{NODE}:server:={host}', '-p', f'{NODE}:port:={port}']
+    if arguments.autopilot and not arguments.params_file:
+        ros_arguments += ['-p', f'{NODE}:outputs:={[*DEFAULT_OUTPUTS, "odom"]}']
     node = start_tool('optitrack_vrpn_node', ros_arguments, children)
     view = DemoView(NODE)
+    autopilot: Optional[AutopilotDemo] = None
 
     def check() -> None:
         """Look whether the node still runs."""
@@ -185,6 +198,8 @@ def watch(
     try:
         view.bring_up(20.0, check, names)
         expected = wanted(names, view.selection) if names else 1
+        if arguments.autopilot:
+            autopilot = start_autopilot(arguments.autopilot, names, view, children, files)
         if arguments.rviz:
             start_program(
                 ['rviz2', '-d', files.enter_context(display_file('', names))], children)
@@ -208,11 +223,12 @@ def watch(
                 screen.say(f'try: {inspection(domain, view.topic(seen[-1]))}')
             if screen.live:
                 screen.draw(table(
-                    rows, view.clock, view.connection, *screen.size(), elapsed_s=now - begin)
+                    rows, view.clock, below(view.connection, autopilot), *screen.size(),
+                    elapsed_s=now - begin)
                     if rows else [view.connection[:screen.size()[0]]])
         rows = view.rows()
         if not screen.live and rows:
-            screen.draw(table(rows, view.clock, view.connection))
+            screen.draw(table(rows, view.clock, below(view.connection, autopilot)))
     except (TransportError, ConfigurationError) as error:
         print(f'demo: {error}', file=sys.stderr)
         print(node.text(), file=sys.stderr)
@@ -220,6 +236,7 @@ def watch(
     finally:
         view.close()
     lacking = missing(rows, expected, view.transforms_wanted)
+    lacking += autopilot.lacking() if autopilot is not None else []
     if names:
         lacking += filter(None, (
             too_fast(row.name, row.poses, row.rate_hz, row.arrival_rate_hz, arguments.rate)
@@ -236,6 +253,30 @@ def watch(
         return 1
     print(f'\ndemo: all {len(rows)} bodies streamed')
     return 0
+
+
+def start_autopilot(
+    kind: str, names: Sequence[str], view: 'DemoView', children: list[Child],
+    files: contextlib.ExitStack,
+) -> 'AutopilotDemo':
+    """
+    Start a fake autopilot and a bridge for the first body.
+
+    :raises ConfigurationError: if there is no body, or pymavlink is not installed.
+    """
+    from optitrack_vrpn.demo.autopilot_io import AutopilotDemo
+    rows = view.rows()
+    body = ros_name(names[0]) if names else rows[0].name if rows else ''
+    if not body:
+        raise ConfigurationError('--autopilot: the server has no body yet')
+    autopilot = AutopilotDemo(kind, body, children)
+    files.callback(autopilot.close)
+    return autopilot
+
+
+def below(connection: str, autopilot: Optional['AutopilotDemo']) -> str:
+    """Write what stands below the table."""
+    return connection if autopilot is None else f'{connection} -- {autopilot.line()}'
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:

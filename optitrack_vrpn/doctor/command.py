@@ -94,10 +94,13 @@ class Report:
     def judge(self, stage: str) -> None:
         """Check the checks of a stage, and show them."""
         for check in STAGES[stage]:
-            one = check(self._probed)
-            self.results.append(one)
-            if not self._json and one.level is not Level.SKIP:
-                print('\n'.join(self._lines(one)), flush=True)
+            self.add(check(self._probed))
+
+    def add(self, one: CheckResult) -> None:
+        """Take a result, and show it."""
+        self.results.append(one)
+        if not self._json and one.level is not Level.SKIP:
+            print('\n'.join(self._lines(one)), flush=True)
 
     def _lines(self, one: CheckResult) -> list[str]:
         level = f'{one.level.value:5}'
@@ -196,6 +199,8 @@ def examine(
         if view is not None:
             probed.graph = view.look(arguments.node, _DISCOVERY_S)
         report.judge('graph')
+        for one in view.extension_findings() if view is not None else ():
+            report.add(one)
     return report.end()
 
 

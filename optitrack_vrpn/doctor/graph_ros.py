@@ -13,8 +13,10 @@ from typing import Any, Optional
 
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.bodies.body_settings import is_body_setting, split
+from optitrack_vrpn.doctor.extensions_ros import Extensions
 from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, RunningNode
 from optitrack_vrpn.doctor.processes_io import local_nodes
+from optitrack_vrpn.doctor.result import CheckResult
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 from rcl_interfaces.srv import GetParameters, ListParameters
 import rclpy
@@ -59,6 +61,7 @@ class GraphView:
                 start_parameter_services=False, enable_rosout=False)
             self._executor = SingleThreadedExecutor(context=self._context)
             self._executor.add_node(self._node)
+            self._extensions = Extensions(self._node)
         except BaseException:
             self._context.try_shutdown()
             raise
@@ -97,6 +100,15 @@ class GraphView:
         return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes,
                      domain=str(self._context.get_domain_id()),
                      processes=() if nodes else local_nodes())
+
+    def extension_findings(self) -> list[CheckResult]:
+        """Give what the checks of other packages have found meanwhile."""
+        return self._extensions.findings(self._spin)
+
+    def _spin(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._executor.spin_once(timeout_sec=_SLICE_S)
 
     def _find(self, wanted: str) -> dict[tuple[str, str], int]:
         """

@@ -26,7 +26,7 @@ def fill_of(kind: TopicKind) -> Fill:
     return fill
 
 
-_MESSAGE_TYPES = {kind.name: message_type(kind) for kind in KINDS.values()}
+_MESSAGE_TYPES = {kind.name: message_type(kind) for kind in KINDS.values() if kind.per_body}
 
 
 def supports_raw_cdr() -> bool:

@@ -32,6 +32,7 @@ from optitrack_vrpn.node.parameters import NodeParameters
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import PERIOD_S, Supervision
+from optitrack_vrpn.node.swarm import check_installed
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 from optitrack_vrpn.ros.qos_advice import what_helps
@@ -97,6 +98,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
     def _acquire(self, configuration: Configuration) -> None:
         """Create publishers, timers and the client, and start the client."""
+        check_installed(configuration.publish.outputs)
         backend = self._backend = make_backend(
             configuration.protocol, configuration.client, configuration.natnet, self,
             configuration.pipeline.axes.up_axis)
@@ -272,7 +274,12 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._log('warn', what_helps(topic, policy), ('qos', topic, policy))
 
     def _reconfigure(self, configuration: Configuration) -> None:
-        """Apply a change of parameters."""
+        """
+        Apply a change of parameters.
+
+        :raises BackendUnavailableError: if the messages of an output are not installed.
+        """
+        check_installed(configuration.publish.outputs)
         with self._lock:
             if self._pipeline is None or self._output is None or self._backend is None:
                 return

@@ -12,6 +12,7 @@ from optitrack_vrpn.node.configuration import PublishConfig
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.node.marker_output import MarkerOutput
 from optitrack_vrpn.node.messages import fill_transform
+from optitrack_vrpn.node.swarm import SwarmOutput
 from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.pipeline.markers import MarkerCloud
 from optitrack_vrpn.ros.cdr import tf_message
@@ -43,6 +44,7 @@ class Publishers:
     :param destroy: retires publishers, from any thread.
     :param as_bytes: publish bytes from serialisation templates; by default where the middleware's
         encoding is known.
+    :raises BackendUnavailableError: if the messages of an output are not installed.
     :ivar closed: whether ``close`` has been called.
     """
 
@@ -60,6 +62,8 @@ class Publishers:
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
         self._markers: Optional[MarkerOutput] = None
+        self._swarm = SwarmOutput(node, destroy)
+        self._swarm.equip(config)
         self.config = config
         self._equip_markers()
         self.closed = False
@@ -86,7 +90,12 @@ class Publishers:
         self._channels.append(output.channel)
 
     def reconfigure(self, config: PublishConfig) -> None:
-        """Switch topics and transforms on or off."""
+        """
+        Switch topics and transforms on or off.
+
+        :raises BackendUnavailableError: if the messages of an output are not installed.
+        """
+        self._swarm.equip(config)
         self.config = config
         self._equip_markers()
         for channel in self._channels:
@@ -106,6 +115,7 @@ class Publishers:
 
     def listen(self) -> None:
         """Look which topics have subscribers; call it some ten times a second."""
+        self._swarm.listen()
         for channel in self._channels:
             channel.user.listen()
         if self._markers is not None:
@@ -134,6 +144,7 @@ class Publishers:
         :param allowance_ns: how far that may be beyond a stamp, see ``publish_samples``.
         """
         publish_samples(samples, self._send_tf, clock, allowance_ns)
+        self._swarm.publish(samples, clock, allowance_ns)
         for moved in server_motions:
             if moved.channel.user is not None and clock() <= moved.stamp_ns + allowance_ns:
                 publish_server_motion(moved.channel.user, moved)
@@ -168,6 +179,7 @@ class Publishers:
         """Close every publisher."""
         self.closed = True
         self.retain([])
+        self._swarm.close()
         for publisher in (self._tf, self._static.pub_tf):
             self._destroy(publisher)
         if self._markers is not None:
@@ -177,7 +189,7 @@ class Publishers:
     def topics(self) -> list[str]:
         """List the resolved names of all topics: transforms, then those of every body."""
         markers = [self._markers.publisher.topic_name] if self._markers is not None else []
-        return [self._tf.topic_name, *markers, *(
+        return [self._tf.topic_name, *markers, *self._swarm.topics, *(
             publisher.topic_name
             for channel in self._channels for publisher in channel.user.publishers.values())]
 

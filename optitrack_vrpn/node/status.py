@@ -98,6 +98,9 @@ class StatusReporter:
                     host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
                     configuration.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
                     channel.all_too_old, how_to_accept(channel) if channel.gate.held else '')
+                if channel.gate.config.publish_untracked:
+                    # Readers that must not use such poses refuse them all.
+                    entry.values['publish_untracked'] = 'true'
                 if publishers.status_wanted(channel):
                     publishers.publish_status(channel, self._diagnostics.status(entry))
             entries.append(entry)

@@ -19,6 +19,7 @@ class Computed(enum.Enum):
     SUBSCRIBED = 'with every pose, while it has subscribers'
     MOTION = 'with every pose, while it has subscribers; starts the motion estimate'
     STATE = 'on every change of state, and every second'
+    FRAME = 'once a frame, at most 100 a second, while it has subscribers'
 
 
 class TopicKind(NamedTuple):
@@ -86,6 +87,13 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
     TopicKind(
         'markers', 'sensor_msgs/msg/PointCloud2', 'markers', False, Computed.SUBSCRIBED,
         'labelled markers in ENU with body, member and residual (NatNet alone)'),
+    TopicKind(
+        'poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', 'poses', False,
+        Computed.FRAME, 'poses in ENU of all bodies that are TRACKED, for Crazyswarm2: best '
+        'effort, deadline 10 ms'),
+    TopicKind(
+        'pose_array', 'geometry_msgs/msg/PoseArray', 'pose_array', False, Computed.FRAME,
+        'the same without names, for viewers'),
 )}
 
 DEFAULT_OUTPUTS = tuple(kind.name for kind in KINDS.values() if kind.enabled)

@@ -1,0 +1,95 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+From samples to frames of several bodies, decimated by stamp; imports no ROS.
+
+Samples of one frame share a stamp and may come in several datagrams. A frame is complete when it
+holds the bodies of the frame before; else it ends with the first sample of the next one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+from optitrack_vrpn.motion.quaternion import Quat, Vector
+
+#: A frame this much of a period before it is due counts as due: see ``autopilot/gate.py``.
+SLACK = 0.1
+
+
+class NamedPose(NamedTuple):
+    """A body's name in ROS, and its pose in ENU."""
+
+    name: str
+    position: Vector
+    quat_xyzw: Quat
+
+
+class Frame(NamedTuple):
+    """
+    The bodies seen at one time, by name in alphabetical order.
+
+    :ivar stamp_ns: capture time (ns).
+    """
+
+    stamp_ns: int
+    poses: list[NamedPose]
+
+
+class FrameCollector:
+    """
+    Collect samples into frames.
+
+    :param rate_hz: frames a second that are collected; others are left out, by stamp.
+    """
+
+    def __init__(self, rate_hz: float) -> None:
+        self._period_ns = round(1e9 / rate_hz)
+        self._slack_ns = round(SLACK * self._period_ns)
+        self._stamp_ns = -1
+        self._due_ns = -1
+        self._poses: dict[str, NamedPose] = {}
+        self._before: frozenset[str] = frozenset()
+        self._done = True
+
+    def add(self, stamp_ns: int, pose: NamedPose) -> Optional[Frame]:
+        """
+        Take a sample.
+
+        :returns: the frame before, if this sample begins another and that one was not complete.
+        """
+        ended = None
+        if stamp_ns != self._stamp_ns:
+            ended = self._end()
+            self._begin(stamp_ns)
+        if self._wanted:
+            self._poses[pose.name] = pose
+        return ended
+
+    def complete(self) -> Optional[Frame]:
+        """Give the present frame once it holds the bodies of the one before; after a batch."""
+        if self._done or not self._before or not self._before <= self._poses.keys():
+            return None
+        return self._end()
+
+    def _begin(self, stamp_ns: int) -> None:
+        self._stamp_ns = stamp_ns
+        self._poses = {}
+        # Stamps that run backwards begin a new grid.
+        far = not -2 * self._period_ns < self._due_ns - stamp_ns <= 2 * self._period_ns
+        self._wanted = far or stamp_ns >= self._due_ns - self._slack_ns
+        if self._wanted:
+            self._due_ns = (stamp_ns if far else self._due_ns) + self._period_ns
+        self._done = not self._wanted
+
+    _wanted = False
+
+    def _end(self) -> Optional[Frame]:
+        """End the present frame; a body that comes for it afterwards waits for the next one."""
+        poses = self._poses
+        if self._wanted and poses:
+            self._before = frozenset(poses)
+        if self._done or not poses:
+            return None
+        self._done = True
+        return Frame(self._stamp_ns, [poses[name] for name in sorted(poses)])

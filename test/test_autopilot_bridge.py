@@ -1,0 +1,444 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The bridge as a node: transitions, both transports, the check, the doctor, the launch file."""
+
+import ast
+import math
+from pathlib import Path
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import types
+
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from nav_msgs.msg import Odometry
+from optitrack_vrpn.autopilot import link_io
+from optitrack_vrpn.autopilot.bridge_ros import MavlinkBridge
+from optitrack_vrpn.autopilot.check_ros import running
+from optitrack_vrpn.autopilot.codec_io import Codec
+from optitrack_vrpn.autopilot.command import parameter_file
+from optitrack_vrpn.autopilot.connection import parse
+from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
+from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
+from optitrack_vrpn.autopilot.link_io import Batch, LinkThread, WAITING
+from optitrack_vrpn.autopilot.messages import Outgoing
+from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
+from optitrack_vrpn.autopilot.transport_io import open_transport, Transport
+from optitrack_vrpn.autopilot.vehicle import Vehicle
+from optitrack_vrpn.doctor.extensions_ros import Extensions
+from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn.errors import TransportError
+import pytest
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rosgraph import NodeHere, Observer, ROOT, wait_until
+from tf2_msgs.msg import TFMessage
+import yaml
+
+pytest.importorskip('pymavlink')
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+S = math.sqrt(0.5)
+
+
+class Body:
+    """Publish what the node publishes of one body that looks east at (1, 2, 3)."""
+
+    def __init__(self, observer):
+        self._node = observer.node
+        self._status = self._node.create_publisher(DiagnosticStatus, '/cf1/status', QoSProfile(
+            depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+        self._odom = self._node.create_publisher(Odometry, '/cf1/odom', 10)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.state('TRACKED')
+
+    def state(self, state, resets=0, **more):
+        values = {'state': state, 'resets': str(resets), **more}
+        self._status.publish(DiagnosticStatus(values=[
+            KeyValue(key=key, value=value) for key, value in values.items()]))
+
+    def _run(self):
+        message = Odometry()
+        message.pose.pose.position.x, message.pose.pose.position.y = 1.0, 2.0
+        message.pose.pose.position.z = 3.0
+        message.twist.twist.linear.x = 0.5
+        message.pose.covariance[0::7] = [1e-6, 2e-6, 3e-6, 4e-6, 5e-6, 6e-6]
+        while not self._ended.wait(0.01):
+            now = time.time_ns()
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(now, 10**9)
+            self._odom.publish(message)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def observer():
+    with Observer('cf1_source') as found:
+        yield found
+
+
+@pytest.fixture
+def body(observer):
+    with Body(observer) as found:
+        yield found
+
+
+def fake_server(kind='px4', parameters=None, **config):
+    return FakeServer(FakeAutopilot(
+        FakeConfig(kind, epoch_ns=time.time_ns(), timesync_hz=50.0, convergence=20, **config),
+        parameters))
+
+
+def bridge(**parameters):
+    return NodeHere({'body': 'cf1', **parameters}, cls=MavlinkBridge)
+
+
+def test_poses_go_out_only_while_active_and_tracked(body):
+    with fake_server() as server, bridge(connection=server.connection) as here:
+        node = here.node
+        here.run(node.trigger_configure)
+        wait_until(lambda: server.fake.companion, what='heartbeat')
+        wait_until(lambda: node.firmware, what='the autopilot')
+        assert not server.heard, 'inactive'
+        here.run(node.trigger_activate)
+        wait_until(lambda: len(server.heard) > 20, what='poses')
+        first = server.heard[0].message
+        assert (first.name, first.fields['reset_counter']) == ('ODOMETRY', 0)
+        assert [first.fields[axis] for axis in 'xyz'] == [2.0, 1.0, -3.0]
+        assert first.fields['q'] == pytest.approx([S, 0, 0, S], abs=1e-6)
+        assert first.fields['vx'] == 0.5
+
+        body.state('STALE')
+        wait_until(lambda: node._status == 'STALE', what='the state')
+        count = len(server.heard)
+        here.run(lambda: time.sleep(0.3))
+        assert len(server.heard) <= count + 1
+        body.state('TRACKED', resets=1)
+        wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == 1, what='reset')
+        body.state('TRACKED', resets=1, publish_untracked='true')
+        wait_until(lambda: node._gate._debug, what='the state')
+        count = len(server.heard)
+        here.run(lambda: time.sleep(0.3))
+        assert len(server.heard) <= count + 1, 'the node publishes what is not validated'
+        body.state('TRACKED', resets=1)
+        wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == 2, what='gap')
+
+        here.run(node.trigger_deactivate)
+        count = len(server.heard)
+        time.sleep(0.2)
+        assert len(server.heard) <= count + 1
+        here.run(node.trigger_activate)
+        wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == 3, what='poses')
+        here.run(node.trigger_deactivate)
+        here.run(node.trigger_cleanup)
+        assert node.findings() == []
+
+
+def test_findings_are_read_by_the_check_and_by_the_doctor(observer, body):
+    with fake_server(parameters={'EKF2_HGT_REF': 1}) as server, bridge(
+            connection=server.connection) as here:
+        here.run(here.node.trigger_configure)
+        here.run(here.node.trigger_activate)
+        wait_until(lambda: here.node._vehicle.parameters.done, what='parameters')
+        found = running(observer.context, [], 10.0, 'mavlink_bridge')['mavlink_bridge']
+        levels = {one.check: one.level for one in found}
+        assert levels['input'] is levels['link'] is levels['autopilot'] is Level.OK
+        wrong = next(one for one in found if one.check == 'parameters')
+        assert wrong.level is Level.FAIL
+        assert wrong.found == 'EKF2_HGT_REF is 1; set it to 3 (height from vision)'
+        assert wrong.advice.startswith('set them')
+
+        node = here.node
+        doctor = Extensions(observer.node)
+        reported = wait_until(lambda: [
+            one for one in doctor.findings(time.sleep) if 'EKF2_HGT_REF' in one.found], 15.0)
+        assert reported[0].check == 'bridge'
+        assert reported[0].level is Level.FAIL
+        assert reported[0].found.startswith(f'{node.get_name()}: parameters: EKF2_HGT_REF')
+
+
+def test_the_check_tells_of_a_body_that_does_not_look_out_of_the_nose(body):
+    with fake_server(parameters={'EKF2_EV_CTRL': 1}, yaw_error=math.pi / 2) as server:
+        result = subprocess.run(
+            [sys.executable, '-m', 'optitrack_vrpn', 'mavlink_bridge', '--check', '--send',
+             '--seconds', '6', '--ros-args', '-p', 'body:=cf1', '-p',
+             f'connection:={server.connection}'], cwd=ROOT, capture_output=True, text=True,
+            timeout=60)
+    assert result.returncode == 2, result.stderr
+    assert re.search('FAIL +agreement +yaw differs by 90 degrees', result.stdout), result.stdout
+    assert re.search('FAIL +parameters +EKF2_EV_CTRL is 1; set it to 15', result.stdout)
+    assert re.search('OK +autopilot +PX4', result.stdout)
+    assert re.search('OK +estimator', result.stdout)
+
+
+def test_px4_over_dds(observer, body):
+    px4_msgs = pytest.importorskip('px4_msgs.msg')
+    # As PX4's agent subscribes: best effort, volatile.
+    topic = observer.listen(
+        px4_msgs.VehicleOdometry, '/fmu/in/vehicle_visual_odometry',
+        QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+    with bridge(transport='dds') as here:
+        here.run(here.node.trigger_configure)
+        here.run(here.node.trigger_activate)
+        topic.wait(10)
+        message = topic.messages()[-1]
+        assert list(message.position) == [2.0, 1.0, -3.0]
+        assert list(message.q) == pytest.approx([S, 0, 0, S], abs=1e-6)
+        assert (message.pose_frame, message.velocity_frame) == (2, 3)
+        assert list(message.position_variance) == pytest.approx([2e-6, 1e-6, 3e-6])
+        assert list(message.velocity) == [0.5, 0.0, 0.0]
+        assert math.isnan(message.velocity_variance[0])
+        assert message.timestamp_sample == message.timestamp
+        assert abs(message.timestamp_sample - time.time_ns() // 1000) < 5_000_000
+        levels = {one.check: one.level for one in here.node.findings()}
+        assert levels['link'] is Level.OK
+        assert levels['autopilot'] is Level.SKIP
+
+
+def test_px4_over_dds_on_a_versioned_topic_and_ardupilot_on_its_own(observer, body):
+    with bridge(transport='dds', autopilot='ardupilot') as here:
+        here.run(here.node.trigger_configure)
+        here.run(here.node.trigger_activate)
+        # As AP_DDS subscribes: a reliable subscription would get nothing.
+        topic = observer.listen(TFMessage, '/ap/tf', QoSProfile(
+            depth=5, reliability=ReliabilityPolicy.BEST_EFFORT))
+        topic.wait(5)
+        moved, = topic.messages()[-1].transforms
+        assert (moved.header.frame_id, moved.child_frame_id) == ('odom', 'base_link')
+        translation, rotation = moved.transform.translation, moved.transform.rotation
+        # North, west, up; the nose east is a quarter turn clockwise from north.
+        assert (translation.x, translation.y, translation.z) == (2.0, -1.0, 3.0)
+        assert (rotation.x, rotation.y, rotation.z, rotation.w) == pytest.approx((0, 0, -S, S))
+    pytest.importorskip('px4_msgs.msg')
+    with bridge(transport='dds', **{'dds.topic': '/fmu/in/vehicle_visual_odometry_v1'}) as here:
+        here.run(here.node.trigger_configure)
+        assert here.node.count_publishers('/fmu/in/vehicle_visual_odometry_v1') == 1
+
+
+@pytest.mark.parametrize(('parameters', 'hidden', 'words'), [
+    ({'transport': 'dds'}, 'px4_msgs', 'px4_msgs, which is not installed'),
+    ({}, 'pymavlink', 'python3-pymavlink-pip'),
+    ({'body': ''}, '', 'name the body'),
+    ({'connection': 'udpout:nowhere'}, '', 'udpin:HOST:PORT'),
+    ({'rate_hz': 99.0}, '', 'at most 95 Hz'),
+    ({'autopilot': 'px5'}, '', 'px4, ardupilot')])
+def test_what_cannot_work_is_refused_with_what_to_do(parameters, hidden, words, monkeypatch,
+                                                     console):
+    if hidden:
+        for name in [name for name in sys.modules if name.split('.')[0] == hidden]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, hidden, None)
+    with bridge(**parameters) as here:
+        here.run(here.node.trigger_configure)
+        assert here.node.lifecycle_label == 'unconfigured'
+        wait_until(lambda: words in console.news(), 5.0, words)
+
+
+# -- the link -------------------------------------------------------------------------------------
+
+def test_a_link_that_is_stuck_never_holds_up_who_sends():
+    held, entered = threading.Event(), threading.Event()
+
+    class Stuck(Transport):
+        peer = 'stuck'
+
+        def __init__(self):
+            self._pair = socket.socketpair()
+
+        def fileno(self):
+            return self._pair[0].fileno()
+
+        def read(self):
+            return b''
+
+        def write(self, data):
+            entered.set()
+            held.wait(60)
+            return True
+
+        def close(self):
+            for one in self._pair:
+                one.close()
+
+    settings = BridgeSettings(body='cf1')
+    original = link_io.open_transport
+    link_io.open_transport = lambda connection: Stuck()
+    try:
+        link = LinkThread(settings, parse(settings.connection), Vehicle(settings, plan(settings)),
+                          lambda event: None)
+        link.start()
+        assert entered.wait(10), 'the heartbeat is stuck'
+        for _ in range(100):
+            link.send(Batch(time.time_ns(), ()))
+        assert link.traffic().dropped['superseded'] == 100 - WAITING
+        held.set()
+        link.stop()
+    finally:
+        held.set()
+        link_io.open_transport = original
+
+
+def test_samples_that_waited_too_long_are_not_sent():
+    settings = BridgeSettings(body='cf1', connection='udpout:127.0.0.1:9')
+    link = LinkThread(settings, parse(settings.connection), Vehicle(settings, plan(settings)),
+                      lambda event: None)
+    link.send(Batch(time.time_ns() - 101_000_000, ()))
+    link.start()
+    wait_until(lambda: link.traffic().dropped['too_old'] or link.traffic().dropped['no_link'])
+    link.send(Batch(time.time_ns() - 101_000_000, ()))
+    wait_until(lambda: link.traffic().dropped['too_old'])
+    link.stop()
+    assert link.traffic().samples == 0
+
+
+def heartbeat(system, component=1, autopilot=12):
+    return Codec(system, component).encode(Outgoing('HEARTBEAT', {
+        'type': 2, 'autopilot': autopilot, 'base_mode': 0, 'custom_mode': 0, 'system_status': 3}))
+
+
+def test_only_an_autopilot_makes_itself_the_peer_of_a_udp_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(('127.0.0.1', 0))
+        port = sock.getsockname()[1]
+    settings = BridgeSettings(body='cf1', connection=f'udpin:127.0.0.1:{port}')
+    link = LinkThread(settings, parse(settings.connection), Vehicle(settings, plan(settings)),
+                      lambda event: None)
+    link.start()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger, socket.socket(
+            socket.AF_INET, socket.SOCK_DGRAM) as autopilot:
+        for sock in (stranger, autopilot):
+            sock.bind(('127.0.0.1', 0))
+        wait_until(lambda: link.traffic().up)
+        for data in (b'GET / HTTP/1.0\r\n\r\n', bytes(range(256)), heartbeat(255, 190, 8)):
+            stranger.sendto(data, ('127.0.0.1', port))
+        wait_until(lambda: link.traffic().received)
+        assert link.traffic().peer == ''
+        autopilot.sendto(heartbeat(1), ('127.0.0.1', port))
+        place = '{}:{}'.format(*autopilot.getsockname())
+        wait_until(lambda: link.traffic().peer == place)
+        stranger.sendto(heartbeat(255, 190, 8), ('127.0.0.1', port))
+        wait_until(lambda: link.traffic().received >= 3)
+        assert link.traffic().peer == place
+        # The autopilot comes back from another port, as after a restart of its computer.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as again:
+            again.bind(('127.0.0.1', 0))
+            again.sendto(heartbeat(1), ('127.0.0.1', port))
+            wait_until(lambda: link.traffic().peer == '{}:{}'.format(*again.getsockname()))
+    link.stop()
+
+
+def test_a_tcp_link_connects_again_when_the_other_end_closes():
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        settings = BridgeSettings(
+            body='cf1', connection='tcp:127.0.0.1:{}'.format(server.getsockname()[1]))
+        events = []
+        link = LinkThread(settings, parse(settings.connection), Vehicle(settings, plan(settings)),
+                          events.append)
+        link.start()
+        first, _ = server.accept()
+        assert first.recv(1) == b'\xfd', 'a heartbeat of MAVLink 2'
+        first.close()
+        second, _ = server.accept()
+        assert second.recv(1) == b'\xfd'
+        link.stop()
+        second.close()
+        assert any(event.severity == 'error' and event.text.endswith('trying again')
+                   for event in events), events
+
+
+def test_a_port_in_use_is_an_error_and_no_crash():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(('127.0.0.1', 0))
+        with pytest.raises(TransportError, match='in use'):
+            open_transport(parse('udpin:127.0.0.1:{}'.format(sock.getsockname()[1])))
+    with pytest.raises(TransportError, match='ttyNONE'):
+        open_transport(parse('serial:/dev/ttyNONE:57600'))
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+def test_the_parameter_file_is_up_to_date():
+    path = ROOT / 'config' / 'mavlink_bridge.yaml'
+    assert path.read_text() == parameter_file(), (
+        'write it anew: python -m optitrack_vrpn mavlink_bridge --print-parameters')
+    values = yaml.safe_load(path.read_text())['/**']['ros__parameters']
+    assert values['topics']['odom'] == '{body}/odom'
+
+
+def launch_file(monkeypatch):
+    """Run the launch file's functions where ROS 2's launch is not installed: it is stood in."""
+    class Anything:
+
+        def __init__(self, *args, **kwargs):
+            self.args, self.kwargs = args, kwargs
+
+    names = {'launch': ['LaunchDescription'], 'launch.actions': [
+        'DeclareLaunchArgument', 'OpaqueFunction'], 'launch.substitutions': [
+        'LaunchConfiguration', 'PathJoinSubstitution'], 'launch_ros.actions': ['Node'],
+        'launch_ros': [], 'launch_ros.substitutions': ['FindPackageShare']}
+    for name, members in names.items():
+        module = types.ModuleType(name)
+        for member in members:
+            setattr(module, member, Anything)
+        monkeypatch.setitem(sys.modules, name, module)
+    path = ROOT / 'launch' / 'mavlink_bridge.launch.py'
+    scope = {}
+    exec(compile(path.read_text(), str(path), 'exec'), scope)
+    return scope
+
+
+def test_the_launch_file_starts_a_bridge_for_each_vehicle(monkeypatch, tmp_path):
+    scope = launch_file(monkeypatch)
+    given = {'vehicles': str(ROOT / 'config' / 'vehicles.yaml'), 'params_file': str(
+        ROOT / 'config' / 'mavlink_bridge.yaml'), 'activate': 'false', 'respawn': 'true',
+        'log_level': 'info', 'namespace': 'lab', 'body': '', 'autopilot': '', 'connection': ''}
+
+    class Configuration:
+
+        def __init__(self, name):
+            self.name = name
+
+        def perform(self, context):
+            return given[self.name]
+
+    scope['LaunchConfiguration'] = Configuration
+    monkeypatch.setattr(sys, 'argv', ['ros2'])
+    first, second = scope['make_bridges'](None)
+    assert first.kwargs['name'] == 'mavlink_bridge_cf1'
+    assert first.kwargs['parameters'][1:] == [
+        {'autostart': True, 'activate': False},
+        {'body': 'cf1', 'autopilot': 'px4', 'connection': 'udpin:0.0.0.0:14540'}]
+    assert second.kwargs['parameters'][2]['autopilot'] == 'ardupilot'
+    for vehicle in (first, second):
+        BridgeSettings(**vehicle.kwargs['parameters'][2])
+    same = tmp_path / 'same.yaml'
+    same.write_text('vehicles: [{body: a, connection: "udpin:0.0.0.0:1"}, {body: b, '
+                    'connection: "udpin:0.0.0.0:1"}]')
+    given['vehicles'] = str(same)
+    with pytest.raises(ValueError, match='given to two vehicles'):
+        scope['make_bridges'](None)
+
+
+def test_the_page_names_every_parameter_that_the_check_reads():
+    from optitrack_vrpn.autopilot.parameters_check import rules
+    text = (ROOT / 'docs' / 'autopilot.md').read_text()
+    shortened = text.replace('`_', '`EK3_SRC1_')
+    for autopilot in ('px4', 'ardupilot'):
+        for rule in rules(autopilot, plan(BridgeSettings(body='cf1', autopilot=autopilot))):
+            assert rule.name in text or rule.name in shortened, rule.name
+
+
+def test_the_fake_and_the_bridge_share_no_rule():
+    """A mistake in the gate must not be in its judge too: the fake imports no gate or timesync."""
+    tree = ast.parse(Path(link_io.__file__).with_name('fake_autopilot.py').read_text())
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not {f'optitrack_vrpn.autopilot.{name}' for name in ('gate', 'timesync')} & modules

@@ -1,0 +1,31 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The demo with a fake autopilot, as a newcomer runs it."""
+
+import re
+import subprocess
+import sys
+
+from conftest import at_last
+import pytest
+from rosgraph import ROOT
+
+pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.timeout(120)]
+
+
+def test_a_fake_autopilot_fuses_the_first_body():
+    pytest.importorskip('pymavlink')
+
+    def check(seconds):
+        result = subprocess.run(
+            [sys.executable, '-m', 'optitrack_vrpn', 'demo', '--autopilot', 'px4', '--seconds',
+             str(seconds)], cwd=ROOT, capture_output=True, text=True, timeout=100)
+        assert result.returncode == 0, result.stdout + result.stderr
+        found = re.search(
+            r'fake PX4, body Demo_Body_1: ODOMETRY at (\d+) Hz, ([\d.]+) ms old, reset counter '
+            r'(\d+); its estimator fuses the poses', result.stdout.replace('\n', ' '))
+        assert found, result.stdout
+        assert 40 <= int(found[1]) <= 55
+        assert float(found[2]) < 100
+
+    at_last(check, 5, 10)

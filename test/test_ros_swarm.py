@@ -1,0 +1,162 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""All bodies of a frame in one message: for Crazyswarm2, and for viewers."""
+
+import sys
+
+from geometry_msgs.msg import PoseArray
+from hypothesis import given, strategies as st
+from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
+import pytest
+from rclpy.duration import Duration
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph import NodeHere, NodeProcess, Observer, stamp_ns, wait_until
+
+MS = 1_000_000
+START = 1_700_000_000 * 1000 * MS
+NAMES = ('a', 'b', 'c')
+
+
+def collect(collector, frames, batch=100):
+    """Feed (stamp, names) in batches of so many samples; give what comes out."""
+    samples = [(stamp, name) for stamp, names in frames for name in names]
+    found = []
+    for begin in range(0, len(samples), batch):
+        for stamp, name in samples[begin:begin + batch]:
+            found.append(collector.add(
+                stamp, NamedPose(name, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))))
+        found.append(collector.complete())
+    return [(frame.stamp_ns, tuple(pose.name for pose in frame.poses))
+            for frame in found if frame is not None]
+
+
+def stamps(rate_hz, count):
+    return [START + round(i * 1e9 / rate_hz) for i in range(count)]
+
+
+@given(st.integers(1, 7))
+def test_frames_come_whole_however_the_datagrams_cut_them(batch):
+    frames = [(stamp, NAMES) for stamp in stamps(100, 30)]
+    found = collect(FrameCollector(100.0), frames, batch)
+    assert found[:29] == frames[:29]
+    assert len(found) >= 29
+
+
+def test_a_frame_is_not_held_back_once_its_bodies_have_come():
+    collector = FrameCollector(100.0)
+    collect(collector, [(stamp, NAMES) for stamp in stamps(100, 3)], 3)
+    found = collect(collector, [(START + 30 * MS, NAMES)], 3)
+    assert found == [(START + 30 * MS, NAMES)]
+
+
+def test_lost_bodies_are_left_out_and_new_ones_come_in_alphabetical_order():
+    times = stamps(100, 9)
+    names = [NAMES] * 3 + [('a', 'c')] * 3 + [('c', 'a', 'b', 'd')] * 3
+    found = dict(collect(FrameCollector(100.0), list(zip(times, names)), 4))
+    assert found[times[4]] == ('a', 'c')
+    assert found[times[7]] == ('a', 'b', 'c', 'd')
+
+
+@pytest.mark.parametrize(('camera_hz', 'wanted_hz'), [
+    (100, 100), (120, 100), (180, 100), (240, 100), (360, 100), (50, 50)])
+def test_the_rate_is_a_hundred_a_second_by_stamp(camera_hz, wanted_hz):
+    frames = [(stamp, NAMES) for stamp in stamps(camera_hz, camera_hz * 10)]
+    assert len(collect(FrameCollector(100.0), frames)) == pytest.approx(10 * wanted_hz, rel=0.02)
+
+
+@given(st.lists(st.tuples(st.integers(-50, 50), st.sets(st.sampled_from(NAMES))), max_size=60),
+       st.integers(1, 5))
+def test_no_frame_is_given_twice_in_a_row_and_none_is_empty(steps, batch):
+    stamp, frames = START, []
+    for step_ms, names in steps:
+        stamp += step_ms * MS
+        frames.append((stamp, tuple(sorted(names))))
+    found = collect(FrameCollector(100.0), frames, batch)
+    assert all(names for _, names in found)
+    assert all(one[0] != other[0] for one, other in zip(found, found[1:]))
+
+
+# -- the node -------------------------------------------------------------------------------------
+
+SCENARIO = """
+rate: 120
+bodies:
+  - {name: cf1, motion: {type: circle}}
+  - name: cf2
+    motion: {type: circle, centre: [3, 1, 0]}
+    faults: [{type: occlusion, mode: silent, start: 5, end: 6, every: 2}]
+  - {name: cf3, motion: {type: circle, centre: [6, 1, 0]}}
+"""
+
+
+@pytest.mark.ros
+@pytest.mark.network
+@pytest.mark.timeout(90)
+def test_crazyswarm2_and_viewers_get_the_bodies_of_each_frame(tmp_path):
+    interfaces = pytest.importorskip('motion_capture_tracking_interfaces.msg')
+    scenario = tmp_path / 'three.yaml'
+    scenario.write_text(SCENARIO)
+    with Observer('crazyflie_server') as observer, NodeProcess(
+            '--scenario', scenario, '--port', '0', tool='motive_sim', ros=False) as sim:
+        # As Crazyswarm2's server subscribes: a publisher without the deadline would not match.
+        poses = observer.listen(interfaces.NamedPoseArray, '/poses', QoSProfile(
+            depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
+            deadline=Duration(nanoseconds=10 * MS)))
+        arrays = observer.listen(PoseArray, '/pose_array', 10)
+        port = int(sim.wait_for(r'listening on .*:(\d+)')[1])
+        with NodeHere({'server': '127.0.0.1', 'port': port, 'outputs': [
+                'pose', 'poses', 'pose_array', 'status']}) as here:
+            single = observer.poses('/cf1/pose')
+            here.run(here.node.trigger_configure)
+            here.run(here.node.trigger_activate)
+            wait_until(lambda: poses.matched, what='the deadline fits')
+
+            def named(message):
+                return tuple(one.name for one in message.poses)
+
+            wait_until(lambda: {'cf1', 'cf2', 'cf3'} <= set(
+                sum(map(named, poses.messages()), ())), what='all bodies')
+            wait_until(lambda: any(named(m) == ('cf1', 'cf3') for m in poses.messages()),
+                       what='one is lost')
+            count = len(poses)
+            wait_until(lambda: any(named(m) == ('cf1', 'cf2', 'cf3')
+                                   for m in poses.messages(count)), what='it is back')
+            messages = poses.messages()
+            times = [stamp_ns(message) for message in messages]
+            assert all(a < b for a, b in zip(times, times[1:])), 'once a frame'
+            assert {message.header.frame_id for message in messages} == {'optitrack'}
+            assert all(names == tuple(sorted(names)) for names in map(named, messages))
+            alone = {stamp_ns(message): message.pose for message in single.messages()}
+            same = [(message, alone[stamp_ns(message)]) for message in messages
+                    if stamp_ns(message) in alone]
+            assert same
+            for message, pose in same:
+                assert next(one.pose for one in message.poses if one.name == 'cf1') == pose
+            wait_until(lambda: len(arrays) > 10, what='poses for viewers')
+            assert '/poses' in here.node._output.topics()
+            # Switched off while it runs.
+            assert not here.run(lambda: here.node.set_parameters([
+                parameter('outputs', ['pose'])])[0].reason)
+            assert '/poses' not in here.node._output.topics()
+
+
+def parameter(name, value):
+    from rclpy.parameter import Parameter
+    return Parameter(name, value=value)
+
+
+@pytest.mark.ros
+def test_without_the_interfaces_the_output_is_refused_with_what_to_install(monkeypatch, console):
+    for name in [name for name in sys.modules
+                 if name.startswith('motion_capture_tracking_interfaces')]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, 'motion_capture_tracking_interfaces', None)
+    with NodeHere({'server': '127.0.0.1', 'outputs': ['pose', 'poses']}) as here:
+        here.run(here.node.trigger_configure)
+        assert here.node.lifecycle_label == 'unconfigured'
+        wait_until(lambda: 'motion-capture-tracking-interfaces' in console.news(), 5.0)
+    with NodeHere({'server': '127.0.0.1', 'outputs': ['pose']}) as here:
+        here.run(here.node.trigger_configure)
+        result = here.run(lambda: here.node.set_parameters([
+            parameter('outputs', ['pose', 'poses'])])[0])
+        assert not result.successful and 'not installed' in result.reason
