@@ -279,7 +279,7 @@ def test_mode_arrival_publishes_the_newest_of_what_comes_as_one():
         x, y, z = moving((5 * batch + 4) / 100)
         assert {sample.position for sample in samples} == {(z, x, y)}
         assert {sample.stamp_ns for sample in samples} == {HOST + S + batch * 50 * MS}
-    assert pipeline.dropped['stamp_not_rising'] == 2 * (4 * 50)
+    assert pipeline.dropped['superseded'] == 2 * (4 * 50)
 
 
 def test_mode_arrival_keeps_the_promises_of_times_that_rise():
