@@ -10,8 +10,8 @@ import time
 
 from fault_kit import connect_quietly, Heard, RATE, scenario, Session
 from fault_net import Namespace, Proxy
-from optitrack_vrpn.client.backend_io import ClientConfig
 from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline

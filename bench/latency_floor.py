@@ -19,7 +19,7 @@ import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from latency_sender import body_names
-from optitrack_vrpn.client.scheduling_io import interrupt_nobody, interrupt_others
+from optitrack_vrpn.client.scheduling_io import use_batch_scheduling, use_default_scheduling
 from optitrack_vrpn.vrpn.codec import encode_request
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import POSE_MESSAGE
@@ -109,14 +109,14 @@ def main():
     """Bridge the server on a port: ``latency_floor.py PORT BODIES [floor | calm]``."""
     calm = 'calm' in sys.argv[3:]
     if calm:
-        interrupt_nobody()
+        use_batch_scheduling()
     rclpy.init()
     node = rclpy.create_node('floor')
     stream, datagrams = shake_hands(int(sys.argv[1]))
 
     def receive():
         if calm:
-            interrupt_others()
+            use_default_scheduling()
         bridge(datagrams, body_names(int(sys.argv[2])), node)
 
     threading.Thread(target=receive, daemon=True).start()

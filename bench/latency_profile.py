@@ -112,10 +112,10 @@ def measure(bodies, rate, seconds):
     """
     variables = environment()
     os.environ.update(variables)
-    from optitrack_vrpn.client.scheduling_io import interrupt_nobody
+    from optitrack_vrpn.client.scheduling_io import use_batch_scheduling
     from optitrack_vrpn.node.node import OptitrackVrpnNode
     import rclpy
-    interrupt_nobody()    # as in the node's own process
+    use_batch_scheduling()    # as in the node's own process
     sender = Child(['latency_sender.py', '--bodies', str(bodies), '--rate', str(rate)], variables)
     receiver = Child(['latency_receiver.py', '--bodies', str(bodies)], variables)
     try:

@@ -29,8 +29,8 @@ sys.path[:0] = [str(ROOT)]
 
 from latency_tables import percentile, write_block    # noqa: E402
 from lossy_link import LossyLink    # noqa: E402
-from optitrack_vrpn.client.backend_io import ClientConfig    # noqa: E402
 from optitrack_vrpn.client.client_io import VrpnClient    # noqa: E402
+from optitrack_vrpn.client.config import ClientConfig    # noqa: E402
 from optitrack_vrpn.client.link import LinkConfig    # noqa: E402
 from optitrack_vrpn.vrpn.messages import PoseReport    # noqa: E402
 

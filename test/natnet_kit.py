@@ -4,7 +4,7 @@
 
 import threading
 
-from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkConfig, LinkState
 from optitrack_vrpn.natnet.reports import (
     EchoReport, FrameReport, MarkersReport, RigidBodyReport)

@@ -10,7 +10,7 @@ import re
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.body_settings import is_fixed, sift_body_settings
 from optitrack_vrpn.cli.nodes import NODES
-from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.node import documents as node_documents
 from optitrack_vrpn.node.settings import NodeSettings

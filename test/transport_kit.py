@@ -18,8 +18,8 @@ import threading
 import time
 from typing import Callable, Optional
 
-from optitrack_vrpn.client.backend_io import ClientConfig
 from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkConfig, LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.vrpn.messages import PoseReport

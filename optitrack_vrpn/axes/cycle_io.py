@@ -7,7 +7,7 @@ import time
 from typing import Callable
 
 from optitrack_vrpn.axes.cycle import Cycle
-from optitrack_vrpn.client.scheduling_io import interrupt_others
+from optitrack_vrpn.client.scheduling_io import use_default_scheduling
 
 
 class CycleThread:
@@ -32,7 +32,7 @@ class CycleThread:
         self._thread.start()
 
     def _run(self) -> None:
-        interrupt_others()
+        use_default_scheduling()
         cycle = self.cycle
         while True:
             now_ns = time.monotonic_ns()

@@ -8,19 +8,11 @@ import struct
 import threading
 from typing import Callable, Optional
 
+from optitrack_vrpn.client.config import is_ipv4
 from optitrack_vrpn.errors import TransportError
 
 #: Linux: ask a network card for its address (linux/sockios.h).
 _SIOCGIFADDR = 0x8915
-
-
-def is_ipv4(text: str) -> bool:
-    """Tell whether a text is an IPv4 address in dotted form."""
-    try:
-        socket.inet_pton(socket.AF_INET, text)
-    except OSError:
-        return False
-    return True
 
 
 class _Search:

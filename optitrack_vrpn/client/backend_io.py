@@ -1,82 +1,19 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The small interface that every source of VRPN events has.
+The interface of every source of VRPN events.
 
-A backend runs a thread of its own and calls its sink from there, and from nowhere else.
+A backend has its own thread and calls its sink from that thread only.
 """
 
 from dataclasses import dataclass, field
 import logging
 from typing import Optional, Protocol, Sequence
 
-from optitrack_vrpn.client.addresses_io import is_ipv4
-from optitrack_vrpn.client.link import LinkChange, LinkConfig, LinkState
-from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
-from optitrack_vrpn.settings import checked, section, setting
-from optitrack_vrpn.vrpn.codec import encode_request
-from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.vrpn.messages import Event
 
 _LOG = logging.getLogger(__name__)
-
-BACKENDS = ('builtin', 'python_vrpn')
-
-
-@checked
-@dataclass(frozen=True)
-class ClientConfig:
-    """Which server, and how to reach it."""
-
-    server: str = setting('localhost', doc='host name or IPv4 address of the Motive PC')
-    port: int = setting(DEFAULT_PORT, low=1, high=65535, doc='its VRPN port, UDP and TCP')
-    link: LinkConfig = section(LinkConfig(), name='')
-    interface: str = setting('', doc=(
-        'local IPv4 address or network card to use; empty for the one of the route to the server'))
-    advertise: str = setting('', doc=(
-        'address that the server is asked to connect back to, as HOST or HOST:PORT, where that is '
-        'not the local one; with PORT this computer listens on that TCP port and takes poses on '
-        'the UDP port of the same number'))
-    backend: str = setting('builtin', choices=BACKENDS, doc=(
-        'the VRPN client: built in, or the module vrpn of the VRPN library'))
-    trackers: tuple[str, ...] = setting((), doc=(
-        'names of trackers, for the backend that cannot list them (python_vrpn)'))
-
-    def check(self) -> None:
-        """
-        Check what goes beyond single fields.
-
-        :raises ConfigurationError: naming what is wrong and what is allowed.
-        """
-        if not self.server or any(c.isspace() or not c.isprintable() for c in self.server):
-            raise ConfigurationError(
-                f'server is {self.server!r}; give the host name or IPv4 address of the machine '
-                'that Motive runs on')
-        if ':' in self.server:
-            host, _, port = self.server.partition(':')
-            raise ConfigurationError(
-                f'server is {self.server!r}; ' + (
-                    f'give {host!r} alone: the port is the parameter port'
-                    if host and port.isdigit() else
-                    'give the host name or IPv4 address alone (VRPN knows no IPv6; the port is '
-                    'the parameter port, the way the parameter connection)'))
-        numbers = self.server.split('.')
-        if len(numbers) >= 4 and all(map(str.isdecimal, numbers)) and not is_ipv4(self.server):
-            raise ConfigurationError(
-                f'server is {self.server!r}, which is no valid IPv4 address: give four numbers '
-                'from 0 to 255, as in 192.168.1.20')
-        if self.backend == 'python_vrpn' and not any(self.trackers):
-            raise ConfigurationError(
-                'backend python_vrpn cannot list trackers: name them in the parameter trackers')
-        if self.advertise:
-            host, colon, port = self.advertise.partition(':')
-            try:
-                # What no server would take is refused here; 1024 stands in for no port.
-                encode_request(host, int(port) if colon else 1024)
-            except (LocalProtocolError, ValueError):
-                raise ConfigurationError(
-                    f'advertise is {self.advertise!r}; HOST or HOST:PORT is allowed, with '
-                    'letters, digits and dots in HOST and PORT from 1024 to 65535') from None
 
 
 class Sink(Protocol):
@@ -113,7 +50,7 @@ class LinkStatus:
     :ivar local: the local address in use.
     :ivar sessions: conversations so far.
     :ivar failures: failed attempts since the last conversation.
-    :ivar strangers: connect-backs and datagrams from other addresses, all refused.
+    :ivar unexpected_peers: connect-backs and datagrams from other addresses, all refused.
     :ivar counters: the protocol's counters, summed over all conversations.
     :ivar queue: what waits to be read in the present conversation: ``unread_udp_bytes`` (memory
         that the kernel keeps datagrams in), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams
@@ -129,12 +66,12 @@ class LinkStatus:
     local: str = ''
     sessions: int = 0
     failures: int = 0
-    strangers: int = 0
+    unexpected_peers: int = 0
     counters: dict[str, int] = field(default_factory=dict)
     queue: dict[str, int] = field(default_factory=dict)
 
 
-def tell(sink: Sink, change: Optional[LinkChange]) -> None:
+def report_change(sink: Sink, change: Optional[LinkChange]) -> None:
     """Tell of a change, if there is one; a bug where it is told is not the backend's."""
     if change is None:
         return
@@ -159,16 +96,3 @@ class Backend(Protocol):
 
     def status(self) -> LinkStatus:
         """Tell how the connection stands; safe from any thread."""
-
-
-def make_backend(config: ClientConfig, sink: Sink) -> Backend:
-    """
-    Make the backend that the configuration asks for.
-
-    :raises BackendUnavailableError: if its module is not installed.
-    """
-    if config.backend == 'python_vrpn':
-        from optitrack_vrpn.client.python_vrpn_io import PythonVrpnBackend
-        return PythonVrpnBackend(config, sink)
-    from optitrack_vrpn.client.client_io import VrpnClient
-    return VrpnClient(config, sink)

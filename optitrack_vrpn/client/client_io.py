@@ -14,11 +14,12 @@ import threading
 from typing import Optional
 
 from optitrack_vrpn.client.addresses_io import local_address, Lookup
-from optitrack_vrpn.client.backend_io import ClientConfig, LinkStatus, Sink, tell
+from optitrack_vrpn.client.backend_io import LinkStatus, report_change, Sink
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.handshake_io import (
     connect_back, connect_out, NoAnswerError, ServerAbsentError, Stopped, Waiting)
 from optitrack_vrpn.client.link import Link, LinkChange, LinkState
-from optitrack_vrpn.client.scheduling_io import interrupt_others
+from optitrack_vrpn.client.scheduling_io import use_default_scheduling
 from optitrack_vrpn.client.session_io import Conversation
 from optitrack_vrpn.client.sockets_io import Waker
 from optitrack_vrpn.clock.hostclock_io import HostClock
@@ -27,7 +28,7 @@ from optitrack_vrpn.errors import (
 
 _NS = 1_000_000_000
 _LOG = logging.getLogger(__name__)
-_MOST_STRANGERS_NAMED = 16
+_MAX_PEERS_REPORTED = 16
 
 
 class VrpnClient:
@@ -54,12 +55,12 @@ class VrpnClient:
         self._server_ip = ''
         self._local = ''
         self._last_bug = ''
-        self._strangers: dict[str, int] = {}
-        self._stranger_count = 0
+        self._unexpected_peers: dict[str, int] = {}
+        self._unexpected_count = 0
         #: Counters of the conversations that are over, and the present one.
         self._account: tuple[dict[str, int], Optional[Conversation]] = ({}, None)
         self._waiting = Waiting(
-            self._clock.now_ns, lambda: self._stopping, self._waker, self._stranger)
+            self._clock.now_ns, lambda: self._stopping, self._waker, self._unexpected_peer)
 
     # -- the backend's interface ---------------------------------------------------------------
 
@@ -102,19 +103,19 @@ class VrpnClient:
         return LinkStatus(
             link.state, link.reason, link.since_ns, link.way,
             f'{self._server_ip or self._config.server}:{self._config.port}', self._local,
-            link.sessions, link.failures, self._stranger_count, _sum(totals, conversation),
+            link.sessions, link.failures, self._unexpected_count, _sum(totals, conversation),
             conversation.queue() if conversation is not None else {})
 
     # -- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        interrupt_others()
+        use_default_scheduling()
         link, clock = self._link, self._clock
         link.begin(clock.now_ns())
         try:
             while True:
                 pause_s = self._round()
-                reason = link.gives_up(clock.now_ns())
+                reason = link.give_up_reason(clock.now_ns())
                 if reason is not None:
                     self._change(LinkState.STOPPED, reason, 'error')
                     return
@@ -241,7 +242,7 @@ class VrpnClient:
         """
         with Conversation(
                 sock, self._server_ip, self._local, self._link, self._config, self._clock,
-                self._sink, self._tell, self._stranger) as conversation:
+                self._sink, self._tell, self._unexpected_peer) as conversation:
             totals, _ = self._account
             self._account = (totals, conversation)
             try:
@@ -271,17 +272,17 @@ class VrpnClient:
         self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
 
     def _tell(self, change: Optional[LinkChange]) -> None:
-        tell(self._sink, change)
+        report_change(self._sink, change)
 
-    def _stranger(self, address: str, what: str) -> None:
+    def _unexpected_peer(self, address: str, what: str) -> None:
         """Count somebody else who knocked, and name each one once."""
-        self._stranger_count += 1
-        known = self._strangers.get(address)
+        self._unexpected_count += 1
+        known = self._unexpected_peers.get(address)
         if known is not None:
-            self._strangers[address] = known + 1
-        elif len(self._strangers) < _MOST_STRANGERS_NAMED:
-            self._strangers[address] = 1
-            self._tell(self._link.remark(
+            self._unexpected_peers[address] = known + 1
+        elif len(self._unexpected_peers) < _MAX_PEERS_REPORTED:
+            self._unexpected_peers[address] = 1
+            self._tell(self._link.message(
                 f'{what} from {address} was refused, since the server is '
                 f'{self._server_ip}; if that is its other network card, set server: {address}',
                 self._clock.now_ns(), 'warn'))

@@ -43,17 +43,17 @@ class Waiting:
     :param now_ns: reads the arrival clock.
     :param stopping: tells whether the client is being stopped.
     :param waker: wakes the wait when that changes.
-    :param stranger: called with the address and kind of whoever else knocks.
+    :param unexpected_peer: called with the address and kind of whoever else knocks.
     """
 
     def __init__(
         self, now_ns: Callable[[], int], stopping: Callable[[], bool], waker: Waker,
-        stranger: Callable[[str, str], None],
+        unexpected_peer: Callable[[str, str], None],
     ) -> None:
         self.now_ns = now_ns
         self.stopping = stopping
         self.waker = waker
-        self.stranger = stranger
+        self.unexpected_peer = unexpected_peer
 
     def wait(
         self, deadline_ns: int, *sockets: tuple[socket.socket, int],
@@ -158,7 +158,7 @@ def _accept(
         pass  # reset already
     sock.close()
     if address[0] != server:
-        waiting.stranger(address[0], 'a TCP connection')
+        waiting.unexpected_peer(address[0], 'a TCP connection')
     return None
 
 

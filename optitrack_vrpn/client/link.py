@@ -151,7 +151,7 @@ class Link:
         self.state, self.reason = state, reason
         return LinkChange(state, reason, severity, now_ns)
 
-    def remark(self, text: str, now_ns: int, severity: str) -> LinkChange:
+    def message(self, text: str, now_ns: int, severity: str) -> LinkChange:
         """Say something beside the state, which goes on for the reason that it had."""
         return LinkChange(self.state, text, severity, now_ns)
 
@@ -194,7 +194,7 @@ class Link:
             return math.inf
         return self.config.give_up_after_s - (now_ns - self._searching_since_ns) / _NS
 
-    def gives_up(self, now_ns: int) -> Optional[str]:
+    def give_up_reason(self, now_ns: int) -> Optional[str]:
         """Tell why not to try again, or None to go on."""
         config = self.config
         if config.max_attempts and self.failures >= config.max_attempts:
@@ -296,7 +296,7 @@ class Link:
         return min(max((min(deadlines) - now_ns) / _NS, 0.001), 1.0)
 
 
-def mute_handshake(server: str, waited_s: float, until_s: float) -> str:
+def silent_handshake(server: str, waited_s: float, until_s: float) -> str:
     """
     Describe a server that accepted the TCP connection and then sent nothing.
 

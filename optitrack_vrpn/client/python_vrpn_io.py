@@ -15,9 +15,10 @@ import logging
 import threading
 from typing import Any, Optional
 
-from optitrack_vrpn.client.backend_io import ClientConfig, LinkStatus, Sink, tell
+from optitrack_vrpn.client.backend_io import LinkStatus, report_change, Sink
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import Link, LinkChange, LinkState
-from optitrack_vrpn.client.scheduling_io import interrupt_others
+from optitrack_vrpn.client.scheduling_io import use_default_scheduling
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
@@ -101,7 +102,7 @@ class PythonVrpnBackend:
             {'reports': self._reports})
 
     def _run(self) -> None:
-        interrupt_others()
+        use_default_scheduling()
         config = self._config
         self._link.begin(self._clock.now_ns())
         while not self._stop.is_set():
@@ -118,7 +119,7 @@ class PythonVrpnBackend:
                 pause_s = self._link.attempt_failed()
             finally:
                 self._trackers.clear()
-            reason = self._link.gives_up(self._clock.now_ns())
+            reason = self._link.give_up_reason(self._clock.now_ns())
             if reason is not None:
                 self._change(LinkState.STOPPED, reason, 'error')
                 return
@@ -165,7 +166,7 @@ class PythonVrpnBackend:
         self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
 
     def _tell(self, change: Optional[LinkChange]) -> None:
-        tell(self._sink, change)
+        report_change(self._sink, change)
 
     def _on_position(self, name: str, report: dict[str, Any]) -> None:
         self._pending.append(PoseReport(

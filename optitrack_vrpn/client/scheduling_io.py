@@ -12,7 +12,7 @@ the same share of the processor, but interrupts nobody when it wakes. New thread
 import os
 
 
-def interrupt_nobody() -> None:
+def use_batch_scheduling() -> None:
     """
     Let this thread, and those that it starts from now on, wait for their turn when they wake.
 
@@ -21,7 +21,7 @@ def interrupt_nobody() -> None:
     _change('SCHED_OTHER', 'SCHED_BATCH')
 
 
-def interrupt_others() -> None:
+def use_default_scheduling() -> None:
     """Let this thread alone run at once when it wakes, as Linux does by default."""
     _change('SCHED_BATCH', 'SCHED_OTHER')
 

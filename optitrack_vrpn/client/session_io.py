@@ -7,8 +7,9 @@ import socket
 from types import TracebackType
 from typing import Callable, Optional, Sequence
 
-from optitrack_vrpn.client.backend_io import ClientConfig, Sink
-from optitrack_vrpn.client.link import Link, LinkChange, LinkState, mute_handshake
+from optitrack_vrpn.client.backend_io import Sink
+from optitrack_vrpn.client.config import ClientConfig
+from optitrack_vrpn.client.link import Link, LinkChange, LinkState, silent_handshake
 from optitrack_vrpn.client.sockets_io import (
     ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns, unread_datagrams,
     unread_stream_bytes)
@@ -47,7 +48,7 @@ class Conversation:
     :param clock: the host's clocks.
     :param sink: gets the events.
     :param tell: called with changes of the connection.
-    :param stranger: called with the address and kind of whoever else sends.
+    :param unexpected_peer: called with the address and kind of whoever else sends.
     :ivar most_waiting: most datagrams read at one go since ``queue`` was last asked; 64 means
         that more may have waited.
     """
@@ -56,7 +57,7 @@ class Conversation:
         self, sock: socket.socket, server_ip: str, local: str, link: Link,
         config: ClientConfig, clock: HostClock, sink: Sink,
         tell: Callable[[Optional[LinkChange]], None],
-        stranger: Callable[[str, str], None],
+        unexpected_peer: Callable[[str, str], None],
     ) -> None:
         self._tcp = sock
         self._server_ip = server_ip
@@ -64,7 +65,7 @@ class Conversation:
         self._clock = clock
         self._sink = sink
         self._tell = tell
-        self._stranger = stranger
+        self._unexpected_peer = unexpected_peer
         self.most_waiting = 0
         self._udp: Optional[socket.socket] = None
         self._udp_stamped = False
@@ -180,10 +181,10 @@ class Conversation:
         late_s, until_s = self._mute_s
         mute_s = (now_ns - self._started_ns) / _NS
         if mute_s >= until_s:
-            return mute_handshake(self._server_ip, until_s, until_s)
+            return silent_handshake(self._server_ip, until_s, until_s)
         if mute_s >= late_s:
             self._tell(self._link.to(
-                LinkState.HANDSHAKING, mute_handshake(self._server_ip, late_s, until_s), now_ns,
+                LinkState.HANDSHAKING, silent_handshake(self._server_ip, late_s, until_s), now_ns,
                 'warn'))
             late_s = until_s
         self._next_check_ns = self._started_ns + int(min(late_s, until_s) * _NS)
@@ -244,7 +245,7 @@ class Conversation:
             if number >= self.most_waiting:
                 self.most_waiting = number + 1
             if address[0] != self._server_ip:
-                self._stranger(address[0], 'a datagram')
+                self._unexpected_peer(address[0], 'a datagram')
                 continue
             events = self.connection.receive_datagram(self._buffer[:size])
             if not events:

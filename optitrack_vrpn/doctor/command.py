@@ -20,7 +20,7 @@ import textwrap
 from typing import Any, Optional, TextIO, TYPE_CHECKING
 
 from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, USAGE
-from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor.checks import STAGES
 from optitrack_vrpn.doctor.probe_io import Probe

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Optional
 
 from optitrack_vrpn.client.addresses_io import card_address, local_address, Lookup
-from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.handshake_io import (
     connect_back, connect_out, NoAnswerError, ServerAbsentError, Waiting)
 from optitrack_vrpn.client.link import Link

@@ -8,8 +8,9 @@ import logging
 import threading
 from typing import Any, Optional
 
-from optitrack_vrpn.client.backend_io import (
-    Backend, ClientConfig, LinkStatus, make_backend as make_vrpn_backend, Sink, tell)
+from optitrack_vrpn.client.backend_io import Backend, LinkStatus, report_change, Sink
+from optitrack_vrpn.client.config import ClientConfig
+from optitrack_vrpn.client.factory_io import make_backend as make_vrpn_backend
 from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
@@ -136,9 +137,9 @@ class AutoBackend:
             chosen = self._choice.chosen
         self._wake.set()
         if chosen is gate.protocol:
-            tell(self._sink, change)
+            report_change(self._sink, change)
         elif chosen is None and (change.severity != 'info' or not remark):
-            tell(self._sink, change._replace(
+            report_change(self._sink, change._replace(
                 reason=f'{gate.protocol.value}: {change.reason}', state=_shown(change.state)))
 
     # -- the thread ----------------------------------------------------------------------------
@@ -172,13 +173,13 @@ class AutoBackend:
                 decision.reason, 'info' if decision.chosen is Protocol.NATNET else 'warn')
             # The sink has not seen the connection that it is about to get.
             change = self._last[decision.chosen]
-            tell(self._sink, change._replace(
+            report_change(self._sink, change._replace(
                 state=LinkState.CONNECTED, severity='info',
                 reason=f'connected by {decision.chosen.value}'))
             while decision.chosen is Protocol.NATNET and self._echoes:
                 self._sink.receive(*self._echoes.popleft())
             self._echoes.clear()
-            tell(self._sink, change)
+            report_change(self._sink, change)
         if decision.reset:
             self._remark(decision.reason, 'warn')
             for protocol in Protocol:
@@ -209,7 +210,7 @@ class AutoBackend:
         chosen = self._choice.chosen
         last = self._last.get(chosen) if chosen is not None else None
         state = last.state if last is not None else LinkState.CONNECTING
-        tell(self._sink, LinkChange(state, text, severity, self._clock.now_ns()))
+        report_change(self._sink, LinkChange(state, text, severity, self._clock.now_ns()))
 
 
 def _shown(state: LinkState) -> LinkState:

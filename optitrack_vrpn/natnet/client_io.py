@@ -14,10 +14,11 @@ import threading
 from typing import Optional
 
 from optitrack_vrpn.client.addresses_io import local_address, Lookup
-from optitrack_vrpn.client.backend_io import ClientConfig, LinkStatus, Sink, tell
+from optitrack_vrpn.client.backend_io import LinkStatus, report_change, Sink
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.handshake_io import Stopped, Waiting
 from optitrack_vrpn.client.link import Link, LinkChange, LinkState
-from optitrack_vrpn.client.scheduling_io import interrupt_others
+from optitrack_vrpn.client.scheduling_io import use_default_scheduling
 from optitrack_vrpn.client.sockets_io import Waker
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import (
@@ -135,13 +136,13 @@ class NatNetClient:
     # -- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        interrupt_others()
+        use_default_scheduling()
         link, clock = self._link, self._clock
         link.begin(clock.now_ns())
         try:
             while True:
                 pause_s = self._round()
-                reason = link.gives_up(clock.now_ns())
+                reason = link.give_up_reason(clock.now_ns())
                 if reason is not None:
                     self._change(LinkState.STOPPED, reason, 'error')
                     return
@@ -278,7 +279,7 @@ class NatNetClient:
             try:
                 session.request(self._commands.popleft())
             except LocalProtocolError as error:
-                self._tell(self._link.remark(str(error), self._clock.now_ns(), 'error'))
+                self._tell(self._link.message(str(error), self._clock.now_ns(), 'error'))
 
     # -- telling -------------------------------------------------------------------------------
 
@@ -286,7 +287,7 @@ class NatNetClient:
         self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
 
     def _tell(self, change: Optional[LinkChange]) -> None:
-        tell(self._sink, change)
+        report_change(self._sink, change)
 
     def _stranger(self, address: str, what: str) -> None:
         """Count a datagram from another host, and name each host once."""
@@ -294,7 +295,7 @@ class NatNetClient:
         if address in self._strangers or len(self._strangers) >= _MOST_STRANGERS_NAMED:
             return
         self._strangers.add(address)
-        self._tell(self._link.remark(
+        self._tell(self._link.message(
             f'{what} from {address} was refused, since the server is {self._server_ip}; if that '
             f'is its other network card, set server: {address}', self._clock.now_ns(), 'warn'))
 

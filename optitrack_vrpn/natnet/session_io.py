@@ -274,7 +274,7 @@ class Session:
                 'skipped'), now_ns)
 
     def _remark(self, severity: str, text: str, now_ns: int) -> None:
-        self._tell(self._link.remark(text, now_ns, severity))
+        self._tell(self._link.message(text, now_ns, severity))
 
     # -- writing -------------------------------------------------------------------------------
 

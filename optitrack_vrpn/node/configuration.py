@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from optitrack_vrpn.bodies import body_settings
-from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.transform import world_from_mocap

@@ -12,7 +12,7 @@ import math
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.protocol import ControlConfig

@@ -136,7 +136,7 @@ class StatusReporter:
             'way': link.way, 'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
             'sessions': link.sessions, 'failed_attempts': link.failures,
-            'strangers_refused': link.strangers, **link.queue}, link.counters,
+            'unexpected_peers_refused': link.unexpected_peers, **link.queue}, link.counters,
             self._loss)]
         with self._lock:
             if self._sources is None:

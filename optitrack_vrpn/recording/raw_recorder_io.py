@@ -15,8 +15,8 @@ import threading
 import time
 from typing import IO, Optional
 
-from optitrack_vrpn.client.backend_io import ClientConfig
 from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkChange
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.pcap import ACK, file_header, Packet, packet_bytes, SYN, TCP, UDP

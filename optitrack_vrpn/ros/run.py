@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Callable, Sequence
 
-from optitrack_vrpn.client.scheduling_io import interrupt_nobody
+from optitrack_vrpn.client.scheduling_io import use_batch_scheduling
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.params_files import warn_of_files_of_others
 import rclpy
@@ -80,7 +80,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     :returns: exit code; an interrupt is a normal end.
     :raises ConfigurationError: if ROS cannot read the command line, or a file that it names.
     """
-    interrupt_nobody()
+    use_batch_scheduling()
     try:
         rclpy.init(args=list(argv))
     except RuntimeError as error:    # RCLError

@@ -10,8 +10,10 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.client.backend_io import ClientConfig, LinkStatus, make_backend
+from optitrack_vrpn.client.backend_io import LinkStatus
 from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.client.config import ClientConfig
+from optitrack_vrpn.client.factory_io import make_backend
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError

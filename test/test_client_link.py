@@ -33,8 +33,8 @@ def test_a_change_is_told_once_and_since_follows_the_state_alone():
 
 def test_a_remark_leaves_state_and_reason_alone():
     link = streaming(LinkConfig())
-    remark = link.remark('a stranger', 7, 'warn')
-    assert remark == (LinkState.STREAMING, 'a stranger', 'warn', 7)
+    message = link.message('an unexpected peer', 7, 'warn')
+    assert message == (LinkState.STREAMING, 'an unexpected peer', 'warn', 7)
     assert (link.reason, link.since_ns) == ('poses are arriving', 0)
 
 
@@ -61,16 +61,16 @@ def test_brief_conversations_lengthen_the_pauses_like_failures():
         link.pose_received(n * S)
         pauses.append(link.ended(n * S + 100 * MS))
     assert pauses == [0.25, 0.5, 1.0, 2.0, 2.0]
-    assert link.gives_up(5 * S) is None
+    assert link.give_up_reason(5 * S) is None
 
 
 def test_conversations_that_end_without_a_pose_at_once_are_failed_attempts():
     link = Link(LinkConfig(max_attempts=3), 0)
     for n in range(3):
-        assert link.gives_up(n * S) is None
+        assert link.give_up_reason(n * S) is None
         link.established(n * S)
         link.ended(n * S + 100 * MS)
-    assert '3 failed attempts' in link.gives_up(4 * S)
+    assert '3 failed attempts' in link.give_up_reason(4 * S)
 
 
 def test_failed_attempts_do_not_change_the_way():
@@ -102,12 +102,12 @@ def test_the_search_is_over_after_timeout_and_a_conversation_begins_it_anew():
     link = Link(LinkConfig(give_up_after_s=10.0), 0)
     link.begin(100 * S)
     assert link.time_left_s(104 * S) == 6.0
-    assert link.gives_up(110 * S - 1) is None
-    assert 'connect.give_up_after_s' in link.gives_up(110 * S)
+    assert link.give_up_reason(110 * S - 1) is None
+    assert 'connect.give_up_after_s' in link.give_up_reason(110 * S)
     link.established(105 * S)
     link.ended(500 * S)
-    assert link.gives_up(505 * S) is None
-    assert link.gives_up(510 * S) is not None
+    assert link.give_up_reason(505 * S) is None
+    assert link.give_up_reason(510 * S) is not None
     assert Link(LinkConfig(), 0).time_left_s(10**18) == math.inf
 
 
@@ -115,7 +115,7 @@ def test_nothing_is_given_up_by_default():
     link = Link(LinkConfig(), 0)
     for _ in range(1000):
         link.attempt_failed()
-    assert link.gives_up(10**18) is None
+    assert link.give_up_reason(10**18) is None
 
 
 def test_silence_is_noticed_then_ends_the_conversation():
@@ -199,7 +199,7 @@ def test_whatever_happens_pauses_and_states_are_in_bounds(connection, least, mos
         else:
             link.must_reconnect(now)
         assert link.way == connection or connection == 'auto'
-        assert link.gives_up(now) is None
+        assert link.give_up_reason(now) is None
         assert (link.since_ns == since) or (link.state is not state)
         assert 0 < link.next_check_s(now) <= 1.0
 

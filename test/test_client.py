@@ -7,7 +7,7 @@ import threading
 from types import SimpleNamespace
 
 from optitrack_vrpn.client import handshake_io as ways_in
-from optitrack_vrpn.client.backend_io import ClientConfig
+from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
@@ -292,7 +292,7 @@ def test_poses_after_a_silence_are_streaming_again():
 def test_connect_backs_of_others_are_refused_counted_and_said_once():
     with FakeServer(stream, back_from='127.0.0.2', accept=False) as server:
         with client(server.port, link=link(connection='udp', blocked_s=0.3)) as (running, sink):
-            wait_until(lambda: running.status().strangers >= 3)
+            wait_until(lambda: running.status().unexpected_peers >= 3)
     remarks = [c for c in sink.changes if '127.0.0.2' in c.reason]
     assert len(remarks) == 1
     assert remarks[0].severity == 'warn'
@@ -317,7 +317,7 @@ def test_datagrams_of_others_are_refused_counted_and_leave_the_state_alone():
         status = running.status()
     # Another port than the server's own is no stranger's: real servers send from any.
     assert [p.position[0] for p in sink.poses] == [1.0] * 5
-    assert status.strangers == 5
+    assert status.unexpected_peers == 5
     assert (status.state, status.reason) == (LinkState.STREAMING, 'poses are arriving')
     (remark,) = [c for c in sink.changes if '127.0.0.2' in c.reason]
     assert 'a datagram from 127.0.0.2 was refused' in remark.reason

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.skipif(
 
 SCRIPT = """
 import json, os, sys, threading
-from optitrack_vrpn.client.scheduling_io import interrupt_nobody, interrupt_others
+from optitrack_vrpn.client.scheduling_io import use_batch_scheduling, use_default_scheduling
 os.sched_setscheduler(0, getattr(os, sys.argv[1]), os.sched_param(0))
-interrupt_nobody()
+use_batch_scheduling()
 seen = [os.sched_getscheduler(0)]
 
 def inherit():
     seen.append(os.sched_getscheduler(0))
-    interrupt_others()
+    use_default_scheduling()
     seen.append(os.sched_getscheduler(0))
 
 thread = threading.Thread(target=inherit)

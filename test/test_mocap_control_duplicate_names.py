@@ -9,7 +9,7 @@ from control_graph import Systems, Tool
 from optitrack_vrpn.mocap_control import command as mocap_control
 from optitrack_vrpn.mocap_control.controller_ros import MocapController
 import pytest
-from test_cli_mocap_control import begin, ended, more
+from test_mocap_control_command import begin, ended, more
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(300)]
 NEAR, FAR = '/lab1/twin', '/twin'

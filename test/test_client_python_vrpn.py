@@ -9,7 +9,8 @@ import time
 import types
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.client.backend_io import ClientConfig, make_backend
+from optitrack_vrpn.client.config import ClientConfig
+from optitrack_vrpn.client.factory_io import make_backend
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.client.python_vrpn_io import sender_time_ns, tracker_address
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError

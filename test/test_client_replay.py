@@ -113,7 +113,8 @@ def test_a_second_of_the_motive_like_stream_at_recorded_times():
     assert 1100 < len(found) <= 1210
     check_arrivals(sink)
     assert status.state is LinkState.STREAMING
-    assert (status.way, status.sessions, status.failures, status.strangers) == ('udp', 1, 0, 0)
+    assert (status.way, status.sessions) == ('udp', 1)
+    assert (status.failures, status.unexpected_peers) == (0, 0)
     assert running.status().counters['datagrams'] == datagrams
 
 

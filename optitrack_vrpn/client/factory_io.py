@@ -1,0 +1,19 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Create the backend that a configuration names."""
+
+from optitrack_vrpn.client.backend_io import Backend, Sink
+from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.client.config import ClientConfig
+from optitrack_vrpn.client.python_vrpn_io import PythonVrpnBackend
+
+
+def make_backend(config: ClientConfig, sink: Sink) -> Backend:
+    """
+    Make the backend that the configuration asks for.
+
+    :raises BackendUnavailableError: if its module is not installed.
+    """
+    if config.backend == 'python_vrpn':
+        return PythonVrpnBackend(config, sink)
+    return VrpnClient(config, sink)
