@@ -19,7 +19,7 @@ from optitrack_vrpn.settings import Change, from_parameters, parameters_of
 from optitrack_vrpn.settings.parameters import is_foreign
 from optitrack_vrpn.tools import parameters_command
 from optitrack_vrpn.tools.parameters_command import (
-    BEGIN, documents, END, parameter_file, settings_class, with_table)
+    BEGIN, END, generated, parameter_file, settings_class, with_table)
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 import yaml
@@ -63,7 +63,7 @@ def test_every_document_is_what_the_settings_say():
     """`python -m optitrack_vrpn parameters --write` makes them anew."""
     if not (ROOT / 'README.md').exists():
         pytest.skip('runs in a checkout alone')
-    made = documents(ROOT)
+    made = generated(ROOT)
     assert {path.name for path in made} == {
         'README.md', 'parameters.md', *(f'{node.name}.yaml' for node in NODES)}
     for path, text in made.items():
@@ -150,11 +150,11 @@ def test_the_table_marks_what_is_fixed_and_when():
 
 
 def test_documents_leave_out_a_readme_that_is_not_there(tmp_path):
-    made = documents(tmp_path)
+    made = generated(tmp_path)
     assert tmp_path / 'config' / 'optitrack_vrpn.yaml' in made
     assert tmp_path / 'README.md' not in made
     (tmp_path / 'README.md').write_text(f'before\n{BEGIN}\nOUTDATED\n{END}\nafter\n')
-    text = documents(tmp_path)[tmp_path / 'README.md']
+    text = generated(tmp_path)[tmp_path / 'README.md']
     assert text.startswith('before\n') and text.endswith('after\n') and 'OUTDATED' not in text
     assert with_table('no marks') == 'no marks'
 

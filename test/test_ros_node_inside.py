@@ -15,7 +15,7 @@ from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import ChangeState
 from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
-from optitrack_vrpn.graph.conflicts_ros import Namesakes, Rivals, TURN_NS
+from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames, TURN_NS
 from optitrack_vrpn.node import node as node_module
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
@@ -290,7 +290,7 @@ def test_topics_are_looked_at_now_and_then_and_each_rival_is_told_of_once():
                     for name, namespace in (
                         ('a', '/'), ('_NODE_NAME_UNKNOWN_', '_NODE_NAMESPACE_UNKNOWN_'),
                         *([('b', '/lab')] if topic == '/x' else []))]
-    rivals = Rivals(Topics(), 5)
+    rivals = ConflictingPublishers(Topics(), 5)
     turns = [rivals.turn(5 + 10**9 + k * TURN_NS // 4) for k in range(12)]
     assert turns == [0, None, None, None, 1, None, None, None, 2, None, None, None]
     assert rivals.look(['/w']) == []
@@ -314,7 +314,7 @@ def test_a_node_that_is_alone_says_nothing_of_others():
 
         def get_node_names_and_namespaces(self):
             return self.names
-    namesakes = Namesakes(Alone(), 5)
+    namesakes = DuplicateNames(Alone(), 5)
     assert [namesakes.look(5 + k * 10**8) for k in range(50)] == [''] * 50
     Alone.names = [*Alone.names, ('a', '/'), ('a', '/')]
     assert '2 other nodes are called /a too' in namesakes.look(10**10)

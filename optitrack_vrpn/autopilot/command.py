@@ -13,8 +13,7 @@ from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_a
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.doctor.result import CheckResult, exit_code as verdict, Level
 from optitrack_vrpn.errors import OptitrackVrpnError
-from optitrack_vrpn.settings import parameters_of
-from optitrack_vrpn.settings.documents import yaml_text
+from optitrack_vrpn.settings import documents
 
 TOOL = 'mavlink_bridge'
 INTERRUPTED = 130
@@ -46,9 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def parameter_file() -> str:
     """Write config/mavlink_bridge.yaml."""
-    return yaml_text(parameters_of(BridgeSettings), (
-        'Every parameter of mavlink_bridge at its default; delete what you do not change.',
-        'Made by: ros2 run optitrack_vrpn mavlink_bridge --print-parameters'))
+    return documents.parameter_file('mavlink_bridge', BridgeSettings)
 
 
 def lines(findings: Sequence[CheckResult]) -> list[str]:

@@ -29,6 +29,7 @@ class Node(NamedTuple):
 NODES = (
     Node('optitrack_vrpn', 'optitrack_vrpn.node.settings:NodeSettings',
          'optitrack_vrpn.node.documents'),
+    Node('mavlink_bridge', 'optitrack_vrpn.autopilot.settings:BridgeSettings'),
     Node('axis_bridge', 'optitrack_vrpn.axes.settings:BridgeSettings'),
     Node('gantry_controller', 'optitrack_vrpn.gantry.node_settings:ControllerSettings'),
 )

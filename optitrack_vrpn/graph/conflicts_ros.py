@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Notice other nodes that publish what this one does: of its full name, or on its topics."""
+"""Find other nodes of the same full name, and other publishers on the same topics."""
 
 from typing import Optional, Sequence
 
@@ -14,13 +14,13 @@ _LOOKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: How often to look at the topics of one body (ns), for as long as the node runs: others may come
 #: later. A look takes 0.1 to 0.3 ms, in which Python does nothing else.
 TURN_NS = 2_000_000_000
-#: Nodes that are told of; more of them are no news.
-_MOST_TOLD = 8
+#: Other nodes that are reported at most.
+_MOST_REPORTED = 8
 
 
-class Namesakes:
+class DuplicateNames:
     """
-    Look a few times for nodes that are called as this one is.
+    Look a few times for nodes with the name of this one.
 
     :param node: this one.
     :param now_ns: the beginning.
@@ -32,9 +32,9 @@ class Namesakes:
 
     def look(self, now_ns: int) -> str:
         """
-        Look, if it is time to.
+        Look, if a look is due.
 
-        :returns: what to say of others of this name, once; else ''.
+        :returns: a warning about other nodes of this name, once; else ''.
         """
         if not self._due_ns or now_ns < self._due_ns[0]:
             return ''
@@ -51,9 +51,9 @@ class Namesakes:
             f'{ONE_NAME}; {LINGERS}')
 
 
-class Rivals:
+class ConflictingPublishers:
     """
-    Look now and then, at one body's topics each time, who else publishes on them.
+    Look every two seconds for other publishers on one body's topics.
 
     :param node: this one.
     :param now_ns: the beginning.
@@ -63,11 +63,11 @@ class Rivals:
         self._node = node
         self._due_ns = now_ns + _LOOKS_NS[0]
         self._turns = 0
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def turn(self, now_ns: int) -> Optional[int]:
         """Count the turns: gives the next one's number, or None while it is not due."""
-        if now_ns < self._due_ns or len(self._told) >= _MOST_TOLD:
+        if now_ns < self._due_ns or len(self._reported) >= _MOST_REPORTED:
             return None
         self._due_ns = now_ns + TURN_NS
         self._turns += 1
@@ -78,18 +78,18 @@ class Rivals:
         Look at topics of this node.
 
         :param topics: resolved names.
-        :returns: what to say of others that publish there, once of each.
+        :returns: a warning for each other node that publishes there, once.
         """
         own = self._node.get_name(), self._node.get_namespace()
         lines = []
         for topic in topics:
             for info in self._node.get_publishers_info_by_topic(topic):
                 other = full_name(info.node_name, info.node_namespace)
-                if (info.node_name, info.node_namespace) == own or other in self._told or (
+                if (info.node_name, info.node_namespace) == own or other in self._reported or (
                         info.node_name == NAMELESS):
                     continue
-                self._told.add(other)
+                self._reported.add(other)
                 lines.append(
-                    f'{printable(other)} publishes on {topic} too, so that whoever listens gets '
+                    f'{printable(other)} publishes on {topic} too, so that subscribers get '
                     f'both: {ONE_TOPIC}; {LINGERS}')
         return lines

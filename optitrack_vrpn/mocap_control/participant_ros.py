@@ -131,16 +131,6 @@ class ControlledLifecycleNode(LifecycleNode):
         return tuple(endpoint.generation.name for endpoint in self._endpoints)
 
     @property
-    def control_session(self) -> str:
-        """Return the capture session of the last START that was followed."""
-        return self._follower.session_id
-
-    @property
-    def control_pending(self) -> Optional[Command]:
-        """Return the command whose transitions are being made; None in all others."""
-        return self._pending
-
-    @property
     def lifecycle_label(self) -> str:
         """Name the lifecycle state; rclpy has no public name for it up to Kilted."""
         return str(self._state_machine.current_state[1])

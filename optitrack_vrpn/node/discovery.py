@@ -17,23 +17,22 @@ class Discovery:
     Queue new bodies, and create their publishers.
 
     :param lock: guards pipeline and publishers.
-    :param wake: lets the ticker's thread run at once.
     :param log: takes severity, text and a key.
+    :ivar wake: lets the ticker's thread run at once.
     """
 
     def __init__(
-        self, lock: threading.Lock, wake: Callable[[], None],
-        log: Callable[[str, str, object], None],
+        self, lock: threading.Lock, log: Callable[[str, str, object], None],
     ) -> None:
         self._lock = lock
-        self._wake = wake
         self._log = log
         self._waiting: deque[Channel] = deque()
+        self.wake: Callable[[], None] = lambda: None
 
     def add(self, channel: Channel) -> None:
         """Queue a new body; on the client's thread, which holds the lock."""
         self._waiting.append(channel)
-        self._wake()
+        self.wake()
 
     def create_publishers(self, pipeline: Pipeline, publishers: Publishers) -> bool:
         """

@@ -23,20 +23,20 @@ from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.mocap_control.protocol import Command
 from optitrack_vrpn.natnet.choice_io import make_backend
-from optitrack_vrpn.natnet.recording import Recorder
 from optitrack_vrpn.node.accept import AcceptServices
-from optitrack_vrpn.node.callbacks import failure_on_error, log_exceptions
+from optitrack_vrpn.node.autostart import Autostart
+from optitrack_vrpn.node.callbacks import failure_on_error
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.discovery import Discovery
 from optitrack_vrpn.node.parameters import NodeParameters
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
-from optitrack_vrpn.node.supervision import PERIOD_S, Supervision
+from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.node.swarm import check_installed
+from optitrack_vrpn.node.take_recording import recorder_of
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 from optitrack_vrpn.ros.qos_advice import what_helps
-from optitrack_vrpn.ros.ticker_io import Ticker
 from optitrack_vrpn.vrpn.messages import Event
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
@@ -60,7 +60,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._output: Optional[Publishers] = None
         self._configuration: Optional[Configuration] = None
         self._backend: Optional[Backend] = None
-        self._ticker: Optional[Ticker] = None
+        self._supervision: Optional[Supervision] = None
         self._clock_reader = HostClock()
         self._link_log = LinkLog()
         self._retired = DeferredDestruction(self)
@@ -68,9 +68,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._accept_services = AcceptServices(self, self._lock)
         self._node_parameters = NodeParameters(
             self, lambda: self._pipeline is not None, self._reconfigure)
-        self._autostart_timer: Any = None
         if self.get_parameter('autostart').value is True:
-            self._autostart_timer = self.create_timer(0.0, self._autostart)
+            self._autostart = Autostart(self)
         else:
             self._node_parameters.log_errors()
             self.get_logger().info(
@@ -102,7 +101,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         backend = self._backend = make_backend(
             configuration.protocol, configuration.client, configuration.natnet, self,
             configuration.pipeline.axes.up_axis)
-        discovery = Discovery(self._lock, self._wake, self._log)
+        discovery = Discovery(self._lock, self._log)
         with self._lock:
             output = self._output = Publishers(
                 self, configuration.publish, self._qos_mismatch, self._retired.add)
@@ -111,10 +110,10 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._configuration = configuration
         self._status.open()
         self.set_info_topics(output.topics())
-        supervision = Supervision(
+        self._supervision = Supervision(
             self, self._lock, pipeline, output, discovery, self._status, self._accept_services,
             self.set_info_topics, self._log)
-        self._ticker = Ticker(PERIOD_S, log_exceptions(self._log, supervision.tick))
+        self._supervision.start()
         backend.start()
 
     @failure_on_error
@@ -163,9 +162,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         if self._backend is not None:
             self._backend.stop()
             self._backend = None
-        if self._ticker is not None:
-            self._ticker.stop()
-            self._ticker = None
+        if self._supervision is not None:
+            self._supervision.stop()
+            self._supervision = None
         self._status.stop()
         self._accept_services.close()
         with self._lock:
@@ -174,23 +173,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                 self._output.close()
             self._output = self._pipeline = self._configuration = None
         self._retired.run()
-
-    def _autostart(self) -> None:
-        self.destroy_timer(self._autostart_timer)
-        self._autostart_timer = None
-        try:
-            if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
-                self.get_logger().error(
-                    'autostart stops: configure failed; correct the errors above and '
-                    'start the node again, or set it with ros2 param set and configure with ros2 '
-                    f'lifecycle set {self.get_fully_qualified_name()} configure')
-            elif self.get_parameter('activate').value is True and (
-                    self.trigger_activate() is not TransitionCallbackReturn.SUCCESS):
-                self.get_logger().error(
-                    f'autostart stops: activate failed; the node is {self.lifecycle_label}')
-        except Exception as error:
-            # Another client made a transition meanwhile.
-            self.get_logger().warning(f'autostart stops: {error}')
 
     # -- the client's thread -------------------------------------------------------------------
 
@@ -217,9 +199,8 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                         samples, self._pipeline.server_motions, self._clock_reader.now_ns,
                         self._pipeline.max_age_ns - host_minus_arrival_ns)
                     if self._status.latency.due():
-                        self._status.latency.add(
-                            samples if self._pipeline.config.stamps.mode != 'sender' else (),
-                            arrival_ns, host_minus_arrival_ns, now_ns,
+                        self._status.measure(
+                            samples, arrival_ns, host_minus_arrival_ns, now_ns,
                             self._clock_reader.now_ns())
         except Exception:
             # The thread must go on: the next frame may be sound.
@@ -237,36 +218,17 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._log(change.severity, state if change.reason == state else
                       f'{state}: {change.reason}', ('link', change.now_ns))
 
-    # -- recording in Motive -------------------------------------------------------------------
+    # -- mocap control -------------------------------------------------------------------------
 
     def control_start(self, msg: Command) -> None:
-        """Start a recording in Motive, where that is wanted, under the id of the session."""
-        recorder = self._recorder()
-        if recorder is not None:
+        """Start a recording in Motive under the id of the session, if that is wanted."""
+        if recorder := recorder_of(self._configuration, self._backend, self._log):
             recorder.record(msg.session_id)
 
     def control_stop(self, msg: Command) -> None:
-        """Stop the recording in Motive, where that is wanted."""
-        recorder = self._recorder()
-        if recorder is not None:
+        """Stop the recording in Motive, if that is wanted."""
+        if recorder := recorder_of(self._configuration, self._backend, self._log):
             recorder.stop_recording()
-
-    def _recorder(self) -> Optional[Recorder]:
-        """Give what records in Motive; None where that is not wanted."""
-        configuration = self._configuration
-        backend: object = self._backend
-        if configuration is None or not configuration.natnet.record:
-            return None
-        if isinstance(backend, Recorder):
-            return backend
-        self._log('error', 'natnet.record needs protocol natnet or auto: VRPN has no command for '
-                  'it', 'natnet.record')
-        return None
-
-    def _wake(self) -> None:
-        """Let the ticker's thread run at once."""
-        if self._ticker is not None:
-            self._ticker.wake()
 
     # -- the executor's thread -----------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from optitrack_vrpn.node.latency import LatencyStatistics
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
-from optitrack_vrpn.pipeline.channel import Channel, how_to_accept
+from optitrack_vrpn.pipeline.channel import Channel, how_to_accept, Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from rclpy.node import Node
 
@@ -34,8 +34,8 @@ class StatusReporter:
     Report connection, clock, frames and bodies.
 
     :param node: creates publishers and timers.
-    :param lock: guards pipeline and publishers; ``configure``, ``close`` and ``retire`` are called
-        with it held, everything else without.
+    :param lock: guards pipeline and publishers; ``configure``, ``measure``, ``close`` and
+        ``retire`` are called with it held, everything else without.
     :param log: takes severity, text and a key.
     :ivar latency: how long poses take through the node.
     """
@@ -64,6 +64,16 @@ class StatusReporter:
     ) -> None:
         """Take what is reported on, with the lock held."""
         self._sources = _Sources(configuration, backend, pipeline, publishers)
+
+    def measure(
+        self, samples: Sequence[Sample], arrival_ns: int, host_minus_arrival_ns: int,
+        begun_ns: int, done_ns: int,
+    ) -> None:
+        """Measure a batch that has been published, with the lock held; see ``latency.add``."""
+        assert self._sources is not None
+        if self._sources.configuration.pipeline.stamps.mode == 'sender':
+            samples = ()    # their stamps are on the sender's clock
+        self.latency.add(samples, arrival_ns, host_minus_arrival_ns, begun_ns, done_ns)
 
     def stop(self) -> None:
         """Publish nothing more on /diagnostics."""

@@ -3,19 +3,23 @@
 """What the node does ten times a second beside publishing poses."""
 
 import threading
-from typing import Callable, Sequence
+from typing import Callable, Optional, Sequence
 
 from optitrack_vrpn.bodies.selection import unmatched
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.graph.conflicts_ros import Namesakes, Rivals
+from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
 from optitrack_vrpn.node.accept import AcceptServices
+from optitrack_vrpn.node.callbacks import log_exceptions
 from optitrack_vrpn.node.discovery import Discovery
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.ros.ticker_io import Ticker
 from rclpy.node import Node
 
-PERIOD_S = 0.1
+#: Chosen: new bodies wake the thread, so this only limits how late silence is noticed. Half of
+#: it doubles the load of an idle node.
+_PERIOD_S = 0.1
 
 
 class Supervision:
@@ -41,10 +45,21 @@ class Supervision:
         self._accept_services = accept_services
         self._announce = announce
         self._log = log
+        self._ticker: Optional[Ticker] = None
         self._clock = HostClock()
         now_ns = self._clock.now_ns()
-        self._duplicate_names = Namesakes(node, now_ns)
-        self._conflicts = Rivals(node, now_ns)
+        self._duplicate_names = DuplicateNames(node, now_ns)
+        self._conflicts = ConflictingPublishers(node, now_ns)
+
+    def start(self) -> None:
+        """Begin, on a thread of its own."""
+        self._ticker = Ticker(_PERIOD_S, log_exceptions(self._log, self.tick))
+        self._discovery.wake = self._ticker.wake
+
+    def stop(self) -> None:
+        """End, and wait for the thread."""
+        if self._ticker is not None:
+            self._ticker.stop()
 
     def tick(self) -> None:
         """Do it once, on the ticker's thread."""

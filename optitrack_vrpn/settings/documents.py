@@ -5,7 +5,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optitrack_vrpn.settings.parameters import Parameter
+from optitrack_vrpn.settings.parameters import Parameter, parameters_of
 from optitrack_vrpn.settings.schema import Change
 
 _WIDTH = 99
@@ -59,6 +59,23 @@ def yaml_text(
             parameter.description + (f' ({about})' if about else ''), f'{indent}# ')
         lines.append(f'{indent}{_key(leaf)}: {yaml_value(parameter.ros_default)}')
     return '\n'.join([*lines, *_notes(section, notes)]) + '\n'
+
+
+def parameter_file(
+    node: str, cls: type[Any], notes: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """
+    Write the parameter file that ships with a node: every parameter at its default.
+
+    :param node: the node's default name.
+    :param cls: its settings dataclass.
+    :param notes: lines of comment that follow a section, by its name.
+    """
+    return yaml_text(
+        parameters_of(cls),
+        (f'Every parameter of the node {node} at its default; delete what you do not change.',
+         f'Made from {cls.__module__} by: python -m optitrack_vrpn parameters --write'),
+        notes=notes)
 
 
 def _notes(section: Sequence[str], notes: Mapping[str, Sequence[str]] | None) -> list[str]:

@@ -10,8 +10,7 @@ from typing import Any, Optional, Sequence
 import optitrack_vrpn
 from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
 from optitrack_vrpn.cli.nodes import Node, NODES
-from optitrack_vrpn.settings import Parameter, parameters_of
-from optitrack_vrpn.settings.documents import markdown_table, yaml_text
+from optitrack_vrpn.settings import documents, Parameter, parameters_of
 
 BEGIN, END = '<!-- parameters -->', '<!-- /parameters -->'
 _REMAKE = 'python -m optitrack_vrpn parameters --write'
@@ -36,11 +35,8 @@ def _note(node: Node, name: str, default: Any) -> Any:
 
 def parameter_file(node: Node) -> str:
     """Write the parameter file of a node: every parameter at its default."""
-    return yaml_text(
-        parameters(node),
-        (f'Every parameter of the node {node.name} at its default; delete what you do not change.',
-         f'Made from {node.settings.partition(":")[0]} by: {_REMAKE}'),
-        notes=_note(node, 'YAML_NOTES', {}))
+    return documents.parameter_file(
+        node.name, settings_class(node), _note(node, 'YAML_NOTES', {}))
 
 
 def section(node: Node) -> str:
@@ -48,7 +44,8 @@ def section(node: Node) -> str:
     summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
     return '\n'.join((
         f'## {node.name}', '', f'{summary} Parameter file: `config/{node.name}.yaml`.', '',
-        markdown_table(parameters(node)), *filter(None, [_note(node, 'sections', str)()])))
+        documents.markdown_table(parameters(node)),
+        *filter(None, [_note(node, 'sections', str)()])))
 
 
 def page() -> str:
@@ -70,13 +67,13 @@ def with_table(readme: str) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end):
         return readme
-    table = markdown_table([
+    table = documents.markdown_table([
         parameter for node in NODES for parameter in parameters(node)
         if parameter.name in _note(node, 'COMMON', ())])
     return f'{before}{BEGIN}\n{table}{END}{after}'
 
 
-def documents(root: Path) -> dict[Path, str]:
+def generated(root: Path) -> dict[Path, str]:
     """
     Make every file that is made from settings.
 
@@ -120,7 +117,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if not (root / 'setup.py').exists():
         print('parameters: --write needs a checkout of the repository', file=sys.stderr)
         return USAGE
-    for path, text in documents(root).items():
+    for path, text in generated(root).items():
         if not path.exists() or path.read_text(encoding='utf-8') != text:
             path.write_text(text, encoding='utf-8')
             print(f'wrote {path}')
