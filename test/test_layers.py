@@ -116,6 +116,10 @@ def imports():
 IMPORTS = list(imports())
 
 
+def test_the_node_class_is_wiring():
+    assert len((PACKAGE / 'node' / 'node.py').read_text().splitlines()) <= 250
+
+
 def test_the_imports_were_found():
     """Or else every test below would pass for want of anything to judge."""
     assert len(FILES) > 20
