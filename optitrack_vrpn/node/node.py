@@ -3,11 +3,10 @@
 """
 The lifecycle node: wiring between parameters, the VRPN client, the pipeline and the publishers.
 
-It has three threads. The executor's makes the transitions, handles the parameters and publishes
-the diagnostics. The client's receives poses and publishes them itself, so that no pose waits for
-an executor. The ticker's creates the topics of new bodies and notices silence
-(``supervision.py``). ``_lock`` lets one of them at a time use pipeline and publishers. Publishers
-are destroyed on the executor's thread, whichever thread retires them.
+Three threads: the executor's makes transitions, handles parameters and publishes diagnostics; the
+client's receives poses and publishes them itself, so that no pose waits for an executor; the
+ticker's creates topics and notices silence (``supervision.py``). ``_lock`` guards pipeline and
+publishers. Publishers are destroyed on the executor's thread, whichever thread retires them.
 """
 
 import threading
