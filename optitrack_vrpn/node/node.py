@@ -22,7 +22,6 @@ from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.mocap_control.protocol import Command
 from optitrack_vrpn.natnet.choice_io import make_backend
-from optitrack_vrpn.node.accept import AcceptServices
 from optitrack_vrpn.node.autostart import Autostart
 from optitrack_vrpn.node.callbacks import failure_on_error
 from optitrack_vrpn.node.configuration import Configuration
@@ -64,7 +63,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._link_log = LinkLog()
         self._retired = DeferredDestruction(self)
         self._status = StatusReporter(self, self._lock, self._log)
-        self._accept_services = AcceptServices(self, self._lock)
         self._node_parameters = NodeParameters(
             self, lambda: self._pipeline is not None, self._reconfigure)
         if self.get_parameter('autostart').value is True:
@@ -103,15 +101,16 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         discovery = Discovery(self._lock, self._log)
         with self._lock:
             output = self._output = Publishers(
-                self, configuration.publish, self._qos_mismatch, self._retired.add)
+                self, configuration.publish, lambda topic, policy: self._log(
+                    'warn', what_helps(topic, policy), ('qos', topic, policy)), self._retired.add)
             pipeline = self._pipeline = Pipeline(configuration.pipeline, discovery.add)
             self._status.configure(configuration, backend, pipeline, output)
             self._configuration = configuration
         self._status.open()
         self.set_info_topics(output.topics())
         self._supervision = Supervision(
-            self, self._lock, pipeline, output, discovery, self._status, self._accept_services,
-            self.set_info_topics, self._log)
+            self, self._lock, pipeline, output, discovery, self._status, self.set_info_topics,
+            self._log)
         self._supervision.start()
         backend.start()
 
@@ -165,7 +164,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._supervision.stop()
             self._supervision = None
         self._status.stop()
-        self._accept_services.close()
         with self._lock:
             self._status.close()
             if self._output is not None:
@@ -217,8 +215,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             self._log(change.severity, state if change.reason == state else
                       f'{state}: {change.reason}', ('link', change.now_ns))
 
-    # -- mocap control -------------------------------------------------------------------------
-
     def control_start(self, msg: Command) -> None:
         """Start a recording in Motive under the id of the session, if that is wanted."""
         if recorder := recorder_of(self._configuration, self._backend, self._log):
@@ -230,9 +226,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
             recorder.stop_recording()
 
     # -- the executor's thread -----------------------------------------------------------------
-
-    def _qos_mismatch(self, topic: str, policy: int) -> None:
-        self._log('warn', what_helps(topic, policy), ('qos', topic, policy))
 
     def _reconfigure(self, configuration: Configuration) -> None:
         """

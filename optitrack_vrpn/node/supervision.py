@@ -34,7 +34,7 @@ class Supervision:
 
     def __init__(
         self, node: Node, lock: threading.Lock, pipeline: Pipeline, publishers: Publishers,
-        discovery: Discovery, status: StatusReporter, accept_services: AcceptServices,
+        discovery: Discovery, status: StatusReporter,
         announce: Callable[[Sequence[str]], None], log: Callable[[str, str, object], None],
     ) -> None:
         self._lock = lock
@@ -42,7 +42,7 @@ class Supervision:
         self._publishers = publishers
         self._discovery = discovery
         self._status = status
-        self._accept_services = accept_services
+        self._accept_services = AcceptServices(node, lock)
         self._announce = announce
         self._log = log
         self._ticker: Optional[Ticker] = None
@@ -57,9 +57,10 @@ class Supervision:
         self._discovery.wake = self._ticker.wake
 
     def stop(self) -> None:
-        """End, and wait for the thread."""
+        """End, and wait for the thread; call it on the executor's thread."""
         if self._ticker is not None:
             self._ticker.stop()
+        self._accept_services.close()
 
     def tick(self) -> None:
         """Do it once, on the ticker's thread."""
