@@ -373,7 +373,7 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
             patch.setattr(type(here.node._pipeline), 'tick', bug)
             logged(console, 'a bug in tick')
         assert observer.state() == 'active'
-        here.node._pipeline._notice('info', 'test', 'made up')
+        here.node._pipeline._report('info', 'test', 'made up')
         logged(console, 'made up')
 
 

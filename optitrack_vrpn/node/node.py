@@ -201,8 +201,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                             self._clock_reader.now_ns())
         except Exception:
             # The thread must go on: the next frame may be sound.
-            self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}',
-                      'frame lost')
+            self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}', 'frame')
 
     def link_changed(self, change: LinkChange) -> None:
         """Log a change of the connection, on the client's thread."""
