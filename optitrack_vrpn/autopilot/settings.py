@@ -99,7 +99,8 @@ class BridgeSettings:
     topic_status: str = setting(
         '{body}/status', name='topics.status', doc='state of the body, from the node')
     max_age_ms: float = setting(
-        100.0, unit='ms', low=1, high=1000, doc='a sample older than this is not sent')
+        90.0, unit='ms', low=1, high=1000, doc='a sample older than this is not sent; 90 leaves '
+        '10 ms for the error of its stamp and for the way, so that none is used after 100')
     gap_s: float = setting(
         0.2, unit='s', low=0.02, high=10, doc='time between two samples after which the reset '
         'counter is incremented')
