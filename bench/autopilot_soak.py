@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+import numpy as np
+
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / 'test'), str(HERE)]
 PERIOD_S = 60.0
@@ -68,6 +70,8 @@ def soak(total_s, folder):
         flight.start_node()
         memory = {name: [] for name in flight.bridges}
         minute, killed, unplugged = 0, 0, 0
+        ends = {'node killed, started again after 1 s': [],
+                'serial cable pulled out for 1 s': []}
         while flight.seconds() < total_s:
             at = flight.seconds() - minute * PERIOD_S
             if at >= PERIOD_S:
@@ -80,12 +84,14 @@ def soak(total_s, folder):
                 flight.node.process.kill()
                 flight.node.process.wait()
                 time.sleep(1.0)
+                ends['node killed, started again after 1 s'].append(time.time_ns())
                 flight.start_node()
             elif unplugged == minute and at >= UNPLUGGED_S:
                 unplugged += 1
                 serial.unplug()
                 time.sleep(1.0)
                 serial.replug()
+                ends['serial cable pulled out for 1 s'].append(time.time_ns())
             for name, bridge in flight.bridges.items():
                 memory[name].append(memory_mb(bridge.process))
             time.sleep(1.0)
@@ -93,10 +99,15 @@ def soak(total_s, folder):
         judged = {name: flight.judge(name) for name in flight.fakes}
         origin = flight.servers[0].origin_ns
         untracked = {name: count_untracked(verdict, origin) for name, verdict in judged.items()}
+        for name, (_, end) in FAULTS.items():
+            ends[f'{name} for 1 s' if name != 'swapped' else 'labels swapped for 1 s'] = [
+                origin + round(1e9 * (end + PERIOD_S * number)) for number in range(minute)]
+        back = {fault: {name: resumed(judged[name], times) for name in judged}
+                for fault, times in ends.items()}
         fakes = {name: (dict(server.fake.dropped), server.fake.resets)
                  for name, server in flight.fakes.items()}
         logs = {name: bridge.log for name, bridge in flight.bridges.items()}
-    return judged, untracked, memory, fakes, logs, (killed, unplugged)
+    return judged, untracked, memory, fakes, logs, (killed, unplugged), back
 
 
 def count_untracked(verdict, origin_ns):
@@ -106,6 +117,14 @@ def count_untracked(verdict, origin_ns):
         at = (stamp - origin_ns) / 1e9 % PERIOD_S
         count += any(begin + EDGE_S < at < end - EDGE_S for begin, end in FAULTS.values())
     return count
+
+
+def resumed(verdict, times_ns):
+    """Measure from ends of faults to the next message: median and longest (s), and how many."""
+    stamps = np.array(verdict.stamps)
+    waits = [(stamps[index] - end) / 1e9 for end in times_ns
+             if (index := int(np.searchsorted(stamps, end))) < len(stamps)]
+    return (statistics.median(waits), max(waits), len(waits)) if waits else (0.0, 0.0, 0)
 
 
 def steady_rate(verdict):
@@ -128,7 +147,7 @@ def main():
         os.environ.update(
             ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST',
             ROS_LOG_DIR=folder)
-        judged, untracked, memory, fakes, logs, (killed, unplugged) = soak(
+        judged, untracked, memory, fakes, logs, (killed, unplugged), back = soak(
             60.0 * arguments.minutes, folder)
     print(f'{arguments.minutes:g} min; node killed {killed} times, cable pulled {unplugged} times')
     print('| autopilot | messages | untracked | wrong | backwards | oldest | rate | gaps | '
@@ -156,6 +175,11 @@ def main():
             if bad:
                 failures.append(f'{name}: {what}')
         print(f'  {name}: {early:.1f} MB in the second quarter, {late:.1f} MB in the last')
+    print('| fault | poses again after: px4, median and longest | ardupilot | times |')
+    print('|---|--:|--:|--:|')
+    for fault, found in back.items():
+        cells = [f'{median:.2f} s, {longest:.2f} s' for median, longest, _ in found.values()]
+        print(f'| {fault} | {" | ".join(cells)} | {found["px4"][2]} |')
     print('\n'.join(failures) if failures else 'all is well')
     return 1 if failures else 0
 
