@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-From Motive's names to names that ROS accepts, without two ever becoming one.
+Convert Motive's names to valid ROS names; different names stay different.
 
 Rules for topics: https://design.ros2.org/articles/topic_and_service_names.html. Frame ids have no
-such rules, but take the same names, so that topic and frame of a body are alike.
+such rules; they use the same names, so that topic and frame of a body agree.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import unicodedata
 
 from optitrack_vrpn.errors import ConfigurationError
 
-#: Long enough for every VRPN name (99 bytes) and short enough for DDS (256) behind a namespace.
+#: Chosen: fits every VRPN name (99 bytes), and DDS's limit (256) together with a namespace.
 MAX_ROS_NAME = 100
 
 _TOPIC = re.compile(r'(/|~/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
@@ -24,13 +24,13 @@ _PLACEHOLDER = re.compile(r'{[^{}]*}')
 
 def ros_name(name: str) -> str:
     """
-    Turn any text into a valid relative ROS name, the same text always into the same name.
+    Convert any text to a valid relative ROS name; the result depends on the text only.
 
-    Letters, digits and '/' stay, accents are taken off, everything else becomes '_', of which
-    none is doubled or stands at an end; a part that begins with a digit gets ``body_`` before
-    it, since ROS allows no leading digit and hides names with a leading underscore.
+    Letters, digits and '/' stay, accents are removed, all other characters become single '_',
+    none at an end. A part that begins with a digit gets the prefix ``body_``, because ROS allows
+    no leading digit and hides names with a leading underscore.
 
-    :param name: a rigid body's name as in Motive; anything at all.
+    :param name: a rigid body's name in Motive; any text.
     :returns: at most 100 characters of ``[A-Za-z0-9_/]``.
     """
     plain = unicodedata.normalize('NFKD', name[:4 * MAX_ROS_NAME])
@@ -45,9 +45,9 @@ def ros_name(name: str) -> str:
 
 def printable(text: str, limit: int = 120) -> str:
     """
-    Make text from the network fit for a log: one line, no control characters, bounded.
+    Escape text from the network for a log: one line, no control characters, limited length.
 
-    :param limit: the most characters of the result.
+    :param limit: largest number of characters of the result.
     """
     shown = ''.join(
         c if c.isprintable() else c.encode('unicode_escape').decode('ascii')
@@ -57,17 +57,17 @@ def printable(text: str, limit: int = 120) -> str:
 
 def check_template(template: str, what: str, topic: bool) -> None:
     """
-    Check that a template makes one valid name a body.
+    Check that a template makes one valid name per body.
 
-    :param what: the parameter, for the message.
+    :param what: name of the parameter, for the message.
     :param topic: True for topics, False for frame ids.
-    :raises ConfigurationError: if it has no ``{body}``, another placeholder, or makes names
-        that ROS does not take.
+    :raises ConfigurationError: if it has no ``{body}``, another placeholder, or makes invalid
+        ROS names.
     """
     placeholders = set(_PLACEHOLDER.findall(template))
     if placeholders != {'{body}'}:
         raise ConfigurationError(
-            f"{what} is {template!r}; it must hold '{{body}}' and no other placeholder, "
+            f"{what} is {template!r}; it must contain '{{body}}' and no other placeholder, "
             "as in '{body}/pose'")
     example = template.replace('{body}', 'body')
     valid = _TOPIC.fullmatch(example) and '__' not in example if topic else (
@@ -75,25 +75,25 @@ def check_template(template: str, what: str, topic: bool) -> None:
     if not valid:
         raise ConfigurationError(
             f'{what} is {template!r}, which makes names such as {example!r} that ROS does not '
-            'take')
+            'accept')
 
 
 def check_frame(frame: str, what: str) -> None:
     """
     Check a fixed frame id.
 
-    :raises ConfigurationError: if tf2 would not take it.
+    :raises ConfigurationError: if tf2 does not accept it.
     """
     if not _FRAME.fullmatch(frame):
         raise ConfigurationError(
-            f'{what} is {frame!r}; a frame id is not empty, holds no space and does not begin '
+            f'{what} is {frame!r}; a frame id is not empty, contains no space and does not begin '
             "with '/'")
 
 
 @dataclass(frozen=True)
 class NameTemplates:
     """
-    How topics and frames are made from a body's name.
+    Templates of the topics and frames of a body.
 
     :ivar topics: kind of topic to template, as ``{'pose': '{body}/pose'}``.
     :ivar frames: kind of frame to template, as ``{'body': '{body}'}``.
@@ -104,9 +104,9 @@ class NameTemplates:
 
     def __post_init__(self) -> None:
         """
-        Check them all.
+        Check all templates.
 
-        :raises ConfigurationError: naming all that is wrong, one a line.
+        :raises ConfigurationError: lists all errors, one per line.
         """
         wrong = []
         for what, templates in (('topic', self.topics), ('frame', self.frames)):
@@ -117,7 +117,7 @@ class NameTemplates:
                 except ConfigurationError as error:
                     wrong.append(str(error))
             if len(set(templates.values())) < len(templates):
-                wrong.append('two templates are the same, so that two kinds would share a name: '
+                wrong.append('two templates are equal, so that two kinds would share a name: '
                              f'{templates}')
         if wrong:
             raise ConfigurationError('\n'.join(wrong))
@@ -125,11 +125,11 @@ class NameTemplates:
 
 class BodyNames(NamedTuple):
     """
-    Everything that one body is called in ROS.
+    All names of one body.
 
     :ivar motive: its name in Motive.
     :ivar ros: the ROS name that fills the templates.
-    :ivar clash: the Motive name that had the wanted ROS name first, or None.
+    :ivar clash: the Motive name that already uses the wanted ROS name, or None.
     """
 
     motive: str
@@ -141,10 +141,10 @@ class BodyNames(NamedTuple):
 
 class NameTable:
     """
-    Give each body its names, none twice.
+    Assign unique names to bodies.
 
-    :param templates: how they are made.
-    :param reserved_frames: frame ids that no body may have, such as the worlds'.
+    :param templates: templates of topics and frames.
+    :param reserved_frames: frame ids that no body may have, such as the world frames.
     """
 
     def __init__(self, templates: NameTemplates, reserved_frames: Iterable[str] = ()) -> None:
@@ -158,12 +158,12 @@ class NameTable:
         frame_name: Optional[str] = None,
     ) -> BodyNames:
         """
-        Name a body; the same body always gets the same names.
+        Assign names to a body; the same body always gets the same names.
 
         :param motive_name: its name in Motive.
-        :param topic_name: a name for topics, given by the user in place of Motive's.
-        :param frame_name: the same for frames; the topics' name where not given.
-        :returns: its names; ``clash`` tells whose names stood in the way of the plain ones.
+        :param topic_name: the user's name for the topics, in place of Motive's name.
+        :param frame_name: the user's name for the frames; default is the name of the topics.
+        :returns: its names; ``clash`` names the owner of the wanted names.
         """
         known = self._bodies.get(motive_name)
         if known is not None:

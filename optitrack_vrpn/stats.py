@@ -1,13 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Percentiles of the recent past in constant memory."""
+"""Percentiles of the last values, in constant memory."""
 
 import math
 from typing import NamedTuple
 
 
 class Percentiles(NamedTuple):
-    """Half of the values lie below ``p50``, 99 of 100 below ``p99``; NaN without values."""
+    """Median, 99th percentile and largest value; NaN without values."""
 
     p50: float
     p99: float
@@ -16,9 +16,9 @@ class Percentiles(NamedTuple):
 
 class Window:
     """
-    The last values of something.
+    A sliding window over the last values.
 
-    :param size: how many are remembered.
+    :param size: number of values.
     """
 
     __slots__ = ('_values', '_size', '_next')
@@ -29,7 +29,7 @@ class Window:
         self._next = 0
 
     def add(self, value: float) -> None:
-        """Take in one value; the oldest goes."""
+        """Add one value; it replaces the oldest in a full window."""
         if len(self._values) < self._size:
             self._values.append(value)
         else:
@@ -37,7 +37,7 @@ class Window:
             self._next = (self._next + 1) % self._size
 
     def percentiles(self) -> Percentiles:
-        """Sum up what is remembered."""
+        """Compute the percentiles of the window (nearest rank)."""
         if not self._values:
             return Percentiles(math.nan, math.nan, math.nan)
         ordered = sorted(self._values)

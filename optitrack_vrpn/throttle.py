@@ -1,16 +1,16 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keep a log readable: the same thing is said at most so often, and what was left out counted."""
+"""Limit the rate of equal log messages, and count the suppressed ones."""
 
 from typing import Hashable, Optional
 
 
 class Throttle:
     """
-    Decide what may be said again.
+    Limit messages of the same key to one per period.
 
-    :param period_s: the same key is let through once in this time.
-    :param most_keys: keys remembered; when there are more, the oldest is forgotten.
+    :param period_s: shortest time between two messages of one key (s).
+    :param most_keys: largest number of stored keys; the oldest is removed first.
     """
 
     def __init__(self, period_s: float, most_keys: int = 1000) -> None:
@@ -20,11 +20,11 @@ class Throttle:
 
     def allow(self, key: Hashable, now_ns: int) -> Optional[int]:
         """
-        Ask whether something may be said now.
+        Decide whether a message may be logged now.
 
-        :param key: what it is about.
-        :param now_ns: the present on any clock that does not step.
-        :returns: how often it was left out since it was last said, or None to leave it out.
+        :param key: key of the message.
+        :param now_ns: present time on a clock that does not step (ns).
+        :returns: number of messages suppressed since the last one, or None to suppress this one.
         """
         last_ns, left_out = self._said.get(key, (now_ns - self._period_ns, 0))
         if now_ns - last_ns < self._period_ns:

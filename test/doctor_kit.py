@@ -74,7 +74,7 @@ def examine(capsys):
 
 
 @pytest.fixture
-def nobodys_port():
+def unused_port():
     """Give a port that nobody listens on, by TCP or UDP."""
     listener, udp = pair_of_sockets()
     port = udp.getsockname()[1]

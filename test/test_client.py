@@ -6,7 +6,7 @@ import socket
 import threading
 from types import SimpleNamespace
 
-from optitrack_vrpn.client import handshake_io as ways_in
+from optitrack_vrpn.client import handshake_io
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.errors import ConfigurationError
@@ -19,46 +19,44 @@ BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 
 
 @pytest.fixture
-def nobodys_port():
+def unused_port():
     return free_port()
 
 
 # -- absent ---------------------------------------------------------------------------------------
 
 @BOTH
-def test_an_absent_server_is_said_to_be_absent_and_what_to_do(nobodys_port, way):
-    with client(nobodys_port, link=link(connection=way)) as (running, sink):
+def test_an_absent_server_is_said_to_be_absent_and_what_to_do(unused_port, way):
+    with client(unused_port, link=link(connection=way)) as (running, sink):
         sink.wait_state(LinkState.LOST, 2)
         # An attempt is counted after it was told of.
         wait_until(lambda: running.status().failures >= 2)
         status = running.status()
     reason = sink.reasons(LinkState.LOST)[0]
-    assert f'nothing listens on {way.upper()} port {nobodys_port} of 127.0.0.1' in reason
-    assert 'is Motive running' in reason
+    assert f'nothing listens on {way.upper()} port {unused_port} of 127.0.0.1' in reason
+    assert 'Motive' in reason
     assert status.sessions == 0
     entered = LinkState.REQUESTING if way == 'udp' else LinkState.CONNECTING
     assert sink.states[:3] == [LinkState.RESOLVING, entered, LinkState.LOST]
     assert sink.states[-1] is LinkState.STOPPED
 
 
-def test_a_port_that_is_connected_to_itself_is_an_absent_server(nobodys_port, monkeypatch):
+def test_a_port_that_is_connected_to_itself_is_an_absent_server(unused_port, monkeypatch):
     class Unlucky(socket.socket):
         """Of all ports it gets the very one that it is to connect to."""
 
         def bind(self, address):
-            super().bind((address[0], nobodys_port))
+            super().bind((address[0], unused_port))
 
     monkeypatch.setattr(
-        ways_in, 'socket', SimpleNamespace(**{**vars(socket), 'socket': Unlucky}))
-    with client(nobodys_port, link=link(connection='tcp')) as (_, sink):
+        handshake_io, 'socket', SimpleNamespace(**{**vars(socket), 'socket': Unlucky}))
+    with client(unused_port, link=link(connection='tcp')) as (_, sink):
         sink.wait_state(LinkState.LOST)
-    assert sink.reasons(LinkState.LOST)[0] == (
-        f'nothing listens on TCP port {nobodys_port} of 127.0.0.1: is Motive running, and is VRPN '
-        'switched on in its streaming settings?')
+    assert f'TCP port {unused_port} of 127.0.0.1' in sink.reasons(LinkState.LOST)[0]
 
 
-def test_auto_tries_both_ways_for_an_absent_server(nobodys_port):
-    with client(nobodys_port) as (_, sink):
+def test_auto_tries_both_ways_for_an_absent_server(unused_port):
+    with client(unused_port) as (_, sink):
         sink.wait_state(LinkState.LOST, 3)
     tries = [s for s in sink.states if s is not LinkState.RESOLVING]
     assert tries[:6] == [LinkState.CONNECTING, LinkState.REQUESTING, LinkState.LOST] * 2
@@ -100,10 +98,10 @@ def test_auto_connects_by_tcp_and_sends_no_request(udp):
     assert {way for _, way, _ in server.connections} == {'tcp'}
 
 
-def test_auto_finds_a_server_that_came_late(nobodys_port):
-    with client(nobodys_port) as (_, sink):
+def test_auto_finds_a_server_that_came_late(unused_port):
+    with client(unused_port) as (_, sink):
         sink.wait_state(LinkState.LOST, 2)
-        with FakeServer(stream, port=nobodys_port):
+        with FakeServer(stream, port=unused_port):
             sink.wait_state(LinkState.STREAMING)
 
 
@@ -208,7 +206,7 @@ def test_a_server_that_hangs_up_at_once_is_not_called_in_a_frenzy(after):
     assert calls[4] - calls[0] >= 0.74
     reason = sink.reasons(LinkState.LOST)[0]
     assert reason == 'the server closed the connection' if after == 'hello' else (
-        'the server closed the connection before it said a word' in reason
+        ('closed the connection' in reason and 'handshake' in reason)
         or 'closed the connection to its TCP port' in reason)
 
 
@@ -252,7 +250,7 @@ def test_silence_is_said_then_ends_in_a_new_conversation(way):
                     for s in (LinkState.SILENT, LinkState.LOST))
     assert silent.severity == lost.severity == 'warn'
     assert 'no pose for 0.2 s' in silent.reason
-    assert 'no pose for 0.5 s; connecting anew' in lost.reason
+    assert 'no pose for 0.5 s' in lost.reason
     # Counted from its arrival: the sink may be called any time later.
     last_pose_ns = max(b[1] for b in sink.batches if b[3] < silent.now_ns)
     assert 0.2e9 <= silent.now_ns - last_pose_ns < 2.0e9
@@ -368,7 +366,7 @@ def test_a_network_that_is_down_is_said_to_be(monkeypatch):
     assert 'no route to 192.0.2.1 (Network is unreachable)' in sink.reasons(LinkState.LOST)[0]
 
 
-def test_an_advertised_address_and_port_are_what_the_server_is_told(nobodys_port):
+def test_an_advertised_address_and_port_are_what_the_server_is_told(unused_port):
     told = {}
 
     def serve(server, sock):
@@ -379,22 +377,22 @@ def test_an_advertised_address_and_port_are_what_the_server_is_told(nobodys_port
         server.hold(sock)
     # localhost is not what the client would say by itself.
     with FakeServer(serve) as server:
-        with client(server.port, advertise=f'localhost:{nobodys_port}',
+        with client(server.port, advertise=f'localhost:{unused_port}',
                     link=link(connection='udp')) as (_, sink):
             sink.wait_state(LinkState.STREAMING)
-        assert server.requests[0] == b'localhost %d\0' % nobodys_port
-        assert server.connections[0][2] == ('localhost', nobodys_port)
-    assert told == {'udp port': nobodys_port, 'udp host': b'localhost'}
+        assert server.requests[0] == b'localhost %d\0' % unused_port
+        assert server.connections[0][2] == ('localhost', unused_port)
+    assert told == {'udp port': unused_port, 'udp host': b'localhost'}
 
 
-def test_an_advertised_port_that_is_taken_is_named(nobodys_port):
+def test_an_advertised_port_that_is_taken_is_named(unused_port):
     with socket.socket() as other, FakeServer(stream) as server:
-        other.bind(('127.0.0.1', nobodys_port))
+        other.bind(('127.0.0.1', unused_port))
         other.listen()
-        with client(server.port, advertise=f'127.0.0.1:{nobodys_port}',
+        with client(server.port, advertise=f'127.0.0.1:{unused_port}',
                     link=link(connection='udp')) as (_, sink):
             sink.wait_state(LinkState.LOST)
-    assert f'cannot listen by TCP on 127.0.0.1 port {nobodys_port}' in \
+    assert f'cannot listen by TCP on 127.0.0.1 port {unused_port}' in \
         sink.reasons(LinkState.LOST)[0]
 
 

@@ -67,7 +67,7 @@ def test_a_message_that_never_ends_is_left_for_its_silence(beginning):
     with FakeServer(once(evil)) as server:
         with client(server.port, link=link(reconnect_after_s=0.4)) as (_, sink):
             sink.wait_state(LinkState.STREAMING)
-    assert 'no pose within 0.4 s; connecting anew' in sink.reasons(LinkState.LOST)[0]
+    assert 'no pose within 0.4 s' in sink.reasons(LinkState.LOST)[0]
 
 
 def test_a_hundred_thousand_names_are_refused_beyond_the_table_and_the_body_streams_on():

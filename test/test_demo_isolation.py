@@ -14,7 +14,7 @@ from optitrack_vrpn.demo.foreign_ros import publishers_below
 from optitrack_vrpn.demo.isolation import (
     body_names, display, Endpoint, foreign, NAMES, node_parameters, too_fast)
 from optitrack_vrpn.graph import domain_io
-from optitrack_vrpn.graph.domain_io import claim_domain, inhabited, isolate
+from optitrack_vrpn.graph.domain_io import claim_domain, in_use, isolate
 from optitrack_vrpn.names import ros_name
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.settings import parameters_of
@@ -51,10 +51,10 @@ def test_a_domain_with_a_participant_or_on_the_list_is_not_taken():
     # Where Fast DDS and Cyclone DDS listen, by the RTPS specification.
     with socket.socket(type=socket.SOCK_DGRAM) as participant:
         participant.bind(('127.0.0.1', 7400 + 250 * domain + 10))
-        assert inhabited(domain)
+        assert in_use(domain)
         with claim_domain(start=index) as other:
             assert other.domain != domain
-    assert not inhabited(domain)
+    assert not in_use(domain)
 
 
 def test_a_claim_ends_with_its_process():

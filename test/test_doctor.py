@@ -19,7 +19,7 @@ from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from transport_kit import COOKIE, FakeServer, pose, say_hello, stream
 
-examine, nobodys_port = doctor_kit.examine, doctor_kit.nobodys_port
+examine, unused_port = doctor_kit.examine, doctor_kit.unused_port
 #: What depends on how busy the machine is that runs the test.
 BUSY = {'clock'}
 
@@ -84,12 +84,12 @@ def test_stamps_of_either_base_are_told_apart(examine):
 
 # -- ways in --------------------------------------------------------------------------------------
 
-def test_an_absent_server_is_told_by_both_ports(examine, nobodys_port):
-    result = examine(nobodys_port, timeout=0.4)
+def test_an_absent_server_is_told_by_both_ports(examine, unused_port):
+    result = examine(unused_port, timeout=0.4)
     assert result.code == 2
     for check, kind in (('udp', 'UDP'), ('tcp', 'TCP')):
         assert result.level(check) == 'FAIL'
-        assert f'nothing listens on {kind} port {nobodys_port}' in result.found(check)
+        assert f'nothing listens on {kind} port {unused_port}' in result.found(check)
         assert 'is Motive running' in result.advice(check)
     assert result.levels('name', 'route') == ['OK', 'OK']
     assert {result.level(check) for check in CHECKS if check not in (

@@ -20,7 +20,7 @@ from transport_kit import (
     COOKIE, FakeServer, message, name, pose, POSE_TYPE_ID, say_hello, stream)
 
 ROOT = Path(__file__).resolve().parent.parent
-examine, nobodys_port = doctor_kit.examine, doctor_kit.nobodys_port
+examine, unused_port = doctor_kit.examine, doctor_kit.unused_port
 
 
 # -- hostile --------------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ def test_a_greeting_that_comes_byte_by_byte_is_not_waited_for():
 
 # -- the command ----------------------------------------------------------------------------------
 
-def test_the_text_says_what_the_json_says(capsys, nobodys_port):
-    assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--no-ros',
+def test_the_text_says_what_the_json_says(capsys, unused_port):
+    assert doctor.main(['--server', '127.0.0.1', '--port', str(unused_port), '--no-ros',
                         '--timeout', '0.2']) == 2
     lines = capsys.readouterr().out.splitlines()
     found = [re.match(r'(OK|WARN|FAIL) +(\S+) +\S', line) for line in lines]
@@ -127,10 +127,10 @@ def test_the_text_says_what_the_json_says(capsys, nobodys_port):
     assert max(map(len, lines)) <= 120
 
 
-def test_the_report_of_an_absent_server_fits_a_small_terminal(capsys, monkeypatch, nobodys_port):
+def test_the_report_of_an_absent_server_fits_a_small_terminal(capsys, monkeypatch, unused_port):
     monkeypatch.setenv('COLUMNS', '80')
     monkeypatch.setenv('LINES', '24')
-    doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--timeout', '0.2',
+    doctor.main(['--server', '127.0.0.1', '--port', str(unused_port), '--timeout', '0.2',
                  '--ros-args', '--log-level', 'error'])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 24
@@ -159,10 +159,10 @@ def test_every_exit_code_is_documented(capsys):
     assert '0 nothing is wrong, 1 warnings, 2 failures, 64 the command line is wrong' in text
 
 
-def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, nobodys_port):
+def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, unused_port):
     monkeypatch.setitem(sys.modules, 'rclpy', None)
     monkeypatch.delitem(sys.modules, 'optitrack_vrpn.doctor.graph_ros', raising=False)
-    assert doctor.main(['--server', '127.0.0.1', '--port', str(nobodys_port), '--json',
+    assert doctor.main(['--server', '127.0.0.1', '--port', str(unused_port), '--json',
                         '--timeout', '0.2']) == 2
     result = Result(2, *capsys.readouterr())
     assert result.levels('qos', 'lifecycle', 'settings') == ['SKIP'] * 3
@@ -192,12 +192,12 @@ def test_ctrl_c_ends_it_at_once_and_without_a_trace():
     assert time.monotonic() - began < 30.0
 
 
-def test_it_leaves_no_descriptor_open(examine, nobodys_port):
+def test_it_leaves_no_descriptor_open(examine, unused_port):
     def count():
         return len(os.listdir('/proc/self/fd'))
-    examine(nobodys_port, timeout=0.4)
+    examine(unused_port, timeout=0.4)
     before = count()
-    examine(nobodys_port, timeout=0.4)
+    examine(unused_port, timeout=0.4)
     with FakeServer(stream) as server:
         examine(server.port)
     assert count() <= before    # less where something of another test was closed meanwhile

@@ -497,7 +497,7 @@ def test_a_setting_of_a_body_that_resembles_none_is_told_all_that_are_allowed():
 
 @pytest.mark.parametrize('server', ['192.168.1.999', '1.2.3.4.5', '256.0.0.1'])
 def test_an_address_that_cannot_be_is_not_taken_for_a_name(server):
-    with pytest.raises(ConfigurationError, match='no valid IPv4 address'):
+    with pytest.raises(ConfigurationError, match='server is .* IPv4 address'):
         ClientConfig(server=server)
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""From names of hosts and network cards to IPv4 addresses (VRPN knows no others)."""
+"""Resolve names of hosts and network interfaces to IPv4 addresses (VRPN supports IPv4 only)."""
 
 import os
 import socket
@@ -11,12 +11,12 @@ from typing import Callable, Optional
 from optitrack_vrpn.client.config import is_ipv4
 from optitrack_vrpn.errors import TransportError
 
-#: Linux: ask a network card for its address (linux/sockios.h).
+#: ioctl number that reads the address of a network interface (linux/sockios.h).
 _SIOCGIFADDR = 0x8915
 
 
 class _Search:
-    """One question to the system's resolver, and everybody who waits for the answer."""
+    """One query to the system's resolver, with the callbacks that wait for its answer."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
@@ -27,13 +27,13 @@ class _Search:
 
 class Lookup:
     """
-    One name resolution in a thread of its own, since the system's cannot be interrupted.
+    One name resolution in a separate thread, because the system call cannot be interrupted.
 
-    Where the resolver hangs, those who ask again for the same name meanwhile share the thread
-    that is at it already, so that no number of starts and stops piles threads up.
+    Lookups of the same name share one thread. The number of threads therefore stays bounded when
+    the resolver hangs and the client is started and stopped repeatedly.
 
     :param host: name or address.
-    :param done: called once when there is an answer, from that thread or at once.
+    :param done: called once when the lookup has finished, from its thread or immediately.
     """
 
     _lock = threading.Lock()
@@ -60,11 +60,11 @@ class Lookup:
 
     @property
     def finished(self) -> bool:
-        """Tell whether ``address`` can be called."""
+        """Return whether ``address`` can be called."""
         return self._search.finished
 
     def abandon(self, done: Callable[[], None]) -> None:
-        """Wait no longer; the thread ends when the system's resolver lets it."""
+        """Remove the callback; the thread ends when the system's resolver returns."""
         with self._lock:
             if done in self._search.waiting:
                 self._search.waiting.remove(done)
@@ -74,7 +74,7 @@ class Lookup:
         try:
             found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
             search.addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        except Exception as error:  # UnicodeError for what is no name at all, and OSError
+        except Exception as error:  # OSError, or UnicodeError for an invalid name
             search.error = error
         with cls._lock:
             del cls._searches[host]
@@ -85,12 +85,12 @@ class Lookup:
 
     def address(self, turn: int = 0) -> str:
         """
-        Take the answer.
+        Return one address of the result.
 
-        :param turn: a machine with several network cards has several addresses; counting this
-            up goes through them.
+        :param turn: number of the attempt. Successive attempts use successive addresses of a
+            computer that has several network interfaces.
         :returns: an IPv4 address.
-        :raises TransportError: if there is none.
+        :raises TransportError: if the name has no IPv4 address.
         """
         addresses = self._search.addresses
         if not addresses:
@@ -103,12 +103,12 @@ class Lookup:
 
 def local_address(server: str, port: int, interface: str) -> str:
     """
-    Choose the local address to talk to a server from.
+    Choose the local address for the communication with a server.
 
     :param server: its IPv4 address.
-    :param interface: an IPv4 address of this machine, the name of a network card, or '' for
-        the address that the system's route to the server uses.
-    :raises TransportError: if there is no route, or no such card or address.
+    :param interface: an IPv4 address of this computer, the name of a network interface, or ''
+        for the address that the system's route to the server uses.
+    :raises TransportError: if there is no route, no such interface or no such address.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         if interface:
@@ -117,23 +117,23 @@ def local_address(server: str, port: int, interface: str) -> str:
                 probe.bind((address, 0))
             except OSError as error:
                 raise TransportError(
-                    f'interface {interface!r}: {address} is no address of this machine '
+                    f'interface {interface!r}: {address} is not an address of this computer '
                     f'({error.strerror})') from None
             return address
         try:
             probe.connect((server, port))
         except OSError as error:
             raise TransportError(
-                f'no route to {server} ({error.strerror}): is the network card up and in the '
-                "server's network?") from None
+                f'no route to {server} ({error.strerror}): check that the network interface is '
+                "up and in the server's network") from None
         return str(probe.getsockname()[0])
 
 
 def card_address(name: str) -> str:
     """
-    Look up the IPv4 address of a network card.
+    Return the IPv4 address of a network interface.
 
-    :raises TransportError: if there is no such card, or it has none.
+    :raises TransportError: if there is no such interface, or if it has no IPv4 address.
     """
     try:
         import fcntl
@@ -144,5 +144,5 @@ def card_address(name: str) -> str:
     except (OSError, ImportError) as error:
         cards = ', '.join(card for _, card in socket.if_nameindex())
         raise TransportError(
-            f'interface {name!r} is no network card with an IPv4 address ({error}); '
-            f'this machine has {cards}') from None
+            f'{name!r} is not a network interface with an IPv4 address ({error}); '
+            f'set interface to one of {cards}') from None

@@ -17,45 +17,46 @@ _LOG = logging.getLogger(__name__)
 
 
 class Sink(Protocol):
-    """What a backend tells, from its own thread."""
+    """Receiver of a backend's events; the backend's thread calls it."""
 
     def receive(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """
-        Take the events of one datagram or one piece of the stream.
+        Process the events of one datagram or of one read from the stream.
 
-        What it raises is logged as a bug and ends the conversation; another one begins.
+        The client logs an exception as a bug, closes the connection and connects again.
 
-        :param arrival_ns: when it arrived, on the arrival clock. Stamped by the kernel where it
-            can, so that a process which stood still gets what waited with old arrivals: how old
-            an event is now is for the present to say.
-        :param host_minus_arrival_ns: system time less arrival clock, read at the same time.
+        :param arrival_ns: arrival time on the arrival clock (ns). The kernel stamps it where
+            supported, so that data that waited in the socket keeps its true arrival time. The
+            age of an event is the difference to the present time, not to the time of this call.
+        :param host_minus_arrival_ns: system time minus arrival clock, read at the same time (ns).
         """
 
     def link_changed(self, change: LinkChange) -> None:
-        """Take a change of the connection's state, or a remark with the same state."""
+        """Process a change of the connection's state, or a message about the current state."""
 
 
 @dataclass
 class LinkStatus:
     """
-    What is known of the connection, for diagnostics.
+    State of the connection, for diagnostics.
 
-    :ivar state: where it stands.
-    :ivar reason: why.
-    :ivar since_ns: since when, on the arrival clock.
-    :ivar way: 'udp' or 'tcp', or the backend's name.
-    :ivar server: the server's address, once resolved.
+    :ivar state: link state.
+    :ivar reason: reason of the state.
+    :ivar since_ns: time of the last change of state, on the arrival clock (ns).
+    :ivar way: 'udp', 'tcp' or the name of the backend.
+    :ivar server: the server's address once resolved, before that its name.
     :ivar local: the local address in use.
-    :ivar sessions: conversations so far.
-    :ivar failures: failed attempts since the last conversation.
-    :ivar unexpected_peers: connect-backs and datagrams from other addresses, all refused.
-    :ivar counters: the protocol's counters, summed over all conversations.
-    :ivar queue: what waits to be read in the present conversation: ``unread_udp_bytes`` (memory
-        that the kernel keeps datagrams in), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams
-        that the kernel had no room for) and ``most_datagrams_at_once`` (read in one go, since the
-        last status). What the system does not tell is missing.
+    :ivar sessions: number of conversations so far.
+    :ivar failures: number of failed attempts since the last conversation.
+    :ivar unexpected_peers: number of connections and datagrams from addresses other than the
+        server's; all are refused.
+    :ivar counters: counters of the protocol, summed over all conversations.
+    :ivar queue: receive queues of the current conversation: ``unread_udp_bytes`` (kernel memory
+        used by unread datagrams), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams that the
+        kernel dropped because its buffer was full) and ``most_datagrams_at_once`` (largest number
+        read in one call since the last status). Values that the system does not report are absent.
     """
 
     state: LinkState = LinkState.STOPPED
@@ -72,13 +73,13 @@ class LinkStatus:
 
 
 def report_change(sink: Sink, change: Optional[LinkChange]) -> None:
-    """Tell of a change, if there is one; a bug where it is told is not the backend's."""
+    """Pass a change to the sink, if there is one; log exceptions of the sink."""
     if change is None:
         return
     try:
         sink.link_changed(change)
     except Exception:
-        _LOG.exception('a bug where a change of the connection was told: %s', change)
+        _LOG.exception('bug: the sink raised an exception for the change %s', change)
 
 
 class Backend(Protocol):
@@ -86,13 +87,13 @@ class Backend(Protocol):
 
     def start(self) -> None:
         """
-        Begin; returns at once, everything else happens in the backend's thread.
+        Start the backend's thread; return immediately.
 
-        :raises OptitrackVrpnError: if it cannot begin at all.
+        :raises OptitrackVrpnError: if the thread cannot be started.
         """
 
     def stop(self) -> None:
-        """End, waiting for the thread; every socket is closed when it returns. Idempotent."""
+        """Stop the thread and wait for its end. All sockets are then closed. Idempotent."""
 
     def status(self) -> LinkStatus:
-        """Tell how the connection stands; safe from any thread."""
+        """Return the state of the connection; safe from any thread."""

@@ -1,9 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The built-in VRPN client: one thread that finds the server, listens, and never gives up quietly.
+The built-in VRPN client: one thread that connects to the server, reads and reconnects.
 
-Everything is driven by what arrives; the only timeouts are those of the watchdog.
+Received data drives the thread; the only timeouts are those of the watchdog. The client reports
+each change of state, including the end of its attempts.
 """
 
 import dataclasses
@@ -28,15 +29,17 @@ from optitrack_vrpn.errors import (
 
 _NS = 1_000_000_000
 _LOG = logging.getLogger(__name__)
+#: Chosen: addresses reported by name; all are counted. More would let a flood from forged
+#: addresses fill the log.
 _MAX_PEERS_REPORTED = 16
 
 
 class VrpnClient:
     """
-    Follow one VRPN server for ever, through its restarts and absences.
+    Stay connected to one VRPN server, across restarts and outages of the server.
 
-    :param config: which server and how.
-    :param sink: told everything, from this client's thread.
+    :param config: the server and the connection to it.
+    :param sink: receives all events, from this client's thread.
     :param clock: the host's clocks.
     """
 
@@ -57,7 +60,7 @@ class VrpnClient:
         self._last_bug = ''
         self._unexpected_peers: dict[str, int] = {}
         self._unexpected_count = 0
-        #: Counters of the conversations that are over, and the present one.
+        #: Summed counters of the finished conversations, and the current conversation.
         self._account: tuple[dict[str, int], Optional[Conversation]] = ({}, None)
         self._waiting = Waiting(
             self._clock.now_ns, lambda: self._stopping, self._waker, self._unexpected_peer)
@@ -66,24 +69,24 @@ class VrpnClient:
 
     def start(self) -> None:
         """
-        Begin to look for the server; returns at once.
+        Start to connect; return immediately.
 
-        :raises TransportError: if it was started or stopped before.
+        :raises TransportError: if the client was started or stopped before.
         """
         with self._lock:
             if self._thread is not None or self._closed:
-                raise TransportError('a client can be started once')
-            # Known before it runs: its first word to the sink may be answered by ``stop``.
+                raise TransportError('a client can be started only once; create a new one')
+            # Set before the thread runs: the sink may call ``stop`` from its first call.
             self._thread = threading.Thread(target=self._run, name='vrpn client', daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """
-        End the thread and close every socket; idempotent.
+        Stop the thread and close all sockets; idempotent.
 
-        The sink may be called until this returns, so that nobody may stop a client while holding
-        a lock that the sink takes. From the sink itself it returns at once, and the client ends
-        when the sink has returned.
+        The thread may call the sink until this method returns: do not call it while holding a
+        lock that the sink acquires. Called from the sink, it returns immediately, and the client
+        stops after the sink has returned.
         """
         self._stopping = True
         self._waker.wake()
@@ -97,7 +100,7 @@ class VrpnClient:
             self._waker.close()
 
     def status(self) -> LinkStatus:
-        """Tell how the connection stands."""
+        """Return the state of the connection."""
         link = self._link
         totals, conversation = self._account
         return LinkStatus(
@@ -114,7 +117,7 @@ class VrpnClient:
         link.begin(clock.now_ns())
         try:
             while True:
-                pause_s = self._round()
+                pause_s = self._attempt()
                 reason = link.give_up_reason(clock.now_ns())
                 if reason is not None:
                     self._change(LinkState.STOPPED, reason, 'error')
@@ -128,18 +131,18 @@ class VrpnClient:
         finally:
             self._waker.close()
 
-    def _round(self) -> float:
+    def _attempt(self) -> float:
         """
-        Try once to get to the server, and stay with it as long as it lasts.
+        Connect once, and read until the connection ends.
 
-        :returns: the pause before the next round in seconds.
+        :returns: pause before the next attempt (s).
         """
         link = self._link
         sessions = link.sessions
         state, severity = LinkState.LOST, 'warn'
         try:
-            server = self._find()
-            with self._go_in(server) as sock:
+            server = self._resolve()
+            with self._connect(server) as sock:
                 self._change(
                     LinkState.HANDSHAKING,
                     f'connected to {server[0]} port {server[1]}; waiting for VRPN')
@@ -155,18 +158,18 @@ class VrpnClient:
         except Stopped:
             raise
         except Exception as error:
-            # A bug must not end the thread without a word, nor what a peer sends end the node.
-            reason, severity = f'a bug: {error!r}; connecting anew', 'error'
+            # A bug must not end the thread silently, and data of a peer must not end the node.
+            reason, severity = f'bug: {error!r}; reconnecting', 'error'
             if reason != self._last_bug:
                 self._last_bug = reason
-                _LOG.exception('a bug in the VRPN client or its user; connecting anew')
+                _LOG.exception('bug in the VRPN client or its sink; reconnecting')
         self._change(state, reason, severity)
         if link.sessions == sessions:
             return link.attempt_failed()
         return link.ended(self._clock.now_ns())
 
-    def _find(self) -> tuple[str, int]:
-        """Resolve the server's name and choose the local address; gives address and port."""
+    def _resolve(self) -> tuple[str, int]:
+        """Resolve the server's name and choose the local address; return address and port."""
         config, link = self._config, self._link
         self._change(LinkState.RESOLVING, f'looking up {config.server}')
         wake = self._waker.wake
@@ -176,8 +179,8 @@ class VrpnClient:
                 left_s = self._seconds(1.0)
                 if not left_s:
                     raise TransportError(
-                        f'the name {config.server!r} is still being looked up: is the name server '
-                        'there? An IP address in server needs none')
+                        f'the lookup of the name {config.server!r} has not finished: check the '
+                        'name server, or set server to an IP address, which needs no lookup')
                 self._waiting.wait(self._clock.now_ns() + int(left_s * _NS))
         finally:
             lookup.abandon(wake)
@@ -186,13 +189,14 @@ class VrpnClient:
         self._local = local_address(*server, config.interface)
         return server
 
-    def _go_in(self, server: tuple[str, int]) -> socket.socket:
+    def _connect(self, server: tuple[str, int]) -> socket.socket:
         """
-        Connect by the configured way; gives a connected TCP socket.
+        Connect as ``connection`` says; return a connected TCP socket.
 
-        Under auto a request by UDP is sent only to a server that refuses TCP connections: a VRPN
-        library without a TCP port, or a port forwarded for UDP alone. A server that can be blocked
-        by requests of others has a TCP port, which the system answers for it meanwhile.
+        With 'auto' the client sends a UDP request only to a server that refuses TCP connections:
+        a VRPN library without a TCP port, or a port that is forwarded for UDP only. A server that
+        another client's request has blocked still has its TCP port: the operating system accepts
+        the connection.
         """
         config, link = self._config.link, self._link
         if config.connection == 'udp':
@@ -231,14 +235,14 @@ class VrpnClient:
             raise
 
     def _seconds(self, attempt_s: float) -> float:
-        """Shorten a wait to what the search may still take."""
+        """Limit a wait (s) to the time left before the client gives up."""
         return max(0.0, min(attempt_s, self._link.time_left_s(self._clock.now_ns())))
 
     def _converse(self, sock: socket.socket) -> str:
         """
-        Talk until it ends.
+        Run one conversation until it ends.
 
-        :returns: why it ended.
+        :returns: the reason of its end.
         """
         with Conversation(
                 sock, self._server_ip, self._local, self._link, self._config, self._clock,
@@ -266,7 +270,7 @@ class VrpnClient:
             if reason is not None:
                 return reason
 
-    # -- telling -------------------------------------------------------------------------------
+    # -- reporting -----------------------------------------------------------------------------
 
     def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
         self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
@@ -275,7 +279,7 @@ class VrpnClient:
         report_change(self._sink, change)
 
     def _unexpected_peer(self, address: str, what: str) -> None:
-        """Count somebody else who knocked, and name each one once."""
+        """Count a connection or datagram of another host; report each host once."""
         self._unexpected_count += 1
         known = self._unexpected_peers.get(address)
         if known is not None:
@@ -283,8 +287,8 @@ class VrpnClient:
         elif len(self._unexpected_peers) < _MAX_PEERS_REPORTED:
             self._unexpected_peers[address] = 1
             self._tell(self._link.message(
-                f'{what} from {address} was refused, since the server is '
-                f'{self._server_ip}; if that is its other network card, set server: {address}',
+                f'{what} from {address} was refused: the server is {self._server_ip}; if '
+                f'{address} is another address of the server, set server: {address}',
                 self._clock.now_ns(), 'warn'))
 
 

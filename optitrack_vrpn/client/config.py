@@ -26,7 +26,7 @@ def is_ipv4(text: str) -> bool:
 @checked
 @dataclass(frozen=True)
 class ClientConfig:
-    """Which server, and how to reach it."""
+    """The server and the connection to it."""
 
     server: str = setting('localhost', doc='host name or IPv4 address of the Motive PC')
     port: int = setting(DEFAULT_PORT, low=1, high=65535, doc='its VRPN port, UDP and TCP')
@@ -44,9 +44,9 @@ class ClientConfig:
 
     def check(self) -> None:
         """
-        Check what goes beyond single fields.
+        Check conditions that a single field's range cannot express.
 
-        :raises ConfigurationError: naming what is wrong and what is allowed.
+        :raises ConfigurationError: names the wrong value and the allowed values.
         """
         if not self.server or any(c.isspace() or not c.isprintable() for c in self.server):
             raise ConfigurationError(
@@ -58,20 +58,21 @@ class ClientConfig:
                 f'server is {self.server!r}; ' + (
                     f'give {host!r} alone: the port is the parameter port'
                     if host and port.isdigit() else
-                    'give the host name or IPv4 address alone (VRPN knows no IPv6; the port is '
-                    'the parameter port, the way the parameter connection)'))
+                    'give the host name or IPv4 address alone (VRPN does not support IPv6; set '
+                    'the port in the parameter port, the transport in the parameter connection)'))
         numbers = self.server.split('.')
         if len(numbers) >= 4 and all(map(str.isdecimal, numbers)) and not is_ipv4(self.server):
             raise ConfigurationError(
-                f'server is {self.server!r}, which is no valid IPv4 address: give four numbers '
-                'from 0 to 255, as in 192.168.1.20')
+                f'server is {self.server!r}, which is not a valid IPv4 address: give four '
+                'numbers from 0 to 255, as in 192.168.1.20')
         if self.backend == 'python_vrpn' and not any(self.trackers):
             raise ConfigurationError(
                 'backend python_vrpn cannot list trackers: name them in the parameter trackers')
         if self.advertise:
             host, colon, port = self.advertise.partition(':')
             try:
-                # What no server would take is refused here; 1024 stands in for no port.
+                # encode_request rejects hosts and ports that VRPN servers reject. Without a port,
+                # 1024 is a valid placeholder.
                 encode_request(host, int(port) if colon else 1024)
             except (LocalProtocolError, ValueError):
                 raise ConfigurationError(

@@ -10,9 +10,9 @@ from optitrack_vrpn.client.python_vrpn_io import PythonVrpnBackend
 
 def make_backend(config: ClientConfig, sink: Sink) -> Backend:
     """
-    Make the backend that the configuration asks for.
+    Create the backend that ``config.backend`` names.
 
-    :raises BackendUnavailableError: if its module is not installed.
+    :raises BackendUnavailableError: if the backend's Python module is not installed.
     """
     if config.backend == 'python_vrpn':
         return PythonVrpnBackend(config, sink)

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The two ways to a VRPN server: ask it to connect back, or connect out to it.
+The two ways to connect to a VRPN server: a UDP request to connect back, or a TCP connection.
 
-Both give a connected TCP socket, or raise ``TransportError`` with what to look at.
+Both return a connected TCP socket, or raise ``TransportError`` with what to check.
 """
 
 import errno
@@ -21,29 +21,31 @@ _NS = 1_000_000_000
 
 
 class Stopped(Exception):
-    """The client is being stopped; what waits ends at once."""
+    """The client is being stopped; all waits end immediately."""
 
 
 class ServerAbsentError(TransportError):
-    """The server's machine answered that nothing listens on its port."""
+    """The server's host answered that no program listens on the port."""
 
 
 class NoAnswerError(TransportError):
-    """Nothing came within the time, neither a connection nor a refusal."""
+    """Neither a connection nor a refusal arrived within the timeout."""
 
 
-#: No room for another socket: what waits in the queue would wake us for ever.
+#: No file descriptor or memory for another socket: the connection would stay in the accept queue
+#: and wake the thread continuously.
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Waiting:
     """
-    What an attempt needs to wait with: a clock, a waker, and who is let in.
+    Wait for sockets with a deadline, until the client is stopped.
 
     :param now_ns: reads the arrival clock.
-    :param stopping: tells whether the client is being stopped.
-    :param waker: wakes the wait when that changes.
-    :param unexpected_peer: called with the address and kind of whoever else knocks.
+    :param stopping: returns whether the client is being stopped.
+    :param waker: ends the wait when ``stopping`` changes.
+    :param unexpected_peer: called with the address and the kind of a connection from a host
+        other than the server.
     """
 
     def __init__(
@@ -74,18 +76,18 @@ def connect_back(
     attempt_s: float, until_s: float, late: Callable[[str], None] = lambda text: None,
 ) -> socket.socket:
     """
-    Ask a server by UDP, once, to connect back by TCP, and wait for it.
+    Send one UDP request to connect back by TCP, and wait for the connection.
 
-    A request is never repeated here: a server whose connect() to this host is not answered is
-    blocked for all its clients, and each further request would block it again.
+    The request is not repeated: a server whose connect() to this host gets no answer is blocked
+    for all its clients, and each further request would block it again.
 
     :param server: its IPv4 address and port.
-    :param local: the local address to listen on; no wider.
-    :param advertise: HOST or HOST:PORT to be told to the server instead, or ''.
-    :param attempt_s: when to report that no connection has arrived.
-    :param until_s: how long to wait in all.
-    :param late: called with that report.
-    :raises ServerAbsentError: if nothing listens on the server's UDP port.
+    :param local: the only local address to listen on.
+    :param advertise: HOST or HOST:PORT that the request contains instead of ``local``, or ''.
+    :param attempt_s: time after which a missing connection is reported (s).
+    :param until_s: timeout (s).
+    :param late: called with the text of that report.
+    :raises ServerAbsentError: if no program listens on the server's UDP port.
     :raises NoAnswerError: if the server did not connect back.
     :raises TransportError: if the request did not reach the server.
     """
@@ -118,12 +120,12 @@ def connect_back(
                 late(unanswered_request(server[0], host, port, attempt_s, until_s))
     if refusal == errno.ECONNREFUSED:
         raise ServerAbsentError(
-            f'nothing listens on UDP port {server[1]} of {server[0]}: is Motive running, and is '
-            "VRPN switched on in its streaming settings, with this network's Local Interface?")
+            f'nothing listens on UDP port {server[1]} of {server[0]}: start Motive, enable VRPN '
+            "in its streaming settings and select this network's Local Interface there")
     if refusal:
         raise TransportError(
-            f'{server[0]} cannot be reached ({os.strerror(refusal)}): look at the address, the '
-            'cable, and whether the Motive PC is on')
+            f'{server[0]} cannot be reached ({os.strerror(refusal)}): check the address, the '
+            'cable and the power of the Motive PC')
     raise NoAnswerError(unanswered_request(server[0], host, port, until_s, until_s))
 
 
@@ -131,14 +133,14 @@ def _send_request(requester: socket.socket, request: bytes) -> None:
     """
     Send a request.
 
-    :raises TransportError: if it cannot be sent at all.
+    :raises TransportError: if the request cannot be sent.
     """
     try:
         requester.send(request)
     except OSError as error:
         raise TransportError(
-            f'the request could not be sent ({error.strerror}): is the network card up, and '
-            "in the server's network?") from error
+            f'the request could not be sent ({error.strerror}): check that the network '
+            "interface is up and in the server's network") from error
 
 
 def _accept(
@@ -148,14 +150,14 @@ def _accept(
         sock, address = listener.accept()
     except OSError as error:
         if error.errno in _NO_ROOM:
-            raise TransportError(f'cannot take the connection: {error.strerror}') from error
-        return None  # it went again before it was taken
+            raise TransportError(f'cannot accept the connection: {error.strerror}') from error
+        return None  # the peer closed the connection before accept()
     try:
         if address[0] == server:
             prepare_stream(sock)
             return sock
     except OSError:
-        pass  # reset already
+        pass  # the peer has reset the connection
     sock.close()
     if address[0] != server:
         waiting.unexpected_peer(address[0], 'a TCP connection')
@@ -169,10 +171,10 @@ def connect_out(
     Connect to a server by TCP, as ``tcp://`` does.
 
     :param server: its IPv4 address and port.
-    :param local: the local address to come from.
-    :param attempt_s: how long to wait.
-    :raises ServerAbsentError: if nothing listens on the server's TCP port.
-    :raises TransportError: if the connection cannot be made.
+    :param local: the local address of the connection.
+    :param attempt_s: timeout (s).
+    :raises ServerAbsentError: if no program listens on the server's TCP port.
+    :raises TransportError: if the connection cannot be established.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -186,23 +188,23 @@ def connect_out(
                 if waiting.wait(deadline, (sock, select.POLLOUT)):
                     error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                     break
-        # A port in the ephemeral range may be connected to itself: nobody listens there either.
+        # A socket can connect to itself on an ephemeral port; then no server listens there.
         if error == errno.ECONNREFUSED or (
                 not error and not _is_gone(sock) and sock.getsockname() == server):
             raise ServerAbsentError(
-                f'nothing listens on TCP port {server[1]} of {server[0]}: is Motive running, '
-                'and is VRPN switched on in its streaming settings?')
+                f'nothing listens on TCP port {server[1]} of {server[0]}: start Motive and '
+                'enable VRPN in its streaming settings')
         if error == errno.ECONNRESET or (not error and _is_gone(sock)):
             raise TransportError(
-                f'{server[0]} closed the connection to its TCP port {server[1]} at once: is '
-                'another program on that port?')
+                f'{server[0]} closed the connection to its TCP port {server[1]} immediately: '
+                'check whether another program uses that port')
         if error:
             late = error == errno.ETIMEDOUT
             when = f'within {attempt_s:.3g} s' if late else os.strerror(error)
             raise (NoAnswerError if late else TransportError)(
-                f'no TCP connection to {server[0]} port {server[1]} ({when}): look at the '
-                "address, the cable and the Motive PC's firewall (TCP in). A firewall there that "
-                'lets in UDP alone needs connection: udp')
+                f'no TCP connection to {server[0]} port {server[1]} ({when}): check the '
+                "address, the cable and the Motive PC's firewall (inbound TCP). If the firewall "
+                'admits UDP only, set connection: udp')
         prepare_stream(sock)
     except BaseException:
         sock.close()
@@ -211,7 +213,7 @@ def connect_out(
 
 
 def _is_gone(sock: socket.socket) -> bool:
-    """Tell whether a connected socket is so no longer."""
+    """Return whether a connected socket has lost its peer."""
     try:
         sock.getpeername()
     except OSError:

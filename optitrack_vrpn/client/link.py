@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How the way to the server stands, and what to try next.
+State of the connection to the server, and the next attempt.
 
-Pure: the transport tells what happened and when, and is told which way in to try, how long to
-wait, and when silence has lasted too long. VRPN itself never notices silence: a stopped server or
-a cut cable raises nothing on either side.
+Pure: the client reports what happened and when; the link returns which transport to try, how long
+to wait, and when silence has lasted too long. VRPN has no timeout of its own: a stopped server or
+a disconnected cable causes no error on either side.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,15 @@ from optitrack_vrpn.settings import checked, setting
 _NS = 1_000_000_000
 
 CONNECTIONS = ('auto', 'udp', 'tcp')
-#: How long connect() waits for an answer where a firewall drops the packets: 127 s with Linux's
-#: tcp_syn_retries of 6, 21 s with Windows' default of 2 retransmissions. The VRPN library calls it
-#: in the thread that serves all clients. 3 s more than the longer one.
+#: Timeout of connect() where a firewall drops the packets: 127 s with tcp_syn_retries = 6 on
+#: Linux, 21 s with 2 retransmissions on Windows (their defaults). The VRPN library calls connect()
+#: in the thread that serves all clients. The value is the longer timeout plus 3 s; a shorter one
+#: sends requests that block the server again.
 BLOCKED_S = 130.0
 
 
 class LinkState(enum.Enum):
-    """Where the conversation with the server stands."""
+    """States of the connection to the server."""
 
     STOPPED = 'stopped'
     RESOLVING = 'resolving'
@@ -42,12 +43,12 @@ class LinkState(enum.Enum):
 
 class LinkChange(NamedTuple):
     """
-    One change of state, or a remark on a state that goes on.
+    One change of state, or a message about a state that continues.
 
-    :ivar state: the state now.
-    :ivar reason: a sentence for people: what happened and, when it is bad, what to do.
+    :ivar state: the current state.
+    :ivar reason: text for the user: what happened and, for a fault, what to do.
     :ivar severity: 'info', 'warn' or 'error'.
-    :ivar now_ns: when, on the host's monotonic clock.
+    :ivar now_ns: time of the change on the host's monotonic clock (ns).
     """
 
     state: LinkState
@@ -60,19 +61,22 @@ class LinkChange(NamedTuple):
 @dataclass(frozen=True)
 class LinkConfig:
     """
-    When to try again, fall back, report silence and give up.
+    When to retry, fall back to UDP, report silence and give up.
 
-    :ivar attempt_s: how long a connection may take. A handshake or connect-back that takes longer
-        is reported, and waited for until ``blocked_s``.
-    :ivar blocked_s: how long a server may be blocked by a client that does not answer its
-        connect-back; no second request is sent, and no handshake is abandoned, before.
-    :ivar retry_min_s: pause after the first failed attempt; doubles up to ``retry_max_s``.
-    :ivar max_attempts: failed attempts in a row before giving up; 0 for never.
+    :ivar attempt_s: timeout of a TCP connection (s). A handshake or connect-back that takes longer
+        is reported, and the client waits for it up to ``blocked_s``. Chosen: a LAN answers within
+        milliseconds, and TCP retransmits a lost SYN after 1 s.
+    :ivar blocked_s: longest time for which a client that does not answer the connect-back blocks
+        a server (s). Within this time the client sends no second request and does not abandon a
+        handshake.
+    :ivar retry_min_s: pause after the first failed attempt (s); it doubles up to ``retry_max_s``.
+        Chosen.
+    :ivar max_attempts: consecutive failed attempts after which the client gives up; 0 for never.
     """
 
     connection: str = setting('auto', choices=CONNECTIONS, doc=(
-        'way to the server: tcp (connect out, passes NAT and firewalls), udp (one request by UDP, '
-        'the server connects back), or auto (tcp; udp only where TCP is refused)'))
+        'connection to the server: tcp (outbound, passes NAT and firewalls), udp (one UDP '
+        'request, the server connects back), or auto (tcp; udp only where TCP is refused)'))
     attempt_s: float = 3.0
     blocked_s: float = BLOCKED_S
     retry_min_s: float = 0.25
@@ -93,9 +97,9 @@ class LinkConfig:
 
     def check(self) -> None:
         """
-        Check what is not a setting.
+        Check the fields that are not parameters.
 
-        :raises ConfigurationError: a time is not positive, or a number negative.
+        :raises ConfigurationError: if a time is not positive, or a number is negative.
         """
         for name in ('attempt_s', 'blocked_s', 'retry_min_s'):
             if not 0 < getattr(self, name) < float('inf'):
@@ -106,18 +110,22 @@ class LinkConfig:
 
 class Link:
     """
-    The state of one client's way to its server.
+    The state of one client's connection to its server.
 
-    :ivar state: the present state.
-    :ivar reason: why.
-    :ivar since_ns: since when.
-    :ivar way: 'udp' or 'tcp', the way of the present attempt or conversation.
+    :ivar state: the current state.
+    :ivar reason: its reason.
+    :ivar since_ns: time of the last change of state (ns).
+    :ivar way: 'udp' or 'tcp', the transport of the current attempt or conversation.
     :ivar takes_datagrams: whether a server that connects back is asked to send poses by UDP.
-    :ivar sessions: conversations that got as far as the server's cookie.
-    :ivar failures: failed attempts since the last conversation.
+    :ivar sessions: number of conversations that received the server's cookie.
+    :ivar failures: number of failed attempts since the last conversation.
     """
 
+    #: Chosen: longest pause between reconnections during silence (s). Longer pauses delay the
+    #: recovery from a lost connection that neither side detects.
     _LONGEST_SILENCE_S = 60.0
+    #: Chosen: a shorter conversation (s) counts as a failure, so that a server that closes each
+    #: connection immediately is not contacted more often than ``retry_max_s`` allows.
     _BRIEF_CONVERSATION_S = 2.0
 
     def __init__(self, config: LinkConfig, now_ns: int) -> None:
@@ -129,20 +137,20 @@ class Link:
         self.takes_datagrams = True
         self.sessions = 0
         self.failures = 0
-        self._brief = 0
+        self._brief_conversations = 0
         self._searching_since_ns = now_ns
         self._last_pose_ns: Optional[int] = None
         self._established_ns = now_ns
-        self._patience_s = config.reconnect_after_s
+        self._reconnect_after_s = config.reconnect_after_s
         self._unanswered_ns: Optional[int] = None
 
     def to(
         self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
     ) -> Optional[LinkChange]:
         """
-        Go to a state.
+        Change the state.
 
-        :returns: the change, or None where neither state nor reason changed.
+        :returns: the change, or None if neither state nor reason changed.
         """
         if state is self.state and reason == self.reason:
             return None
@@ -152,50 +160,50 @@ class Link:
         return LinkChange(state, reason, severity, now_ns)
 
     def message(self, text: str, now_ns: int, severity: str) -> LinkChange:
-        """Say something beside the state, which goes on for the reason that it had."""
+        """Return a message that changes neither the state nor its reason."""
         return LinkChange(self.state, text, severity, now_ns)
 
     # -- attempts ------------------------------------------------------------------------------
 
     def begin(self, now_ns: int) -> None:
-        """Note that the search begins now."""
+        """Record that the attempts to connect begin now."""
         self._searching_since_ns = now_ns
 
     def attempt_failed(self) -> float:
         """
-        Note a failed attempt.
+        Record a failed attempt.
 
-        :returns: the pause before the next attempt in seconds.
+        :returns: pause before the next attempt (s).
         """
         self.failures += 1
         return self._pause_s()
 
     def may_request(self, now_ns: int) -> bool:
         """
-        Tell whether a request by UDP cannot block the server once more.
+        Return whether a UDP request cannot block the server again.
 
-        The server answers a request with a connect() that blocks it until this host answers. While
-        that may last, another request would only make it block again.
+        The server answers a request with a connect() that blocks it until this host answers.
+        While this connect() may last, another request would block the server again.
         """
         sent_ns = self._unanswered_ns
         return sent_ns is None or now_ns - sent_ns >= self.config.blocked_s * _NS
 
     def request_unanswered(self, sent_ns: int) -> None:
-        """Note a request that was neither refused nor followed by a connection."""
+        """Record a request that was neither refused nor answered by a connection."""
         self._unanswered_ns = sent_ns
 
     def _pause_s(self) -> float:
-        exponent = min(max(self.failures + self._brief - 1, 0), 30)
+        exponent = min(max(self.failures + self._brief_conversations - 1, 0), 30)
         return min(self.config.retry_min_s * 2.0 ** exponent, self.config.retry_max_s)
 
     def time_left_s(self, now_ns: int) -> float:
-        """Tell how long the search may go on in seconds; infinite without ``give_up_after_s``."""
+        """Return the time left before giving up (s); infinite without ``give_up_after_s``."""
         if not self.config.give_up_after_s:
             return math.inf
         return self.config.give_up_after_s - (now_ns - self._searching_since_ns) / _NS
 
     def give_up_reason(self, now_ns: int) -> Optional[str]:
-        """Tell why not to try again, or None to go on."""
+        """Return the reason to give up, or None to try again."""
         config = self.config
         if config.max_attempts and self.failures >= config.max_attempts:
             return f'gave up after {self.failures} failed attempts'
@@ -208,7 +216,7 @@ class Link:
     # -- a conversation ------------------------------------------------------------------------
 
     def established(self, now_ns: int) -> None:
-        """Note that the server's cookie came and was accepted."""
+        """Record that the server's cookie arrived and was accepted."""
         self.sessions += 1
         self._established_ns = now_ns
         self._last_pose_ns = None
@@ -216,12 +224,13 @@ class Link:
 
     def ended(self, now_ns: int) -> float:
         """
-        Note that a conversation ended; the search for the next begins now.
+        Record the end of a conversation; the attempts to reconnect begin now.
 
-        One that ends as soon as it began lengthens the pauses, so that a server that hangs up at
-        once is not called in a frenzy; without a pose it counts as a failed attempt too.
+        A conversation shorter than 2 s lengthens the pauses, so that the client does not flood a
+        server that closes each connection immediately. Without a pose it also counts as a failed
+        attempt.
 
-        :returns: the pause before the next attempt in seconds.
+        :returns: pause before the next attempt (s).
         """
         self._searching_since_ns = now_ns
         brief = now_ns - self._established_ns < self._BRIEF_CONVERSATION_S * _NS
@@ -229,20 +238,20 @@ class Link:
             self.failures += 1
         else:
             self.failures = 0
-            self._brief = self._brief + 1 if brief else 0
+            self._brief_conversations = self._brief_conversations + 1 if brief else 0
         return self._pause_s()
 
     def pose_received(self, now_ns: int) -> Optional[LinkChange]:
-        """Note that poses arrived."""
+        """Record that poses arrived."""
         self._last_pose_ns = now_ns
         if self.state is LinkState.STREAMING:
             return None  # the hot path
-        self._patience_s = self.config.reconnect_after_s
+        self._reconnect_after_s = self.config.reconnect_after_s
         return self.to(LinkState.STREAMING, 'poses are arriving', now_ns)
 
     def check(self, now_ns: int) -> Optional[LinkChange]:
         """
-        Look whether silence has become a state.
+        Check whether no pose has arrived for ``silent_after_s``.
 
         :returns: a change to SILENT, or None.
         """
@@ -252,45 +261,45 @@ class Link:
             return None
         return self.to(
             LinkState.SILENT,
-            f'no pose for {self.config.silent_after_s:g} s: is Motive paused, in edit mode, or '
-            'is every body out of view?', now_ns, 'warn')
+            f'no pose for {self.config.silent_after_s:g} s: check whether Motive is paused or in '
+            'edit mode, and whether the cameras see a body', now_ns, 'warn')
 
     def must_reconnect(self, now_ns: int, datagrams: int = 0) -> Optional[str]:
         """
-        Look whether silence has lasted so long that a new conversation is worth a try.
+        Check whether silence has lasted so long that the client should reconnect.
 
-        A server that never sent a pose in this conversation is as silent as one that stopped.
-        Under 'auto' a connected-back conversation in which no datagram came is followed by one
-        without datagrams: a firewall may let the connect-back in and nothing else.
+        The time counts from the last pose, or from the handshake if no pose has arrived. With
+        'auto', if a conversation by connect-back received no datagram, the next one uses TCP for
+        poses: a firewall may admit the connect-back and drop UDP.
 
-        :param datagrams: how many came in this conversation.
-        :returns: the reason, or None; after a reason the next silence may last twice as long.
+        :param datagrams: number of datagrams received in this conversation.
+        :returns: the reason, or None. Each reconnection doubles the time to the next one.
         """
-        if not self._patience_s:
+        if not self._reconnect_after_s:
             return None
         since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
-        if now_ns - since < self._patience_s * _NS:
+        if now_ns - since < self._reconnect_after_s * _NS:
             return None
-        reason = (f'no pose for {self._patience_s:g} s; connecting anew'
+        reason = (f'no pose for {self._reconnect_after_s:g} s; reconnecting'
                   if self._last_pose_ns is not None else
-                  f'connected, but no pose within {self._patience_s:g} s; connecting anew: does '
-                  'Motive stream rigid bodies, and are any in view?')
-        self._patience_s = min(2 * self._patience_s, max(
+                  f'connected, but no pose within {self._reconnect_after_s:g} s; reconnecting: '
+                  'check that Motive streams rigid bodies and that the cameras see one')
+        self._reconnect_after_s = min(2 * self._reconnect_after_s, max(
             self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
         if (self.config.connection == 'auto' and self.way == 'udp' and self.takes_datagrams
                 and not datagrams):
             self.takes_datagrams = False
-            reason += '; no datagram arrived, so poses by TCP (a firewall here may drop UDP)'
+            reason += '; no datagram arrived: poses by TCP (a firewall here may drop UDP)'
         return reason
 
     def next_check_s(self, now_ns: int) -> float:
-        """Tell how long to wait at most before the next look at silence, in seconds."""
+        """Return the longest wait before the next check for silence (s)."""
         deadlines = []
         if self.state is LinkState.STREAMING and self.config.silent_after_s:
             deadlines.append((self._last_pose_ns or 0) + self.config.silent_after_s * _NS)
-        if self._patience_s:
+        if self._reconnect_after_s:
             since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
-            deadlines.append(since + self._patience_s * _NS)
+            deadlines.append(since + self._reconnect_after_s * _NS)
         if not deadlines:
             return 1.0
         return min(max((min(deadlines) - now_ns) / _NS, 0.001), 1.0)
@@ -301,8 +310,8 @@ def silent_handshake(server: str, waited_s: float, until_s: float) -> str:
     Describe a server that accepted the TCP connection and then sent nothing.
 
     :param server: its address.
-    :param waited_s: for how long it has been silent (s).
-    :param until_s: for how long it is waited for in all (s).
+    :param waited_s: time without data so far (s).
+    :param until_s: timeout (s).
     """
     return (
         f'{server} accepted the connection but sent no VRPN greeting within {waited_s:g} s: its '
@@ -315,15 +324,16 @@ def unanswered_request(
     server: str, host: str, port: int, waited_s: float, until_s: float,
 ) -> str:
     """
-    Describe a request by UDP upon which the server did not connect back.
+    Describe a UDP request after which the server did not connect back.
 
     :param server: its address.
-    :param host: where it was asked to connect to.
-    :param port: the TCP port there.
-    :param waited_s: for how long no connection has arrived (s).
-    :param until_s: for how long it is waited for in all (s).
+    :param host: host in the request.
+    :param port: TCP port in the request.
+    :param waited_s: time without a connection so far (s).
+    :param until_s: timeout (s).
     """
     return (
-        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: let TCP in '
-        'here, UDP there; behind NAT or in a container set connection: tcp. If a firewall drops '
-        f'it, the server is blocked for all: next request after {until_s:g} s')
+        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: admit '
+        'inbound TCP here and inbound UDP there; behind NAT or in a container set connection: '
+        'tcp. If a firewall drops the connection, the server is blocked for all clients: next '
+        f'request after {until_s:g} s')

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Whether messages get lost on the way now, from counters that know only how many did so far.
+Recent rate of lost messages, computed from cumulative counters.
 
-Pure: whoever reports the counters, about once a second, hands them on with the present.
+Pure: the caller passes the counters and the present time about once a second.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.throttle import Throttle
 
-#: Time over which losses are looked at (s).
+#: Chosen: length of the window (s). Half reacts to single bursts; double delays the warning.
 WINDOW_S = 5.0
-#: A share above the one is worth a warning, until it is below the other.
+#: Chosen: shares of lost messages that start and end a warning, with hysteresis between them.
 MUCH, LITTLE = 0.03, 0.01
-#: Fewer messages than this are no pattern.
+#: Chosen: smallest number of messages, and of lost messages, from which a share is computed.
 ENOUGH = 10
+#: Chosen: shortest time between two warnings (s).
 _REPEAT_S = 60.0
 
 
-class Remark(NamedTuple):
+class LossEvent(NamedTuple):
     """
-    Something about losses that a user wants to read once.
+    Begin or end of a period of losses.
 
     :ivar severity: 'info' or 'warn'.
     :ivar text: one sentence.
@@ -36,8 +37,8 @@ class Remark(NamedTuple):
     text: str
 
 
-class _Look(NamedTuple):
-    """The counters at one moment."""
+class _Sample(NamedTuple):
+    """The counters at one time."""
 
     now_ns: int
     messages: int
@@ -47,41 +48,43 @@ class _Look(NamedTuple):
 
 class LossWatch:
     """
-    Follow which share of a server's messages is lost.
+    Monitor the share of a server's messages that is lost.
 
-    :ivar share: of the messages of the last ``WINDOW_S``; NaN while that is not known.
-    :ivar trouble: what is wrong and what to do, '' while all is well.
+    :ivar share: share of lost messages in the last ``WINDOW_S``; NaN while unknown.
+    :ivar trouble: the fault and its remedy; '' without a fault.
     """
 
     def __init__(self) -> None:
         self.share = math.nan
         self.trouble = ''
-        self._looks: deque[_Look] = deque()
+        self._samples: deque[_Sample] = deque()
         self._throttle = Throttle(_REPEAT_S)
-        self._told = False
+        self._reported = False
 
     def look(
         self, counters: Mapping[str, int], dropped_unread: int, now_ns: int,
-    ) -> Optional[Remark]:
+    ) -> Optional[LossEvent]:
         """
-        Take the counters of the connection.
+        Process the counters of the connection.
 
-        :param counters: of all conversations; of a backend that counts no losses, none are seen.
-        :param dropped_unread: datagrams that the kernel had no room for in this conversation.
-        :param now_ns: the present on any clock that does not step.
-        :returns: what to log: when losses begin, and when they are over.
+        :param counters: counters of all conversations; a backend without loss counters causes no
+            events.
+        :param dropped_unread: datagrams that the kernel dropped because its buffer was full, in
+            this conversation.
+        :param now_ns: present time on a clock that does not step (ns).
+        :returns: the event to log when losses begin or end, else None.
         """
-        looks = self._looks
-        new = _Look(now_ns, counters.get('messages', 0), counters.get('udp_lost', 0),
-                    dropped_unread)
-        looks.append(new)
+        samples = self._samples
+        new = _Sample(now_ns, counters.get('messages', 0), counters.get('udp_lost', 0),
+                      dropped_unread)
+        samples.append(new)
         window_ns = round(WINDOW_S * 1e9)
-        # Looks come a little early or late: what is nearer to the window's length is kept.
-        while len(looks) > 2 and now_ns - looks[1].now_ns >= 0.95 * window_ns:
-            looks.popleft()
-        old = looks[0]
+        # The period of the calls varies slightly: keep the sample closest to the window's length.
+        while len(samples) > 2 and now_ns - samples[1].now_ns >= 0.95 * window_ns:
+            samples.popleft()
+        old = samples[0]
         came, lost = new.messages - old.messages, max(new.lost - old.lost, 0)
-        # A part of the window proves nothing: what is overtaken counts as lost until it comes.
+        # A shorter window is not evaluated: a reordered message counts as lost until it arrives.
         if now_ns - old.now_ns < 0.95 * window_ns or came + lost < ENOUGH:
             self.share, self.trouble = math.nan, ''
             return None
@@ -93,23 +96,24 @@ class LossWatch:
         unread = new.unread - old.unread if new.unread >= old.unread else new.unread
         return self._lasts(self.share, unread > 0)
 
-    def _lasts(self, share: float, unread: bool) -> Optional[Remark]:
+    def _lasts(self, share: float, unread: bool) -> Optional[LossEvent]:
         begins = not self.trouble
         lost = f'{share:.0%} of the messages of the last {WINDOW_S:g} s were lost'
         self.trouble = (
-            f'{lost}, since this machine had no room for datagrams: something keeps it too busy '
-            'to read; look at its load' if unread else
-            f'{lost} on the way: a cable in place of WLAN, a switch of its own; or connection: '
-            'tcp, which loses nothing but comes late')
-        if begins and self._throttle.allow('lost', self._looks[-1].now_ns) is not None:
-            self._told = True
-            return Remark('warn', f'lossy: {self.trouble}')
+            f'{lost} because the receive buffer of this computer was full: reduce the load of '
+            'this computer' if unread else
+            f'{lost} in the network: use a cable instead of WLAN and a separate switch; or set '
+            'connection: tcp, which loses no messages but delays them')
+        if begins and self._throttle.allow('lost', self._samples[-1].now_ns) is not None:
+            self._reported = True
+            return LossEvent('warn', f'lossy: {self.trouble}')
         return None
 
-    def _over(self) -> Optional[Remark]:
+    def _over(self) -> Optional[LossEvent]:
         self.trouble = ''
-        if not self._told:
+        if not self._reported:
             return None
-        self._told = False
-        return Remark(
-            'info', f'lossy no more: hardly any message of the last {WINDOW_S:g} s was lost')
+        self._reported = False
+        return LossEvent(
+            'info', 'lossy no more: less than '
+            f'{LITTLE:.0%} of the messages of the last {WINDOW_S:g} s were lost')

@@ -1,12 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The VRPN library's own Python module as a backend, for those who have it.
+A backend that uses the Python module of the VRPN library.
 
-The module must be polled and cannot list trackers, so that they are named in the parameter
-``trackers``. It tells nothing of connections: what is known is whether reports arrive. It holds
-the interpreter while it looks for its server, and whatever the server sends reaches C++ code that
-this package has no part in; the built-in client has neither weakness.
+The module needs polling and cannot list trackers; the parameter ``trackers`` names them. It does
+not report the state of the connection; the backend knows only whether reports arrive. The module
+holds Python's global interpreter lock while it connects, and data of the server reaches C++ code
+outside this package. The built-in client has neither limitation.
 """
 
 from datetime import datetime
@@ -26,24 +26,25 @@ from optitrack_vrpn.vrpn.messages import AccelerationReport, Event, PoseReport, 
 
 _LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)
-#: The module offers no way to wait for data; this pause is what a report may be late by.
+#: Chosen: polling period (s), because the module cannot wait for data. It is the largest delay
+#: that polling adds to a report; half the period doubles the processor load of the polling.
 _POLL_S = 0.001
 _NS = 1_000_000_000
 
 
 def sender_time_ns(time: datetime) -> int:
     """
-    Turn the module's time stamp into nanoseconds.
+    Convert the module's time stamp to nanoseconds since the Unix epoch.
 
-    :param time: naive UTC, microseconds.
+    :param time: UTC without time zone, with a resolution of 1 us.
     """
     past = time - _EPOCH
     return ((past.days * 86400 + past.seconds) * 1_000_000 + past.microseconds) * 1000
 
 
 def tracker_address(name: str, config: ClientConfig) -> str:
-    """Write a tracker's name and server as the library wants it."""
-    # By UDP the library repeats its request, which can block the server again and again.
+    """Format a tracker's name and server as the library's address."""
+    # With UDP the library repeats its request, and each request can block the server.
     prefix = '' if config.link.connection == 'udp' else 'tcp://'
     port = '' if config.port == DEFAULT_PORT else f':{config.port}'
     return f'{name}@{prefix}{config.server}{port}'
@@ -51,10 +52,10 @@ def tracker_address(name: str, config: ClientConfig) -> str:
 
 class PythonVrpnBackend:
     """
-    Poll trackers of the ``vrpn`` module and pass their reports on.
+    Poll trackers of the ``vrpn`` module and forward their reports.
 
-    :param config: which server and trackers.
-    :param sink: told everything, from this backend's thread.
+    :param config: the server and the trackers.
+    :param sink: receives all events, from this backend's thread.
     :raises BackendUnavailableError: if the module is not installed.
     """
 
@@ -78,23 +79,23 @@ class PythonVrpnBackend:
 
     def start(self) -> None:
         """
-        Begin to poll; returns at once.
+        Start to poll; return immediately.
 
-        :raises TransportError: if it was started or stopped before.
+        :raises TransportError: if the backend was started or stopped before.
         """
         if self._thread is not None or self._stop.is_set():
-            raise TransportError('a backend can be started once')
+            raise TransportError('a backend can be started only once; create a new one')
         self._thread = threading.Thread(target=self._run, name='python_vrpn', daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and let the trackers go; idempotent."""
+        """Stop the thread and release the trackers; idempotent."""
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def status(self) -> LinkStatus:
-        """Tell whether reports arrive."""
+        """Return the state of the connection: whether reports arrive."""
         link = self._link
         return LinkStatus(
             link.state, link.reason, link.since_ns, 'python_vrpn',
@@ -113,8 +114,8 @@ class PythonVrpnBackend:
                 self._poll()
                 break
             except Exception as error:
-                # What the module raises is its own; a fault of the sink's is a bug as well.
-                _LOG.exception('the vrpn module or its user failed; beginning anew')
+                # The module or the sink raised the exception; the trackers are created again.
+                _LOG.exception('the vrpn module or the sink failed; restarting')
                 self._change(LinkState.LOST, f'the vrpn module failed: {error!r}', 'error')
                 pause_s = self._link.attempt_failed()
             finally:
@@ -127,7 +128,7 @@ class PythonVrpnBackend:
         self._change(LinkState.STOPPED, 'stopped')
 
     def _poll(self) -> None:
-        """Poll the trackers until the end."""
+        """Poll the trackers until the backend is stopped."""
         for name in self._config.trackers:
             tracker = self._tracker_class(tracker_address(name, self._config))
             tracker.register_change_handler(name, self._on_position, 'position')
@@ -141,16 +142,17 @@ class PythonVrpnBackend:
             if self._pending:
                 self._deliver()
             self._tell(self._link.check(self._clock.now_ns()))
-            self._worry()
+            self._check_first_report()
 
-    def _worry(self) -> None:
-        """Say what to look at once nothing has come for a while; the module never will."""
+    def _check_first_report(self) -> None:
+        """Report what to check when no report has arrived; the module reports no fault itself."""
         after_s = self._config.link.reconnect_after_s
         if (self._link.state is LinkState.CONNECTING and after_s
                 and self._clock.now_ns() - self._polling_since_ns > after_s * _NS):
             self._change(LinkState.LOST, (
-                f'no report within {after_s:g} s: is the server there, is VRPN switched on in '
-                'its streaming settings, and are the names in trackers spelt as there?'), 'warn')
+                f'no report within {after_s:g} s: check that the server runs, that VRPN is '
+                'enabled in its streaming settings and that trackers has the names of Motive'),
+                'warn')
 
     def _deliver(self) -> None:
         events, self._pending = self._pending, []
@@ -174,7 +176,7 @@ class PythonVrpnBackend:
             tuple(report['position']), tuple(report['quaternion'])))
 
     def _on_velocity(self, name: str, report: dict[str, Any]) -> None:
-        # The module's own 'future delta' is broken; without it the rotation means nothing.
+        # The module's 'future delta' (dt) is wrong, and without dt the rotation has no meaning.
         self._pending.append(VelocityReport(
             name, report['sensor'], sender_time_ns(report['time']),
             tuple(report['velocity']), (0.0, 0.0, 0.0, 1.0), 0.0))

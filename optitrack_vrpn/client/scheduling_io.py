@@ -1,12 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Which of a process's threads may interrupt which.
+Scheduling policies of the process's threads.
 
-For every message that it publishes reliably, DDS wakes a thread of its own, and Linux lets a woken
-thread interrupt the one that runs: the one that publishes. Where processors are scarce that is two
-switches for each pose, which cost more than the pose. A thread of the policy ``SCHED_BATCH`` gets
-the same share of the processor, but interrupts nobody when it wakes. New threads inherit it.
+For each message published reliably, DDS wakes one of its threads, and Linux lets a woken thread
+preempt the running one: the thread that publishes. On a computer with few processors that causes
+two context switches per pose, which cost more than the pose. A thread with the policy
+``SCHED_BATCH`` gets the same share of the processor but does not preempt when it wakes (sched(7)).
+New threads inherit the policy.
 """
 
 import os
@@ -14,22 +15,22 @@ import os
 
 def use_batch_scheduling() -> None:
     """
-    Let this thread, and those that it starts from now on, wait for their turn when they wake.
+    Set SCHED_BATCH for this thread and the threads that it starts afterwards.
 
-    Call it before the middleware starts. Policies that somebody chose (real time, idle) stay.
+    Call it before the middleware starts. Policies other than the default (real time, idle) stay.
     """
     _change('SCHED_OTHER', 'SCHED_BATCH')
 
 
 def use_default_scheduling() -> None:
-    """Let this thread alone run at once when it wakes, as Linux does by default."""
+    """Set Linux's default policy for this thread only, which then runs as soon as it wakes."""
     _change('SCHED_BATCH', 'SCHED_OTHER')
 
 
 def _change(before: str, after: str) -> None:
-    """Change the policy of this thread, where there are such and it is allowed."""
+    """Change the policy of this thread if the system supports and permits it."""
     try:
         if os.sched_getscheduler(0) == getattr(os, before):
             os.sched_setscheduler(0, getattr(os, after), os.sched_param(0))
     except (AttributeError, OSError):
-        pass    # another system, or a sandbox: all stays as it was
+        pass    # not Linux, or a sandbox: the policy stays

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""One conversation with a server over its sockets: reading, answering, watching for silence."""
+"""One conversation with a server over its sockets: read, answer, check for silence."""
 
 import select
 import socket
@@ -21,36 +21,43 @@ from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed)
 
 _NS = 1_000_000_000
+#: The largest UDP datagram has 65507 bytes of payload; rounded up to a power of two.
 _LARGEST_DATAGRAM = 65536
+#: Chosen: bytes per read of the stream. Smaller reads need more system calls after a pause.
 _STREAM_PIECE = 65536
-#: Datagrams read before TCP and the watchdog get their turn again.
+#: Chosen: datagrams read before TCP and the watchdog are served again.
 _MOST_DATAGRAMS = 64
-#: A kernel stamp further than this from the clock read after it belongs to a stepped clock; what
-#: waited shorter may have done so because this process stood still.
+#: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns). A shorter age is
+#: plausible: the process may have been suspended.
 _LONGEST_QUEUE_NS = 60 * _NS
-#: Servers fill datagrams up before they begin another one of the same frame.
+#: Servers fill a datagram before they begin another one of the same frame: a datagram with room
+#: for another pose is the last one of its frame.
 _LAST_OF_A_FRAME = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
+#: Chosen: a datagram read within this time of its arrival (ns) has rarely another one behind it,
+#: which saves one system call per frame. Motive's frames are at least 1 ms apart.
 _FRESH_NS = 500_000
+#: Chosen: pings per tracker.
 _MOST_PINGS = 5
-#: Names beyond this many are not asked after, which bounds what waits for a peer that never reads.
+#: Chosen, the limit of ``bodies``: further names are not pinged, which bounds the data that waits
+#: for a peer that does not read.
 _MOST_ASKED = 500
 
 
 class Conversation:
     """
-    Read one server until it goes.
+    Read the messages of one server until the connection ends.
 
-    :param sock: the connected TCP socket; stays the caller's.
-    :param server_ip: whose datagrams are listened to.
-    :param local: the local address, on which datagrams are taken.
-    :param link: told of hellos and poses; asked about silence.
-    :param config: the client's.
+    :param sock: the connected TCP socket; the caller closes it.
+    :param server_ip: datagrams from other addresses are refused.
+    :param local: the local address that receives datagrams.
+    :param link: receives handshakes and poses; decides about silence.
+    :param config: the client's configuration.
     :param clock: the host's clocks.
-    :param sink: gets the events.
+    :param sink: receives the events.
     :param tell: called with changes of the connection.
-    :param unexpected_peer: called with the address and kind of whoever else sends.
-    :ivar most_waiting: most datagrams read at one go since ``queue`` was last asked; 64 means
-        that more may have waited.
+    :param unexpected_peer: called with the address and the kind of a message from another host.
+    :ivar most_waiting: largest number of datagrams read in one call since the last ``queue``;
+        64 means that more may have waited.
     """
 
     def __init__(
@@ -84,8 +91,8 @@ class Conversation:
         self.connection = Connection(udp_address=udp_address, time_ns=self._host_ns())
         self._out = bytearray(self.connection.data_to_send())
         self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
-        # One for both: the first poses come by TCP, and datagrams that waited in the kernel must
-        # not seem to have arrived before them.
+        # Common to both sockets: the first poses arrive by TCP, and datagrams that waited in the
+        # kernel must not get earlier arrival times.
         self._last_arrival_ns = 0
         self._started_ns = clock.now_ns()
         self._mute_s = (config.link.attempt_s, max(0.0, min(
@@ -93,7 +100,7 @@ class Conversation:
         self._asked: set[str] = set()
         self._unanswered: dict[str, int] = {}
         self._next_ping_ns = 0
-        #: When pings and silence want to be looked after, unless something happens before.
+        #: Time of the next check of pings and silence; an event can bring it forward (ns).
         self._next_check_ns = 0
 
     def __enter__(self) -> 'Conversation':
@@ -108,9 +115,9 @@ class Conversation:
 
     def queue(self) -> dict[str, int]:
         """
-        Tell what waits to be read; safe from any thread, and nothing that poses wait for.
+        Return the lengths of the receive queues; safe from any thread, without a lock.
 
-        :returns: figures by name, those left out that the system does not tell.
+        :returns: values by name; values that the system does not report are absent.
         """
         most, self.most_waiting = self.most_waiting, 0
         figures = {'most_datagrams_at_once': most}
@@ -133,17 +140,17 @@ class Conversation:
         self._flush()
 
     def next_check_s(self) -> float:
-        """Tell how long to wait at most before ``handle`` wants to be called again."""
+        """Return the longest wait before the next call of ``handle`` (s)."""
         return max((self._next_check_ns - self._clock.now_ns()) / _NS, 0.001)
 
     def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
         """
-        Read what is ready, then look after pings and silence.
+        Read the sockets that are ready, then check pings and silence.
 
-        TCP comes first, since it carries the names that datagrams need.
+        TCP is read first, because it carries the names that datagrams refer to.
 
-        :param ready: what ``poll`` returned.
-        :returns: the reason if the conversation is over, else None.
+        :param ready: result of ``poll``.
+        :returns: the reason if the conversation has ended, else None.
         :raises RemoteProtocolError: if the peer does not speak VRPN.
         :raises OSError: if the connection breaks.
         """
@@ -160,7 +167,7 @@ class Conversation:
             self._read_datagrams()
         now_ns = self._clock.now_ns()
         if now_ns < self._next_check_ns and not self._out:
-            return None  # poses alone put every deadline off, so that none can be missed here
+            return None  # poses only postpone deadlines: none can have passed
         if not self.connection.established:
             return self._check_handshake(now_ns)
         self._tell(self._link.check(now_ns))
@@ -173,10 +180,10 @@ class Conversation:
 
     def _check_handshake(self, now_ns: int) -> Optional[str]:
         """
-        Report a server that says nothing, and leave it once it cannot be merely blocked.
+        Report a server that sends nothing, and disconnect after the longest possible block.
 
-        The connection is kept meanwhile: a server that is no longer blocked greets at once, while
-        connections that were closed by then would fill its accept queue.
+        The connection stays open until then: a server that is no longer blocked answers on it
+        immediately, whereas repeated connections would fill its accept queue.
         """
         late_s, until_s = self._mute_s
         mute_s = (now_ns - self._started_ns) / _NS
@@ -201,11 +208,11 @@ class Conversation:
             data, ancillary = b'', []
         if not data:
             return ('the server closed the connection' if self.connection.established else
-                    'the server closed the connection before it said a word of VRPN')
+                    'the server closed the connection before the VRPN handshake')
         try:
             events = self.connection.receive_stream(data)
         except RemoteProtocolError:
-            # What stood before the fault was sound, however the stream was cut.
+            # The events before the fault are valid, however the stream was split.
             self._take_stream(self.connection.events_before_fault, ancillary, data)
             raise
         self._take_stream(events, ancillary, data)
@@ -261,7 +268,7 @@ class Conversation:
                           self._server_ip, self._local)
             self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
             if size <= _LAST_OF_A_FRAME and now_ns - arrival_ns < _FRESH_NS:
-                return  # hardly anything waits behind it, and poll tells if something does
+                return  # rarely another one waits; if so, the next poll reports it
 
     def _deliver(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int, now_ns: int,
@@ -275,7 +282,7 @@ class Conversation:
                 self._tell(change)
 
     def _note(self, events: Sequence[Event], now_ns: int) -> None:
-        """Take what concerns the conversation itself."""
+        """Process the events that concern the conversation itself."""
         for event in events:
             kind = event.__class__
             if kind is PoseReport:
@@ -302,9 +309,9 @@ class Conversation:
 
     def _ping(self, now_ns: int) -> None:
         """
-        Ask after each tracker that has not answered yet, once a second and five times at most.
+        Ping each tracker that has not answered, once a second and five times at most.
 
-        As the library's own client does; the pong proves that a tracker of that name exists.
+        The library's client does the same; the pong proves that a tracker of that name exists.
         """
         self._next_ping_ns = now_ns + _NS
         for sender, count in list(self._unanswered.items()):
@@ -315,11 +322,11 @@ class Conversation:
             try:
                 self.connection.ping(sender, self._host_ns())
             except LocalProtocolError:
-                del self._unanswered[sender]  # a name that only a broken peer can have
+                del self._unanswered[sender]  # the peer sent a name that VRPN does not allow
         self._out += self.connection.data_to_send()
 
     def _flush(self) -> None:
-        """Send what waits; what the socket does not take waits for the next turn."""
+        """Send queued data; data that the socket does not accept stays queued."""
         if not self._out:
             return
         try:
@@ -327,7 +334,7 @@ class Conversation:
         except (BlockingIOError, InterruptedError):
             return
         except ConnectionError:
-            # Reading tells what happened, after what the server said before.
+            # The next read reports the reason, after the server's last data.
             sent = len(self._out)
         del self._out[:sent]
 
@@ -339,9 +346,9 @@ def _arrival_ns(
     ancillary: list[tuple[int, int, bytes]], host_minus_arrival_ns: int, now_ns: int,
 ) -> int:
     """
-    Bring the kernel's receive time to the arrival clock.
+    Convert the kernel's receive time to the arrival clock.
 
-    :returns: it, or the present where the kernel gave none that can be meant.
+    :returns: arrival time (ns); the present time if the kernel's stamp is absent or implausible.
     """
     kernel_ns = kernel_time_ns(ancillary)
     if kernel_ns is None:

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sockets set up as a VRPN client needs them, and a way to wake a thread that waits on them."""
+"""Sockets with the options of a VRPN client, and a waker for a thread that waits on them."""
 
 import errno
 import fcntl
@@ -13,26 +13,28 @@ from typing import Optional
 
 from optitrack_vrpn.errors import TransportError
 
-#: Linux: nanosecond receive time stamps of datagrams and streams; the number of the option and
-#: of its control message (asm-generic/socket.h), which Python's socket module does not name.
+#: Linux: nanosecond receive time stamps of datagrams and streams. Number of the option and of its
+#: control message (asm-generic/socket.h), for Python versions whose socket module lacks it.
 SO_TIMESTAMPNS = getattr(socket, 'SO_TIMESTAMPNS', 35)
 _TIMESPEC = struct.Struct('@qq')
-#: Linux: what a socket's queues hold (asm-generic/socket.h, linux/sock_diag.h).
+#: Linux: memory use of a socket's queues (asm-generic/socket.h, linux/sock_diag.h).
 _SO_MEMINFO = 55
 _MEMINFO = struct.Struct('@9I')
 _INT = struct.Struct('@i')
+#: Chosen: receive buffer (bytes), which the kernel limits to net.core.rmem_max. A smaller buffer
+#: loses datagrams earlier while the process is suspended.
 _RECEIVE_BUFFER = 4 << 20
-#: A server that is gone without a word is noticed after some 20 s, in seconds and probes; the
-#: watchdog is mostly quicker, but may be switched off.
+#: Chosen: detects a server that disappeared without closing the connection after 10 + 4 * 3 s.
+#: The watchdog usually reacts earlier but can be disabled.
 _KEEPALIVE = {'TCP_KEEPIDLE': 10, 'TCP_KEEPINTVL': 3, 'TCP_KEEPCNT': 4}
-#: Room for one time stamp among the ancillary data of a read.
+#: Size of the ancillary data of a read: one time stamp.
 ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
 
 
 def ask_for_stamps(sock: socket.socket) -> bool:
-    """Ask the kernel to stamp what arrives; False where it does not know how."""
+    """Enable receive time stamps of the kernel; return False where unsupported."""
     if not sys.platform.startswith('linux'):
-        return False  # the number means something else there
+        return False  # the option's number has another meaning on other systems
     try:
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     except OSError:
@@ -42,10 +44,10 @@ def ask_for_stamps(sock: socket.socket) -> bool:
 
 def datagram_socket(local: str, port: int = 0) -> socket.socket:
     """
-    Open a socket for datagrams on one local address.
+    Open a UDP socket on one local address.
 
-    :param port: 0 for one that the system picks.
-    :raises TransportError: if the address or port cannot be had.
+    :param port: 0 for a port that the system chooses.
+    :raises TransportError: if the address or port is not available.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
@@ -59,24 +61,24 @@ def datagram_socket(local: str, port: int = 0) -> socket.socket:
 
 
 def unread_stream_bytes(sock: socket.socket) -> Optional[int]:
-    """Count the bytes that wait unread in a TCP socket; None where the system does not tell."""
+    """Return the number of unread bytes in a TCP socket; None if the system does not report it."""
     try:
         answer = fcntl.ioctl(sock, termios.FIONREAD, bytes(_INT.size))
-    except (OSError, ValueError):    # ValueError: it has just been closed
+    except (OSError, ValueError):    # ValueError: the socket was closed
         return None
     return int(_INT.unpack(answer)[0])
 
 
 def unread_datagrams(sock: socket.socket) -> Optional[tuple[int, int]]:
     """
-    Look at the queue of a UDP socket; FIONREAD would tell of the next datagram alone.
+    Read the queue of a UDP socket; FIONREAD would report the next datagram only.
 
-    :returns: the memory (bytes) that the kernel keeps datagrams in which wait unread, several
-        times what is in them; and how many it has dropped for want of room. None where the
-        system does not tell.
+    :returns: kernel memory used by unread datagrams (bytes; several times their payload), and the
+        number of datagrams dropped because the buffer was full. None if the system does not
+        report them.
     """
     if not sys.platform.startswith('linux'):
-        return None  # the number means something else there
+        return None  # the option's number has another meaning on other systems
     try:
         answer = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
     except OSError:
@@ -89,10 +91,10 @@ def unread_datagrams(sock: socket.socket) -> Optional[tuple[int, int]]:
 
 def kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> Optional[int]:
     """
-    Find the kernel's receive time among a datagram's ancillary data.
+    Find the kernel's receive time in a datagram's ancillary data.
 
-    :param ancillary: as ``recvmsg`` gives it.
-    :returns: system time in nanoseconds, or None if there is none.
+    :param ancillary: ancillary data of ``recvmsg``.
+    :returns: system time (ns), or None without a time stamp.
     """
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= 16:
@@ -103,10 +105,10 @@ def kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> Optional[int]:
 
 def listening_socket(local: str, port: int) -> socket.socket:
     """
-    Open a TCP socket that waits for one server to connect back.
+    Open a TCP socket that listens for the connect-back of one server.
 
-    :param port: 0 for one that the system picks.
-    :raises TransportError: if the address or port cannot be had.
+    :param port: 0 for a port that the system chooses.
+    :raises TransportError: if the address or port is not available.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -121,17 +123,17 @@ def listening_socket(local: str, port: int) -> socket.socket:
 
 
 def cannot_listen(kind: str, local: str, port: int, error: OSError) -> TransportError:
-    """Say what could not be bound, and why."""
+    """Describe an address that could not be bound, with the reason."""
     where = f'{local} port {port}' if port else local
-    hint = ('another program, or another node, has that port; give each its own in advertise'
+    hint = ('another program or node uses the port; give each node a different port in advertise'
             if error.errno == errno.EADDRINUSE else
-            'has the network card changed its address or gone?'
+            'check whether the address of the network interface has changed'
             if error.errno == errno.EADDRNOTAVAIL else 'the operating system refuses')
     return TransportError(f'cannot listen by {kind} on {where} ({error.strerror}): {hint}')
 
 
 def prepare_stream(sock: socket.socket) -> None:
-    """Set a connected TCP socket up for small messages at once and for noticing a dead peer."""
+    """Set the options of a connected TCP socket: no Nagle delay, keepalive probes."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -141,7 +143,7 @@ def prepare_stream(sock: socket.socket) -> None:
 
 
 class Waker:
-    """Wakes a thread that waits in ``poll``, from any other thread."""
+    """Wake a thread that waits in ``poll``, from any other thread."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
@@ -149,18 +151,18 @@ class Waker:
         self._writer.setblocking(False)
 
     def wake(self) -> None:
-        """Let the present or next wait return at once."""
+        """End the current or the next wait immediately."""
         try:
             self._writer.send(b'\0')
         except OSError:
-            pass  # full: it is awake already; closed: nobody waits any more
+            pass  # full: a wake is pending; closed: no thread waits
 
     def wait(self, timeout_s: float, *others: tuple[socket.socket, int]) -> dict[int, int]:
         """
-        Wait until one of some sockets is ready, somebody wakes, or time is up.
+        Wait until a socket is ready, ``wake`` is called or the timeout has passed.
 
         :param others: sockets with the poll events to wait for.
-        :returns: poll events by file number of those sockets that are ready.
+        :returns: poll events of the ready sockets, by file descriptor.
         """
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)
@@ -172,11 +174,11 @@ class Waker:
         return ready
 
     def fileno(self) -> int:
-        """Give the file number that becomes readable on a wake."""
+        """Return the file descriptor that becomes readable on a wake."""
         return self._reader.fileno()
 
     def drain(self) -> None:
-        """Forget the wakes so far."""
+        """Discard pending wakes."""
         try:
             while self._reader.recv(64):
                 pass

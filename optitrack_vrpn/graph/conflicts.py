@@ -1,13 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What to do where two nodes publish the same, in the words of log and doctor alike."""
+"""Remedies for two nodes that publish the same topics, for log and doctor."""
 
-#: Topics follow the namespace, not the node's name; transforms follow neither.
+#: Topics depend on the namespace, not on the node's name; transforms depend on neither.
 _APART = 'a namespace (-r __ns:=/NAME) and frames (frames.body, frames.body_ned) of its own'
-#: Where two nodes have one full name: their services are mixed up too, whatever they publish.
+#: Remedy for two nodes with one full name; their services conflict too.
 ONE_NAME = f'end one, or give one {_APART}'
-#: Where two nodes of different names publish on one topic.
+#: Remedy for two nodes with different names that publish on one topic.
 ONE_TOPIC = (
     f'end one, let each follow bodies of its own (bodies.allow), or give one {_APART}')
-#: Whoever has just been ended need not be ended.
-LINGERS = 'one that was killed is seen for some 20 s more'
+#: A killed node stays in the graph until DDS's participant lease expires.
+LINGERS = 'a killed node stays visible for about 20 s'

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Find a ROS domain that nothing on this computer uses, and hold it.
+Find a ROS domain that no program on this computer uses, and reserve it.
 
-Whatever starts a simulator together with a node takes such a domain, so that simulated poses do
-not reach a running system.
+A command that starts a simulator together with a node uses such a domain, so that simulated
+poses do not reach a running system.
 """
 
 import os
@@ -23,7 +23,7 @@ _FOREIGN = ('ROS_STATIC_PEERS', 'ROS_DISCOVERY_SERVER', 'ROS_SUPER_CLIENT', 'CYC
 
 class DomainClaim(NamedTuple):
     """
-    A domain that is held until ``close`` or until the process ends.
+    A domain that is reserved until ``close`` or until the process ends.
 
     :ivar domain: its number, for ``ROS_DOMAIN_ID``.
     :ivar holder: the socket whose name is the claim.
@@ -43,9 +43,9 @@ class DomainClaim(NamedTuple):
         self.close()
 
 
-def inhabited(domain: int) -> bool:
+def in_use(domain: int) -> bool:
     """
-    Report whether a program on this computer uses a domain.
+    Return whether a program on this computer uses a domain.
 
     :returns: whether one of its UDP ports is open; False where /proc/net does not exist.
     """
@@ -64,13 +64,13 @@ def inhabited(domain: int) -> bool:
 
 def claim_domain(avoid: Iterable[int] = (), start: int = -1) -> DomainClaim:
     """
-    Take a domain that no program uses and that no other claim holds.
+    Reserve a domain that no program uses and that no other process has reserved.
 
-    The claim is the name of an abstract Unix socket (unix(7)): the kernel gives a name to one
-    process at a time, in the same network namespace as the ports of DDS, and frees it when the
-    process ends in any way. Elsewhere than on Linux only the ports are looked at.
+    The reservation is the name of an abstract Unix socket (unix(7)): the kernel assigns a name to
+    one process at a time, in the same network namespace as the ports of DDS, and releases it when
+    the process ends. On systems other than Linux only the ports are checked.
 
-    :param avoid: domains that are not taken.
+    :param avoid: domains that are excluded.
     :param start: index in ``DOMAINS`` where the search begins; it runs downwards from there.
     :raises TransportError: if every domain is in use.
     """
@@ -82,11 +82,11 @@ def claim_domain(avoid: Iterable[int] = (), start: int = -1) -> DomainClaim:
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             holder.bind(f'\0optitrack_vrpn/domain/{domain}')
-        except OSError:    # held by another claim, or no Linux
+        except OSError:    # reserved by another process, or not Linux
             if os.uname().sysname == 'Linux':
                 holder.close()
                 continue
-        if not inhabited(domain):
+        if not in_use(domain):
             return DomainClaim(domain, holder)
         holder.close()
     raise TransportError(
@@ -103,7 +103,7 @@ def isolate(variables: MutableMapping[str, str], domain: int) -> None:
         variables.pop(name, None)
     variables['ROS_DOMAIN_ID'] = str(domain)
     variables['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
-    # Humble's name for the same; later releases complain about it.
+    # Humble's variable with the same effect; later releases warn about it.
     if variables.get('ROS_DISTRO') == 'humble':
         variables['ROS_LOCALHOST_ONLY'] = '1'
     else:
@@ -111,6 +111,6 @@ def isolate(variables: MutableMapping[str, str], domain: int) -> None:
 
 
 def own_domain() -> int:
-    """Read the domain of the environment, which is 0 unless set."""
+    """Return the domain of the environment; 0 unless set."""
     text = os.environ.get('ROS_DOMAIN_ID', '')
     return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of nodes in the graph of ROS 2: base name, namespace, and both together."""
+"""Names of nodes in the ROS graph: base name, namespace and full name."""
 
-#: What ROS 2 calls a node of which it has found a publisher or subscription and not yet the name,
-#: or that is none of its own.
+#: Name of a node of which ROS 2 knows an endpoint but not the name: discovery has not finished, or
+#: the participant is not a ROS node.
 NAMELESS = '_NODE_NAME_UNKNOWN_'
 
 
@@ -13,5 +13,5 @@ def full_name(name: str, namespace: str) -> str:
 
 
 def base_name(name: str) -> str:
-    """Take the namespace off a full name."""
+    """Return a full name without its namespace."""
     return name.rpartition('/')[2]

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Single VRPN messages to bytes and back.
+Encode and decode single VRPN messages.
 
-Layouts as in ``constants``. Encoders raise ``LocalProtocolError`` for what the protocol cannot
-carry; decoders raise ``RemoteProtocolError`` and nothing else, whatever the bytes.
+``constants`` defines the layouts. Encoders raise ``LocalProtocolError`` for values that the
+protocol cannot carry; for invalid bytes decoders raise ``RemoteProtocolError`` only.
 """
 
 import re
@@ -25,7 +25,7 @@ _REQUEST = re.compile(rb'([A-Za-z0-9.\-]{1,253}) (\d{1,5})\0?')
 
 
 class Cookie(NamedTuple):
-    """A peer's version and whether it wants to be logged (0 to 3)."""
+    """A peer's version and its logging mode (0 to 3)."""
 
     major: int
     minor: int
@@ -34,7 +34,7 @@ class Cookie(NamedTuple):
 
 def encode_cookie() -> bytes:
     """
-    Make the first 24 bytes that either side sends.
+    Encode the first 24 bytes that each side sends.
 
     :returns: version 07.38 without logging, padded with NULs.
     """
@@ -44,15 +44,15 @@ def encode_cookie() -> bytes:
 
 def decode_cookie(data: Buffer) -> Optional[Cookie]:
     """
-    Read a peer's cookie from the beginning of a stream.
+    Decode a peer's cookie at the beginning of a stream.
 
-    What cannot become a cookie is refused as soon as that shows, so that a web server on the
-    port is recognised although its answer may be shorter than a cookie.
+    The first wrong byte raises the error, so that a web server on the port is recognised even if
+    its answer is shorter than a cookie.
 
     :param data: the stream so far, any length.
     :returns: the cookie, or None while it is incomplete.
     :raises VersionRefusedError: for another major version.
-    :raises RemoteProtocolError: for anything that is not a cookie.
+    :raises RemoteProtocolError: for data that is not a cookie.
     """
     head = bytes(data[:COOKIE_SIZE])
     common = min(len(head), len(COOKIE_PREFIX))
@@ -74,11 +74,11 @@ def decode_cookie(data: Buffer) -> Optional[Cookie]:
 
 def encode_request(host: str, port: int) -> bytes:
     """
-    Make the UDP request that asks a server to connect back by TCP.
+    Encode the UDP request that asks a server to connect back by TCP.
 
-    :param host: this side's address or name as the server can reach it; the library takes
-        letters, digits and dots alone.
-    :param port: the TCP port that this side listens on; servers take 1024 and up.
+    :param host: this side's address or name as the server can reach it; the library accepts
+        letters, digits and dots only.
+    :param port: the TCP port that this side listens on; servers accept 1024 and above.
     :raises LocalProtocolError: for a host or port that a server would not accept.
     """
     if not re.fullmatch(r'[A-Za-z0-9.]{1,199}', host) or not 1024 <= port <= 65535:
@@ -88,7 +88,7 @@ def encode_request(host: str, port: int) -> bytes:
 
 def decode_request(data: Buffer) -> tuple[str, int]:
     """
-    Read a client's UDP request.
+    Decode a client's UDP request.
 
     :returns: host and TCP port to connect back to.
     :raises RemoteProtocolError: for anything else, ports below 1024 included.
@@ -100,7 +100,7 @@ def decode_request(data: Buffer) -> tuple[str, int]:
 
 
 def padded(size: int) -> int:
-    """Round a size in bytes up to the alignment of the wire."""
+    """Round a size (bytes) up to the alignment of the protocol."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -108,7 +108,7 @@ def encode_message(
     sender: int, type_id: int, payload: bytes, time_ns: int, sequence: int,
 ) -> bytes:
     """
-    Make one whole message, padding included.
+    Encode one complete message with its padding.
 
     :param time_ns: time stamp in nanoseconds; the wire holds whole microseconds.
     :raises LocalProtocolError: if a number does not fit its field.
@@ -124,25 +124,25 @@ def encode_message(
 
 def encode_name(name: str) -> bytes:
     """
-    Make the payload of a sender or type description.
+    Encode the payload of a sender or type description.
 
     :raises LocalProtocolError: for a name that VRPN's tables cannot hold.
     """
     raw = name.encode('utf-8', 'surrogateescape') + b'\0'
     if len(raw) > MAX_NAME_SIZE or len(raw) == 1 or b'\0' in raw[:-1]:
         raise LocalProtocolError(
-            f'{name!r} is no VRPN name: 1 to {MAX_NAME_SIZE - 1} bytes without NUL')
+            f'{name!r} is not a VRPN name: give 1 to {MAX_NAME_SIZE - 1} bytes without NUL')
     return len(raw).to_bytes(4, 'big') + raw
 
 
 def decode_name(payload: Buffer) -> str:
     """
-    Read the payload of a sender or type description.
+    Decode the payload of a sender or type description.
 
-    Bytes that are not UTF-8 come out as backslash escapes, so that different names stay
-    different. Trailing NULs end the name.
+    Bytes that are not UTF-8 become backslash escapes, so that different names stay different.
+    The first NUL ends the name.
 
-    :raises RemoteProtocolError: if the name is empty, too long or shorter than it says.
+    :raises RemoteProtocolError: if the name is empty, too long or shorter than its length field.
     """
     raw = bytes(payload)
     size = int.from_bytes(raw[:4], 'big')
@@ -155,27 +155,27 @@ def decode_name(payload: Buffer) -> str:
 
 
 def encode_pose(sensor: int, position: Vector, quat_xyzw: Quaternion) -> bytes:
-    """Make the payload of a pose; position in metres, quaternion x y z w."""
+    """Encode the payload of a pose; position in metres, quaternion x y z w."""
     return POSE_PAYLOAD.pack(sensor, *position, *quat_xyzw)
 
 
 def encode_motion(sensor: int, vector: Vector, quat_xyzw: Quaternion, dt: float) -> bytes:
-    """Make the payload of a velocity (m/s) or acceleration (m/s^2); ``dt`` in seconds."""
+    """Encode the payload of a velocity (m/s) or acceleration (m/s^2); ``dt`` in seconds."""
     return MOTION_PAYLOAD.pack(sensor, *vector, *quat_xyzw, dt)
 
 
 def encode_text(text: str, severity: int = 0, level: int = 0) -> bytes:
-    """Make the payload of a text message; text beyond 1023 bytes is cut."""
+    """Encode the payload of a text message; truncate the text to 1023 bytes."""
     raw = text.encode('utf-8')[:TEXT_SIZE - 1]
     return TEXT_HEAD.pack(severity, level) + raw.ljust(TEXT_SIZE, b'\0')
 
 
 def decode_text(payload: Buffer) -> tuple[int, int, str]:
     """
-    Read the payload of a text message.
+    Decode the payload of a text message.
 
-    :returns: severity, level, and the text up to its first NUL (garbage follows it).
-    :raises RemoteProtocolError: if there is no room for severity and level.
+    :returns: severity, level, and the text up to its first NUL (undefined bytes follow it).
+    :raises RemoteProtocolError: if the payload is too short for severity and level.
     """
     if len(payload) < TEXT_HEAD.size:
         raise RemoteProtocolError(f'a text message of {len(payload)} bytes')
@@ -186,10 +186,10 @@ def decode_text(payload: Buffer) -> tuple[int, int, str]:
 
 def decode_udp_description(port: int, payload: Buffer) -> tuple[str, int]:
     """
-    Read where a peer takes its datagrams.
+    Decode the host and port to which a peer wants its datagrams sent.
 
     :param port: the sender field of the message, which carries the port.
-    :raises RemoteProtocolError: if the port is none.
+    :raises RemoteProtocolError: if the port is out of range.
     """
     if not 0 < port <= 65535:
         raise RemoteProtocolError(f'a UDP description with port {port}')
@@ -199,10 +199,10 @@ def decode_udp_description(port: int, payload: Buffer) -> tuple[str, int]:
 
 def sender_time_ns(seconds: int, microseconds: int) -> Optional[int]:
     """
-    Join the two time fields of a header.
+    Combine the two time fields of a header.
 
-    :returns: nanoseconds, or None for a time that cannot be meant (negative, more than a
-        million microseconds).
+    :returns: nanoseconds, or None for an invalid time (negative, or a million microseconds and
+        more).
     """
     if seconds > MAX_SENDER_SECONDS or microseconds > 999_999:
         return None

@@ -1,12 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-One VRPN conversation without its sockets: bytes in, events out, bytes to send.
+One VRPN conversation without sockets: received bytes to events, messages to bytes.
 
-Both sides of VRPN speak alike once they are connected, so one class serves clients and servers.
-Its user moves the bytes: what came by TCP goes into ``receive_stream``, each datagram into
-``receive_datagram``, and ``data_to_send`` goes out by TCP. Time is an argument wherever it is
-needed.
+The protocol is symmetric after the connection, so that one class serves clients and servers. The
+caller moves the bytes: it passes TCP data to ``receive_stream``, each datagram to
+``receive_datagram``, and sends ``data_to_send`` by TCP. Times are arguments.
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ from optitrack_vrpn.vrpn.names import LocalNames, RemoteNames
 _POSE_SIZE = POSE_MESSAGE.size
 _MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
 _SEQUENCE_MODULUS = 1 << 32
-#: Holes in the numbering that are remembered, for what comes late: a second's worth or more.
+#: Chosen: gaps in the sequence numbers that are kept to recognise late datagrams. At 240 Hz this
+#: covers one second of alternately lost frames or more; fewer count late datagrams as repeated.
 _MOST_HOLES = 256
 _new = tuple.__new__
 
@@ -36,20 +36,20 @@ _new = tuple.__new__
 @dataclass
 class Counters:
     """
-    What went by on one conversation, since it began.
+    Counters of one conversation since its beginning.
 
-    :ivar messages: whole messages of any kind, by TCP and UDP.
+    :ivar messages: complete messages of any kind, by TCP and UDP.
     :ivar poses: poses that became events.
     :ivar malformed: messages or datagrams whose contents contradict their type.
     :ivar unknown_sender: messages of a sender that the peer has not described.
     :ivar unknown_type: messages of a type that the peer has not described.
-    :ivar other_type: messages of a described type that no tracker sends.
-    :ivar bad_time: reports whose time stamp cannot be meant.
-    :ivar datagrams: datagrams, good or bad.
-    :ivar udp_lost: messages missing in the numbering of the datagrams; those that come late, but
-        not too late to be remembered, are taken off again.
-    :ivar udp_reordered: datagrams that were missing for a while, since later ones overtook them.
-    :ivar udp_repeated: datagrams that had come before, or too late for it to be known.
+    :ivar other_type: messages of a described type that is not a tracker report.
+    :ivar bad_time: reports with an invalid time stamp.
+    :ivar datagrams: all datagrams, valid or not.
+    :ivar udp_lost: messages missing in the sequence numbers of the datagrams, without those that
+        arrived late while their gap was still known.
+    :ivar udp_reordered: datagrams that arrived after a later one.
+    :ivar udp_repeated: datagrams that arrived twice, or too late to tell.
     """
 
     messages: int = 0
@@ -70,11 +70,11 @@ class Connection:
     One side of a conversation with one peer.
 
     :param names: this side's own names; a server shares them between its connections.
-    :param udp_address: where this side takes datagrams, (host text, port); None where it
-        takes none (``tcp://``).
-    :param time_ns: time stamp of what is said at once, in nanoseconds.
-    :ivar events_before_fault: events of the piece of the stream in which the conversation ended
-        with a fault of the peer's.
+    :param udp_address: host (text) and port at which this side receives datagrams; None for TCP
+        only (``tcp://``).
+    :param time_ns: time stamp of the first messages (ns).
+    :ivar events_before_fault: events that preceded a protocol error of the peer in the same piece
+        of the stream.
     """
 
     def __init__(
@@ -95,26 +95,26 @@ class Connection:
         self._described_senders = 0
         self._described_types = 0
         self._next_sequence: Optional[int] = None
-        #: Holes in the numbering of the datagrams, as (first number, how many), oldest first.
+        #: Gaps in the sequence numbers of the datagrams: (first number, length), oldest first.
         self._holes: list[tuple[int, int]] = []
         self._pose_type = -1 << 31
         self._time_ns = time_ns
 
     @property
     def established(self) -> bool:
-        """Tell whether the peer's cookie came and was accepted."""
+        """Return whether the peer's cookie arrived and was accepted."""
         return self._hello is not None
 
     # -- bytes in ------------------------------------------------------------------------------
 
     def receive_stream(self, data: Buffer) -> list[Event]:
         """
-        Take bytes that came by TCP, cut anywhere.
+        Process bytes received by TCP, split at any position.
 
         :returns: the events that became complete, in order.
-        :raises RemoteProtocolError: if the stream cannot be VRPN; the conversation is over, and
-            every further call raises it again. The events that stood before the fault are in
-            ``events_before_fault``.
+        :raises RemoteProtocolError: if the stream is not valid VRPN. The conversation has then
+            ended, and every further call raises the error again. ``events_before_fault`` has the
+            events before the fault.
         """
         if self._failure is not None:
             raise self._failure
@@ -159,11 +159,11 @@ class Connection:
 
     def receive_datagram(self, data: Buffer) -> list[Event]:
         """
-        Take one datagram.
+        Process one datagram.
 
-        A datagram proves nothing about its sender, so that a malformed one ends nothing: what
-        stands before the fault counts, the rest is dropped and counted. Before the peer's
-        cookie every datagram is dropped.
+        The origin of a datagram is not verified, so that a malformed one does not end the
+        conversation: the messages before the fault are used, the rest is dropped and counted.
+        Before the peer's cookie every datagram is dropped.
 
         :returns: its events, in order.
         """
@@ -189,7 +189,7 @@ class Connection:
                 first = number
             last = number
             if int.from_bytes(data[position + 16:position + 20], 'big', signed=True) < 0:
-                counters.malformed += 1  # names and ports come by TCP alone
+                counters.malformed += 1  # names and ports are accepted by TCP only
             else:
                 self._read_message(data, position, size, events)
             position += whole
@@ -199,17 +199,17 @@ class Connection:
 
     def _read_poses(self, data: Buffer, events: list[Event]) -> tuple[int, int, int]:
         """
-        Read the poses that a datagram begins with: all of it, from Motive.
+        Decode the poses at the beginning of a datagram; datagrams of Motive contain poses only.
 
-        :returns: where they end, and the numbers of the first and the last one, -1 where there
-            is none.
+        :returns: offset of their end, and the sequence numbers of the first and the last pose; -1
+            without a pose.
         """
         counters = self.counters
         pose_type = self._pose_type
         senders = self.remote.senders
         odd = len(data) % _POSE_SIZE
         first = number = -1
-        count = strange = 0
+        count = invalid = 0
         for (size, seconds, microseconds, sender_id, type_id, sequence, sensor,
              x, y, z, qx, qy, qz, qw) in POSE_MESSAGE.iter_unpack(data[:-odd] if odd else data):
             if type_id != pose_type or size != _POSE_SIZE:
@@ -221,21 +221,21 @@ class Connection:
             sender = senders.get(sender_id)
             if sender is None:
                 counters.unknown_sender += 1
-                strange += 1
+                invalid += 1
             elif microseconds > 999_999 or seconds > MAX_SENDER_SECONDS:
                 counters.bad_time += 1
-                strange += 1
+                invalid += 1
             else:
-                # What PoseReport(...) does, without the detour through Python.
+                # Equivalent to PoseReport(...), without its Python-level __new__ (hot path).
                 events.append(_new(PoseReport, (
                     sender, sensor, seconds * 1_000_000_000 + microseconds * 1000,
                     (x, y, z), (qx, qy, qz, qw))))
         counters.messages += count
-        counters.poses += count - strange
+        counters.poses += count - invalid
         return count * _POSE_SIZE, first, number
 
     def _follow_numbers(self, first: int, last: int) -> None:
-        """Compare the numbers of a datagram's first and last message with those expected."""
+        """Compare the sequence numbers of a datagram with the expected one."""
         expected = self._next_sequence
         following = (last + 1) % _SEQUENCE_MODULUS
         if first == expected and following > first:
@@ -255,7 +255,7 @@ class Connection:
             self._next_sequence = following
 
     def _take_late(self, first: int, size: int) -> None:
-        """Take messages that come late off those that are lost: once, if they come twice."""
+        """Subtract late messages from the lost ones, and count repeated messages."""
         holes = self._holes
         for place in range(len(holes) - 1, -1, -1):
             begin, length = holes[place]
@@ -273,7 +273,7 @@ class Connection:
     def _read_message(
         self, buffer: Buffer, position: int, size: int, events: list[Event],
     ) -> None:
-        """Add the event of one whole message, if it is one."""
+        """Append the event of one complete message, if it has one."""
         counters = self.counters
         counters.messages += 1
         _, seconds, microseconds, sender_id, type_id, _ = HEADER.unpack_from(buffer, position)
@@ -303,7 +303,7 @@ class Connection:
                 counters.poses += 1
             events.append(event)
         except RemoteProtocolError:
-            # The lengths around it were sound, so the stream goes on behind it.
+            # The length fields are valid, so that reading continues after this message.
             counters.malformed += 1
 
     def _read_system_message(
@@ -322,15 +322,15 @@ class Connection:
                     self._pose_type = -1 << 31
         elif type_id == UDP_DESCRIPTION:
             events.append(UdpDescribed(*codec.decode_udp_description(sender_id, payload)))
-        # A LOG_DESCRIPTION asks for a file to be written, which nobody may ask over a network.
+        # A LOG_DESCRIPTION requests a file to be written; this package ignores it (security).
 
     # -- bytes out -----------------------------------------------------------------------------
 
     def data_to_send(self) -> bytes:
         """
-        Take what waits to go out by TCP.
+        Return and clear the data queued for TCP.
 
-        :returns: everything since the last call; whole messages only.
+        :returns: all data since the last call; complete messages only.
         """
         data = bytes(self._out)
         self._out.clear()
@@ -338,10 +338,10 @@ class Connection:
 
     def send(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
         """
-        Queue one message for TCP, describing its sender and type first where they are new.
+        Queue one message for TCP, after the descriptions of its sender and type if they are new.
 
-        Before the peer's cookie nothing but this side's cookie may go out, so that the message
-        is dropped then.
+        Before the peer's cookie has arrived, the protocol permits only this side's cookie; the
+        message is then dropped.
 
         :raises LocalProtocolError: if a name or the time does not fit the wire.
         """
@@ -354,7 +354,7 @@ class Connection:
 
     def ping(self, sender: str, time_ns: int) -> None:
         """
-        Queue a question whether a tracker is there; a server that has it answers with a pong.
+        Queue a ping of a tracker; a server that has this tracker answers with a pong.
 
         :raises LocalProtocolError: if the name does not fit the wire.
         """
@@ -364,9 +364,9 @@ class Connection:
         self, sender: str, type_name: str, payload: bytes, time_ns: int,
     ) -> bytes:
         """
-        Make one message for a datagram; its sender and type must have gone out by TCP before.
+        Encode one message for a datagram; its sender and type must have been described by TCP.
 
-        :raises LocalProtocolError: if they have not.
+        :raises LocalProtocolError: if they have not been described.
         """
         sender_id = self.local.sender_id(sender)
         type_id = self.local.type_id(type_name)
@@ -378,7 +378,7 @@ class Connection:
         return message
 
     def describe(self, time_ns: int) -> None:
-        """Queue the descriptions of all names that the peer has not been told yet."""
+        """Queue the descriptions of all names that the peer has not received yet."""
         if self._hello is not None:
             self._describe_names(time_ns)
 

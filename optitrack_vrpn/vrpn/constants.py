@@ -3,8 +3,8 @@
 """
 Numbers and names of the VRPN wire protocol.
 
-Observed on the wire of VRPN 07.38, whose recorded sessions are in ``test/data``; the limits on
-names and tables are those of the library's own tables.
+Source: recorded sessions of VRPN 07.38 (``test/data``). The limits of names and tables are those
+of the VRPN library's tables.
 """
 
 import struct
@@ -12,7 +12,7 @@ import struct
 #: The port that VRPN servers, Motive among them, listen on for UDP requests and for TCP.
 DEFAULT_PORT = 3883
 
-#: What every cookie begins with, up to the major version.
+#: Beginning of every cookie, before the major version.
 COOKIE_PREFIX = b'vrpn: ver. '
 MAJOR_VERSION = 7
 MINOR_VERSION = 38
@@ -21,7 +21,7 @@ COOKIE_SIZE = 24
 #: Length, seconds, microseconds, sender, type, sequence; big-endian.
 HEADER = struct.Struct('>IIIiiI')
 HEADER_SIZE = HEADER.size
-#: Everything on the wire is padded to a multiple of this many bytes.
+#: Messages are padded to a multiple of this number of bytes.
 ALIGNMENT = 8
 
 #: System messages have negative types.
@@ -31,7 +31,7 @@ UDP_DESCRIPTION = -3
 LOG_DESCRIPTION = -4
 DISCONNECT = -5
 
-#: The sender that the VRPN library itself is; never a tracker.
+#: Sender of the VRPN library's own messages; not a tracker.
 CONTROL_SENDER = 'VRPN Control'
 
 #: The types that every peer describes first, under the ids 0 to 3.
@@ -56,7 +56,7 @@ MOTION_PAYLOAD = struct.Struct('>i4x8d')
 #: Severity, level; then the text.
 TEXT_HEAD = struct.Struct('>II')
 TEXT_SIZE = 1024
-#: A pose as it stands in a datagram, header and payload in one.
+#: A pose in a datagram: header and payload together.
 POSE_MESSAGE = struct.Struct('>IIIiiIi4x7d')
 
 TEXT_NORMAL = 0
@@ -66,11 +66,11 @@ TEXT_ERROR = 2
 #: The library's tables: names with their NUL fit in 100 bytes, ids run from 0 to 1999.
 MAX_NAME_SIZE = 100
 MAX_IDS = 2000
-#: The library's TCP buffer holds 64000 bytes; no message can be longer.
+#: Size of the library's TCP buffer (bytes), which limits the length of a message.
 MAX_MESSAGE_SIZE = 64000
-#: The most that the library puts into one datagram: an Ethernet frame less IP and UDP headers.
+#: Largest payload of a datagram of the library: an Ethernet frame without IP and UDP headers.
 MAX_DATAGRAM_SIZE = 1472
 
-#: Seconds are 32 bits unsigned on the wire. Beyond this (the year 2096) they can only be a
-#: negative number or rubbish.
+#: Seconds are 32 bits unsigned on the wire. Larger values (after the year 2096) are negative
+#: numbers or invalid data.
 MAX_SENDER_SECONDS = 4_000_000_000

@@ -1,10 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a VRPN peer can say, as plain tuples.
+The events of a VRPN conversation, as named tuples.
 
-Times are the sender's own clock in integer nanoseconds (the wire carries microseconds). Positions
-are in metres and quaternions in the order x, y, z, w, both in the axes that the sender uses.
+Times are readings of the sender's clock in integer nanoseconds (the protocol carries
+microseconds). Positions are in metres, quaternions in the order x, y, z, w, both in the sender's
+axes.
 """
 
 from typing import NamedTuple, Union
@@ -46,7 +47,7 @@ class AccelerationReport(NamedTuple):
 
 
 class TextReport(NamedTuple):
-    """A line for people; severity is 0 (normal), 1 (warning) or 2 (error)."""
+    """A text message for users; severity is 0 (normal), 1 (warning) or 2 (error)."""
 
     sender: str
     sender_time_ns: int
@@ -56,21 +57,21 @@ class TextReport(NamedTuple):
 
 
 class PingReport(NamedTuple):
-    """The peer asks whether a tracker is there."""
+    """The peer asks whether a tracker exists."""
 
     sender: str
     sender_time_ns: int
 
 
 class PongReport(NamedTuple):
-    """The peer says that a tracker is there; goes to every client, whoever asked."""
+    """A tracker exists; the server sends the answer to all its clients."""
 
     sender: str
     sender_time_ns: int
 
 
 class PeerHello(NamedTuple):
-    """The peer's cookie came and was accepted; ``note`` says what is unusual about it, or ''."""
+    """The peer's cookie was accepted; ``note`` describes a different minor version, or is ''."""
 
     major: int
     minor: int
@@ -78,14 +79,14 @@ class PeerHello(NamedTuple):
 
 
 class SenderDescribed(NamedTuple):
-    """The peer named a sender; no proof that a tracker of that name exists."""
+    """The peer described a sender; this does not prove that a tracker of that name exists."""
 
     sender: str
     sender_id: int
 
 
 class UdpDescribed(NamedTuple):
-    """The peer takes poses by UDP at this port; the host is what it calls itself."""
+    """The peer receives poses by UDP at this port; ``host`` is its own name for itself."""
 
     host: str
     port: int

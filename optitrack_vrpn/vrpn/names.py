@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The names that stand behind the small numbers on the wire: each side has its own."""
+"""Tables of names and their numbers in the protocol; each side of a connection has its own."""
 
 from optitrack_vrpn.errors import LocalProtocolError
 from optitrack_vrpn.vrpn.codec import encode_name
@@ -11,8 +11,8 @@ class LocalNames:
     """
     This side's senders and types, numbered in the order of their registration.
 
-    A server shares one between all its connections. Id 0 is the library's own sender and the
-    types 0 to 3 are its own too, as every peer expects.
+    A server shares one table between its connections. Sender 0 and the types 0 to 3 belong to
+    the library, as every peer expects.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class LocalNames:
 
     def sender_id(self, name: str) -> int:
         """
-        Look a sender up, registering it when it is new.
+        Return the number of a sender; register a new sender.
 
         :raises LocalProtocolError: if the name does not fit the wire or the table is full.
         """
@@ -29,7 +29,7 @@ class LocalNames:
 
     def type_id(self, name: str) -> int:
         """
-        Look a message type up, registering it when it is new.
+        Return the number of a message type; register a new type.
 
         :raises LocalProtocolError: if the name does not fit the wire or the table is full.
         """
@@ -41,16 +41,16 @@ class LocalNames:
         if number is None:
             encode_name(name)
             if len(table) >= MAX_IDS:
-                raise LocalProtocolError(f'no more than {MAX_IDS} names fit one VRPN server')
+                raise LocalProtocolError(f'a VRPN server has at most {MAX_IDS} names')
             number = table[name] = len(table)
         return number
 
 
 class RemoteNames:
     """
-    The peer's senders and types by its own numbers, bounded as the library's tables are.
+    The peer's senders and types by their numbers, with the limits of the library's tables.
 
-    :ivar refused: descriptions that were not taken because their number is out of range.
+    :ivar refused: number of descriptions refused because their number is out of range.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class RemoteNames:
         self.refused = 0
 
     def describe_sender(self, number: int, name: str) -> bool:
-        """Remember a sender; False if it was known already or cannot be remembered."""
+        """Store a sender; return False if it was known already or is out of range."""
         return self._describe(self.senders, number, name)
 
     def describe_type(self, number: int, name: str) -> bool:
-        """Remember a type; False if it was known already or cannot be remembered."""
+        """Store a type; return False if it was known already or is out of range."""
         return self._describe(self.types, number, name)
 
     def _describe(self, table: dict[int, str], number: int, name: str) -> bool:
