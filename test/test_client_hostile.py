@@ -261,7 +261,7 @@ def test_damaged_recordings_never_end_the_client():
             damaged[at:at + dice.randrange(3)] = dice.randbytes(dice.randrange(3))
         sock.sendall(COOKIE + damaged)
 
-    quick = link(connection='tcp', retry_min_s=0.001, retry_max_s=0.002)
+    quick = link(connection='tcp', retry_min_s=0.001, retry_max_s=0.01)
     with FakeServer(evil) as server, client(server.port, link=quick) as (running, sink):
         wait_until(lambda: len(server.connections) > 40, 60.0)
         sink.wait(lambda: any(p.sender == 'body' for p in sink.poses))
