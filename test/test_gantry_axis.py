@@ -6,7 +6,7 @@ from dataclasses import replace
 import math
 
 from gantry_kit import NAMES, Rig, settings_of
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.gantry.axis import Axis, Switches
 from optitrack_vrpn.gantry.cubic import between
@@ -114,6 +114,7 @@ def test_only_commands_lead_into_motion():
 
 # -- set points ---------------------------------------------------------------------------------
 
+@settings(max_examples=40)
 @given(st.floats(-2, 2), st.floats(-3, 3), st.floats(-5, 5), st.floats(-2, 2))
 def test_a_motion_ends_at_its_target_within_the_limits(position, velocity, acceleration, target):
     planner = Planner(0.01, 1.0, 2.0, 20.0)
@@ -129,6 +130,7 @@ def test_a_motion_ends_at_its_target_within_the_limits(position, velocity, accel
     raise AssertionError(f'never at {target}: {state}')
 
 
+@settings(max_examples=40)
 @given(st.floats(-3, 3), st.floats(-20, 20))
 def test_a_stop_from_any_state_ends_at_rest(velocity, acceleration):
     planner = Planner(0.01, 1.0, 2.0, 20.0)

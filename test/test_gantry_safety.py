@@ -80,7 +80,7 @@ class Operator:
         self.rig.cycle()
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(st.lists(action, max_size=12))
 def test_nothing_that_users_or_networks_do_breaks_a_rule(actions):
     operator = Operator()
@@ -88,6 +88,7 @@ def test_nothing_that_users_or_networks_do_breaks_a_rule(actions):
     low, high = axis.settings.low, axis.settings.high
     outside_since = None
     free = 0.0      # velocity left over from sine and trajectory, which know no limits
+    searched = False
     without_mocap = without_stream = 0
     for name, value, cycles in actions:
         before_mode = axis.mode
@@ -120,7 +121,9 @@ def test_nothing_that_users_or_networks_do_breaks_a_rule(actions):
                 assert abs(now.acceleration) <= A + 1e-5
             # soft limits are exceeded by the stopping distance at most
             inside = low <= now.position <= high
-            if inside or axis.mode is Mode.REFERENCE or axis.referenced:
+            # a search may end outside the soft limits, at a limit switch
+            searched = axis.mode is Mode.REFERENCE or (searched and not inside)
+            if inside or searched:
                 outside_since = None
             else:
                 if outside_since is None:
@@ -138,6 +141,7 @@ def test_nothing_that_users_or_networks_do_breaks_a_rule(actions):
                 assert axis._cycles <= 101      # it was entered only now
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 400), st.booleans())
 def test_loss_of_mocap_stops_an_axis_in_closed_loop_within_one_second(lead, returns):
     operator = Operator()
@@ -220,6 +224,7 @@ def test_a_wrong_sign_is_caught_at_the_limit_of_the_correction(action_name):
     assert abs(rig.axis.correction.offset) < 0.01 + 1e-4
 
 
+@settings(max_examples=20)
 @given(st.lists(st.booleans(), max_size=60))
 def test_no_correction_is_made_in_a_lock(visible):
     operator = Operator()
