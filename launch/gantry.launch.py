@@ -22,6 +22,7 @@ ARGUMENTS = (
     ('machine_port', '9200', 'its UDP port'),
     ('cutoff_hz', '5.0', 'low-pass of the poses; 0.0: none'),
     ('record_folder', '', 'folder of the recordings; empty: none'),
+    ('prefix', '', "put before the controller's command line, as in 'chrt -f 20'"),
 )
 
 
@@ -58,6 +59,7 @@ def generate_launch_description():
             output='screen', emulate_tty=True),
         Node(
             package='optitrack_vrpn', executable='gantry_controller', name='gantry_controller',
+            prefix=given('prefix'),
             parameters=[{'machine': value('machine'), 'driver': 'udp',
                          'machine_host': value('machine_host'),
                          'machine_port': value('machine_port', int),

@@ -4,7 +4,8 @@
 
 from gantry_kit import Rig, settings_of
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.gantry.modes import Mode
+from optitrack_vrpn.gantry.modes import Mode, MOVING
+from optitrack_vrpn.gantry.setpoints import State
 from optitrack_vrpn.gantry.trajectory import make
 import pytest
 
@@ -32,6 +33,9 @@ ACTIONS = {
     'feed': st.booleans(), 'link': st.booleans(),
 }
 action = st.sampled_from(sorted(ACTIONS)).flatmap(
+    lambda name: st.tuples(st.just(name), ACTIONS[name], st.integers(1, 250)))
+#: What starts a long motion or the closed loop, so that what follows meets an axis that moves.
+beginning = st.sampled_from(['sine', 'follow', 'stream', 'track', 'go']).flatmap(
     lambda name: st.tuples(st.just(name), ACTIONS[name], st.integers(1, 250)))
 
 
@@ -80,17 +84,19 @@ class Operator:
         self.rig.cycle()
 
 
-@settings(max_examples=50)
-@given(st.lists(action, max_size=12))
-def test_nothing_that_users_or_networks_do_breaks_a_rule(actions):
+@settings(max_examples=30)
+@given(st.floats(-0.5, 3.0), st.lists(beginning, min_size=1, max_size=3),
+       st.lists(action, max_size=10))
+def test_nothing_that_users_or_networks_do_breaks_a_rule(start, beginnings, actions):
     operator = Operator()
     axis, rig = operator.axis, operator.rig
+    axis.state = State(start)
     low, high = axis.settings.low, axis.settings.high
     outside_since = None
     free = 0.0      # velocity left over from sine and trajectory, which know no limits
     searched = False
     without_mocap = without_stream = 0
-    for name, value, cycles in actions:
+    for name, value, cycles in [*beginnings, *actions]:
         before_mode = axis.mode
         if name == 'track':
             without_mocap = 0
@@ -131,6 +137,8 @@ def test_nothing_that_users_or_networks_do_breaks_a_rule(actions):
                         abs(before.acceleration), abs(now.acceleration)))
                 beyond = max(now.position - high, low - now.position)
                 assert beyond <= outside_since
+                outward = max(before.position - high, low - before.position) < beyond - 1e-9
+                assert not outward or axis.mode not in MOVING
             # a lost signal ends in stopping within 1 s
             visible = rig.mocap[rig.name].visible
             without_mocap = 0 if visible else without_mocap + 1
@@ -139,6 +147,31 @@ def test_nothing_that_users_or_networks_do_breaks_a_rule(actions):
                 assert not axis.tracking
             if without_stream > 101 and axis.mode is Mode.STREAM:
                 assert axis._cycles <= 101      # it was entered only now
+
+
+@settings(max_examples=20)
+@given(st.sampled_from([-1, 1]), st.floats(0.0, 0.2), st.floats(0.25, 0.5), st.floats(0.05, 0.15),
+       st.booleans())
+def test_soft_limits_stop_a_sine_and_a_trajectory_that_leave_them(side, margin, size, rate, sine):
+    """The limit is exceeded, and by no more than the stopping distance from there."""
+    operator = Operator(switch_low=None, switch_high=None)
+    axis, rig = operator.axis, operator.rig
+    limit = axis.settings.high if side > 0 else axis.settings.low
+    axis.state = State(limit - side * margin)
+    if sine:
+        assert axis.sine(side * size, rate) == ''
+    else:
+        assert axis.follow(make([0.0, 2.0, 4.0], [0.0, side * 0.3, side * 0.8])) == ''
+    allowed, most = None, 0.0
+    for _ in range(1500):
+        before = axis.state
+        rig.cycle()
+        if axis.mode is Mode.STOPPING and allowed is None:
+            assert side * (before.position - limit) <= 0.0
+            allowed = stopping_distance(before.velocity, before.acceleration)
+        most = max(most, side * (axis.state.position - limit))
+    assert axis.mode is Mode.STOPPING and not axis.moving and axis.warnings.soft_limit
+    assert 0.0 < most <= allowed
 
 
 @settings(max_examples=20)
