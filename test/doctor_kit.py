@@ -13,7 +13,8 @@ from replay_server import pair_of_sockets
 
 CHECKS = [
     'name', 'route', 'udp', 'connect-back', 'tcp', 'handshake', 'senders', 'data', 'rate',
-    'bodies', 'axes', 'stamps', 'clock', 'qos', 'publishers', 'lifecycle', 'settings']
+    'bodies', 'axes', 'stamps', 'clock', 'natnet', 'natnet-data', 'natnet-clock',
+    'qos', 'publishers', 'lifecycle', 'settings']
 #: For what does not answer: that time passes. Not too short for what does, on a busy machine.
 IN_VAIN_S = 0.8
 

@@ -39,7 +39,7 @@ BELOW = {
              'names', 'natnet', 'pipeline', 'ros', 'settings', 'settings_ros', 'stats', 'vrpn'},
     'autopilot': {'errors', 'cli', 'doctor', 'events', 'mocap_control', 'motion', 'names', 'ros',
                   'settings', 'settings_ros'},
-    'doctor': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'names',
+    'doctor': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'names', 'natnet',
                'pipeline', 'vrpn'},
     'axes': {'errors', 'cli', 'client', 'mocap_control', 'motion', 'names', 'ros', 'settings',
              'settings_ros'},

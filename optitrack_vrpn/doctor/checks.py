@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from optitrack_vrpn.doctor import bodies, graph, network, stream
+from optitrack_vrpn.doctor import bodies, graph, natnet, network, stream
 from optitrack_vrpn.doctor.probe_results import ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult
 
@@ -20,6 +20,7 @@ STAGES: dict[str, tuple[Check, ...]] = {
     'stream': (
         stream.check_handshake, stream.check_senders, stream.check_data, stream.check_rate,
         bodies.check_bodies, stream.check_axes, stream.check_stamps, stream.check_clock),
+    'natnet': (natnet.check_natnet, natnet.check_natnet_data, natnet.check_natnet_clock),
     'graph': (
         graph.check_qos, graph.check_publishers, graph.check_lifecycle, graph.check_settings),
 }

@@ -23,11 +23,14 @@ from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args,
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor.checks import STAGES
+from optitrack_vrpn.doctor.natnet_io import look
 from optitrack_vrpn.doctor.probe_io import Probe
 from optitrack_vrpn.doctor.probe_results import Graph, ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, counted, exit_code, Level, skip
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import printable
+from optitrack_vrpn.natnet.constants import COMMAND_PORT
+from optitrack_vrpn.natnet.settings import PROTOCOLS
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ INTERRUPTED = 130
 OUTPUT_CLOSED = 141
 #: ROS 2 nodes may take 3 s to find each other.
 _DISCOVERY_S = 3.5
+#: How long NatNet may take to answer where only VRPN was asked for; it takes milliseconds.
+_IN_PASSING_S = 0.4
 _COLOURS = {Level.OK: 32, Level.WARN: 33, Level.FAIL: 31, Level.SKIP: 90}
 _INDENT = 20
 _GRAPH_CHECKS = ('qos', 'publishers', 'lifecycle', 'settings')
@@ -59,6 +64,11 @@ def make_parser() -> argparse.ArgumentParser:
         help='what the server is to connect back to, as the parameter of the node')
     add('--connection', choices=CONNECTIONS, default='auto',
         help='as the parameter of the node (default %(default)s)')
+    add('--protocol', choices=PROTOCOLS, default='vrpn',
+        help='as the parameter of the node; natnet leaves VRPN out, auto looks at both (default '
+        '%(default)s: NatNet too where VRPN does not answer)')
+    add('--natnet-port', type=int, default=COMMAND_PORT, metavar='PORT',
+        help='command port of NatNet (default %(default)s)')
     add('--seconds', type=seconds, default=4.0, metavar='S',
         help='how long to listen from the first pose on (default %(default)g)')
     add('--timeout', type=seconds, default=3.0, metavar='S',
@@ -181,7 +191,7 @@ def examine(
     """
     probed = ProbeResults(
         config.server, config.port, config.link.connection, config.interface,
-        config.advertise, arguments.expect_rate)
+        config.advertise, arguments.expect_rate, protocol=arguments.protocol)
     report = Report(probed, arguments.json)
     with contextlib.ExitStack() as stack:
         view = None if arguments.no_ros else _open_graph(probed, ros_args, stack)
@@ -190,12 +200,21 @@ def examine(
         report.judge('name')
         probe.find_route()
         report.judge('route')
-        probe.try_ways()
+        if probed.protocol != 'natnet':
+            probe.try_ways()
         report.judge('ways')
-        probe.listen(
-            arguments.seconds, arguments.lift,
-            lambda: _ask_for_lift(arguments.lift, sys.stderr if arguments.json else sys.stdout))
+        if probed.protocol != 'natnet':
+            probe.listen(
+                arguments.seconds, arguments.lift, lambda: _ask_for_lift(
+                    arguments.lift, sys.stderr if arguments.json else sys.stdout))
         report.judge('stream')
+        if probed.local and (probed.protocol != 'vrpn' or probed.stream is None):
+            wanted = probed.protocol != 'vrpn'
+            found = look(config, probed.address, arguments.natnet_port, arguments.seconds,
+                         arguments.timeout if wanted else min(arguments.timeout, _IN_PASSING_S))
+            # Where nobody asked for NatNet, its absence is no news.
+            probed.natnet = found if found.version or wanted else None
+        report.judge('natnet')
         if view is not None:
             probed.graph = view.look(arguments.node, _DISCOVERY_S)
         report.judge('graph')

@@ -207,6 +207,45 @@ class Graph:
 
 
 @dataclass
+class NatNetResults:
+    """
+    What was heard by NatNet.
+
+    :ivar port: command port.
+    :ivar name: of the server's application.
+    :ivar version: of NatNet; None where no server answered.
+    :ivar multicast: whether it sends to a group.
+    :ivar group: that group.
+    :ivar listened_s: for how long (s).
+    :ivar frames: frames that were read.
+    :ivar malformed: datagrams that could not be.
+    :ivar bodies: names of rigid bodies.
+    :ivar untracked: those that were not tracked at last.
+    :ivar echoes: round trips.
+    :ivar round_trip_ms: the shortest.
+    :ivar processing_ms: from exposure to transmission (median), 0 where that is not sent.
+    :ivar remarks: what the client reports.
+    :ivar other_card: another network card on which frames arrive, '' for none.
+    """
+
+    port: int
+    name: str = ''
+    version: Optional[tuple[int, int]] = None
+    multicast: bool = False
+    group: str = ''
+    listened_s: float = 0.0
+    frames: int = 0
+    malformed: int = 0
+    bodies: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
+    echoes: int = 0
+    round_trip_ms: float = 0.0
+    processing_ms: float = 0.0
+    remarks: tuple[str, ...] = ()
+    other_card: str = ''
+
+
+@dataclass
 class ProbeResults:
     """
     Everything that the probes found of one server and of the nodes that follow it.
@@ -232,6 +271,8 @@ class ProbeResults:
     :ivar stream: the stream; None without a connection.
     :ivar tcp_poses: poses by TCP where none came by UDP; None where not tried.
     :ivar graph: the ROS graph; None where not looked at.
+    :ivar protocol: 'vrpn', 'natnet' or 'auto', as the node's parameter.
+    :ivar natnet: what was heard by NatNet; None where not looked at.
     """
 
     server: str
@@ -253,6 +294,8 @@ class ProbeResults:
     stream: Optional[Stream] = None
     tcp_poses: Optional[int] = None
     graph: Optional[Graph] = None
+    protocol: str = 'vrpn'
+    natnet: Optional[NatNetResults] = None
 
     @property
     def address(self) -> str:

@@ -116,6 +116,12 @@ class NatNetClient:
             link.sessions, link.failures, self._stranger_count, _sum(totals, session),
             session.queue() if session is not None else {})
 
+    @property
+    def server_info(self) -> Optional[ServerInfo]:
+        """Give who the server is; None without a conversation."""
+        session = self._account[1]
+        return session.connection.info if session is not None else None
+
     def record(self, take: str) -> None:
         """
         Start a recording in Motive, under this name; what comes of it is reported as a remark.

@@ -1,0 +1,105 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Judge what a server sends by NatNet."""
+
+from __future__ import annotations
+
+from optitrack_vrpn.doctor.probe_results import NatNetResults, Outcome, ProbeResults
+from optitrack_vrpn.doctor.result import CheckResult, counted, fail, listed, ok, skip, warn
+from optitrack_vrpn.natnet.constants import NEWEST
+
+_UNSEEN = 'NatNet was not looked at (--protocol natnet or auto does)'
+
+
+def _found(probed: ProbeResults) -> NatNetResults | None:
+    return probed.natnet if probed.natnet is not None and probed.natnet.version else None
+
+
+def check_natnet(probed: ProbeResults) -> CheckResult:
+    """Judge whether the command port answers, and with which version."""
+    natnet = probed.natnet
+    if natnet is None:
+        return skip('natnet', _UNSEEN)
+    if not natnet.version:
+        by_vrpn = probed.tcp is not None and probed.tcp.outcome is Outcome.OPEN
+        found = f'no answer on UDP port {natnet.port} of {probed.address}'
+        if by_vrpn:
+            return warn(
+                'natnet', f'{found}; VRPN is on there',
+                'switch NatNet on in Motive for exposure times and tracking flags, or keep '
+                'protocol: vrpn', answered=False)
+        return fail(
+            'natnet', found,
+            'is Motive running, is NatNet on in its streaming settings, is its Local Interface '
+            'this network, and does no firewall drop UDP ports 1510 and 1511?', answered=False)
+    version = '.'.join(map(str, natnet.version))
+    how = f'multicast to {natnet.group}' if natnet.multicast else 'unicast'
+    found = f'{natnet.name} speaks NatNet {version}, {how}'
+    if natnet.version > NEWEST:
+        return warn(
+            'natnet', f'{found}, newer than {NEWEST[0]}.{NEWEST[1]}',
+            'what it adds is skipped; if frames cannot be read, set natnet.bitstream: '
+            f'"{NEWEST[0]}.{NEWEST[1]}" (unicast)', answered=True, version=version)
+    unused = probed.protocol == 'vrpn'
+    if unused:
+        return warn('natnet', f'{found}; VRPN does not answer', 'set protocol: natnet',
+                    answered=True, version=version)
+    return ok('natnet', found, answered=True, version=version)
+
+
+def check_natnet_data(probed: ProbeResults) -> CheckResult:
+    """Judge whether frames and bodies come."""
+    natnet = _found(probed)
+    if natnet is None:
+        return skip('natnet-data', _UNSEEN if probed.natnet is None else 'no server answered')
+    values = {'frames': natnet.frames, 'bodies': len(natnet.bodies),
+              'malformed': natnet.malformed}
+    if natnet.malformed and not natnet.frames:
+        return fail(
+            'natnet-data', f'{counted(natnet.malformed, "datagram")} cannot be read',
+            f'set natnet.bitstream: "{NEWEST[0]}.{NEWEST[1]}" (unicast) and report the version '
+            'of Motive', **values)
+    if not natnet.frames:
+        if natnet.other_card:
+            return fail(
+                'natnet-data', f'no frame on {probed.local}, but frames on {natnet.other_card}',
+                f'the group is joined on the wrong network card: set interface: '
+                f'{natnet.other_card}', **values)
+        return fail(
+            'natnet-data', f'the server answers, but no frame came in {natnet.listened_s:g} s',
+            'is streaming (Broadcast Frame Data) on in Motive, and is it not paused? By '
+            f'multicast, does a firewall or switch drop {natnet.group or "the group"}?', **values)
+    if not natnet.bodies:
+        return warn(
+            'natnet-data', f'{counted(natnet.frames, "frame")}, no rigid body in them',
+            'switch Rigid Bodies on in the streaming settings and make one in Motive', **values)
+    found = (f'{counted(natnet.frames, "frame")} in {natnet.listened_s:g} s with '
+             f'{counted(len(natnet.bodies), "body")}: {listed(natnet.bodies)}'
+             .replace('bodys', 'bodies'))
+    if natnet.untracked:
+        found += f'; not tracked: {listed(natnet.untracked)}'
+    if natnet.remarks:
+        return warn('natnet-data', found, '; '.join(natnet.remarks), **values)
+    return ok('natnet-data', found, **values)
+
+
+def check_natnet_clock(probed: ProbeResults) -> CheckResult:
+    """Judge what round trips and exposure times tell."""
+    natnet = _found(probed)
+    if natnet is None or not natnet.frames:
+        return skip('natnet-clock', 'no frame came')
+    if not natnet.echoes:
+        return warn(
+            'natnet-clock', 'no answer to echo requests: the least delay stays in the stamps',
+            'NatNet before 3.0 has none; else does a firewall drop answers of port 1510? Set '
+            'stamps.latency_ms', echoes=0)
+    found = (f'round trip {natnet.round_trip_ms:.3f} ms at best of {natnet.echoes}; '
+             f'{natnet.processing_ms:.1f} ms from exposure to transmission')
+    values = {'echoes': natnet.echoes, 'round_trip_ms': natnet.round_trip_ms,
+              'processing_ms': natnet.processing_ms}
+    if not natnet.processing_ms:
+        return warn(
+            'natnet-clock', f'{found}: the cameras send no exposure times',
+            'stamps are times of transmission; stamps are late by what the cameras take',
+            **values)
+    return ok('natnet-clock', found, **values)

@@ -1,0 +1,138 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Look at a server by NatNet for a moment, as the node's client does, and leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import select
+import socket
+import threading
+from typing import Any
+
+from optitrack_vrpn.client.addresses_io import card_address
+from optitrack_vrpn.client.config import ClientConfig
+from optitrack_vrpn.client.link import LinkChange
+from optitrack_vrpn.doctor.probe_results import NatNetResults
+from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.natnet.client_io import NatNetClient
+from optitrack_vrpn.natnet.constants import DATA_PORT, MULTICAST_GROUP
+from optitrack_vrpn.natnet.messages import ServerInfo
+from optitrack_vrpn.natnet.reports import EchoReport, FrameReport, RigidBodyReport
+from optitrack_vrpn.natnet.settings import NatNetConfig
+from optitrack_vrpn.natnet.sockets_io import multicast_socket, receive_into
+
+_MOST_REMARKS = 5
+#: How long frames are waited for on each other network card.
+_OTHER_CARD_S = 0.4
+
+
+class _Listener:
+    """Count what comes."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.frames = self.echoes = 0
+        self.round_trip_ns = 0
+        self.processing_ns: list[int] = []
+        self.bodies: dict[str, bool] = {}
+        self.remarks: list[str] = []
+
+    def receive(
+        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        with self.changed:
+            for event in events:
+                if isinstance(event, FrameReport):
+                    self.frames += 1
+                    if len(self.processing_ns) < 1000:
+                        self.processing_ns.append(event.processing_ns)
+                elif isinstance(event, RigidBodyReport):
+                    if event.sender in self.bodies or len(self.bodies) < 500:
+                        self.bodies[event.sender] = event.valid
+                elif isinstance(event, EchoReport):
+                    trip = event.received_ns - event.sent_ns
+                    self.round_trip_ns = min(self.round_trip_ns or trip, trip)
+                    self.echoes += 1
+            self.changed.notify_all()
+
+    def link_changed(self, change: LinkChange) -> None:
+        with self.changed:
+            if change.severity != 'info' and len(self.remarks) < _MOST_REMARKS:
+                self.remarks.append(change.reason)
+            self.changed.notify_all()
+
+
+def look(
+    config: ClientConfig, address: str, port: int, seconds: float, patience_s: float,
+) -> NatNetResults:
+    """
+    Connect, listen and disconnect.
+
+    :param config: network card and retries.
+    :param address: of the server.
+    :param port: its command port.
+    :param seconds: how long to listen once frames come.
+    :param patience_s: how long to wait for an answer, and for the first frame.
+    """
+    listener = _Listener()
+    client = NatNetClient(
+        dataclasses.replace(config, server=address, link=dataclasses.replace(
+            config.link, attempt_s=patience_s, silent_after_s=0.0, reconnect_after_s=0.0)),
+        NatNetConfig(port=port), listener)
+    probed = NatNetResults(port)
+    client.start()
+    try:
+        with listener.changed:
+            listener.changed.wait_for(
+                lambda: client.server_info is not None or bool(listener.remarks), patience_s)
+            info = client.server_info
+            if info is not None:
+                listener.remarks.clear()
+                listener.changed.wait_for(lambda: listener.frames > 0, patience_s)
+                if listener.frames:
+                    listener.changed.wait_for(lambda: False, seconds)
+        counters = client.status().counters
+        local = client.status().local
+    finally:
+        client.stop()
+    if info is None:
+        return probed
+    probed.name, probed.version = info.name, info.version
+    probed.multicast, probed.group = bool(info.multicast), info.group
+    probed.listened_s = seconds if listener.frames else patience_s
+    probed.frames, probed.echoes = listener.frames, listener.echoes
+    probed.malformed = counters.get('malformed', 0)
+    probed.bodies = tuple(listener.bodies)
+    probed.untracked = tuple(name for name, valid in listener.bodies.items() if not valid)
+    probed.round_trip_ms = listener.round_trip_ns / 1e6
+    times = sorted(listener.processing_ns)
+    probed.processing_ms = times[len(times) // 2] / 1e6 if times else 0.0
+    probed.remarks = tuple(listener.remarks)
+    if info.multicast is not False and not listener.frames and not probed.malformed:
+        probed.other_card = _other_card(info, address, local)
+    return probed
+
+
+def _other_card(info: ServerInfo, server: str, local: str) -> str:
+    """Find a network card on which frames of the server arrive; '' for none."""
+    for _, name in socket.if_nameindex():
+        with contextlib.suppress(TransportError):
+            address = card_address(name)
+            if address != local and _hears(
+                    info.group or MULTICAST_GROUP, info.data_port or DATA_PORT, address, server):
+                return name
+    return ''
+
+
+def _hears(group: str, port: int, local: str, server: str) -> bool:
+    buffer = memoryview(bytearray(65536))
+    with multicast_socket(group, port, local) as sock:
+        poll = select.poll()
+        poll.register(sock.fileno(), select.POLLIN)
+        if not poll.poll(_OTHER_CARD_S * 1e3):
+            return False
+        arrival = receive_into(sock, buffer)
+        return arrival is not None and arrival.address[0] == server
