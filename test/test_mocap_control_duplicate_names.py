@@ -88,7 +88,7 @@ def test_a_command_by_name_reaches_all_who_have_it(graph):
         def check(attempt, verb=verb, after=after):
             code, output, error = ended(attempt)
             assert code == 0 and SAID in error, error
-            assert 'cannot be told' in error
+            assert 'cannot be distinguished' in error
             found = rows(output)
             assert set(found) == {'twin, 1 of 2', 'twin, 2 of 2', NEAR, FAR}
             for number in (1, 2):

@@ -225,7 +225,7 @@ def acks(current, *generations):
         current.hear(command(c.Kind.ACK_START, source='a', generation=generation), number, 0)
 
 
-@pytest.mark.parametrize('namesakes, came, sure', [
+@pytest.mark.parametrize('duplicates, came, sure', [
     # Two answers in one generation are those of two, in different ones perhaps those of one.
     ((BOTH, BOTH), ['mocap'], 1),
     ((BOTH, BOTH), ['mocap', 'mocap4r2'], 1),
@@ -242,15 +242,15 @@ def acks(current, *generations):
     ((ONE, ONE), ['seed', 'seed'], 1),
     ((BOTH, BOTH), [], 0),
 ])
-def test_as_many_systems_of_one_name_have_answered_as_is_sure(namesakes, came, sure):
+def test_as_many_systems_of_one_name_have_answered_as_is_sure(duplicates, came, sure):
     current = Round(START, ['a', 'b'], {
-        'a': {f'/lab{n}/a': spoken for n, spoken in enumerate(namesakes)}})
+        'a': {f'/lab{n}/a': spoken for n, spoken in enumerate(duplicates)}})
     acks(current, *came)
     assert not current.acknowledged('a'), 'it is not sent yet'
     current.sent(0)
     acks(current, *came)
     assert len(current.acknowledged('a')) == sure
-    assert ('a' in current.missing) == (sure < len(namesakes))
+    assert ('a' in current.missing) == (sure < len(duplicates))
     current.hear(command(c.Kind.ACK_START, source='b', generation='mocap'), 9, 0)
     current.hear(command(c.Kind.ACK_START, source='b', generation='mocap'), 10, 0)
     assert [answer.after_ns for answer in current.acknowledged('b')] == [9]

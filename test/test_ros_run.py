@@ -75,7 +75,7 @@ def test_a_middleware_that_does_not_let_go_is_left_behind():
     done = subprocess.run(
         [sys.executable, '-c', STUCK], cwd=ROOT, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
-    assert 'did not let go within 0.5 s' in done.stderr
+    assert 'within 0.5 s' in done.stderr
     assert time.monotonic() - begin < 40
 
 
@@ -89,7 +89,7 @@ def stumble(times):
 def test_something_destroyed_under_the_executor_does_not_end_the_node():
     done = stumble(3)
     assert (done.returncode, done.stdout) == (0, 'went on\n'), done.stderr
-    assert done.stderr.count('the executor goes on after') == 1
+    assert done.stderr.count('the executor continues after') == 1
 
 
 def test_an_executor_that_never_works_again_is_given_up():

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the command lines of several tools have in common."""
+"""Parsers and argument types shared by the commands."""
 
 import argparse
 import math
@@ -12,8 +12,8 @@ from optitrack_vrpn import __version__
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 
-#: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h, which none of
-#: them uses for a result.
+#: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it
+#: for a result.
 USAGE = 64
 _LONGEST_S = 3600.0
 _NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
@@ -39,14 +39,14 @@ class Parser(argparse.ArgumentParser):
 
 
 def exit_code(error: Exception) -> int:
-    """Choose the exit code of a command that an error of this package ends."""
+    """Return the exit code of a command that ends with an error of this package."""
     wrong = isinstance(error, ConfigurationError) and not isinstance(
         error, BackendUnavailableError)
     return USAGE if wrong else 1
 
 
 def split_ros_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part a tool's own arguments from those of ROS."""
+    """Split a command line into a tool's own arguments and those of ROS."""
     if '--ros-args' not in argv:
         return list(argv), []
     at = list(argv).index('--ros-args')
@@ -55,9 +55,9 @@ def split_ros_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _number(text: str, most: float, what: str) -> float:
     """
-    Read a number above 0.
+    Parse a number above 0.
 
-    :raises argparse.ArgumentTypeError: if it is none, or above ``most``.
+    :raises argparse.ArgumentTypeError: if it is not a number, or above ``most``.
     """
     try:
         value = float(text)
@@ -71,68 +71,68 @@ def _number(text: str, most: float, what: str) -> float:
 
 def seconds(text: str) -> float:
     """
-    Read a time (s) above 0, at most an hour.
+    Parse a time (s) above 0, at most an hour.
 
-    :raises argparse.ArgumentTypeError: if it is not.
+    :raises argparse.ArgumentTypeError: for other text.
     """
     return _number(text, _LONGEST_S, 'a number of seconds')
 
 
 def hertz(text: str) -> float:
     """
-    Read a rate (Hz) above 0, at most 10 kHz.
+    Parse a rate (Hz) above 0, at most 10 kHz.
 
-    :raises argparse.ArgumentTypeError: if it is not.
+    :raises argparse.ArgumentTypeError: for other text.
     """
     return _number(text, 10_000.0, 'a rate in Hz')
 
 
 def namespace(text: str) -> str:
     """
-    Read a namespace of ROS; a slash in front or at the end makes no difference.
+    Parse a ROS namespace; a leading or trailing slash is optional.
 
-    :raises argparse.ArgumentTypeError: if ROS would not take it.
+    :raises argparse.ArgumentTypeError: if ROS does not accept it.
     """
     name = text.strip('/')
     if name and ('__' in name or not _NAMESPACE.fullmatch(name)):
         raise argparse.ArgumentTypeError(
-            f'{text!r} is no namespace: letters, digits and single underscores, in parts that '
-            'begin with no digit and are separated by /')
+            f'{text!r} is not a namespace: use letters, digits and single underscores, in parts '
+            'that are separated by / and do not begin with a digit')
     return f'/{name}' if name else ''
 
 
 def duration(text: str) -> float:
     """
-    Read a time (s) above 0 of any length.
+    Parse a time (s) above 0 without an upper limit.
 
-    :raises argparse.ArgumentTypeError: if it is not.
+    :raises argparse.ArgumentTypeError: for other text.
     """
     return _number(text, math.inf, 'a number of seconds')
 
 
 def server_address(text: str) -> tuple[str, int]:
     """
-    Read HOST or HOST:PORT.
+    Parse HOST or HOST:PORT.
 
-    :raises argparse.ArgumentTypeError: if it is neither.
+    :raises argparse.ArgumentTypeError: for other text.
     """
     host, colon, port = text.partition(':')
     if ':' in port:
         raise argparse.ArgumentTypeError(
-            f'{text!r} looks like an IPv6 address, and VRPN knows IPv4 alone: give a name, or an '
-            'address as in 192.168.1.20')
+            f'{text!r} looks like an IPv6 address, and VRPN supports IPv4 only: give a name, or '
+            'an address such as 192.168.1.20')
     if not host or any(c.isspace() for c in host):
-        raise argparse.ArgumentTypeError(f'{text!r} is no HOST or HOST:PORT')
+        raise argparse.ArgumentTypeError(f'{text!r} is not HOST or HOST:PORT')
     if not colon:
         return host, DEFAULT_PORT
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
         raise argparse.ArgumentTypeError(
-            f'{text!r}: {port!r} is no port; allowed is 1 to 65535')
+            f'{text!r}: {port!r} is not a port; allowed is 1 to 65535')
     return host, int(port)
 
 
 def without_ros_arguments(argv: Sequence[str]) -> list[str]:
-    """Leave out what ``ros2 run`` and launch files add for ROS: ``--ros-args ... [--]``."""
+    """Remove the arguments that ``ros2 run`` and launch files add: ``--ros-args ... [--]``."""
     kept: list[str] = []
     skipping = False
     for argument in argv:

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Load what a tool needs, and say in one line why that cannot be."""
+"""Import the modules of a tool; report a missing dependency in one line."""
 
 import contextlib
 import importlib
@@ -14,19 +14,19 @@ from typing import Any, Callable, Iterator, Optional
 from optitrack_vrpn.errors import BackendUnavailableError
 
 INTERRUPTED = 130
-#: What pip installs beside ROS 2; all else that this package imports comes with ROS 2.
+#: Dependencies that pip installs; all other imports of this package belong to ROS 2.
 _NOT_ROS = ('matplotlib', 'numpy', 'scipy', 'transforms3d', 'yaml')
 
 
 @contextlib.contextmanager
 def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
     """
-    Import modules in a block, which takes long enough for a Ctrl-C.
+    Handle Ctrl-C and missing dependencies while a block imports modules.
 
-    :param tool: what is being loaded.
-    :param code: exit code on Ctrl-C, which ends the process: there is nothing to release yet, and
-        an exception may get lost in modules that catch all. 0 is a normal end, without a word.
-    :raises BackendUnavailableError: if something that is not of this package is not installed.
+    :param tool: name of the tool.
+    :param code: exit code on Ctrl-C, which ends the process immediately: no resource needs to be
+        released yet, and imported modules may catch KeyboardInterrupt. 0 is a normal, silent end.
+    :raises BackendUnavailableError: if a dependency is not installed.
     """
     def leave(number: int, frame: Optional[FrameType]) -> None:
         if code:
@@ -55,11 +55,11 @@ def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
 
 def load(tool: str, function: str, code: int = INTERRUPTED) -> Callable[[], Any]:
     """
-    Import what a tool runs.
+    Import the function that a tool runs.
 
     :param function: as ``module:function``.
     :param code: exit code on Ctrl-C.
-    :raises SystemExit: if something is not installed, once that has been told.
+    :raises SystemExit: after printing the error, if a dependency is not installed.
     """
     module, name = function.split(':')
     try:

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Every node of the package and its settings, once.
+The table of all nodes of the package and their settings.
 
 The tool ``parameters`` makes ``config/<node>.yaml`` and docs/parameters.md from ``NODES``.
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals that end a program: without locks in handlers, and when the parent ends."""
+"""Signals that end a program: handlers without locks, and the end with the parent process."""
 
 import contextlib
 import ctypes
@@ -10,11 +10,11 @@ import signal
 from types import FrameType
 from typing import Any, Iterator, MutableMapping, Optional, Sequence
 
-#: Names the process whose end ends this one; see ``with_parent``.
+#: Environment variable with the id of the parent process; see ``with_parent``.
 PARENT = 'OPTITRACK_VRPN_PARENT'
 #: From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
-#: What a terminal, a supervisor or a shell sends to end a program.
+#: Signals that a terminal, a supervisor or a shell sends to end a program.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -35,11 +35,11 @@ def _raise(number: int, frame: Optional[FrameType]) -> None:
 
 
 def _nothing(number: int, frame: Optional[FrameType]) -> None:
-    """Do nothing: Python has written the number to the pipe already."""
+    """Do nothing: Python's C handler has written the number to the pipe."""
 
 
 def _install(numbers: Sequence[int], handler: Any) -> dict[int, Any]:
-    """Set a handler for signals that are not ignored; gives the ones before."""
+    """Set a handler for signals that are not ignored; return the previous handlers."""
     # A shell ignores SIGHUP for `nohup`, and SIGINT and SIGQUIT for jobs in the background.
     return {number: signal.signal(number, handler) for number in numbers
             if signal.getsignal(number) is not signal.SIG_IGN}
@@ -48,9 +48,9 @@ def _install(numbers: Sequence[int], handler: Any) -> dict[int, Any]:
 @contextlib.contextmanager
 def raised(numbers: Sequence[int] = ENDING) -> Iterator[None]:
     """
-    Raise KeyboardInterrupt or EndedBySignal in the main thread when a signal comes.
+    Raise KeyboardInterrupt or EndedBySignal in the main thread when a signal arrives.
 
-    After the block the signals are ignored: what ends a program must not interrupt its end.
+    After the block the signals are ignored, so that they do not interrupt the shutdown.
     """
     _install(numbers, _raise)
     try:
@@ -69,11 +69,11 @@ class SignalPipe:
     """
     Wait for a signal through a pipe (the self-pipe trick).
 
-    A handler that takes a lock, as ``threading.Event.set`` does, waits for ever where the thread
-    it interrupts holds that lock. Here Python's C handler writes to a pipe, and no Python code
-    runs in a handler. Only the main thread may use it.
+    A handler that acquires a lock, such as ``threading.Event.set``, deadlocks if the interrupted
+    thread holds that lock. Here Python's C handler writes to a pipe, and no Python code runs in a
+    handler. Only the main thread may use it.
 
-    :param numbers: the signals; of them SIGHUP and SIGQUIT stay ignored where they are.
+    :param numbers: the signals; SIGHUP and SIGQUIT stay ignored if they were ignored before.
     """
 
     def __init__(self, numbers: Sequence[int]) -> None:
@@ -81,14 +81,14 @@ class SignalPipe:
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
         self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        # SIGINT ends a simulator that a script has started in the background, too.
+        # Handle SIGINT also if it is ignored, as in a script's background job.
         always = [n for n in numbers if n in (signal.SIGINT, signal.SIGTERM)]
         self._before = {n: signal.signal(n, _nothing) for n in always}
         self._before.update(_install([n for n in numbers if n not in always], _nothing))
         self._came = False
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait; True as soon as one of the signals has come."""
+        """Wait for a signal; return True as soon as one of them has arrived."""
         if not select.select([self._read], [], [], timeout_s)[0]:
             return False
         self._came = any(number in self._before for number in os.read(self._read, 4096))
@@ -96,10 +96,10 @@ class SignalPipe:
 
     def close(self) -> None:
         """
-        Put the handlers back that were there before.
+        Restore the previous handlers.
 
-        After one of the signals came, the program is at its end: another signal must not turn
-        that into a failure, so defaults stay switched off.
+        After one of the signals the program is shutting down: another signal must not turn that
+        into a failure, so that default handlers are not restored.
         """
         for number, handler in self._before.items():
             ends = handler in (signal.SIG_DFL, signal.default_int_handler)
@@ -117,19 +117,19 @@ class SignalPipe:
 
 def with_parent(variables: MutableMapping[str, str]) -> MutableMapping[str, str]:
     """
-    Give the environment of a child that ends when this process ends, killed or not.
+    Return the environment of a child process that ends together with this process.
 
-    The child must be started by the main thread, whose end the kernel takes for the parent's,
-    and must call ``end_with_parent``.
+    The main thread must start the child, because the kernel treats the end of the starting thread
+    as the end of the parent (prctl(2)). The child must call ``end_with_parent``.
     """
     return {**variables, PARENT: str(os.getpid())}
 
 
 def end_with_parent() -> None:
     """
-    Let the kernel send SIGTERM to this process when the parent that asked for it ends.
+    Request SIGTERM from the kernel for the end of the parent process.
 
-    Does nothing where no parent asked, or where the system has no such call (prctl(2), Linux).
+    Does nothing without ``with_parent`` in the parent, or on systems without prctl(2) (Linux).
     """
     parent = os.environ.pop(PARENT, '')
     if not parent:

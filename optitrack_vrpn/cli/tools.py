@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Every tool of the package, once.
+The table of all tools of the package.
 
-``ros2 run optitrack_vrpn TOOL`` and ``python -m optitrack_vrpn TOOL`` are both made from
-``TOOLS``. setup.py runs this file on its own, so it imports nothing but the standard library.
+``TOOLS`` defines both ``ros2 run optitrack_vrpn TOOL`` and ``python -m optitrack_vrpn TOOL``.
+setup.py executes this file alone, so that it imports only the standard library.
 """
 
 from typing import NamedTuple
@@ -14,9 +14,9 @@ class Tool(NamedTuple):
     """
     One tool.
 
-    :ivar name: as the user types it.
-    :ivar function: what it runs, as ``module:function``; called without arguments, it reads
-        ``sys.argv`` and returns the exit code.
+    :ivar name: name on the command line.
+    :ivar function: entry point, as ``module:function``. It has no arguments, reads ``sys.argv``
+        and returns the exit code.
     :ivar summary: one line for the list of tools.
     """
 
@@ -31,11 +31,11 @@ TOOLS = (
     Tool('motive_sim', 'optitrack_vrpn.sim.command:main',
          'a simulated Motive that streams bodies over VRPN'),
     Tool('demo', 'optitrack_vrpn.demo.command:main',
-         'a simulated Motive, the node and a live table of what arrives'),
+         'a simulated Motive, the node and a live table of the poses'),
     Tool('doctor', 'optitrack_vrpn.doctor.command:main',
-         'why poses do or do not arrive, and what to do about it'),
+         'check the connection, the bodies and the ROS graph, and report remedies'),
     Tool('parameters', 'optitrack_vrpn.tools.parameters_command:main',
-         'the parameter file with every default and what it means'),
+         'print a parameter file with all defaults and descriptions'),
     Tool('mocap_control', 'optitrack_vrpn.mocap_control.command:main',
          'start, stop and list capture systems over mocap control'),
     Tool('record', 'optitrack_vrpn.recording.record_command:main',
@@ -45,11 +45,11 @@ TOOLS = (
     Tool('replay', 'optitrack_vrpn.recording.replay_command:main',
          'serve a raw recording, or a pcap of VRPN, as a server'),
     Tool('restamp', 'optitrack_vrpn.tools.restamp_command:main',
-         'put the stamps of a recording on another clock'),
+         'convert the stamps of a recording to the clock of the receiver'),
     Tool('analyze_stamps', 'optitrack_vrpn.tools.analyze_stamps_command:main',
-         'judge the stamps of a live topic: rate, regularity, gaps, age'),
+         'measure the stamps of a live topic: rate, regularity, gaps, age'),
     Tool('topics', 'optitrack_vrpn.tools.topics_command:main',
-         "list topics or show one, without ROS 2's own tools"),
+         "list topics or print the messages of one, without ROS 2's own tools"),
     Tool('axis_bridge', 'optitrack_vrpn.axes.command:main',
          'tracked bodies to the axes of a machine: JointState and UDP at 100 Hz'),
     Tool('gantry_controller', 'optitrack_vrpn.gantry.controller_command:main',
@@ -62,5 +62,5 @@ TOOLS = (
 
 
 def console_scripts() -> list[str]:
-    """List the tools as setuptools wants its entry points."""
+    """List the tools as entry points of setuptools."""
     return [f'{tool.name} = {tool.function}' for tool in TOOLS]

@@ -21,9 +21,9 @@ from optitrack_vrpn.mocap_control.round import DISCOVERY_S
 
 if TYPE_CHECKING:
     from optitrack_vrpn.mocap_control.controller_ros import MocapController
-    from optitrack_vrpn.mocap_control.round import Answer, Listeners, Namesakes, Round
+    from optitrack_vrpn.mocap_control.round import Answer, Duplicates, Listeners, Round
 
-SUCCESS, SOMEBODY_MISSING, CANNOT = 0, 1, 2
+SUCCESS, SYSTEM_MISSING, CANNOT = 0, 1, 2
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -109,7 +109,7 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
         system = controller.systems.get(name)
         alone = {name: frozenset(system.generations if system else ())}
         for one, generations in shared.get(name, alone).items():
-            # In one order, whichever was heard of first.
+            # In a fixed order, independent of the order of discovery.
             known = ', '.join(g.name for g in GENERATIONS if g.name in generations)
             if name in silent:
                 known = 'listens, announces no topics yet'
@@ -118,7 +118,7 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
         for topics in announced.values():
             print(f'{name}: which of them has these topics is not known')
             _print_topics(topics)
-    _tell_of_namesakes(shared, '')
+    _report_duplicates(shared, '')
     return SUCCESS
 
 
@@ -133,7 +133,7 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
     listeners = controller.listeners()
     inseparable = listeners.inseparable(arguments.systems)
     if inseparable:
-        _tell_of_namesakes(
+        _report_duplicates(
             inseparable, '; a command reaches all of one name: give the base name, {name}')
         return CANNOT
     systems = [name if name in controller.systems else listeners.targets([name])[0]
@@ -141,15 +141,15 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
     unknown = [name for name in dict.fromkeys(systems)
                if name not in controller.systems and name not in listeners.names]
     if unknown:
-        _tell_who_is_there(controller, listeners, unknown)
+        _report_known_systems(controller, listeners, unknown)
         if len(unknown) == len(set(systems)):
-            return SOMEBODY_MISSING
+            return SYSTEM_MISSING
     if not systems and not controller.everyone(kind):
         return _nobody(controller, arguments)
     outcome = controller.command(kind, systems, arguments.session, arguments.timeout)
     states = controller.states(
-        [*(name for name in outcome.missing if name not in outcome.namesakes),
-         *(one for found in outcome.namesakes.values() for one in found)],
+        [*(name for name in outcome.missing if name not in outcome.duplicates),
+         *(one for found in outcome.duplicates.values() for one in found)],
         min(1.0, arguments.timeout))
     states.update(dict.fromkeys(unknown, 'no such system'))
     names = [*outcome.wanted,
@@ -160,21 +160,22 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print('  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-    _tell_of_namesakes(
-        outcome.namesakes, '; a command is for all of them, and whose an answer is cannot be told')
+    _report_duplicates(
+        outcome.duplicates,
+        '; a command addresses all of them, and their answers cannot be distinguished')
     if outcome.missing:
-        _tell_who_is_missing(outcome, unknown, states, arguments.timeout)
-        return SOMEBODY_MISSING
+        _report_missing(outcome, unknown, states, arguments.timeout)
+        return SYSTEM_MISSING
     return SUCCESS
 
 
-def _tell_of_namesakes(shared: 'dict[str, Namesakes]', what_of_it: str) -> None:
+def _report_duplicates(shared: 'dict[str, Duplicates]', consequence: str) -> None:
     for name, found in shared.items():
-        print(f'mocap_control: {len(found)} systems are called {name}: {", ".join(found)}'
-              f'{what_of_it.format(name=name)}', file=sys.stderr)
+        print(f'mocap_control: {len(found)} systems have the name {name}: {", ".join(found)}'
+              f'{consequence.format(name=name)}', file=sys.stderr)
 
 
-def _tell_who_is_there(
+def _report_known_systems(
     controller: 'MocapController', listeners: 'Listeners', unknown: Sequence[str],
 ) -> None:
     there = []
@@ -186,23 +187,23 @@ def _tell_who_is_there(
               f'{", ".join(there) or "none at all (see --namespace)"}', file=sys.stderr)
 
 
-def _tell_who_is_missing(
+def _report_missing(
     outcome: 'Round', unknown: Sequence[str], states: dict[str, str], timeout_s: float,
 ) -> None:
     silent = [name for name in outcome.missing
-              if name not in outcome.namesakes and name not in unknown]
+              if name not in outcome.duplicates and name not in unknown]
     if silent:
         print(f'mocap_control: no answer from {", ".join(silent)} within {timeout_s:g} s',
               file=sys.stderr)
-    for name, found in outcome.namesakes.items():
+    for name, found in outcome.duplicates.items():
         if name in outcome.missing:
             print(f'mocap_control: {len(outcome.acknowledged(name))} of the {len(found)} systems '
-                  f'called {name} answered within {timeout_s:g} s', file=sys.stderr)
-    asleep = [one for name in outcome.missing for one in outcome.namesakes.get(name, (name,))
+                  f'with the name {name} answered within {timeout_s:g} s', file=sys.stderr)
+    asleep = [one for name in outcome.missing for one in outcome.duplicates.get(name, (name,))
               if states.get(one) == 'unconfigured']
     if asleep:
-        print(f'mocap_control: configure {", ".join(asleep)} first, or let a START do that '
-              '(its parameter control.configure_on_start)', file=sys.stderr)
+        print(f'mocap_control: configure {", ".join(asleep)} first, or set its parameter '
+              'control.configure_on_start', file=sys.stderr)
 
 
 _Row = tuple[str, str, str, str, str]
@@ -212,21 +213,21 @@ def _rows(
     controller: 'MocapController', outcome: 'Round', name: str, states: dict[str, str],
     timeout_s: float,
 ) -> list[_Row]:
-    """Make a system's row; for several of one name one of each answer, and one of each system."""
+    """Make the row of a system; for a shared name one row per answer and one per system."""
     answers = outcome.acknowledged(name)
-    namesakes = outcome.namesakes.get(name)
-    if namesakes is None:
+    duplicates = outcome.duplicates.get(name)
+    if duplicates is None:
         if not answers:
             return [(name, f'none ({states.get(name, "state unknown")})', '-', '-', '-')]
         return [(name, *_answer(answers[0]), _pose(controller, outcome, name, timeout_s))]
     rows: list[_Row] = []
-    for number in range(len(namesakes)):
-        called = f'{name}, {number + 1} of {len(namesakes)}'
+    for number in range(len(duplicates)):
+        called = f'{name}, {number + 1} of {len(duplicates)}'
         if number < len(answers):
             rows.append((called, *_answer(answers[number]), '-'))
         else:
             rows.append((called, 'none', '-', '-', '-'))
-    for one in namesakes:
+    for one in duplicates:
         state = f'is {states[one]}' if one in states else 'state unknown'
         rows.append((one, state, '-', '-', _pose(controller, outcome, one, timeout_s)))
     return rows
@@ -241,7 +242,7 @@ def _answer(answer: 'Answer') -> tuple[str, str, str]:
 def _pose(
     controller: 'MocapController', outcome: 'Round', one: str, timeout_s: float,
 ) -> str:
-    """Say when a system's first pose came; of several of one name by its full name."""
+    """Describe when the first pose of a system arrived; by full name for a shared name."""
     if one in outcome.poses:
         after_ns, topic = outcome.poses[one]
         return f'{_ms(after_ns)} on {topic}'
@@ -266,7 +267,7 @@ def _nobody(controller: 'MocapController', arguments: argparse.Namespace) -> int
     if silent:
         print(f'mocap_control: {", ".join(silent)} can be started by name once configured',
               file=sys.stderr)
-    return SOMEBODY_MISSING
+    return SYSTEM_MISSING
 
 
 if __name__ == '__main__':

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller of capture systems: hears who is there, sends commands, waits for the answers."""
+"""A controller of capture systems: find systems, send commands, wait for the answers."""
 
 from collections import Counter
 import contextlib
@@ -16,24 +16,24 @@ from optitrack_vrpn.graph.node_names import base_name, full_name
 from optitrack_vrpn.mocap_control.messages_ros import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 from optitrack_vrpn.mocap_control.protocol import Kind
 from optitrack_vrpn.mocap_control.round import (
-    KnownSystem, Listeners, Namesakes, NAMESAKES_S, Round)
+    Duplicates, DUPLICATES_S, KnownSystem, Listeners, Round)
 import rclpy
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
-#: Topics of one system that are listened to for its first pose.
+#: Chosen: number of topics per system on which the first pose is awaited.
 _MOST_POSE_TOPICS = 50
 _STEP_S = 0.02
-#: How long an answer may take until the question is put again (s).
+#: Chosen: time after which an unanswered request is repeated (s).
 _ASK_AGAIN_S = 0.5
-#: How often new topics of poses are looked for.
+#: Chosen: period of the search for new pose topics (s).
 _LOOK_S = 0.2
 
 
 def _answer(futures: Sequence[Any]) -> Any:
-    """Give the first answer that has come to any of the same questions; None before."""
+    """Return the first answer to any of several equal requests; None before."""
     for future in futures:
         if future.done() and future.exception() is None and future.result() is not None:
             return future.result()
@@ -41,12 +41,12 @@ def _answer(futures: Sequence[Any]) -> Any:
 
 
 def _answered(asked: Sequence[Sequence[Any]]) -> bool:
-    """Tell whether each of several questions, asked however often, has an answer."""
+    """Return whether each of several requests, with its repetitions, has an answer."""
     return all(_answer(futures) is not None for futures in asked)
 
 
 def _owner_of(endpoint: Any) -> str:
-    """Give the full name of the node that a publisher or subscription belongs to."""
+    """Return the full name of the node that has a publisher or subscription."""
     return full_name(endpoint.node_name, endpoint.node_namespace)
 
 
@@ -57,7 +57,7 @@ class _Line:
                  on_control: Callable[..., None], on_info: Callable[..., None]) -> None:
         self.dialect = dialect
         control, info = (namespace + topic for topic in dialect.generation.topics(True))
-        # Listen first: answers may be quick.
+        # Subscribe first: answers may arrive immediately.
         self._subscriptions = [
             node.create_subscription(
                 dialect.control_type, control, functools.partial(on_control, dialect),
@@ -72,12 +72,12 @@ class MocapController:
     """
     Control capture systems over mocap control.
 
-    Its methods spin the executor while they wait, each with an end in time.
+    Its methods spin the executor while they wait; each has a timeout.
 
-    :param node: the node to work with.
-    :param executor: what spins it.
-    :param dialects: the generations to speak.
-    :param namespace: of the control topics, as in ``/lab``; empty for the root.
+    :param node: the controller's node.
+    :param executor: the executor of the node.
+    :param dialects: the generations to use.
+    :param namespace: namespace of the control topics, as in ``/lab``; empty for the root.
     """
 
     def __init__(self, node: Node, executor: Executor, dialects: Sequence[Dialect],
@@ -96,14 +96,14 @@ class MocapController:
 
     def discover(self, timeout_s: float, names: Sequence[str] = ()) -> None:
         """
-        Wait until systems are there.
+        Wait for the discovery of systems.
 
-        :param timeout_s: how long at most.
-        :param names: systems to wait for, which are there when they can hear commands; without
-            any the whole time is waited, since there may always be one more. With names it is two
-            seconds at least, since there may be one more of the same name.
+        :param timeout_s: longest wait (s).
+        :param names: systems to wait for; a system is found when it subscribes to commands.
+            Without names the method waits for the whole time, because further systems may
+            appear; with names at least 2 s, because further systems of the same name may appear.
         """
-        earliest = time.monotonic() + min(timeout_s, NAMESAKES_S)
+        earliest = time.monotonic() + min(timeout_s, DUPLICATES_S)
         self._spin_until(
             lambda: bool(names) and time.monotonic() >= earliest and self._matched()
             and self.listeners().knows(names), timeout_s)
@@ -117,12 +117,12 @@ class MocapController:
 
     def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         """
-        Ask systems for their lifecycle states; those that do not tell are left out.
+        Request the lifecycle states of systems; systems without an answer are omitted.
 
-        :param names: full names, or base names of which there is one.
+        :param names: full names, or unique base names.
 
-        Each is asked again and again until it answers: an answer is lost where the system has
-        not found its reader yet, as happens right after discovery on a busy machine.
+        Requests are repeated until the answer arrives: an answer is lost if the system has not
+        discovered its reader yet, which happens just after discovery on a computer under load.
         """
         listeners = self.listeners()
         services = [
@@ -156,14 +156,14 @@ class MocapController:
         Send a command, and wait for the acknowledgements and the first poses.
 
         :param kind: START or STOP.
-        :param systems: whom it is for; empty for all.
-        :param timeout_s: time until acknowledgements and poses must have come.
+        :param systems: addressed systems; empty for all.
+        :param timeout_s: time in which acknowledgements and poses must arrive (s).
         """
         wanted = list(systems) or self.everyone(kind)
-        namesakes = self.listeners().shared(wanted)
+        duplicates = self.listeners().shared(wanted)
         if kind is Kind.STOP and not systems:
-            namesakes = self._with_something_to_stop(namesakes, min(1.0, timeout_s))
-        current = self._round = Round(kind, wanted, namesakes)
+            duplicates = self._with_something_to_stop(duplicates, min(1.0, timeout_s))
+        current = self._round = Round(kind, wanted, duplicates)
         self._look_for_poses()
         current.sent(time.monotonic_ns())
         stamp = self._node.get_clock().now().to_msg()
@@ -175,22 +175,22 @@ class MocapController:
 
     def everyone(self, kind: Kind) -> list[str]:
         """
-        Name the systems that a command without names is for.
+        List the systems that a command without names addresses.
 
-        A START is meant for those too that have announced nothing yet, since nobody may go
-        missing unnoticed; they have nothing that a STOP could end.
+        A START also addresses systems that have announced nothing yet, so that a missing system
+        is reported; a STOP would have no effect on them.
         """
         return [*self.systems, *(self.silent() if kind is Kind.START else ())]
 
     def _with_something_to_stop(
-        self, namesakes: dict[str, Namesakes], timeout_s: float,
-    ) -> dict[str, Namesakes]:
-        """Leave out who is unconfigured, of each name that several systems have."""
-        states = self.states([one for found in namesakes.values() for one in found], timeout_s)
+        self, duplicates: dict[str, Duplicates], timeout_s: float,
+    ) -> dict[str, Duplicates]:
+        """Remove the unconfigured systems of each name that several systems share."""
+        states = self.states([one for found in duplicates.values() for one in found], timeout_s)
         running = {
             name: {one: spoken for one, spoken in found.items()
                    if states.get(one) != 'unconfigured'}
-            for name, found in namesakes.items()}
+            for name, found in duplicates.items()}
         return {name: found for name, found in running.items() if len(found) > 1}
 
     def _spin_until(self, condition: Callable[[], bool], timeout_s: float) -> None:
@@ -205,7 +205,7 @@ class MocapController:
 
     def has_poses(self, name: str) -> bool:
         """
-        Tell whether a system has announced a topic of poses that exists.
+        Return whether a system has announced a pose topic that exists.
 
         :param name: as in ``Round.poses``.
         """
@@ -215,10 +215,10 @@ class MocapController:
 
     def topics(self, name: str) -> dict[str, list[str]]:
         """
-        Tell the topics that the systems of one base name have announced.
+        Return the topics that the systems of one base name have announced.
 
-        :returns: the topics by the full name of the system; by the base name those of which the
-            graph does not tell it.
+        :returns: the topics by the full name of the system; by the base name if the graph does not
+            identify the system.
         """
         found: dict[str, list[str]] = {}
         there = dict(self._node.get_topic_names_and_types())
@@ -231,18 +231,18 @@ class MocapController:
         return found
 
     def _publishers(self, topic: str) -> set[str]:
-        """Give the full names of the nodes that publish a topic which exists."""
+        """Return the full names of the nodes that publish an existing topic."""
         return {_owner_of(entry) for entry in self._node.get_publishers_info_by_topic(topic)}
 
     def _state_services(self) -> list[tuple[str, str]]:
-        """List nodes' full names and the services that tell their lifecycle states."""
+        """List the full names of nodes and the services of their lifecycle states."""
         return [
             (service.rpartition('/')[0], service)
             for service, types in self._node.get_service_names_and_types()
             if service.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in types]
 
     def _matched(self) -> bool:
-        """Tell whether a command would reach everyone who is known to listen."""
+        """Return whether a command would reach all known listeners."""
         return all(
             line.publisher.get_subscription_count() >= len(
                 self._node.get_subscriptions_info_by_topic(line.publisher.topic_name))
@@ -259,19 +259,19 @@ class MocapController:
                              self._node.get_clock().now().nanoseconds)
 
     def _owner(self, name: str, topic: str) -> str:
-        """Tell whose topic it is; the base name if several have it and the graph does not tell."""
-        namesakes = self._round.namesakes.get(name) if self._round is not None else None
-        if not namesakes:
+        """Return the publisher of a topic; the base name if the graph does not identify it."""
+        duplicates = self._round.duplicates.get(name) if self._round is not None else None
+        if not duplicates:
             return name
         if topic not in self._owners:
-            owners = self._publishers(topic) & namesakes.keys()
+            owners = self._publishers(topic) & duplicates.keys()
             if len(owners) != 1:
                 return name
             self._owners[topic] = owners.pop()
         return self._owners[topic]
 
     def _pose_topics(self, system: KnownSystem) -> list[tuple[str, str]]:
-        """List topics of poses that exist and whose each is, so many of everyone."""
+        """List existing pose topics with their systems, a limited number per system."""
         types = dict(self._node.get_topic_names_and_types())
         found = []
         counts: Counter[str] = Counter()
@@ -285,7 +285,7 @@ class MocapController:
         return found
 
     def _look_for_poses(self) -> None:
-        """Listen to what systems that are being started publish by now."""
+        """Subscribe to the topics of the systems that are being started."""
         self._looked = time.monotonic()
         if self._round is None or self._round.kind is not Kind.START:
             return
@@ -305,10 +305,10 @@ class MocapController:
 
     def _is_over(self, current: Round) -> bool:
         """
-        Tell whether everyone has acknowledged, and after a START published a pose.
+        Return whether all systems have acknowledged and, after a START, published a pose.
 
-        A system may announce its poses long after its acknowledgement: its bodies appear when
-        its server does. One that has none at all is waited for in vain.
+        A system may announce its poses long after its acknowledgement, because its bodies appear
+        with its server. For a system without bodies the wait ends at the timeout.
         """
         # The announcement of a topic may come before the topic itself is found.
         if time.monotonic() - self._looked > _LOOK_S:
@@ -322,7 +322,7 @@ def open_controller(
     argv: Sequence[str], dialects: Sequence[Dialect], namespace: str,
 ) -> Iterator[MocapController]:
     """
-    Bring ROS up, give a controller, and end ROS.
+    Initialise ROS, create a controller, and shut ROS down.
 
     :param argv: the whole command line, program name first.
     :raises ConfigurationError: if ROS cannot read the command line.

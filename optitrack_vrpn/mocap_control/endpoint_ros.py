@@ -10,8 +10,8 @@ from optitrack_vrpn.mocap_control.protocol import Command, Kind
 from rclpy.clock import Clock
 from rclpy.node import Node
 
-#: How long an acknowledgement waits for a controller that does not listen yet. mocap4r2cli sends
-#: its command first and subscribes then, and gives up 0.5 s after the command.
+#: Longest wait of an acknowledgement for a controller that has not subscribed yet (s). mocap4r2cli
+#: sends its command before it subscribes, and gives up 0.5 s after the command.
 _PATIENCE_NS = 200_000_000
 _RETRY_S = 0.005
 _MOST_DEAF = 1000
@@ -26,12 +26,12 @@ def idle_timer(node: Node, period_s: float, callback: Callable[[], None], clock:
 
 class Endpoint:
     """
-    One generation's way in and out of a controlled node.
+    Publishers and subscription of one generation in a controlled node.
 
     :param node: the node.
     :param dialect: the generation.
     :param absolute: topics in the root namespace.
-    :param clock: one that a simulation cannot stop.
+    :param clock: a clock that does not follow simulated time.
     :param on_command: called with this endpoint and each message that arrives.
     """
 
@@ -60,7 +60,7 @@ class Endpoint:
         self._info.publish(self._dialect.write_info(self._node.get_name(), topics))
 
     def acknowledge(self, kind: Kind, session_id: str) -> None:
-        """Send an acknowledgement as soon as all controllers can hear it, in order."""
+        """Send an acknowledgement as soon as all controllers have subscribed, in order."""
         self._due.append((kind, session_id, self._clock.now().nanoseconds + _PATIENCE_NS))
         self._send()
 
@@ -77,9 +77,9 @@ class Endpoint:
 
     def _all_listen(self, give_up: bool) -> bool:
         """
-        Tell whether every node that sends on the control topic can hear an answer.
+        Return whether every node that publishes on the control topic also subscribes to it.
 
-        :param give_up: take those that cannot for such that never will, and say yes.
+        :param give_up: stop waiting for nodes that have not subscribed, and return True.
         """
         topic = self._control.topic_name
         listeners = self._node.get_subscriptions_info_by_topic(topic)

@@ -13,8 +13,8 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 
 _NS = 1_000_000_000
 
-#: Control: reliable and volatile as in the reference, which keeps 100. The history is each end's
-#: own business, and a longer one loses nothing in a burst of commands and acknowledgements.
+#: Control: reliable and volatile as in the reference, whose depth is 100. The depth is local to
+#: each endpoint; a longer history loses no message in a burst of commands and acknowledgements.
 CONTROL_QOS = QoSProfile(
     depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.VOLATILE)
@@ -33,7 +33,7 @@ INFO_LISTENER_QOS = QoSProfile(
 
 
 def time_ns(stamp: Time) -> int:
-    """Turn a ROS time into nanoseconds."""
+    """Convert a ROS time to nanoseconds."""
     return int(stamp.sec) * _NS + int(stamp.nanosec)
 
 
@@ -42,7 +42,7 @@ class Dialect:
     """
     One generation with its message classes.
 
-    :ivar generation: what it is.
+    :ivar generation: the generation.
     :ivar control_type: its message class ``Control``.
     :ivar info_type: its message class ``MocapInfo``.
     """
@@ -52,7 +52,7 @@ class Dialect:
     info_type: Any
 
     def read(self, message: Any) -> Command:
-        """Turn a ``Control`` message into a command."""
+        """Convert a ``Control`` message to a command."""
         names = self.generation
         return Command(
             control_type=int(message.control_type), stamp_ns=time_ns(message.stamp),
@@ -69,7 +69,7 @@ class Dialect:
             names.source: source, names.session: session_id, names.targets: list(systems)})
 
     def read_info(self, message: Any) -> tuple[str, list[str]]:
-        """Take the system's name and its topics out of a ``MocapInfo`` message."""
+        """Return the system's name and its topics from a ``MocapInfo`` message."""
         return getattr(message, self.generation.source), list(message.topics)
 
     def write_info(self, source: str, topics: Sequence[str]) -> Any:
@@ -81,11 +81,11 @@ class Dialect:
 
 def find_dialects(names: Sequence[str]) -> tuple[list[Dialect], list[str]]:
     """
-    Find the generations that are wanted and installed.
+    Find the requested generations that are installed.
 
     :param names: as in ``ControlConfig.generations``.
-    :returns: those that are there, newest first; and what is wrong with installed packages that
-        none of these can be read with, and with generations that were named but are not there.
+    :returns: the installed generations, newest first; and descriptions of problems: installed
+        packages of an unknown generation, and requested generations that are not installed.
     :raises ConfigurationError: if there is no generation of that name.
     """
     wanted = choose_generations(names)
@@ -122,7 +122,7 @@ def find_dialects(names: Sequence[str]) -> tuple[list[Dialect], list[str]]:
 
 
 def how_to_install() -> str:
-    """Tell how to get the messages."""
+    """Return how to install the messages."""
     packages = dict.fromkeys(generation.package for generation in GENERATIONS)
     return (
         f'none of {", ".join(packages)} is installed: sudo apt install '

@@ -29,7 +29,7 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 _TRANSITIONS = ('configure', 'activate', 'deactivate', 'cleanup', 'shutdown', 'error')
-#: Names of the transitions that may be asked for by number.
+#: Names of the transitions that can be requested by number.
 _ASKED = {
     Transition.TRANSITION_CONFIGURE: 'configure', Transition.TRANSITION_CLEANUP: 'cleanup',
     Transition.TRANSITION_ACTIVATE: 'activate', Transition.TRANSITION_DEACTIVATE: 'deactivate',
@@ -37,9 +37,9 @@ _ASKED = {
     Transition.TRANSITION_INACTIVE_SHUTDOWN: 'shutdown',
     Transition.TRANSITION_ACTIVE_SHUTDOWN: 'shutdown'}
 _PREFIX = 'control'
-#: Bodies that appear within this time are announced together.
+#: Chosen: bodies that appear within this time (s) are announced together.
 _INFO_DELAY_S = 0.05
-#: How often a command asks again whether the transition under way has ended.
+#: Chosen: period at which a waiting command checks whether the current transition has ended (s).
 _RETRY_S = 0.02
 _MOST_WAITING = 1000
 
@@ -49,19 +49,19 @@ class ControlledLifecycleNode(LifecycleNode):
     A lifecycle node that follows START and STOP of mocap control and acknowledges them.
 
     Override the ``on_...`` callbacks as in any lifecycle node, and ``control_start`` and
-    ``control_stop`` where a command matters in itself. An exception in an ``on_...`` callback is
-    logged here, since rclpy would swallow it.
+    ``control_stop`` to react to the commands themselves. Exceptions in ``on_...`` callbacks are
+    logged here, because rclpy discards them.
 
-    :param node_name: its name before any remapping.
-    :param control: how to follow mocap control; without it the parameters ``control.*`` are
-        declared and say so.
+    :param node_name: name of the node before remapping.
+    :param control: settings of mocap control; without it the node declares and reads the
+        parameters ``control.*``.
     :param kwargs: passed to rclpy's node.
     """
 
     def __init__(
         self, node_name: str, *, control: Optional[ControlConfig] = None, **kwargs: Any,
     ) -> None:
-        # rclpy takes hold of the callbacks when it constructs the node.
+        # rclpy stores the callbacks when it constructs the node.
         for name in _TRANSITIONS:
             setattr(self, f'on_{name}', self._watched(name, getattr(self, f'on_{name}')))
         super().__init__(node_name, **kwargs)
@@ -84,31 +84,31 @@ class ControlledLifecycleNode(LifecycleNode):
         self._set_up_control(control)
         self._own_topics = {publisher.topic_name for publisher in self.publishers}
         if self._follower.configure_on_start:
-            # Controllers list whom they have heard of: without this nobody could be ticked.
+            # Controllers list the systems that have announced themselves: announce this one.
             self._publish_info(())
 
     # -- for subclasses ------------------------------------------------------------------------
 
     def control_start(self, msg: Command) -> None:
         """
-        Note that a START made this system active; it has been acknowledged.
+        Handle a START that activated this system and was acknowledged.
 
         :param msg: the command, with ``session_id``; ``original`` is the ROS message.
         """
 
     def control_stop(self, msg: Command) -> None:
         """
-        Note that a STOP made this system inactive; it has been acknowledged.
+        Handle a STOP that deactivated this system and was acknowledged.
 
         :param msg: the command; ``original`` is the ROS message.
         """
 
     def set_info_topics(self, topics: Sequence[str]) -> None:
         """
-        Say which topics this system publishes; callable from any thread, never blocks.
+        Set the topics that this system announces; callable from any thread, does not block.
 
-        Controllers are told when the node is configured, shortly after every change from then on,
-        and when it is cleaned up or shut down, that there are none. A node that never calls this
+        The node announces them when it is configured and shortly after each change, and announces
+        an empty list when it is cleaned up or shut down. A node that never calls this method
         announces the topics of all its publishers.
 
         :param topics: fully resolved names.
@@ -122,7 +122,7 @@ class ControlledLifecycleNode(LifecycleNode):
 
     @property
     def control_counters(self) -> ControlCounters:
-        """Count what came over the control topics so far."""
+        """Return the counters of the control topics."""
         return self._follower.counters
 
     @property
@@ -157,8 +157,8 @@ class ControlledLifecycleNode(LifecycleNode):
             self.get_logger().warning(f'mocap control: {problem}')
         if config.generations and not self._endpoints and not problems:
             self.get_logger().warning(
-                f'mocap control is off, all else works: {how_to_install()}; or set '
-                "control.generations: ['none'] to do without")
+                f'mocap control is off, all other functions work: {how_to_install()}; or set '
+                "control.generations: ['none'] to disable it")
 
     def _declared_config(self) -> ControlConfig:
         """
@@ -172,7 +172,7 @@ class ControlledLifecycleNode(LifecycleNode):
     def _watched(
         self, name: str, callback: Callable[[LifecycleState], Any],
     ) -> Callable[[LifecycleState], TransitionCallbackReturn]:
-        """Wrap an ``on_...`` callback: log what goes wrong in it, announce what comes of it."""
+        """Wrap an ``on_...`` callback: log its errors and announce the resulting state."""
         @functools.wraps(callback)
         def watched(state: LifecycleState) -> TransitionCallbackReturn:
             result = self._outcome(name, callback, state)
@@ -181,7 +181,7 @@ class ControlledLifecycleNode(LifecycleNode):
                     self._publish_info(self._topics())
             elif name in ('cleanup', 'shutdown', 'error') and self._announced and (
                     (name, result) != ('cleanup', TransitionCallbackReturn.FAILURE)):
-                # What is latched would tell late joiners of topics that are no more.
+                # The latched message would announce topics that no longer exist.
                 self._publish_info(())
             return result
         return watched
@@ -189,7 +189,7 @@ class ControlledLifecycleNode(LifecycleNode):
     def _outcome(
         self, name: str, callback: Callable[[LifecycleState], Any], state: LifecycleState,
     ) -> TransitionCallbackReturn:
-        """Call an ``on_...`` callback; what it raises or returns wrongly is logged, an ERROR."""
+        """Call an ``on_...`` callback; log an exception or invalid result and return ERROR."""
         if name == 'configure' and self._control_error:
             self._fault = self._control_error
             self.get_logger().error(f'cannot configure: {self._control_error}')
@@ -201,7 +201,7 @@ class ControlledLifecycleNode(LifecycleNode):
             self.get_logger().error(f'on_{name} failed:\n{traceback.format_exc()}')
             return TransitionCallbackReturn.ERROR
         if not isinstance(result, TransitionCallbackReturn):
-            # rclpy would break down and hang in the transition for good.
+            # rclpy would raise and stay in the transition for ever.
             self._fault = f'on_{name} returned {result!r}, not a TransitionCallbackReturn'
             self.get_logger().error(self._fault)
             return TransitionCallbackReturn.ERROR
@@ -209,9 +209,9 @@ class ControlledLifecycleNode(LifecycleNode):
 
     def _guard_change_state(self) -> None:
         """
-        Keep a wrong request for a transition from ending the process.
+        Prevent an invalid request for a transition from ending the process.
 
-        rclpy lets the error of a transition that does not fit the state escape from the service's
+        In rclpy the error of a transition that is not allowed in the state leaves the service's
         callback, which ends the executor.
         """
         for service in self.services:
@@ -241,7 +241,7 @@ class ControlledLifecycleNode(LifecycleNode):
     # -- commands ------------------------------------------------------------------------------
 
     def _received(self, endpoint: Endpoint, command: Command) -> None:
-        """Take a message of the control topic."""
+        """Process a message of the control topic."""
         if not self._follower.concerns(command):
             if command.kind is None:
                 self._log('warn', f'mocap control: a message of unknown type '
@@ -257,7 +257,7 @@ class ControlledLifecycleNode(LifecycleNode):
         self._work_off()
 
     def _work_off(self) -> None:
-        """Follow the commands that wait, in order, as far as the lifecycle state allows."""
+        """Execute the waiting commands in order, as far as the lifecycle state allows."""
         self._retry_timer.cancel()
         if self._working:   # a transition that spins: what came in its midst waits for its end
             return
@@ -281,7 +281,7 @@ class ControlledLifecycleNode(LifecycleNode):
             self._working = False
 
     def _follow(self, endpoint: Endpoint, command: Command) -> bool:
-        """Do what a command asks for; False if a transition is under way."""
+        """Execute a command; return False during a transition."""
         verdict = self._follower.judge(command, self.lifecycle_label)
         if verdict.action is Action.WAIT:
             return False
@@ -302,7 +302,7 @@ class ControlledLifecycleNode(LifecycleNode):
         return True
 
     def _make(self, transition: str) -> Optional[str]:
-        """Make a transition; the reason if it fails, None if somebody else makes one."""
+        """Make a transition; return the reason of a failure, None if another one is running."""
         self._fault = ''
         try:
             result = getattr(self, f'trigger_{transition}')()

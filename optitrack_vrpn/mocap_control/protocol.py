@@ -3,11 +3,11 @@
 """
 The mocap_control protocol: a controller starts and stops capture systems together.
 
-Three generations of it are in use, the same in structure but with other packages, topics and
-field names. Here they are data; everything else speaks of a neutral :class:`Command`.
+Three generations of the protocol are in use, with the same structure but different packages,
+topics and field names. A table describes them; all other code uses the common :class:`Command`.
 
-Nothing here knows ROS: a shell turns messages into commands, asks :class:`Follower` what a command
-asks for in the lifecycle state at hand, makes the transitions and reports how they went.
+Pure: the node converts messages to commands, asks :class:`Follower` for the transitions that a
+command requires in the current lifecycle state, makes them and reports the result.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ from optitrack_vrpn.settings import Change, checked, setting
 
 
 class Kind(IntEnum):
-    """What a control message says; the values of ``Control.control_type``."""
+    """Kinds of control messages; the values of ``Control.control_type``."""
 
     START = 0
     ACK_START = 1
@@ -35,13 +35,13 @@ class Generation:
     """
     One generation of the protocol.
 
-    :ivar name: as users choose it.
+    :ivar name: name in the settings.
     :ivar package: the package of its messages ``Control`` and ``MocapInfo``.
-    :ivar control_topic: where commands and acknowledgements go, as its own tools name it.
-    :ivar info_topic: where systems announce themselves, likewise.
+    :ivar control_topic: topic of commands and acknowledgements in the generation's own tools.
+    :ivar info_topic: topic of the announcements of systems in the generation's own tools.
     :ivar source: field with the name of the sender, in both messages.
     :ivar session: field with the capture session, in ``Control``.
-    :ivar targets: field with the systems a command is for, in ``Control``.
+    :ivar targets: field with the addressed systems, in ``Control``.
     """
 
     name: str
@@ -66,16 +66,16 @@ class Generation:
 
     def topics(self, absolute: bool) -> tuple[str, str]:
         """
-        Name the control topic and the info topic.
+        Return the names of the control topic and the info topic.
 
-        :param absolute: True for the root namespace, False for the generation's own habit, which
-            for all but the first lies in the namespace of the node.
+        :param absolute: True for the root namespace, False for the generation's default, which is
+            relative to the node's namespace except in the first generation.
         """
         names = (self.control_topic, self.info_topic)
         return ('/' + names[0].lstrip('/'), '/' + names[1].lstrip('/')) if absolute else names
 
 
-#: Newest first. What differs between them stands here and nowhere else.
+#: Newest first. This table contains all differences between the generations.
 GENERATIONS: tuple[Generation, ...] = (
     Generation('mocap4r2', 'mocap4r2_control_msgs', 'mocap4r2_control', 'mocap4r2_environment',
                'mocap4r2_source', 'session_id', 'mocap4r2_systems'),
@@ -92,7 +92,7 @@ NONE = 'none'
 @checked
 @dataclass(frozen=True)
 class ControlConfig:
-    """How a system follows mocap control."""
+    """Settings of a system that mocap control starts and stops."""
 
     generations: tuple[str, ...] = setting((AUTO,), change=Change.START, doc=(
         'generations of mocap control to follow: auto (those whose messages are installed), or '
@@ -107,17 +107,17 @@ class ControlConfig:
         """
         Check the generations.
 
-        :raises ConfigurationError: one is unknown.
+        :raises ConfigurationError: if a generation is unknown.
         """
         choose_generations(self.generations)
         if NONE in self.generations:
             object.__setattr__(self, 'generations', ())
 
 
-#: What to do first, by the transition that was asked for and the state that it does not fit.
+#: Remedy for a refused transition, by transition and state.
 _FIRST = {
-    ('configure', 'inactive'): 'clean it up first to configure it anew',
-    ('configure', 'active'): 'deactivate it and clean it up first to configure it anew',
+    ('configure', 'inactive'): 'clean it up first to configure it again',
+    ('configure', 'active'): 'deactivate it and clean it up first to configure it again',
     ('activate', 'unconfigured'): 'configure it first',
     ('activate', 'active'): 'there is nothing to do',
     ('deactivate', 'unconfigured'): 'it publishes nothing',
@@ -128,7 +128,7 @@ _FIRST = {
 
 
 def fits(transition: str, state: str) -> bool:
-    """Tell whether a lifecycle state has a transition, whatever comes of it."""
+    """Return whether a lifecycle state allows a transition."""
     return (transition, state) in (
         ('configure', 'unconfigured'), ('activate', 'inactive'), ('deactivate', 'active'),
         ('cleanup', 'inactive'))
@@ -136,7 +136,7 @@ def fits(transition: str, state: str) -> bool:
 
 def refusal(transition: str, state: str) -> str:
     """
-    Say why a transition is refused that does not fit the lifecycle state.
+    Describe why a transition is refused in a lifecycle state, with the remedy.
 
     :param transition: as in ``activate``.
     :param state: as in ``unconfigured``.
@@ -154,11 +154,11 @@ def refusal(transition: str, state: str) -> str:
 
 def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
     """
-    Find the generations that a user named.
+    Find the configured generations.
 
     :param names: as in ``ControlConfig.generations``.
-    :returns: those generations, newest first.
-    :raises ConfigurationError: if there is none of that name, or 'none' is not alone.
+    :returns: the generations, newest first.
+    :raises ConfigurationError: if a name is unknown, or if 'none' is not alone.
     """
     if NONE in names and len(names) > 1:
         raise ConfigurationError(
@@ -179,13 +179,13 @@ def match_generation(
     package: str, control_fields: Mapping[str, str], info_fields: Mapping[str, str],
 ) -> Optional[Generation]:
     """
-    Tell the generation of an installed package by its messages' fields.
+    Identify the generation of an installed package by the fields of its messages.
 
-    The name does not tell: two generations share one.
+    The name of the package is not sufficient: two generations share it.
 
     :param control_fields: field names of its ``Control`` and their types, in order.
-    :param info_fields: the same of its ``MocapInfo``.
-    :returns: the generation, or None for a package of that name that is none of them.
+    :param info_fields: field names of its ``MocapInfo`` and their types, in order.
+    :returns: the generation, or None for an unknown one.
     """
     for generation in GENERATIONS:
         if (generation.package == package
@@ -198,15 +198,15 @@ def match_generation(
 @dataclass(frozen=True)
 class Command:
     """
-    A control message of whichever generation.
+    A control message of any generation.
 
-    :ivar control_type: its kind; any number, when it comes from the network.
-    :ivar stamp_ns: when it was sent, on the sender's clock.
-    :ivar source: who sent it.
+    :ivar control_type: its kind; messages from the network can have any number.
+    :ivar stamp_ns: time of sending on the sender's clock (ns).
+    :ivar source: name of the sender.
     :ivar session_id: the capture session.
-    :ivar systems: the systems it is for.
-    :ivar generation: name of the generation it came in.
-    :ivar original: the message as it came.
+    :ivar systems: names of the addressed systems.
+    :ivar generation: name of its generation.
+    :ivar original: the ROS message.
     """
 
     control_type: int
@@ -219,7 +219,7 @@ class Command:
 
     @property
     def kind(self) -> Optional[Kind]:
-        """Say which message it is; None for a number that means nothing."""
+        """Return the kind of the message; None for an unknown number."""
         try:
             return Kind(self.control_type)
         except ValueError:
@@ -239,7 +239,7 @@ def is_addressed(name: str, systems: Sequence[str]) -> bool:
 
 
 class Action(Enum):
-    """What a command asks a system for."""
+    """Actions of a system upon a command."""
 
     IGNORE = 'ignore'
     WAIT = 'wait'
@@ -250,13 +250,13 @@ class Action(Enum):
 @dataclass(frozen=True)
 class Verdict:
     """
-    What to do about a command.
+    Decision about a command.
 
-    :ivar action: IGNORE it, WAIT for the transition under way and ask again, REFUSE it (say
-        why, acknowledge nothing), or FOLLOW it.
-    :ivar transitions: transitions to make for it, in order; all must succeed.
-    :ivar answer: the acknowledgement due then.
-    :ivar reason: why it is refused, and what to do about that.
+    :ivar action: IGNORE it, WAIT for the end of the current transition and decide again, REFUSE it
+        (log the reason, send no acknowledgement), or FOLLOW it.
+    :ivar transitions: transitions to make, in order; all must succeed.
+    :ivar answer: the acknowledgement to send afterwards.
+    :ivar reason: reason of a refusal, with the remedy.
     """
 
     action: Action
@@ -281,7 +281,7 @@ _VERDICTS: dict[tuple[Kind, str], Verdict] = {
     (Kind.STOP, 'unconfigured'): Verdict(Action.REFUSE, reason=_UNCONFIGURED),
     (Kind.STOP, 'finalized'): Verdict(Action.REFUSE, reason=_FINALIZED),
 }
-#: How many commands are remembered to know them again in another generation.
+#: Chosen: number of stored commands, to recognise a command that repeats in another generation.
 _MOST_REMEMBERED = 32
 _CONFIGURE_FIRST = Verdict(Action.FOLLOW, ('configure', 'activate'), Kind.ACK_START)
 
@@ -289,17 +289,17 @@ _CONFIGURE_FIRST = Verdict(Action.FOLLOW, ('configure', 'activate'), Kind.ACK_ST
 @dataclass
 class ControlCounters:
     """
-    What came over the control topics.
+    Counters of the messages on the control topics.
 
     :ivar starts: START commands for this system.
     :ivar stops: STOP commands for this system.
     :ivar acknowledged: commands acknowledged.
-    :ivar refused: commands refused in the state they met.
+    :ivar refused: commands refused because of the lifecycle state.
     :ivar failed: commands whose transition failed.
     :ivar dropped: commands lost because too many waited for a transition.
-    :ivar for_others: START and STOP commands that named other systems.
-    :ivar acknowledgements_heard: acknowledgements on the topic, this system's own included.
-    :ivar unknown: messages whose type means nothing.
+    :ivar for_others: START and STOP commands for other systems.
+    :ivar acknowledgements_heard: acknowledgements on the topic, including this system's own.
+    :ivar unknown: messages of unknown type.
     """
 
     starts: int = 0
@@ -319,11 +319,11 @@ class ControlCounters:
 
 class Follower:
     """
-    What one system makes of the commands it hears.
+    Decide how one system reacts to commands.
 
     :param name: the base name of the system's node.
     :ivar configure_on_start: as in :class:`ControlConfig`.
-    :ivar counters: what came so far.
+    :ivar counters: counters of the received messages.
     :ivar session_id: the session of the last START that was followed.
     """
 
@@ -335,7 +335,7 @@ class Follower:
         self._followed: deque[Command] = deque(maxlen=_MOST_REMEMBERED)
 
     def concerns(self, command: Command) -> bool:
-        """Count a message that arrived, and tell whether it is a command for this system."""
+        """Count a message; return whether it is a command for this system."""
         counters, kind = self.counters, command.kind
         if kind is None:
             counters.unknown += 1
@@ -354,10 +354,10 @@ class Follower:
 
     def judge(self, command: Command, state: str) -> Verdict:
         """
-        Decide what a command for this system asks for.
+        Decide how to execute a command for this system.
 
-        :param state: label of the lifecycle state; one that is none of the four primary ones
-            is a transition under way.
+        :param state: label of the lifecycle state; a label other than those of the four primary
+            states is a transition.
         """
         kind = command.kind
         if kind is Kind.START and state == 'unconfigured' and self.configure_on_start:
@@ -368,10 +368,10 @@ class Follower:
 
     def has_followed(self, command: Command) -> bool:
         """
-        Tell whether this very command was followed when it came in another generation.
+        Return whether the same command was already followed in another generation.
 
-        Controllers that speak several send each command in all of them, with one stamp. Commands
-        without a stamp are each their own.
+        Controllers that support several generations send each command in all of them, with equal
+        stamps. Commands without a stamp are always different.
         """
         return command.stamp_ns != 0 and any(
             command.generation != other.generation
@@ -380,7 +380,7 @@ class Follower:
 
     def acknowledge(self, command: Command, verdict: Verdict) -> tuple[Kind, str]:
         """
-        Note that a command was followed.
+        Record that a command was followed.
 
         :returns: the kind of the acknowledgement and its session: that of the command, or, for
             a STOP that names none, as rqt's, that of the START before it.

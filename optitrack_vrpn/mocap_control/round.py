@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The controller's side of mocap control: who is there, and how a command to them goes."""
+"""The controller's side of mocap control: known systems, and the progress of a command."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,20 +15,20 @@ ANSWERS = {Kind.START: Kind.ACK_START, Kind.STOP: Kind.ACK_STOP}
 #: and the first ones do get lost.
 DISCOVERY_S = 4.0
 
-#: How long for others of the same name (s), where those that are wanted are there.
-NAMESAKES_S = 2.0
+#: Chosen: time to wait for further systems of the same name (s), after all named ones are found.
+DUPLICATES_S = 2.0
 
 #: Systems of one base name: the generations each listens in, by full name.
-Namesakes = dict[str, frozenset[str]]
+Duplicates = dict[str, frozenset[str]]
 
 
 class Listeners:
     """
-    Nodes that hear commands, by their full names: a base name may be that of several.
+    Nodes that subscribe to commands, by full name; several nodes can have one base name.
 
-    :param heard: the full name of each, and a generation that it listens in.
+    :param heard: full name of each node, and a generation that it subscribes to.
     :param lifecycle_nodes: full names of lifecycle nodes.
-    :param announced: names that systems have announced themselves by.
+    :param announced: names in the announcements of systems.
     """
 
     def __init__(self, heard: Iterable[tuple[str, str]] = (),
@@ -41,8 +41,8 @@ class Listeners:
             else:
                 found.setdefault(full_name, set()).add(generation)
         if nameless:
-            # A process that hangs may be found without its nodes' names. Its services have theirs:
-            # one of a name that is known here shall not be overlooked.
+            # Discovery may find a hanging process without its nodes' names; its services have
+            # the names. Include the lifecycle nodes whose base name is known.
             known = {*map(base_name, found), *announced}
             for full_name in set(lifecycle_nodes) - found.keys():
                 if base_name(full_name) in known:
@@ -51,42 +51,42 @@ class Listeners:
 
     @property
     def names(self) -> set[str]:
-        """Their base names, which are what commands carry."""
+        """Return their base names, which commands contain."""
         return {base_name(name) for name in self._generations}
 
-    def called(self, name: str) -> Namesakes:
-        """Find all of one base name."""
+    def called(self, name: str) -> Duplicates:
+        """Find all nodes of one base name."""
         return {full_name: generations for full_name, generations in self._generations.items()
                 if base_name(full_name) == name}
 
-    def shared(self, names: Iterable[str]) -> dict[str, Namesakes]:
-        """Find those base names that are the name of several, and whose."""
+    def shared(self, names: Iterable[str]) -> dict[str, Duplicates]:
+        """Find the base names that several nodes have, with these nodes."""
         found = {name: self.called(name) for name in names}
         return {name: systems for name, systems in found.items() if len(systems) > 1}
 
     def full_name(self, asked: str) -> Optional[str]:
-        """Give the full name that a user means; None if it is no full name of a listener."""
+        """Return the full name of a listener that a user means; None if there is none."""
         full_name = '/' + asked.strip('/')
         return full_name if '/' in asked and full_name in self._generations else None
 
     def knows(self, asked: Iterable[str]) -> bool:
-        """Tell whether all that a user names are there, by base name or full name."""
+        """Return whether all systems that a user names are known, by base name or full name."""
         names = self.names
         return all(name in names or self.full_name(name) for name in asked)
 
     def targets(self, asked: Iterable[str]) -> list[str]:
         """
-        Turn what a user names into what a command carries.
+        Convert a user's name of a system to the name in a command.
 
-        A full name that nobody has stays what it is, and so is for nobody.
+        An unknown full name stays unchanged and addresses no system.
         """
         return [base_name(self.full_name(name) or '') or name for name in asked]
 
-    def inseparable(self, asked: Collection[str]) -> dict[str, Namesakes]:
+    def inseparable(self, asked: Collection[str]) -> dict[str, Duplicates]:
         """
-        Find what a command would reach besides the full names that a user gives.
+        Find the systems that a command would reach in addition to the named ones.
 
-        :returns: by base name, all who share it, where not all of them were asked for.
+        :returns: by base name, all systems that share it, if not all of them were named.
         """
         by_full_name = {full for name in asked if (full := self.full_name(name))}
         shared = self.shared(base_name(name) for name in by_full_name)
@@ -97,7 +97,7 @@ class Listeners:
 @dataclass
 class KnownSystem:
     """
-    A system that a controller has heard of.
+    A system that has announced itself to a controller.
 
     :ivar name: its name.
     :ivar generations: generations it announced itself in.
@@ -109,7 +109,7 @@ class KnownSystem:
     topics: list[str] = field(default_factory=list)
 
     def hear(self, generation: str, topics: Iterable[str]) -> None:
-        """Take note of an announcement; topics are added, as in rqt."""
+        """Record an announcement; topics are added, as in rqt."""
         if generation not in self.generations:
             self.generations.append(generation)
         self.topics += [topic for topic in topics if topic not in self.topics]
@@ -121,10 +121,10 @@ class Answer:
     An acknowledgement.
 
     :ivar kind: ACK_START or ACK_STOP.
-    :ivar generation: the generation it came in.
-    :ivar after_ns: time from the command to its arrival.
-    :ivar deviation_ns: time of its arrival on the controller's clock minus its stamp on the
-        system's clock: clock deviation and the way here.
+    :ivar generation: its generation.
+    :ivar after_ns: time from the command to its arrival (ns).
+    :ivar deviation_ns: its arrival on the controller's clock minus its stamp on the system's
+        clock (ns): clock offset plus transport delay.
     """
 
     kind: Kind
@@ -135,34 +135,34 @@ class Answer:
 
 class Round:
     """
-    One command, and what came of it.
+    One command and its result.
 
     :param kind: START or STOP.
-    :param wanted: base names of the systems that shall acknowledge it.
-    :param namesakes: for those names that several systems have, these systems. Each shall
-        acknowledge, though acknowledgements carry the base name alone.
+    :param wanted: base names of the systems that must acknowledge it.
+    :param duplicates: the systems of each name that several systems share. Each of them must
+        acknowledge, although acknowledgements contain only the base name.
     :ivar answers: first acknowledgement of each base name, wanted or not.
-    :ivar poses: time from the command to the first pose of each system, and its topic; by full
-        name where several systems have the name, unless the topic is that of more than one.
+    :ivar poses: time from the command to the first pose of each system (ns), and its topic; by
+        full name if several systems share the name, unless several of them publish the topic.
     """
 
     def __init__(self, kind: Kind, wanted: Sequence[str],
-                 namesakes: Optional[Mapping[str, Namesakes]] = None) -> None:
+                 duplicates: Optional[Mapping[str, Duplicates]] = None) -> None:
         self.kind = kind
         self.wanted = tuple(dict.fromkeys(wanted))
-        self.namesakes = dict(namesakes or {})
+        self.duplicates = dict(duplicates or {})
         self.answers: dict[str, Answer] = {}
         self.poses: dict[str, tuple[int, str]] = {}
         self._heard: dict[str, list[Answer]] = {}
         self._sent_ns: Optional[int] = None
 
     def sent(self, now_ns: int) -> None:
-        """Note when the command went out, on a clock that does not step."""
+        """Record when the command was sent, on a clock that does not step."""
         self._sent_ns = now_ns
 
     def hear(self, command: Command, now_ns: int, clock_ns: int) -> None:
         """
-        Take a message of the control topic.
+        Process a message of the control topic.
 
         :param now_ns: its arrival, on the clock of ``sent``.
         :param clock_ns: its arrival on the clock that stamps are made with.
@@ -173,23 +173,23 @@ class Round:
         answer = Answer(
             kind, command.generation, now_ns - self._sent_ns, clock_ns - command.stamp_ns)
         self.answers.setdefault(command.source, answer)
-        if command.source in self.namesakes:
+        if command.source in self.duplicates:
             self._heard.setdefault(command.source, []).append(answer)
 
     def see_pose(self, system: str, topic: str, now_ns: int) -> None:
-        """Note a pose of a system."""
+        """Record a pose of a system."""
         if self._sent_ns is not None:
             self.poses.setdefault(system, (now_ns - self._sent_ns, topic))
 
     def acknowledged(self, name: str) -> list[Answer]:
         """
-        Give an acknowledgement for each system of a base name that is sure to have answered.
+        Return one acknowledgement for each system of a base name that has certainly answered.
 
-        A system acknowledges once in each generation that it hears the command in. Two answers in
-        one generation are therefore those of two systems, while two in different ones may be
-        those of one. All who listen in a generation have answered once it brought that many.
+        A system acknowledges once per generation in which it receives the command. Two answers in
+        one generation are therefore from two systems; two in different generations can be from
+        one. All listeners of a generation have answered when it has as many answers as listeners.
         """
-        if name not in self.namesakes:
+        if name not in self.duplicates:
             return [self.answers[name]] if name in self.answers else []
         by_generation: dict[str, list[Answer]] = {}
         for answer in self._heard.get(name, ()):
@@ -197,7 +197,7 @@ class Round:
         sure: set[str] = set()
         count = 0
         for generation, answers in by_generation.items():
-            listening = {system for system, spoken in self.namesakes[name].items()
+            listening = {system for system, spoken in self.duplicates[name].items()
                          if generation in spoken}
             if len(answers) >= len(listening):
                 sure |= listening
@@ -207,14 +207,14 @@ class Round:
 
     @property
     def missing(self) -> list[str]:
-        """Names of which not every system has acknowledged."""
+        """Return the names of which not every system has acknowledged."""
         return [name for name in self.wanted
-                if len(self.acknowledged(name)) < len(self.namesakes.get(name, (name,)))]
+                if len(self.acknowledged(name)) < len(self.duplicates.get(name, (name,)))]
 
     @property
     def all_have_poses(self) -> bool:
-        """Tell whether every system has published a pose."""
+        """Return whether every system has published a pose."""
         return all(
             name in self.poses or all(
-                system in self.poses for system in self.namesakes.get(name, (name,)))
+                system in self.poses for system in self.duplicates.get(name, (name,)))
             for name in self.wanted)

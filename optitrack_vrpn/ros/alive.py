@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether ROS is still there, for threads that may not wait for it."""
+"""Check whether ROS is running, for threads that must not wait for rclpy's lock."""
 
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
@@ -8,10 +8,10 @@ from rclpy.node import Node
 
 def ros_is_up(node: Node) -> bool:
     """
-    Tell whether a node's context has not been shut down, without taking rclpy's lock.
+    Return whether a node's context is valid, without acquiring rclpy's lock.
 
-    ``Context.ok()`` takes it. From Kilted on, ``rclpy.shutdown()`` destroys nodes while it holds
-    that lock: a node whose end waits for a thread that asks would wait for ever.
+    ``Context.ok()`` acquires it. From Kilted on, ``rclpy.shutdown()`` destroys nodes while it
+    holds that lock: a node that joins a thread which calls ``ok()`` would deadlock.
     """
     handle = node.context.handle
     if handle is None:
@@ -19,5 +19,5 @@ def ros_is_up(node: Node) -> bool:
     try:
         with handle:
             return bool(handle.ok())
-    except InvalidHandle:    # destroyed by now
+    except InvalidHandle:    # the context has been destroyed
         return False

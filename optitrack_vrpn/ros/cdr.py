@@ -1,18 +1,17 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Messages as the bytes that go over the wire, made in one step from plain numbers.
+Serialise messages to CDR in one step, from plain numbers.
 
-rclpy copies a message field by field into C, and the middleware from there into CDR. But every
-message of a body that changes with each pose looks alike: encapsulation and stamp, then names that
-never change, then doubles up to the end. So what rclpy itself makes of a message is taken apart
-once, and from then on a single ``struct`` call puts new numbers between the same names;
-``Publisher.publish`` takes bytes.
+rclpy copies a message field by field to C, and the middleware serialises it to CDR. All messages
+of a body that change with each pose have the same structure: encapsulation and stamp, constant
+names, then doubles up to the end. This module therefore serialises the constant part once, and a
+single ``struct`` call per message inserts the numbers; ``Publisher.publish`` accepts bytes.
 
-The layout is not taken on trust: a message with tell-tale numbers is serialised by rclpy and must
-come out the same, but for the padding, in which rclpy leaves what happened to be in memory and
-this module zeros. Where it does not (another encoding, another byte order), ``UnsupportedCdr``
-says so, and messages go out as objects (``messages.py``).
+The layout is verified: rclpy serialises a message with known numbers, and the bytes must be equal
+except for the padding, which is undefined in rclpy and zero here. If they differ (another encoding
+or byte order), ``UnsupportedCdr`` is raised, and messages are published as objects
+(``messages.py``).
 """
 
 from itertools import chain
@@ -41,35 +40,35 @@ Write = Callable[..., Any]
 
 
 class UnsupportedCdr(Exception):
-    """rclpy serialises a message in another way than this module understands."""
+    """rclpy serialises a message with a layout that this module does not support."""
 
 
 def stamp_bytes(stamp_ns: int) -> bytes:
-    """Turn nanoseconds since the Unix epoch into a ROS time in CDR."""
+    """Convert nanoseconds since the Unix epoch to a ROS time in CDR."""
     return _STAMP.pack(stamp_ns // _NS, stamp_ns % _NS)
 
 
 def time_of(stamp: bytes) -> Time:
-    """Turn a ROS time in CDR into a message."""
+    """Convert a ROS time in CDR to a message."""
     seconds, nanoseconds = _STAMP.unpack(stamp)
     return Time(sec=seconds, nanosec=nanoseconds)
 
 
 def serialisation_template(message: Any, fill: Fill, sizes: Sequence[int]) -> Write:
     """
-    Prepare a message whose names are known.
+    Prepare the serialisation of a message with constant names.
 
-    :param message: with its names set; serves to try things out.
-    :param fill: fills it.
-    :param sizes: how many numbers there are in each group that ``fill`` takes.
-    :returns: ``write(stamp, *groups)``, which gives the bytes that rclpy would make of the
-        message filled with the same.
-    :raises UnsupportedCdr: if rclpy makes something else of it.
+    :param message: message with its names set; used for the verification.
+    :param fill: fills the message.
+    :param sizes: length of each group of numbers that ``fill`` takes.
+    :returns: ``write(stamp, *groups)``, which returns the bytes that rclpy would make of the
+        filled message.
+    :raises UnsupportedCdr: if rclpy serialises the message differently.
     """
     groups, numbers = _probe(sizes)
     fill(message, _PROBE_TIME, *groups)
     strings = _strings(message)
-    # Alignment counts from behind the encapsulation; the stamp takes 8 bytes.
+    # Alignment is relative to the end of the encapsulation; the stamp has 8 bytes.
     _check(message, *(
         b''.join((ENCAPSULATION, _PROBE_STAMP, _names(strings, 8, padding), numbers))
         for padding in _PADDINGS))
@@ -78,13 +77,13 @@ def serialisation_template(message: Any, fill: Fill, sizes: Sequence[int]) -> Wr
 
 class TransformWriter(NamedTuple):
     """
-    Makes one body's piece of a TFMessage.
+    Serialise one body's transform within a TFMessage.
 
-    Doubles are aligned to 8 bytes from the beginning of the message, so that the first piece,
-    which follows the 4 bytes of the count, may have other padding than the rest.
+    Doubles are aligned to 8 bytes from the beginning of the message. The padding of the first
+    transform, which follows the count (4 bytes), can therefore differ from that of the others.
 
-    :ivar first: where it is the first one.
-    :ivar other: anywhere behind.
+    :ivar first: writes the first transform of a message.
+    :ivar other: writes each following transform.
     """
 
     first: Write
@@ -95,10 +94,10 @@ def transform_template(transform: TransformStamped, fill: Fill) -> TransformWrit
     """
     Prepare a transform within a TFMessage.
 
-    :param transform: with its names set; serves to try things out.
-    :param fill: fills it.
-    :returns: makes pieces, which ``tf_message`` joins.
-    :raises UnsupportedCdr: if rclpy makes something else of it.
+    :param transform: transform with its names set; used for the verification.
+    :param fill: fills the transform.
+    :returns: writers of pieces, which ``tf_message`` joins.
+    :raises UnsupportedCdr: if rclpy serialises the message differently.
     """
     sizes = (3, 4)
     groups, numbers = _probe(sizes)
@@ -113,11 +112,11 @@ def transform_template(transform: TransformStamped, fill: Fill) -> TransformWrit
 
 
 def tf_message(pieces: Sequence[bytes]) -> bytes:
-    """Join transforms, the first made as such, to a TFMessage."""
+    """Join serialised transforms to a TFMessage; the first one is made by ``first``."""
     return b''.join((ENCAPSULATION, _COUNT.pack(len(pieces)), *pieces))
 
 
-# -- how a message is laid down ------------------------------------------------------------------
+# -- layout of a message -------------------------------------------------------------------------
 
 def _strings(message: Any) -> list[str]:
     """List the names in a message, in the order in which they are serialised."""
@@ -129,10 +128,10 @@ def _strings(message: Any) -> list[str]:
 
 def _names(strings: Sequence[str], offset: int, padding: bytes = b'\0') -> bytes:
     """
-    Serialise names that stand before doubles: length with NUL, text, NUL, aligned to 4 bytes.
+    Serialise names before doubles: length including NUL, text, NUL, aligned to 4 bytes.
 
-    :param offset: where they begin.
-    :param padding: what is between them, and between the last and the doubles.
+    :param offset: offset of the first name (bytes).
+    :param padding: padding byte between the names, and between the last name and the doubles.
     """
     data = b''
     for string in strings:
@@ -143,7 +142,7 @@ def _names(strings: Sequence[str], offset: int, padding: bytes = b'\0') -> bytes
 
 
 def _probe(sizes: Sequence[int]) -> tuple[list[list[float]], bytes]:
-    """Make groups of numbers of which no two are alike, and their doubles in one row."""
+    """Make groups of different numbers, and the same numbers serialised as doubles."""
     numbers = [0.1 + number for number in range(sum(sizes))]
     groups, start = [], 0
     for size in sizes:
@@ -153,7 +152,7 @@ def _probe(sizes: Sequence[int]) -> tuple[list[list[float]], bytes]:
 
 
 def _check(message: Any, zeros: bytes, ones: bytes) -> None:
-    """Compare what rclpy makes of a message with what is expected, with either padding."""
+    """Compare rclpy's serialisation with the expected bytes, except for padding."""
     data = serialize_message(message)
     same = len(data) == len(zeros) and all(
         byte == zero or zero != one for byte, zero, one in zip(data, zeros, ones))
@@ -162,9 +161,9 @@ def _check(message: Any, zeros: bytes, ones: bytes) -> None:
 
 
 def _writer(before: bytes, names: bytes, sizes: Sequence[int]) -> Write:
-    """Make a function that puts a stamp and groups of numbers around names."""
+    """Create the function that inserts a stamp and groups of numbers."""
     pack = struct.Struct(f'<{len(before)}s8s{len(names)}s{sum(sizes)}d').pack
     if len(sizes) == 2:
-        # Nearly all of them; naming the groups is quicker.
+        # The common case; named arguments are faster than chain().
         return lambda stamp, first, second: pack(before, stamp, names, *first, *second)
     return lambda stamp, *groups: pack(before, stamp, names, *chain.from_iterable(groups))

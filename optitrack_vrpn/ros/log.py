@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node's log, kept readable."""
+"""Rate-limited log of a node."""
 
 import threading
 from typing import Hashable
@@ -10,14 +10,15 @@ from optitrack_vrpn.ros.alive import ros_is_up
 from optitrack_vrpn.throttle import Throttle
 from rclpy.node import Node
 
+#: Chosen: shortest time between two lines with the same key (s).
 _PERIOD_S = 5.0
 
 
 class ThrottledLog:
     """
-    Log one line unless the same was said a moment ago, or ROS is gone; from any thread.
+    Log a line unless its key was logged within 5 s or ROS has shut down; from any thread.
 
-    :param node: whose log.
+    :param node: node whose logger is used.
     """
 
     def __init__(self, node: Node) -> None:
@@ -27,10 +28,10 @@ class ThrottledLog:
 
     def __call__(self, severity: str, text: str, key: Hashable) -> None:
         """
-        Say something.
+        Log a line.
 
         :param severity: 'info', 'warn' or 'error'.
-        :param key: what it is about: the same is said again after 5 s, with a count.
+        :param key: key of the line; after 5 s it is logged again, with the number suppressed.
         """
         if not ros_is_up(self._node):
             return
@@ -39,9 +40,9 @@ class ThrottledLog:
         if left_out is None:
             return
         if left_out:
-            text = f'{text} (and {left_out} times more in the last {_PERIOD_S:g} s)'
+            text = f'{text} ({left_out} similar lines suppressed)'
         logger = self._node.get_logger()
-        # A line each: rclpy raises where one line logs at several severities.
+        # One source line per severity: rclpy raises if a line logs at several severities.
         if severity == 'error':
             logger.error(text)
         elif severity == 'warn':

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which nodes a ROS parameter file is for: rcl ignores files for other nodes without a message."""
+"""Find parameter files that set nothing for a node; rcl ignores them without a message."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
@@ -31,9 +31,9 @@ def files_given(argv: Sequence[str]) -> list[str]:
 
 def nodes_of(content: Any) -> list[str]:
     """
-    List the full names, or patterns of them, that a parameter file has something for.
+    List the full names of nodes, or patterns of names, in a parameter file.
 
-    :param content: what was read from the file; namespaces may be nested in it.
+    :param content: parsed content of the file; namespaces may be nested.
     """
     return list(dict.fromkeys(_sections(content, '')))
 
@@ -49,7 +49,7 @@ def _sections(content: Any, above: str) -> Iterator[str]:
 
 
 def is_for(pattern: str, full_name: str) -> bool:
-    """Tell whether a name in a file, with ``*`` and ``**`` as rcl has them, means a node."""
+    """Return whether a name in a file, with the wildcards ``*`` and ``**`` of rcl, matches."""
     parts = re.escape(pattern).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')
     return re.fullmatch(parts, full_name) is not None
 
@@ -62,7 +62,7 @@ def warn_of_files_of_others(node: Node, argv: Sequence[str]) -> None:
     """
     name = node.get_fully_qualified_name()
     for file in files_given(argv):
-        # rcl has reported what is wrong with a file, or could read it.
+        # rcl itself reports files that it cannot read.
         with contextlib.suppress(OSError, ValueError, RecursionError, yaml.YAMLError):
             found = nodes_of(yaml.safe_load(Path(file).read_text(encoding='utf-8')))
             if not any(is_for(pattern, name) for pattern in found):
@@ -70,5 +70,5 @@ def warn_of_files_of_others(node: Node, argv: Sequence[str]) -> None:
                 if len(found) > _MOST_NAMES:
                     shown += f' and {len(found) - _MOST_NAMES} more'
                 node.get_logger().warning(
-                    f'{file} sets nothing here: it is for {shown or "no node at all"}, and this '
-                    f'node is {name}; have one of {name} and /** in the file')
+                    f'{file} sets no parameter of this node: it contains {shown or "no node"}, '
+                    f'and the node is {name}; use {name} or /** in the file')

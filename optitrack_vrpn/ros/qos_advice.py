@@ -1,16 +1,16 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What helps a subscriber whose quality of service the poses do not match."""
+"""Remedies for subscribers with an incompatible quality of service."""
 
 from rclpy.qos import qos_policy_name_from_kind, QoSPolicyKind
 
 
 def what_helps(topic: str, policy: int) -> str:
     """
-    Say what does not match and what to do about it.
+    Describe the incompatible policy and its remedy.
 
     :param topic: the resolved topic.
-    :param policy: kind of the policy, as the middleware reports it.
+    :param policy: kind of the policy, from the middleware's event.
     """
     try:
         name = qos_policy_name_from_kind(policy)
@@ -18,11 +18,11 @@ def what_helps(topic: str, policy: int) -> str:
         name = f'of policy {policy}'
     if policy == QoSPolicyKind.RELIABILITY:
         offer, ask = 'is best effort', 'best effort'
-        more = ('; or give this node qos.reliability: reliable, which takes a cleanup and a '
-                'configure')
+        more = ('; or set qos.reliability: reliable in this node, then clean up and configure '
+                'it')
     elif policy == QoSPolicyKind.DURABILITY:
-        offer, ask, more = 'is volatile, since nobody needs an old pose', 'volatile', ''
+        offer, ask, more = 'is volatile, because old poses are of no use', 'volatile', ''
     else:
-        offer, ask, more = 'promises nothing of the kind', 'the default', ''
-    return (f'a subscriber of {topic} gets nothing, since it asks for more {name} than there is: '
-            f'this node {offer}; let the subscriber ask for {ask}{more}')
+        offer, ask, more = 'does not offer this policy', 'the default', ''
+    return (f'a subscriber of {topic} receives nothing: it requests more {name} than this node '
+            f'offers: the node {offer}; request {ask} in the subscriber{more}')

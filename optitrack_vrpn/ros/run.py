@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run a node in its own process, from the first argument to a clean end."""
+"""Run a node as a process: initialise ROS, spin, shut down."""
 
 import gc
 import os
@@ -17,31 +17,32 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.node import Node
 
-#: How long a thread may keep Python's lock from one that waits for it (s). With Python's 5 ms a
-#: pose that arrives while diagnostics are written would wait until after the next one.
+#: Chosen: longest time for which a thread keeps Python's interpreter lock while another thread
+#: waits for it (s). With Python's default of 5 ms, a pose that arrives while diagnostics are
+#: written would wait for longer than the frame interval of 240 Hz.
 _SWITCH_S = 1e-4
 
-#: How often an idle executor looks whether ROS has ended (s).
+#: Chosen: period at which an idle executor checks whether ROS has shut down (s).
 _LOOK_S = 1.0
-#: How long the middleware may take to let go (s). Fast DDS 2.14 was seen to spin for ever when
-#: its peers left at the same moment; a supervisor must not wait for that.
+#: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
+#: ever when its peers leave at the same time; a supervisor must not wait for that.
 _LEAVE_S = 5.0
-#: How rcl begins its refusal of a list such as [0, 0.5] in a parameter file.
+#: Beginning of rcl's error for a list with mixed types, such as [0, 0.5], in a parameter file.
 _MIXED_LIST = 'Sequence should be of same type'
-#: Looks in a row at something destroyed before the executor is given up: it would work no more.
-_MOST_STUMBLES = 100
+#: Chosen: consecutive InvalidHandle errors after which the executor is considered broken.
+_MAX_INVALID_HANDLES = 100
 
 
 def leave_by_force(code: int) -> None:
-    """End the process at once; everything of this package's own has been released."""
+    """End the process immediately; the package's own resources have been released."""
     sys.stderr.write(
-        f'the middleware did not let go within {_LEAVE_S:g} s; leaving without it\n')
+        f'the middleware did not shut down within {_LEAVE_S:g} s; ending the process\n')
     sys.stderr.flush()
     os._exit(code)
 
 
 def explained(error: Exception) -> str:
-    """Give what rcl says against the command line or a file that it names, in plain words too."""
+    """Return rcl's error about the command line or a parameter file, with the remedy if known."""
     text = str(error)
     if _MIXED_LIST in text:
         text += ('\na list must be all decimals or all whole numbers: write 0.0 for 0, as in '
@@ -51,34 +52,34 @@ def explained(error: Exception) -> str:
 
 def spin(executor: Executor, node: Node) -> None:
     """
-    Spin until ROS ends.
+    Spin until ROS shuts down.
 
-    rclpy's executors raise where another thread destroys something just as they look at it; the
-    next look no longer finds it.
+    rclpy's executors raise InvalidHandle if another thread destroys an entity while they wait for
+    it; the next ``spin_once`` no longer contains the entity.
     """
-    stumbles = 0
-    # Not rclpy.spin(): rclpy wakes the executor for a signal just before it ends ROS, and an
-    # executor that has looked in between waits for ever.
+    invalid_handles = 0
+    # Not rclpy.spin(): on a signal rclpy wakes the executor before it shuts ROS down, and an
+    # executor that checks in between waits for ever.
     while rclpy.ok():
         try:
             executor.spin_once(timeout_sec=_LOOK_S)
-            stumbles = 0
+            invalid_handles = 0
         except InvalidHandle as error:
-            stumbles += 1
-            if stumbles >= _MOST_STUMBLES:
+            invalid_handles += 1
+            if invalid_handles >= _MAX_INVALID_HANDLES:
                 raise
-            if stumbles == 1 and rclpy.ok():
-                node.get_logger().warning(f'the executor goes on after: {error}')
+            if invalid_handles == 1 and rclpy.ok():
+                node.get_logger().warning(f'the executor continues after: {error}')
 
 
 def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     """
-    Spin one node until somebody ends it.
+    Spin one node until ROS shuts down.
 
-    :param make_node: called once ROS is up.
-    :param argv: the whole command line, program name first.
+    :param make_node: creates the node after the initialisation of ROS.
+    :param argv: the whole command line, with the program's name first.
     :returns: exit code; an interrupt is a normal end.
-    :raises ConfigurationError: if ROS cannot read the command line, or a file that it names.
+    :raises ConfigurationError: if ROS cannot read the command line or a file that it names.
     """
     use_batch_scheduling()
     try:
@@ -97,8 +98,8 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
             raise ConfigurationError(explained(error)) from None
         warn_of_files_of_others(node, argv)
         sys.setswitchinterval(_SWITCH_S)
-        # What is loaded by now stays: the collector, which stops every thread, would find
-        # nothing there, and needs tens of milliseconds to look.
+        # Exclude the loaded modules from garbage collection: a full collection stops all threads
+        # for tens of milliseconds and frees nothing of them.
         gc.collect()
         gc.freeze()
         executor = rclpy.get_global_executor()
@@ -109,9 +110,9 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     except Exception:
         if rclpy.ok():
             raise
-        # What was being made or called when the signal came found ROS gone.
+        # ROS was shut down by a signal during the construction or a callback.
     finally:
-        # `ros2 launch` in a terminal sends a second interrupt on the heels of the terminal's.
+        # On Ctrl-C the process gets two interrupts: from the terminal and from `ros2 launch`.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if node is not None:
             node.destroy_node()

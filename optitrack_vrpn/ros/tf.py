@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Transforms: a publisher for those that change, tf2_ros's broadcaster for those that do not.
+Transforms: a publisher for dynamic transforms, tf2_ros's broadcaster for static ones.
 
-A broadcaster of tf2_ros is no more than a publisher of tf2_msgs/TFMessage, but takes message
-objects alone, where the hot path has bytes. PyPI does not have tf2_ros; there a few lines stand in
-for the static one.
+A broadcaster of tf2_ros is a publisher of tf2_msgs/TFMessage that accepts message objects only,
+while the hot path publishes bytes. PyPI does not have tf2_ros; the class below replaces its static
+broadcaster there.
 """
 
 from typing import Any, Sequence
@@ -25,14 +25,14 @@ try:
     from tf2_ros import StaticTransformBroadcaster
 except ImportError:
     class StaticTransformBroadcaster:  # type: ignore[no-redef]
-        """Publish transforms on /tf_static, latched for those who come later."""
+        """Publish transforms on /tf_static with transient local durability."""
 
         def __init__(self, node: Node) -> None:
             self.pub_tf = node.create_publisher(TFMessage, '/tf_static', QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
 
         def sendTransform(self, transform: Sequence[TransformStamped]) -> None:  # noqa: N802
-            """Publish the whole set; the last message is what late listeners get."""
+            """Publish the complete set; late subscribers receive the last message."""
             self.pub_tf.publish(TFMessage(transforms=transform))
 
 __all__ = ['StaticTransformBroadcaster', 'tf_publisher']

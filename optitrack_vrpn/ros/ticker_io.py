@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A thread that does something small again and again."""
+"""A thread that calls a function periodically."""
 
 import threading
 from typing import Callable
@@ -8,14 +8,14 @@ from typing import Callable
 
 class Ticker:
     """
-    Call a function at a steady pace from a thread of its own.
+    Call a function periodically from a separate thread.
 
-    A timer of the node would do, but before each wait rclpy's executors go through all entities
-    of a node, every publisher's events among them: ten times a second that takes more of the
-    processor than the poses of several bodies, and Python's lock from them.
+    A timer of the node costs more: before each wait rclpy's executors visit all entities of a
+    node, including the events of every publisher. At 10 Hz that takes more processor time than
+    the poses of several bodies, with Python's interpreter lock held.
 
     :param period_s: time between two calls (s).
-    :param call: must not raise.
+    :param call: the function; it must not raise.
     """
 
     def __init__(self, period_s: float, call: Callable[[], None]) -> None:
@@ -35,11 +35,11 @@ class Ticker:
             self._call()
 
     def wake(self) -> None:
-        """Let the next call come at once; returns before that."""
+        """Trigger the next call immediately; return before the call."""
         self._woken.set()
 
     def stop(self) -> None:
-        """End the thread; when this returns, nothing is called any more."""
+        """Stop the thread and wait for its end."""
         self._ended = True
         self._woken.set()
         self._thread.join()
