@@ -1,0 +1,97 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Export a take: ``export FOLDER --format csv -o FILE``."""
+
+import argparse
+from collections.abc import Sequence
+import csv
+from pathlib import Path
+import sys
+from typing import Optional
+
+from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.recording.export_table import (
+    choose_bodies, COLUMNS, columns, rows, Table, table)
+from optitrack_vrpn.recording.take_io import load_take
+from optitrack_vrpn.recording.tum import format_tum
+
+_FORMATS = ('csv', 'csv-semicolon', 'tum', 'parquet')
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog='export', description='Export the poses of a recording for other programs.',
+        epilog='The recording is a bag, a raw recording (.pcap) or a CSV export of Motive. See '
+        'docs/recording.md.')
+    parser.add_argument('recording', type=Path)
+    parser.add_argument('--format', choices=_FORMATS, default='csv')
+    parser.add_argument('-o', '--output', type=Path, required=True, metavar='FILE')
+    parser.add_argument('--body', action='append', default=[], metavar='NAME',
+                        help='only this body; may be given again')
+    parser.add_argument('--frame', choices=('enu', 'ned'), default='enu')
+    parser.add_argument('--start', type=float, metavar='S', help='seconds after the first pose')
+    parser.add_argument('--end', type=float, metavar='S', help='likewise')
+    parser.add_argument('--resample', type=float, metavar='HZ',
+                        help='rows at this rate; none in gaps and across resets')
+    return parser
+
+
+def _write(path: Path, kind: str, tables: list[Table]) -> None:
+    if kind == 'parquet':
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise BackendUnavailableError(
+                'the format parquet needs pyarrow: pip install pyarrow') from None
+        data = columns(tables)
+        pyarrow.parquet.write_table(pyarrow.table(data), path)
+        return
+    with open(path, 'w', newline='', encoding='utf-8') as file:
+        if kind == 'tum':
+            (only,) = tables
+            file.writelines(format_tum(only.trajectory))
+            return
+        writer = csv.writer(file, delimiter=';' if kind == 'csv-semicolon' else ',',
+                            lineterminator='\n')
+        writer.writerow(COLUMNS)
+        for made in tables:
+            writer.writerows(rows(made))
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0, or 2 for what cannot be done.
+    """
+    arguments = make_parser().parse_args(
+        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    try:
+        take = load_take(arguments.recording)
+        bodies = choose_bodies(take, tuple(arguments.body))
+        if arguments.format == 'tum' and len(bodies) > 1:
+            raise ConfigurationError(
+                'a TUM file holds one body: choose it with --body '
+                f'({", ".join(body.name for body in bodies)})')
+        tables = [table(take, body, frame=arguments.frame, start_s=arguments.start,
+                        end_s=arguments.end, resample_hz=arguments.resample) for body in bodies]
+        _write(arguments.output, arguments.format, tables)
+    except OptitrackVrpnError as error:
+        print(f'export: {error}', file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f'export: {arguments.output}: {error.strerror}', file=sys.stderr)
+        return 2
+    count = sum(len(made.trajectory) for made in tables)
+    print(f'{arguments.output}: {count} poses of {len(tables)} '
+          f'bod{"ies" if len(tables) != 1 else "y"}'
+          + (f'; the recording was not closed ({take.cut})' if take.cut else ''))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,137 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rows of an export: poses as measured, or resampled without bridging gaps or resets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Optional
+
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.take import Body, Take, to_ned
+from optitrack_vrpn.recording.trajectory import (
+    Floats, gap_limit_ns, interpolate, Mask, NS, Stamps, Trajectory)
+from optitrack_vrpn.recording.tum import format_stamp_ns
+
+COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
+           'resampled')
+#: More rows than this of one body are no use to anybody and would fill the memory.
+_MOST_ROWS = 100_000_000
+
+
+class Table(NamedTuple):
+    """
+    Poses of one body.
+
+    :ivar arrivals_ns: -1 where a row was resampled.
+    :ivar segments: number of the piece without gap or reset that a row is in, from 0.
+    :ivar resampled: rows that were computed, not measured.
+    """
+
+    body: str
+    trajectory: Trajectory
+    arrivals_ns: Stamps
+    segments: Stamps
+    resampled: Mask
+
+
+def choose_bodies(take: Take, names: tuple[str, ...]) -> list[Body]:
+    """
+    Choose bodies by name.
+
+    :param names: empty for all.
+    :raises ConfigurationError: if there is no such body, or none at all.
+    """
+    if not take.bodies:
+        raise ConfigurationError(f'{take.name}: holds no body')
+    for name in names:
+        if name not in take.bodies:
+            raise ConfigurationError(
+                f'{take.name}: holds no body {name!r}, only {", ".join(take.bodies)}')
+    return [take.bodies[name] for name in names or take.bodies]
+
+
+def table(
+    take: Take, body: Body, *, frame: str = 'enu', start_s: Optional[float] = None,
+    end_s: Optional[float] = None, resample_hz: Optional[float] = None,
+) -> Table:
+    """
+    Make the rows of one body.
+
+    :param frame: 'enu' or 'ned'.
+    :param start_s: seconds after the take's first stamp.
+    :param end_s: likewise.
+    :param resample_hz: rate of the rows; None for the poses as measured.
+    :raises ConfigurationError: if the rate is none.
+    """
+    trajectory, arrivals = body.trajectory, body.arrivals_ns
+    breaks = body.breaks_ns
+    begin_ns = take.begin_ns + round((start_s or 0.0) * NS)
+    end_ns = take.end_ns if end_s is None else take.begin_ns + round(end_s * NS)
+    pieces = _segments(trajectory, breaks)
+    if resample_hz is None:
+        kept = (trajectory.stamps_ns >= begin_ns) & (trajectory.stamps_ns <= end_ns)
+        chosen, came, numbers = trajectory.at(kept), arrivals[kept], pieces[kept]
+        marks = np.zeros(len(chosen), dtype=bool)
+    else:
+        times = _grid(begin_ns, end_ns, resample_hz)
+        positions, quats, valid = interpolate(trajectory, times, None, breaks)
+        chosen = Trajectory(times[valid], positions[valid], quats[valid])
+        came = np.full(len(chosen), -1, dtype=np.int64)
+        marks = ~np.isin(chosen.stamps_ns, trajectory.stamps_ns)
+        index = np.searchsorted(trajectory.stamps_ns, chosen.stamps_ns, 'right') - 1
+        numbers = pieces[index]
+        came[~marks] = arrivals[index[~marks]]
+    return Table(body.name, to_ned(chosen) if frame == 'ned' else chosen, came, numbers, marks)
+
+
+def _grid(begin_ns: int, end_ns: int, rate_hz: float) -> Stamps:
+    """List times at whole multiples of the period, so that all bodies have the same."""
+    if not 0.001 <= rate_hz <= 1e6:
+        raise ConfigurationError(f'{rate_hz:g} Hz is no rate; 0.001 to 1e6 are allowed')
+    first, last = (np.ceil(begin_ns % NS * rate_hz / NS),
+                   np.floor((end_ns - begin_ns // NS * NS) * rate_hz / NS))
+    if last - first > _MOST_ROWS:
+        raise ConfigurationError('that makes more than 100 million rows; choose a lower rate')
+    steps = np.arange(first, last + 1)
+    times: Stamps = begin_ns // NS * NS + np.round(steps * (NS / rate_hz)).astype(np.int64)
+    return times[(times >= begin_ns) & (times <= end_ns)]
+
+
+def _segments(trajectory: Trajectory, breaks_ns: Stamps) -> Stamps:
+    if not len(trajectory):
+        return np.zeros(0, dtype=np.int64)
+    new = np.zeros(len(trajectory), dtype=bool)
+    new[1:] = np.diff(trajectory.stamps_ns) > gap_limit_ns(trajectory)
+    new[1:] |= np.isin(trajectory.stamps_ns[1:], breaks_ns)
+    numbers: Stamps = np.cumsum(new).astype(np.int64)
+    return numbers
+
+
+def rows(made: Table) -> Iterator[tuple[str, ...]]:
+    """Write rows as texts; values keep every bit, times all nine decimals."""
+    trajectory = made.trajectory
+    for stamp, position, quat, came, segment, resampled in zip(
+            trajectory.stamps_ns.tolist(), trajectory.positions.tolist(),
+            trajectory.quats_xyzw.tolist(), made.arrivals_ns.tolist(), made.segments.tolist(),
+            made.resampled.tolist()):
+        yield (format_stamp_ns(stamp), made.body, *map(repr, (*position, *quat)),
+               '' if came < 0 else format_stamp_ns(came), str(segment), str(int(resampled)))
+
+
+def columns(made: list[Table]) -> dict[str, Floats | Stamps | Mask | list[str]]:
+    """Give all rows by column, with times as integer nanoseconds."""
+    found: dict[str, Floats | Stamps | Mask | list[str]] = {
+        'stamp_ns': np.concatenate([t.trajectory.stamps_ns for t in made]),
+        'body': [t.body for t in made for _ in range(len(t.trajectory))]}
+    positions = np.concatenate([t.trajectory.positions for t in made])
+    quats = np.concatenate([t.trajectory.quats_xyzw for t in made])
+    for number, name in enumerate(('x', 'y', 'z')):
+        found[name] = positions[:, number]
+    for number, name in enumerate(('qx', 'qy', 'qz', 'qw')):
+        found[name] = quats[:, number]
+    found['arrival_ns'] = np.concatenate([t.arrivals_ns for t in made])
+    found['segment'] = np.concatenate([t.segments for t in made])
+    found['resampled'] = np.concatenate([t.resampled for t in made])
+    return found

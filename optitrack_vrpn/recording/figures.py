@@ -1,0 +1,144 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a take amounts to in numbers: rate, latency, gaps, noise at rest, drift, per body."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import numpy as np
+from optitrack_vrpn.recording.take import Body, Take
+from optitrack_vrpn.recording.trajectory import Floats, NS
+
+#: Samples of the running standard deviation, as in the OptiTrack interface thesis.
+WINDOW = 100
+#: A window whose scatter is below this is one of a body at rest: three times the noise of a good
+#: installation, and far below any motion by hand.
+REST_M = 0.001
+REST_RAD = np.radians(0.3)
+#: Least length of the rest that noise and drift are judged by (s).
+LEAST_REST_S = 2.0
+
+
+class Rest(NamedTuple):
+    """
+    A body at rest.
+
+    :ivar seconds: length of the longest rest.
+    :ivar begin_ns: its begin.
+    :ivar sigma3_mm: three standard deviations within 100 samples, worst axis, median of windows.
+    :ivar sigma3_deg: the same of the attitude.
+    :ivar drift_mm: distance of the mean position of its last tenth from that of its first.
+    """
+
+    seconds: float
+    begin_ns: int
+    sigma3_mm: float
+    sigma3_deg: float
+    drift_mm: float
+
+
+class Figures(NamedTuple):
+    """
+    One body in numbers.
+
+    :ivar coverage: share of the take's time in which its poses came, 0 to 1.
+    :ivar latency_ms: arrival less stamp, median; NaN without arrivals of their own.
+    :ivar jitter_ms: 99th percentile of the latency less its median.
+    :ivar interval_p99_ms: 99th percentile of the intervals, gaps left out.
+    """
+
+    name: str
+    poses: int
+    rate_hz: float
+    coverage: float
+    gaps: int
+    longest_gap_s: float
+    gap_s: float
+    frozen: int
+    jumps: int
+    resets: int
+    left_out: int
+    latency_ms: float
+    latency_p99_ms: float
+    jitter_ms: float
+    interval_p99_ms: float
+    rest: Optional[Rest]
+
+
+def running_deviation(values: Floats, window: int = WINDOW) -> Floats:
+    """
+    Give the standard deviation over a sliding window.
+
+    :param values: (n, k).
+    :returns: (n - window + 1, k); empty for fewer values.
+    """
+    if len(values) < window:
+        return np.zeros((0, values.shape[1]))
+    centred = values - values.mean(axis=0)
+    ones = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(centred, axis=0)))
+    squares = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(centred ** 2, axis=0)))
+    mean = (ones[window:] - ones[:-window]) / window
+    square = (squares[window:] - squares[:-window]) / window
+    result: Floats = np.sqrt(np.maximum(square - mean ** 2, 0.0) * window / (window - 1))
+    return result
+
+
+def attitude_steps(body: Body) -> Floats:
+    """Give attitudes as rotation vectors from the first one (rad), for small rotations."""
+    turns = body.trajectory.rotations
+    result: Floats = (turns[0].inv() * turns).as_rotvec()
+    return result
+
+
+def find_rest(body: Body) -> Optional[Rest]:
+    """Find the longest time at rest; None if it is shorter than two seconds."""
+    trajectory = body.trajectory
+    positions = running_deviation(trajectory.positions)
+    if not len(positions):
+        return None
+    angles = running_deviation(attitude_steps(body))
+    calm = (positions.max(axis=1) < REST_M) & (angles.max(axis=1) < REST_RAD)
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], calm.astype(int), [0]))))
+    best: Optional[tuple[int, int]] = None
+    for first, last in zip(edges[::2], edges[1::2]):
+        if best is None or last - first > best[1] - best[0]:
+            best = (int(first), int(last))
+    if best is None:
+        return None
+    first, last = best[0], best[1] + WINDOW - 1
+    seconds = float(trajectory.stamps_ns[last - 1] - trajectory.stamps_ns[first]) / NS
+    if seconds < LEAST_REST_S:
+        return None
+    calm_positions = trajectory.positions[first:last]
+    tenth = max(len(calm_positions) // 10, 10)
+    drift = np.linalg.norm(calm_positions[-tenth:].mean(axis=0)
+                           - calm_positions[:tenth].mean(axis=0))
+    return Rest(seconds, int(trajectory.stamps_ns[first]),
+                3e3 * float(np.median(positions[best[0]:best[1]].max(axis=1))),
+                3.0 * float(np.degrees(np.median(angles[best[0]:best[1]].max(axis=1)))),
+                1e3 * float(drift))
+
+
+def body_figures(take: Take, body: Body) -> Figures:
+    """Sum up one body."""
+    trajectory = body.trajectory
+    intervals = np.diff(trajectory.stamps_ns) / NS
+    gaps = body.gaps
+    waited = [(after - before) / NS for before, after in gaps]
+    normal = intervals[intervals <= (trajectory.median_interval_ns * 2.5) / NS] \
+        if len(intervals) else intervals
+    latency = (body.arrivals_ns - trajectory.stamps_ns) / 1e6
+    known = len(latency) > 0 and bool(np.any(latency != 0.0))
+    median = float(np.median(latency)) if known else float('nan')
+    p99 = float(np.percentile(latency, 99)) if known else float('nan')
+    span = (take.end_ns - take.begin_ns) / NS
+    resets = (max(row.resets for row in body.states) - body.states[0].resets
+              if body.states else 0)
+    return Figures(
+        body.name, len(trajectory),
+        1.0 / float(np.median(intervals)) if len(intervals) else float('nan'),
+        min(max(trajectory.duration_s - sum(waited), 0.0) / span, 1.0) if span else 1.0,
+        len(gaps), max(waited, default=0.0), sum(waited), len(body.frozen()),
+        len(body.jumps()), resets, body.duplicates, median, p99, p99 - median,
+        1e3 * float(np.percentile(normal, 99)) if len(normal) else float('nan'), find_rest(body))

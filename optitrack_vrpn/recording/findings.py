@@ -1,0 +1,165 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The verdict on a take in words, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import enum
+import math
+from typing import NamedTuple
+
+from optitrack_vrpn.recording.figures import Figures
+from optitrack_vrpn.recording.take import Take
+
+#: Where a figure becomes a finding. Chosen for control by these poses: half a second without a
+#: pose is what autopilots call a lost fix, 50 ms late is a tenth of that.
+LONG_GAP_S = 0.5
+LATE_MS = 50.0
+JITTER_MS = 20.0
+LEAST_COVERAGE = 0.99
+SLOW_SHARE = 0.9
+NOISE_MM = 1.0
+DRIFT_MM = 1.0
+LOST_PERCENT = 0.1
+UNCERTAIN_US = 2000.0
+
+
+class Severity(enum.IntEnum):
+    """How much a finding matters."""
+
+    GOOD = 0
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+
+class Finding(NamedTuple):
+    """
+    One sentence of the verdict.
+
+    :ivar weight: orders findings of one severity, the heavier first.
+    """
+
+    severity: Severity
+    text: str
+    weight: float = 0.0
+
+
+def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
+    """Judge a take, worst finding first; a take without fault has one that says so."""
+    found = [*_of_the_file(take), *_of_the_clock(take)]
+    if not bodies:
+        found.append(Finding(Severity.ERROR, 'No pose of any body was recorded.', 1e9))
+    fastest = max((f.rate_hz for f in bodies if not math.isnan(f.rate_hz)), default=0.0)
+    for figures in bodies:
+        found += _of_a_body(figures, fastest)
+    found.sort(key=lambda finding: (-finding.severity, -finding.weight))
+    if all(finding.severity <= Severity.NOTE for finding in found):
+        found.insert(0, Finding(
+            Severity.GOOD, f'No fault was found: {len(bodies)} '
+            f'bod{"y" if len(bodies) == 1 else "ies"}, no long gaps, no jumps, nothing lost.'))
+    return found
+
+
+def _of_the_file(take: Take) -> list[Finding]:
+    found = []
+    if take.cut:
+        found.append(Finding(
+            Severity.ERROR, f'The recording was not closed ({take.cut}); up to a second at its '
+            'end is missing. Repair it with record --recover.', 1e8))
+    for note, text in (('dropped', 'messages were dropped since the disk was too slow'),
+                       ('lost', 'messages were lost between publisher and recorder')):
+        if take.notes.get(note):
+            found.append(Finding(Severity.ERROR, f'{take.notes[note]} {text}.' if note == 'dropped'
+                                 else f'Some {text} ({take.notes[note]}).', 1e7))
+    if take.notes.get('stopped'):
+        found.append(Finding(Severity.ERROR, 'The recording ended by itself: '
+                             f'{take.notes["stopped"]}.', 1e7))
+    if take.notes.get('clock_steps'):
+        count = take.notes['clock_steps'].count(',') + 1
+        found.append(Finding(
+            Severity.ERROR, f'The clock of the recording computer was set {count} '
+            f'time{"s" if count > 1 else ""} during the take: times before and after do not '
+            'belong together. Synchronise it with chrony before a take.', 1e7))
+    try:
+        percent = float(take.connection.get('udp_lost_percent', 'nan'))
+        lost = int(take.connection.get('udp_lost', '0'))
+        total = max(int(take.connection.get('messages', '0')), 1)
+    except ValueError:
+        return found
+    share = 100.0 * lost / (lost + total)
+    if share > LOST_PERCENT or percent > LOST_PERCENT:
+        found.append(Finding(
+            Severity.WARNING, f'The network lost {lost} messages ({share:.2f} %) between Motive '
+            'and the node.', share))
+    return found
+
+
+def _of_the_clock(take: Take) -> list[Finding]:
+    if not take.clock:
+        return []
+    epochs = take.clock[-1].epoch - take.clock[0].epoch
+    found = []
+    if epochs > 0:
+        found.append(Finding(
+            Severity.WARNING, f"The sender's clock was learnt anew {epochs} "
+            f'time{"s" if epochs > 1 else ""} (a restart of Motive, or a set clock): stamps jump '
+            'there by up to the uncertainty.', 1e3))
+    known = [row.uncertainty_us for row in take.clock if not math.isnan(row.uncertainty_us)]
+    if known and known[-1] > UNCERTAIN_US:
+        found.append(Finding(
+            Severity.WARNING, f'Stamps are uncertain by {known[-1] / 1000:.1f} ms: the network '
+            'delays frames unevenly.', known[-1]))
+    return found
+
+
+def _of_a_body(f: Figures, fastest_hz: float) -> list[Finding]:
+    found = []
+    if f.jumps or f.resets:
+        found.append(Finding(
+            Severity.ERROR, f'{f.name}: {max(f.jumps, f.resets)} discontinuit'
+            f'{"ies" if max(f.jumps, f.resets) != 1 else "y"} ({f.jumps} jumps in the poses, '
+            f'{f.resets} resets reported).', 1e5 + f.jumps + f.resets))
+    if f.longest_gap_s >= LONG_GAP_S:
+        found.append(Finding(
+            Severity.ERROR, f'{f.name}: no pose for {f.longest_gap_s:.2f} s at the worst; '
+            f'{f.gaps} gap{"s" if f.gaps != 1 else ""}, {f.gap_s:.2f} s in all.', f.gap_s))
+    elif f.gaps:
+        found.append(Finding(
+            Severity.WARNING, f'{f.name}: {f.gaps} short gap{"s" if f.gaps != 1 else ""}, the '
+            f'longest {1000 * f.longest_gap_s:.0f} ms.', f.gap_s))
+    if f.frozen:
+        found.append(Finding(
+            Severity.ERROR, f'{f.name}: the same pose was repeated in {f.frozen} '
+            f'span{"s" if f.frozen != 1 else ""}: frozen data, not a body at rest.', f.frozen))
+    if f.coverage < LEAST_COVERAGE and f.longest_gap_s < LONG_GAP_S:
+        found.append(Finding(
+            Severity.WARNING, f'{f.name}: seen in {100 * f.coverage:.1f} % of the take.',
+            1.0 - f.coverage))
+    if 0 < f.rate_hz < SLOW_SHARE * fastest_hz:
+        found.append(Finding(
+            Severity.WARNING, f'{f.name}: {f.rate_hz:.0f} Hz where another body has '
+            f'{fastest_hz:.0f} Hz.', fastest_hz - f.rate_hz))
+    if f.latency_ms > LATE_MS:
+        found.append(Finding(
+            Severity.WARNING, f'{f.name}: poses arrive {f.latency_ms:.0f} ms after their stamp '
+            '(median).', f.latency_ms))
+    if f.jitter_ms > JITTER_MS:
+        found.append(Finding(
+            Severity.WARNING, f'{f.name}: one pose in a hundred arrives {f.jitter_ms:.0f} ms '
+            'later than most.', f.jitter_ms))
+    if f.left_out:
+        found.append(Finding(
+            Severity.NOTE, f'{f.name}: {f.left_out} rows have a stamp that does not rise, and '
+            'are left out here.', f.left_out))
+    if f.rest is not None and f.rest.sigma3_mm > NOISE_MM:
+        found.append(Finding(
+            Severity.WARNING, f'{f.name}: noise at rest is {f.rest.sigma3_mm:.2f} mm (3 sigma): '
+            'calibrate, or look for reflections.', f.rest.sigma3_mm))
+    if f.rest is not None and f.rest.drift_mm > DRIFT_MM:
+        found.append(Finding(
+            Severity.WARNING, f'{f.name}: moved by {f.rest.drift_mm:.2f} mm in '
+            f'{f.rest.seconds:.0f} s of rest: cameras that warm up, or a body that slides.',
+            f.rest.drift_mm))
+    return found

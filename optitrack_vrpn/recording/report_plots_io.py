@@ -1,0 +1,283 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Pictures of a take as SVG, small enough to be part of a page.
+
+Text stays text, and lines in the page's colour take it from the page (``currentColor``), so that
+one picture serves light, dark and print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import io
+import re
+from typing import Any, Optional
+
+import numpy as np
+from optitrack_vrpn.errors import BackendUnavailableError
+from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
+from optitrack_vrpn.recording.figures import attitude_steps, running_deviation, WINDOW
+from optitrack_vrpn.recording.take import Body, Take
+from optitrack_vrpn.recording.trajectory import Floats, NS
+
+try:
+    import matplotlib
+    from matplotlib.figure import Figure
+except ImportError:
+    matplotlib = None  # type: ignore[assignment]
+
+#: Stands for the page's colour until the picture is made.
+_PAGE = '#010203'
+#: Colours that can be told apart by the colour blind, on light and dark: Okabe and Ito.
+_COLOURS = ('#0a84c6', '#d55e00', '#009e73', '#cc79a7', '#c98a00')
+_GAP = '#d55e00'
+#: Points of a line: more are not seen at this size.
+_MOST_POINTS = 1200
+_WIDTH_IN = 4.6
+
+
+def check_available() -> None:
+    """
+    Look whether pictures can be made.
+
+    :raises BackendUnavailableError: if matplotlib is not installed.
+    """
+    if matplotlib is None:
+        raise BackendUnavailableError(
+            'the report needs matplotlib: install python3-matplotlib (pip: matplotlib)')
+
+
+def thin(times: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """
+    Leave points out, but no peak: each piece of the line keeps its least and greatest value.
+
+    :param values: (n,), NaN where the line is interrupted.
+    """
+    if len(times) <= _MOST_POINTS:
+        return times, values
+    kept = []
+    for piece in np.array_split(np.arange(len(times)), _MOST_POINTS // 3):
+        inside = values[piece]
+        if np.isnan(inside).all():
+            kept.append(int(piece[0]))
+            continue
+        chosen = {int(piece[np.nanargmin(inside)]), int(piece[np.nanargmax(inside)])}
+        holes = piece[np.isnan(inside)]
+        if len(holes):
+            chosen.add(int(holes[0]))
+        kept += sorted(chosen)
+    index = np.array(kept)
+    return times[index], values[index]
+
+
+def _drawn(height_in: float, draw: Callable[[Any], None], rows: int = 1) -> str:
+    with matplotlib.rc_context({
+            'svg.fonttype': 'none', 'svg.hashsalt': 'report', 'font.size': 10,
+            'font.family': 'sans-serif', 'text.color': _PAGE, 'axes.labelcolor': _PAGE,
+            'axes.edgecolor': _PAGE, 'xtick.color': _PAGE, 'ytick.color': _PAGE,
+            'axes.grid': True, 'grid.alpha': 0.25, 'grid.color': _PAGE, 'lines.linewidth': 1.1,
+            'axes.spines.top': False, 'axes.spines.right': False, 'legend.frameon': False,
+            'axes.titlesize': 10, 'axes.formatter.useoffset': False}):
+        figure = Figure(figsize=(_WIDTH_IN, height_in), layout='constrained')
+        axes = figure.subplots(rows, 1, sharex=rows > 1, squeeze=False)[:, 0]
+        draw(axes[0] if rows == 1 else axes)
+        text = io.StringIO()
+        figure.savefig(text, format='svg', transparent=True, metadata={'Date': None})
+    svg = text.getvalue()
+    svg = svg[svg.index('<svg'):].replace(_PAGE, 'currentColor')
+    svg = re.sub(r'<metadata>.*?</metadata>', '', svg, flags=re.S)
+    # Sizes come from the page; coordinates need no more than a hundredth of a point.
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r'\1', svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r'\1', svg, count=1)
+    return re.sub(r'(\d+\.\d\d)\d+', r'\1', svg)
+
+
+def unique(svg: str, number: int) -> str:
+    """Give a picture's parts names of their own: a page has one name space."""
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="f{number}-\1"', svg)
+    svg = re.sub(r'url\(#([^)]+)\)', rf'url(#f{number}-\1)', svg)
+    return re.sub(r'href="#([^"]+)"', rf'href="#f{number}-\1"', svg)
+
+
+def _broken(times: Floats, values: Floats, body: Body, begin_ns: int) -> tuple[Floats, Floats]:
+    """Interrupt a line at gaps, so that none is drawn where nothing was seen."""
+    ends = np.array([(before - begin_ns) / NS for before, _ in body.gaps])
+    index = np.searchsorted(times, ends, 'right')
+    return np.insert(times, index, ends), np.insert(values, index, np.nan)
+
+
+def _mark(axes: Any, body: Body, begin_ns: int) -> None:
+    for before, after in body.gaps[:200]:
+        axes.axvspan((before - begin_ns) / NS, (after - begin_ns) / NS, color=_GAP, alpha=0.25,
+                     linewidth=0)
+    for first, last in body.frozen()[:200]:
+        axes.axvspan((first - begin_ns) / NS, (last - begin_ns) / NS, color=_COLOURS[0],
+                     alpha=0.25, linewidth=0)
+    for stamp in body.breaks_ns[:200]:
+        axes.axvline((stamp - begin_ns) / NS, color=_GAP, linestyle=':')
+
+
+def path_plot(bodies: Sequence[Body]) -> str:
+    """Draw paths from above, and heights over the way east."""
+    def draw(axes: Any) -> None:
+        for number, body in enumerate(bodies):
+            positions = body.trajectory.positions
+            step = max(len(positions) // _MOST_POINTS, 1)
+            shown = positions[::step].copy()
+            far = np.linalg.norm(np.diff(shown, axis=0), axis=1) > 0.5
+            shown[1:][far] = np.nan
+            axes.plot(shown[:, 0], shown[:, 1], color=_COLOURS[number % 5], label=body.name)
+            axes.plot(positions[0, 0], positions[0, 1], 'o', color=_COLOURS[number % 5],
+                      markersize=4)
+        axes.set_aspect('equal', adjustable='datalim')
+        axes.set_xlabel('east (m)')
+        axes.set_ylabel('north (m)')
+        if 1 < len(bodies) <= 6:
+            axes.legend(fontsize=8)
+    return _drawn(3.6, draw)
+
+
+def position_plot(body: Body, begin_ns: int) -> str:
+    """Draw position over time, height included."""
+    times = (body.trajectory.stamps_ns - begin_ns) / NS
+
+    def draw(axes: Any) -> None:
+        for number, name in enumerate(('east', 'north', 'up')):
+            axes.plot(*thin(*_broken(times, body.trajectory.positions[:, number], body, begin_ns)),
+                      color=_COLOURS[number], label=name)
+        _mark(axes, body, begin_ns)
+        axes.set_ylabel('position (m)')
+        axes.set_xlabel('time (s)')
+        axes.legend(fontsize=8, ncols=3, loc='upper center', bbox_to_anchor=(0.5, 1.17))
+    return _drawn(2.6, draw)
+
+
+def attitude_plot(body: Body, begin_ns: int) -> str:
+    """Draw roll, pitch and yaw over time."""
+    times = (body.trajectory.stamps_ns - begin_ns) / NS
+    angles = np.degrees(body.trajectory.rotations.as_euler('ZYX')[:, ::-1])
+
+    def draw(axes: Any) -> None:
+        for number, name in enumerate(('roll', 'pitch', 'yaw')):
+            values = angles[:, number].copy()
+            values[1:][np.abs(np.diff(values)) > 180.0] = np.nan    # where it wraps
+            axes.plot(*thin(*_broken(times, values, body, begin_ns)), color=_COLOURS[number],
+                      label=name)
+        _mark(axes, body, begin_ns)
+        axes.set_ylabel('attitude (deg)')
+        axes.set_xlabel('time (s)')
+        axes.legend(fontsize=8, ncols=3, loc='upper center', bbox_to_anchor=(0.5, 1.17))
+    return _drawn(2.6, draw)
+
+
+def rate_plot(body: Body, begin_ns: int) -> str:
+    """Draw the rate over time and the histogram of intervals."""
+    stamps = body.trajectory.stamps_ns
+    intervals = np.diff(stamps) / 1e6
+    seconds = (stamps - begin_ns) / NS
+
+    def draw(axes: Any) -> None:
+        width = max((seconds[-1] - seconds[0]) / 200, 0.25) if len(seconds) > 1 else 1.0
+        edges = np.arange(seconds[0], seconds[-1] + width, width)
+        if len(edges) > 2:
+            counts, _ = np.histogram(seconds, edges)
+            axes[0].plot(edges[:-1][:-1] + width / 2, counts[:-1] / width, color=_COLOURS[0])
+        axes[0].set_ylim(bottom=0)
+        axes[0].set_ylabel('rate (Hz)')
+        axes[0].set_xlabel('time (s)')
+        if len(intervals):
+            top = min(float(np.percentile(intervals, 99.5)) * 1.5, float(intervals.max()) * 1.01)
+            axes[1].hist(np.clip(intervals, 0, top), bins=80, range=(0, top), color=_COLOURS[0])
+        axes[1].set_yscale('log')
+        axes[1].set_ylabel('poses')
+        axes[1].set_xlabel('interval of stamps (ms)')
+    return _separate(3.6, draw)
+
+
+def _separate(height_in: float, draw: Callable[[Any], None]) -> str:
+    def both(axes: Any) -> None:
+        figure = axes.figure
+        axes.remove()
+        draw(figure.subplots(2, 1))
+    return _drawn(height_in, both)
+
+
+def latency_plot(body: Body, begin_ns: int) -> str:
+    """Draw arrival less stamp over time and as a histogram."""
+    latency = (body.arrivals_ns - body.trajectory.stamps_ns) / 1e6
+    times = (body.trajectory.stamps_ns - begin_ns) / NS
+
+    def draw(axes: Any) -> None:
+        axes[0].plot(*thin(times, latency), color=_COLOURS[0], linewidth=0.7)
+        axes[0].set_ylabel('latency (ms)')
+        axes[0].set_xlabel('time (s)')
+        low, high = np.percentile(latency, (0.1, 99.5))
+        axes[1].hist(np.clip(latency, low, high), bins=80, color=_COLOURS[0])
+        axes[1].set_ylabel('poses')
+        axes[1].set_xlabel('stamp to recorder (ms)')
+    return _separate(3.6, draw)
+
+
+def noise_plot(body: Body, begin_ns: int) -> Optional[str]:
+    """Draw the running standard deviation over 100 samples; None for fewer samples."""
+    positions = 1e3 * running_deviation(body.trajectory.positions).max(axis=1, initial=0.0)
+    if len(positions) < 2:
+        return None
+    angles = np.degrees(running_deviation(attitude_steps(body)).max(axis=1, initial=0.0))
+    times = (body.trajectory.stamps_ns[WINDOW - 1:] - begin_ns) / NS
+
+    def draw(axes: Any) -> None:
+        for number, (values, label) in enumerate((
+                (positions, 'position (mm)'), (angles, 'attitude (deg)'))):
+            axes[number].plot(*thin(times, np.maximum(values, 1e-4)), color=_COLOURS[number])
+            axes[number].set_yscale('log')
+            axes[number].set_ylabel(label)
+        axes[1].set_xlabel('time (s)')
+    return _drawn(3.4, draw, rows=2)
+
+
+def clock_plot(take: Take) -> Optional[str]:
+    """Draw offset, skew and uncertainty of the sender's clock; None without diagnostics."""
+    if len(take.clock) < 3:
+        return None
+    times = np.array([(row.time_ns - take.begin_ns) / NS for row in take.clock])
+    offset = np.array([row.offset_s - take.clock[-1].offset_s for row in take.clock]) * 1e3
+    parts = ((offset, 'offset from\nits last (ms)'),
+             (np.array([row.skew_ppm for row in take.clock]), 'skew (ppm)'),
+             (np.array([row.uncertainty_us for row in take.clock]), 'uncertainty\n(us)'))
+    epochs = np.array([row.epoch for row in take.clock])
+
+    def draw(axes: Any) -> None:
+        for axis, (values, label), colour in zip(axes, parts, _COLOURS):
+            axis.plot(times, values, color=colour)
+            axis.set_ylabel(label)
+            for at in times[1:][np.diff(epochs) > 0]:
+                axis.axvline(at, color=_GAP, linestyle=':')
+        axes[-1].set_xlabel('time (s)')
+    return _drawn(4.2, draw, rows=3)
+
+
+def odometry_plot(evaluation: OdometryEvaluation) -> str:
+    """Draw reference and aligned estimate from above, and the errors over time."""
+    ate, rpe = evaluation.ate, evaluation.rpe
+    begin_ns = int(ate.stamps_ns[0])
+
+    def draw(axes: Any) -> None:
+        for trajectory, name, colour in ((ate.reference, 'mocap', _COLOURS[0]),
+                                         (ate.aligned, 'estimate', _COLOURS[1])):
+            step = max(len(trajectory) // _MOST_POINTS, 1)
+            axes[0].plot(*trajectory.positions[::step, :2].T, color=colour, label=name)
+        axes[0].set_aspect('equal', adjustable='datalim')
+        axes[0].set_xlabel('east (m)')
+        axes[0].set_ylabel('north (m)')
+        axes[0].legend(fontsize=8)
+        axes[1].plot(*thin((ate.stamps_ns - begin_ns) / NS, 1e3 * ate.distances),
+                     color=_COLOURS[0], label='absolute')
+        axes[1].plot(*thin((rpe.stamps_ns - begin_ns) / NS, 1e3 * rpe.distances),
+                     color=_COLOURS[1], label=f'relative, {rpe.delta}')
+        axes[1].set_xlabel('time (s)')
+        axes[1].set_ylabel('error (mm)')
+        axes[1].set_ylim(bottom=0)
+        axes[1].legend(fontsize=8)
+    return _separate(5.6, draw)

@@ -1,0 +1,168 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exports read back with other software, and Motive's own CSV as input."""
+
+import csv
+
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording import export_command
+from optitrack_vrpn.recording.take_io import load_take
+import pcap
+import pytest
+from recording_kit import BEGIN_NS, write_poses
+from scipy.spatial.transform import Rotation
+import sessions
+
+PERIOD_NS = 4_166_667
+HALF = np.sqrt(0.5)
+
+
+def bag(folder, jump_at=None):
+    """Make two bodies at 240 Hz for 2 s; `wand` is away from 0.5 s to 1 s."""
+    poses = []
+    for i in range(480):
+        stamp = BEGIN_NS + i * PERIOD_NS
+        x = 0.001 * i + (3.0 if jump_at is not None and i >= jump_at else 0.0)
+        q = Rotation.from_euler('z', 0.1 * i, degrees=True).as_quat()
+        if not 120 <= i < 240:
+            poses.append(('/wand/pose', stamp + 3_000_000, stamp, (x, 0.5, 1.0), tuple(q)))
+        poses.append(('/drone/left/pose', stamp + 3_000_000, stamp, (0.0, x, 1.0), tuple(q)))
+    write_poses(folder / 'take', poses)
+    return folder / 'take', poses
+
+
+def export(capsys, *arguments):
+    code = export_command.main([str(a) for a in arguments])
+    return code, capsys.readouterr()
+
+
+def read_csv(path, delimiter=','):
+    with open(path, newline='') as file:
+        return list(csv.DictReader(file, delimiter=delimiter))
+
+
+@pytest.mark.parametrize('kind, delimiter', [('csv', ','), ('csv-semicolon', ';')])
+def test_csv_keeps_every_bit_and_nanosecond(tmp_path, capsys, kind, delimiter):
+    folder, poses = bag(tmp_path)
+    code, out = export(capsys, folder, '--format', kind, '-o', tmp_path / 'x.csv')
+    assert code == 0
+    assert '840 poses of 2 bodies' in out.out
+    rows = read_csv(tmp_path / 'x.csv', delimiter)
+    for name in ('wand', 'drone/left'):
+        expected = [p for p in poses if p[0] == f'/{name}/pose']
+        found = [r for r in rows if r['body'] == name]
+        assert len(found) == len(expected)
+        for row, (_, log_ns, stamp_ns, position, quat) in zip(found, expected):
+            assert row['stamp'] == f'{stamp_ns // 10**9}.{stamp_ns % 10**9:09d}'
+            assert row['arrival'] == f'{log_ns // 10**9}.{log_ns % 10**9:09d}'
+            assert tuple(float(row[k]) for k in 'xyz') == position
+            np.testing.assert_allclose(
+                [float(row[f'q{k}']) for k in 'xyzw'], quat, rtol=0, atol=3e-16)
+            assert row['resampled'] == '0'
+    segments = {r['segment'] for r in rows if r['body'] == 'wand'}
+    assert segments == {'0', '1'}
+
+
+def test_resampled_rows_are_marked_and_never_bridge_gaps_or_jumps(tmp_path, capsys):
+    folder, _ = bag(tmp_path, jump_at=360)
+    assert export(capsys, folder, '-o', tmp_path / 'x.csv', '--resample', 100)[0] == 0
+    wand = [r for r in read_csv(tmp_path / 'x.csv') if r['body'] == 'wand']
+    times = np.array([float(r['stamp']) - BEGIN_NS / 1e9 for r in wand])
+    assert not ((times > 119 * PERIOD_NS / 1e9) & (times < 240 * PERIOD_NS / 1e9)).any()
+    x = np.array([float(r['x']) for r in wand])
+    # 0.24 m/s everywhere but across the jump, where no row lies between
+    expected = 0.24 * times + np.where(times > 359.5 * PERIOD_NS / 1e9, 3.0, 0.0)
+    np.testing.assert_allclose(x, expected, atol=1e-6)
+    assert {r['segment'] for r in wand} == {'0', '1', '2'}
+    assert {r['resampled'] for r in wand} == {'0', '1'}
+    assert all(r['arrival'] == '' for r in wand if r['resampled'] == '1')
+
+
+def test_ned_start_and_end(tmp_path, capsys):
+    folder, poses = bag(tmp_path)
+    assert export(capsys, folder, '-o', tmp_path / 'x.csv', '--frame', 'ned', '--body', 'wand',
+                  '--start', 1.5, '--end', 1.75)[0] == 0
+    rows = read_csv(tmp_path / 'x.csv')
+    assert len(rows) == 60
+    by_stamp = {f'{p[2] // 10**9}.{p[2] % 10**9:09d}': p for p in poses if 'wand' in p[0]}
+    ned_enu = np.array([[0, 1, 0], [1, 0, 0], [0, 0, -1]])
+    flu_frd = np.diag((1, -1, -1))
+    for row in rows:
+        _, _, _, position, quat = by_stamp[row['stamp']]
+        np.testing.assert_allclose(
+            [float(row[k]) for k in 'xyz'], ned_enu @ position, atol=1e-12)
+        found = Rotation.from_quat([float(row[f'q{k}']) for k in 'xyzw']).as_matrix()
+        np.testing.assert_allclose(
+            found, ned_enu @ Rotation.from_quat(quat).as_matrix() @ flu_frd, atol=1e-12)
+
+
+def test_parquet_is_read_by_pyarrow_with_equal_values(tmp_path, capsys):
+    parquet = pytest.importorskip('pyarrow.parquet')
+    folder, poses = bag(tmp_path)
+    assert export(capsys, folder, '--format', 'parquet', '-o', tmp_path / 'x.parquet')[0] == 0
+    found = parquet.read_table(tmp_path / 'x.parquet').to_pydict()
+    wand = [(s, x, y, z) for b, s, x, y, z in zip(
+        found['body'], found['stamp_ns'], found['x'], found['y'], found['z']) if b == 'wand']
+    assert wand == [(p[2], *p[3]) for p in poses if p[0] == '/wand/pose']
+
+
+def test_tum_holds_one_body(tmp_path, capsys):
+    folder, _ = bag(tmp_path)
+    code, out = export(capsys, folder, '--format', 'tum', '-o', tmp_path / 'x.txt')
+    assert code == 2
+    assert '--body' in out.err
+    assert export(capsys, folder, '--format', 'tum', '--body', 'wand', '-o',
+                  tmp_path / 'x.txt')[0] == 0
+    assert len((tmp_path / 'x.txt').read_text().splitlines()) == 360
+    assert export(capsys, folder, '--body', 'umbrella', '-o', tmp_path / 'y')[0] == 2
+
+
+def test_a_raw_capture_is_exported_as_the_library_sent_it(tmp_path, capsys):
+    assert export(capsys, pcap.DATA / 'motive_like_5x240.pcap', '--body', 'wand', '-o',
+                  tmp_path / 'x.csv')[0] == 0
+    found = {(float(r['x']), float(r['y']), float(r['z']))
+             for r in read_csv(tmp_path / 'x.csv')}
+    expected = {(v[2], v[0], v[1]) for v in (
+        row.vector for row in sessions.sent('motive_like_5x240', 'pose') if row.body == 'wand')}
+    assert len(found) > 1500
+    assert found <= expected
+
+
+MOTIVE = """\
+Format Version,1.23,Take Name,take 7,Capture Frame Rate,240.000000,Export Frame Rate,240.000000,\
+Rotation Type,Quaternion,Length Units,{units},Coordinate Space,Global
+
+,Type,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
+Rigid Body Marker,Rigid Body Marker,Rigid Body Marker
+,Name,"wand","wand","wand","wand","wand","wand","wand","wand",m:1,m:1,m:1
+,ID,1,1,1,1,1,1,1,1,2,2,2
+,,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,Mean Marker Error,Position,\
+Position,Position
+Frame,Time (Seconds),X,Y,Z,W,X,Y,Z,,X,Y,Z
+0,0.000000,0,0,0,1,{x},{y},{z},0.1,9,9,9
+1,0.004167,,,,,,,,,9,9,9
+2,0.008333,0,0.6,0,0.8,{x},{y},{z},0.1,9,9,9
+"""
+
+
+@pytest.mark.parametrize('units, scale', [('Meters', 1), ('Millimeters', 1000)])
+def test_motives_own_csv_is_read_with_its_units_axes_and_blanks(tmp_path, units, scale):
+    (tmp_path / 'm.csv').write_text(MOTIVE.format(
+        units=units, x=1 * scale, y=2 * scale, z=3 * scale))
+    take = load_take(tmp_path / 'm.csv')
+    assert list(take.bodies) == ['wand']
+    trajectory = take.bodies['wand'].trajectory
+    assert trajectory.stamps_ns.tolist() == [0, 8_333_000]
+    np.testing.assert_allclose(trajectory.positions, [(3, 1, 2)] * 2)    # E = z, N = x, U = y
+    np.testing.assert_allclose(np.abs(trajectory.quats_xyzw[0]), (0, 0, HALF, HALF), atol=1e-12)
+
+
+@pytest.mark.parametrize('before, after, said', [
+    ('Quaternion', 'XYZ', 'rotation type'), ('Global', 'Local', 'coordinate space Global'),
+    ('Frame,Time', 'Row,Time', 'begins with Frame'), ('0.6,0,0.8', '0.6,abc,0.8', 'abc')])
+def test_what_is_wrong_with_a_motive_csv_is_said(tmp_path, before, after, said):
+    text = MOTIVE.format(units='Meters', x=1, y=2, z=3)
+    (tmp_path / 'm.csv').write_text(text.replace(before, after))
+    with pytest.raises(ConfigurationError, match=said):
+        load_take(tmp_path / 'm.csv')
