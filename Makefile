@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint docs env bench bench-parts bench-bodies bench-clock bench-faults bench-gantry soak clean clean-env
+.PHONY: help demo check test lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -48,6 +48,9 @@ bench-bodies:  ## measure validity, velocities and smoothing against closed form
 
 bench-clock:  ## measure the stamp estimators
 	$(RUN) bench/clock.py $(ARGS)
+
+bench-recorder:  ## measure what recording 50 bodies takes: processor, memory, losses, disk
+	$(RUN) bench/recorder.py $(ARGS)
 
 bench-faults:  ## put the node through everything that goes wrong
 	$(RUN) bench/faults.py $(ARGS)

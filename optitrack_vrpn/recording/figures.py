@@ -85,9 +85,15 @@ def running_deviation(values: Floats, window: int = WINDOW) -> Floats:
 
 
 def attitude_steps(body: Body) -> Floats:
-    """Give attitudes as rotation vectors from the first one (rad), for small rotations."""
+    """
+    Give attitudes as the sum of their small steps (rad), which is continuous in any attitude.
+
+    About a fixed attitude the steps of noise cancel each other, so that the sum is the deviation.
+    """
     turns = body.trajectory.rotations
-    result: Floats = (turns[0].inv() * turns).as_rotvec()
+    steps = np.zeros((len(body.trajectory), 3))
+    steps[1:] = (turns[:-1].inv() * turns[1:]).as_rotvec()
+    result: Floats = np.cumsum(steps, axis=0)
     return result
 
 

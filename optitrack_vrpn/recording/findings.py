@@ -119,8 +119,8 @@ def _of_a_body(f: Figures, fastest_hz: float) -> list[Finding]:
     if f.jumps or f.resets:
         found.append(Finding(
             Severity.ERROR, f'{f.name}: {max(f.jumps, f.resets)} discontinuit'
-            f'{"ies" if max(f.jumps, f.resets) != 1 else "y"} ({f.jumps} jumps in the poses, '
-            f'{f.resets} resets reported).', 1e5 + f.jumps + f.resets))
+            f'{"ies" if max(f.jumps, f.resets) != 1 else "y"} (jumps in the poses: {f.jumps}, '
+            f'resets reported by the node: {f.resets}).', 1e5 + f.jumps + f.resets))
     if f.longest_gap_s >= LONG_GAP_S:
         found.append(Finding(
             Severity.ERROR, f'{f.name}: no pose for {f.longest_gap_s:.2f} s at the worst; '

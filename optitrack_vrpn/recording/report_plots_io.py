@@ -35,6 +35,7 @@ _GAP = '#d55e00'
 #: Points of a line: more are not seen at this size.
 _MOST_POINTS = 1200
 _WIDTH_IN = 4.6
+_LEAST_HALF_M = 0.02
 
 
 def check_available() -> None:
@@ -90,7 +91,9 @@ def _drawn(height_in: float, draw: Callable[[Any], None], rows: int = 1) -> str:
     # Sizes come from the page; coordinates need no more than a hundredth of a point.
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r'\1', svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r'\1', svg, count=1)
-    return re.sub(r'(\d+\.\d\d)\d+', r'\1', svg)
+    # In attributes alone: what axes say keeps its digits.
+    return re.sub(r'"[^"]*"', lambda quoted: re.sub(
+        r'(\d+\.\d\d)\d+', r'\1', quoted[0]), svg)
 
 
 def unique(svg: str, number: int) -> str:
@@ -124,13 +127,21 @@ def path_plot(bodies: Sequence[Body]) -> str:
         for number, body in enumerate(bodies):
             positions = body.trajectory.positions
             step = max(len(positions) // _MOST_POINTS, 1)
-            shown = positions[::step].copy()
-            far = np.linalg.norm(np.diff(shown, axis=0), axis=1) > 0.5
-            shown[1:][far] = np.nan
+            stamps = body.trajectory.stamps_ns
+            holes = np.union1d([before for before, _ in body.gaps],
+                               stamps[np.isin(stamps, body.breaks_ns).nonzero()[0] - 1])
+            chosen = np.union1d(np.arange(0, len(positions), step), np.searchsorted(stamps, holes))
+            chosen = chosen.astype(int)
+            shown = positions[chosen].copy()
+            shown[np.isin(stamps[chosen], holes)] = np.nan    # no line where nothing was seen
             axes.plot(shown[:, 0], shown[:, 1], color=_COLOURS[number % 5], label=body.name)
             axes.plot(positions[0, 0], positions[0, 1], 'o', color=_COLOURS[number % 5],
                       markersize=4)
         axes.set_aspect('equal', adjustable='datalim')
+        for limits, change in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
+            middle, half = sum(limits) / 2, abs(limits[1] - limits[0]) / 2
+            if half < _LEAST_HALF_M:    # noise alone shall not fill the picture
+                change(middle - _LEAST_HALF_M, middle + _LEAST_HALF_M)
         axes.set_xlabel('east (m)')
         axes.set_ylabel('north (m)')
         if 1 < len(bodies) <= 6:

@@ -1,0 +1,122 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Record what the node publishes of many bodies: processor time, memory, losses, size on disk.
+
+    make bench-recorder                          a minute: 50 bodies at 240 Hz
+    make bench-recorder ARGS='--seconds 3600'    the hour
+
+Simulated Motive, node and recorder run in processes of their own. Memory of the recorder is read
+every second; growth is from the second quarter to the last. Losses are counted by the middleware's
+sequence numbers and by the recorder's queue; frames that the node itself leaves out are no losses
+of the recorder, and are told apart by the rate that was recorded.
+"""
+
+import argparse
+import os
+from pathlib import Path
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+TICKS = os.sysconf('SC_CLK_TCK')
+#: Growth from the second quarter to the last that is taken for noise of the allocator.
+NOISE_MB = 2.0
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', *map(str, arguments)], cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def reading(pid):
+    """Give memory (MB) and processor time (s) of a process."""
+    fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    rss = int(re.search(r'VmRSS:\s+(\d+)', Path(f'/proc/{pid}/status').read_text())[1])
+    return rss / 1024, (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser.add_argument('--bodies', type=int, default=50)
+    parser.add_argument('--rate', type=float, default=240.0)
+    parser.add_argument('--seconds', type=float, default=60.0)
+    parser.add_argument('--compression', default='auto')
+    parser.add_argument('--folder', type=Path, default=None, help='of the recording')
+    arguments = parser.parse_args()
+    from conftest import claim_domain
+    domain, claim = claim_domain()
+    os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST')
+    with tempfile.TemporaryDirectory() as scratch:
+        run(arguments, (arguments.folder or Path(scratch)) / 'take')
+    claim.close()
+
+
+def run(arguments, take):
+    from transport_kit import free_port
+    port = free_port()
+    sim = start('motive_sim', '--port', port, '--bodies', arguments.bodies, '--rate',
+                arguments.rate, '--noise-mm', 0.1)
+    node = start('optitrack_vrpn_node', '--ros-args', '-p', 'autostart:=true', '-p',
+                 f'port:={port}')
+    time.sleep(8.0)
+    recorder = start('record', '-o', take, '--min-free', 100, '--compression',
+                     arguments.compression)
+    time.sleep(5.0)
+    memory, begin = [], time.monotonic()
+    _, cpu_before = reading(recorder.pid)
+    try:
+        while time.monotonic() - begin < arguments.seconds:
+            time.sleep(1.0)
+            memory.append(reading(recorder.pid)[0])
+        _, cpu = reading(recorder.pid)
+        took = time.monotonic() - begin
+    finally:
+        for process in (recorder, node, sim):
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(30.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+    said = recorder.stdout.read()
+    report(arguments, take, memory, cpu - cpu_before, took, said)
+
+
+def report(arguments, take, memory, cpu_s, took, said):
+    from optitrack_vrpn.recording.bag_io import read_records, RECORDER
+    from optitrack_vrpn.recording.mcap_format import Message, Metadata
+    count, first, last, notes = 0, None, 0, {}
+    for row in read_records(take / 'take.mcap'):
+        if isinstance(row, Message):
+            count += 1
+            first = first or row.log_time_ns
+            last = row.log_time_ns
+        elif isinstance(row, Metadata) and row.name == RECORDER:
+            notes = dict(row.values)
+    quarter = max(len(memory) // 4, 1)
+    growth = statistics.median(memory[-quarter:]) - statistics.median(
+        memory[quarter:2 * quarter] or memory)
+    seconds = (last - first) / 1e9
+    size = (take / 'take.mcap').stat().st_size
+    wanted = arguments.bodies * arguments.rate * 2 + arguments.rate
+    print(f'{arguments.bodies} bodies at {arguments.rate:g} Hz, {took:.0f} s measured')
+    print(f'recorded    {count} messages in {seconds:.0f} s: {count / seconds:.0f}/s of '
+          f'{wanted:.0f}/s that the node publishes where it keeps up')
+    print(f'losses      on the way: {notes.get("lost", "none")}; in the queue: '
+          f'{notes.get("dropped", "none")}')
+    print(f'processor   {100 * cpu_s / took:.1f} % of a core')
+    print(f'memory      {memory[0]:.1f} MB at first, {memory[-1]:.1f} MB at last; growth '
+          f'{growth:+.1f} MB' + ('' if growth < NOISE_MB else ' (it grows)'))
+    print(f'disk        {size / seconds / 1e6:.2f} MB/s')
+    print(said.strip().splitlines()[-1] if said.strip() else '')
+
+
+if __name__ == '__main__':
+    main()

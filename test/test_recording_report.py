@@ -1,0 +1,190 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The report: its figures against closed forms, its verdict, and a page without scripts."""
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+from optitrack_vrpn.recording import report_command
+from optitrack_vrpn.recording.figures import body_figures, running_deviation
+from optitrack_vrpn.recording.findings import findings, Severity
+from optitrack_vrpn.recording.take import Body, ClockRow, StateRow, Take
+from optitrack_vrpn.recording.take_io import load_take
+from optitrack_vrpn.recording.trajectory import NS, Trajectory
+from optitrack_vrpn.recording.tum import format_tum
+import pcap
+import pytest
+from recording_kit import BEGIN_NS, write_poses
+from scipy.spatial.transform import Rotation
+from test_recording_evaluation import CAMERA_M, recording
+
+matplotlib = pytest.importorskip('matplotlib', reason='the report draws with it')
+STILL = (0.0, 0.0, 0.0, 1.0)
+
+
+def body(name='wand', seconds=10.0, rate=240, noise_m=0.0, noise_deg=0.0, keep=None, move=None):
+    rng = np.random.default_rng(3)
+    times = np.arange(0, seconds, 1 / rate)
+    positions = rng.normal(0, 1, (len(times), 3)) * noise_m + (1.0, 2.0, 3.0)
+    if move is not None:
+        positions = positions + move(times)[:, None] * (1.0, 0.0, 0.0)
+    quats = Rotation.from_rotvec(
+        np.radians(noise_deg) * rng.normal(0, 1, (len(times), 3))).as_quat()
+    kept = np.ones(len(times), dtype=bool) if keep is None else keep(times)
+    stamps = BEGIN_NS + np.round(times * 1e9).astype(np.int64)
+    return Body(name, Trajectory(stamps[kept], positions[kept], quats[kept]),
+                stamps[kept] + 3_000_000)
+
+
+def take_of(*bodies, **more):
+    return Take('take', 'bag', {b.name: b for b in bodies}, **more)
+
+
+def texts(take):
+    return [(f.severity, f.text) for f in findings(
+        take, [body_figures(take, b) for b in take.bodies.values()])]
+
+
+def test_the_running_deviation_is_numpys():
+    values = np.random.default_rng(1).normal(5.0, 0.1, (300, 3))
+    expected = [values[i:i + 100].std(axis=0, ddof=1) for i in range(201)]
+    np.testing.assert_allclose(running_deviation(values), expected, rtol=1e-9)
+
+
+def test_noise_rate_latency_and_coverage_are_what_was_put_in():
+    take = take_of(body(noise_m=0.0002, noise_deg=0.03))
+    f = body_figures(take, take.bodies['wand'])
+    # the worst of three axes over 100 samples is some 8 % above one axis
+    assert f.rest.sigma3_mm == pytest.approx(0.6, rel=0.15)
+    assert f.rest.sigma3_deg == pytest.approx(0.09, rel=0.15)
+    assert f.rest.drift_mm < 0.05
+    assert f.rate_hz == pytest.approx(240, rel=1e-3)
+    assert f.latency_ms == pytest.approx(3.0)
+    assert f.coverage == pytest.approx(1.0)
+    assert texts(take)[0][0] is Severity.GOOD
+
+
+def test_warm_up_drift_is_measured_at_rest():
+    take = take_of(body(seconds=60.0, noise_m=0.0001, move=lambda t: 0.002 * t / 60))
+    f = body_figures(take, take.bodies['wand'])
+    assert f.rest.drift_mm == pytest.approx(2.0 * 0.9, abs=0.1)    # mean of the tenths
+    assert any('warm up' in text for _, text in texts(take))
+
+
+def test_gaps_jumps_freezes_and_resets_are_found_where_they_are():
+    def keep(t):
+        return (t < 4.0) | (t > 4.7)
+
+    made = body(noise_m=0.0002, keep=keep, move=lambda t: np.where(t > 8.0, 0.5, 0.0))
+    frozen = made.trajectory.positions
+    frozen[1200:1300] = frozen[1200]
+    made.trajectory.quats_xyzw[1200:1300] = STILL
+    made.states = [StateRow(BEGIN_NS, 'TRACKED', '', 0),
+                   StateRow(BEGIN_NS + 8_003_000_000, 'TRACKED', '', 1)]
+    assert [(round((a - BEGIN_NS) / NS, 1), round((b - BEGIN_NS) / NS, 1))
+            for a, b in made.gaps] == [(4.0, 4.7)]
+    assert len(made.frozen()) == 1
+    np.testing.assert_allclose((made.breaks_ns - BEGIN_NS) / NS, [8.004], atol=0.005)
+    found = texts(take_of(made))
+    assert [severity for severity, _ in found] == sorted(
+        [severity for severity, _ in found], reverse=True)
+    said = ' '.join(text for _, text in found)
+    for words in ('1 discontinuity', 'no pose for 0.7', 'the same pose was repeated in 1 span'):
+        assert words in said
+
+
+@pytest.mark.parametrize('change, severity, said', [
+    ({'cut': 'the file ends'}, Severity.ERROR, 'not closed'),
+    ({'notes': {'dropped': '12'}}, Severity.ERROR, '12 messages were dropped'),
+    ({'notes': {'clock_steps': '1: 2, 3: 4'}}, Severity.ERROR, 'set 2 times'),
+    ({'notes': {'lost': '/wand/pose: 3'}}, Severity.ERROR, '/wand/pose: 3'),
+    ({'clock': [ClockRow(0, 0, 1, 1, 10), ClockRow(1, 1, 1, 1, 10)]}, Severity.WARNING,
+     'learnt anew 1 time '),
+    ({'connection': {'udp_lost': '30', 'messages': '970', 'udp_lost_percent': '0.0'}},
+     Severity.WARNING, 'lost 30 messages (3.00 %)'),
+])
+def test_what_the_recorder_and_the_node_noticed_is_in_the_verdict(change, severity, said):
+    first = texts(take_of(body(), **change))[0]
+    assert first[0] is severity
+    assert said in first[1]
+
+
+def test_no_bodies_are_the_worst_finding():
+    assert texts(take_of())[0] == (Severity.ERROR, 'No pose of any body was recorded.')
+
+
+def page_of(tmp_path, capsys, *arguments):
+    code = report_command.main([*map(str, arguments), '-o', str(tmp_path / 'r.html')])
+    assert code == 0, capsys.readouterr().err
+    return (tmp_path / 'r.html').read_text()
+
+
+def test_the_page_is_self_contained_without_scripts_and_well_formed(tmp_path, capsys):
+    poses = [('/<wand>&/pose', BEGIN_NS + i * 4_166_667 + 3_000_000, BEGIN_NS + i * 4_166_667,
+              (0.001 * i, 0.0, 1.0 + 1e-4 * (i % 7)), STILL) for i in range(1000)]
+    write_poses(tmp_path / 'take', poses, notes={'session': '<b>7</b>'})
+    page = page_of(tmp_path, capsys, tmp_path / 'take', '--compare', tmp_path / 'take')
+    assert len(page) < 1_000_000
+    assert '<script' not in page and 'javascript' not in page
+    # nothing is loaded from elsewhere: links are those of parts of the pictures
+    assert set(re.findall(r'(?:href|src)="(.)', page)) <= {'#'}
+    assert not re.search(r'url\((?!#)', page)
+    assert 'prefers-color-scheme' in page and '@media print' in page and 'viewport' in page
+    assert '<b>7</b>' not in page
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for svg in re.findall(r'<svg.*?</svg>', page, flags=re.S):
+        ElementTree.fromstring(svg)
+    assert page.index('verdict') < page.index('<table')
+
+
+def test_a_take_without_bodies_and_a_broken_one_still_have_a_page(tmp_path, capsys):
+    write_poses(tmp_path / 'none', [])
+    assert 'No pose of any body' in page_of(tmp_path, capsys, tmp_path / 'none')
+    poses = [('/wand/pose', BEGIN_NS + i * 4_000_000, BEGIN_NS + i * 4_000_000,
+              (0.0, 0.0, float(i)), STILL) for i in range(300)]
+    writer = write_poses(tmp_path / 'killed', poses, close=False)
+    writer.flush()
+    assert 'was not closed' in page_of(tmp_path, capsys, tmp_path / 'killed')
+
+
+def test_a_raw_capture_shows_the_body_that_was_out_of_view(tmp_path, capsys):
+    page = page_of(tmp_path, capsys, pcap.DATA / 'motive_like_5x240.pcap', '--body', 'wand')
+    assert re.search(r'wand: no pose for 2\.\d\d s at the worst', page)
+
+
+def test_an_odometry_is_evaluated_from_a_tum_file_with_offset_and_hand_eye(tmp_path, capsys):
+    reference, estimate = recording(21, duration_s=20.0)
+    write_poses(tmp_path / 'take', [
+        ('/drone/pose', stamp + 1_000_000, stamp, tuple(p), tuple(q)) for stamp, p, q in zip(
+            reference.stamps_ns.tolist(), reference.positions.tolist(),
+            reference.quats_xyzw.tolist())])
+    (tmp_path / 'odometry.txt').write_text(''.join(format_tum(estimate)))
+    page = page_of(tmp_path, capsys, tmp_path / 'take', '--reference', 'drone', '--estimate',
+                   tmp_path / 'odometry.txt')
+    offset = float(re.search(r'stamps of the estimate: ([\d.]+) ms', page)[1])
+    assert offset == pytest.approx(37.1, abs=1.0)
+    sensor = re.search(r'Sensor on the body: \[(.*?)\] m', page)[1]
+    np.testing.assert_allclose(
+        [float(text) for text in sensor.split(',')], CAMERA_M, atol=0.002)
+    assert 'ATE, position' in page and 'RPE over 1 s, attitude' in page
+
+
+@pytest.mark.parametrize('arguments, said', [
+    (['--reference', 'x', '--estimate', '/y'], 'no such body'),
+    (['--reference', 'wand', '--estimate', '/y'], 'neither a file nor a recorded topic'),
+    (['--body', 'x'], 'no such body')])
+def test_what_cannot_be_reported_is_said(tmp_path, capsys, arguments, said):
+    write_poses(tmp_path / 'take', [('/wand/pose', BEGIN_NS + i, BEGIN_NS + i * 10**6,
+                                     (0.0, 0.0, 0.0), STILL) for i in range(10)])
+    assert report_command.main(
+        [str(tmp_path / 'take'), *arguments, '-o', str(tmp_path / 'r.html')]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_raw_recording_is_read_with_its_bodies_and_clock():
+    take = load_take(pcap.DATA / 'udp_lob.pcap')
+    assert set(take.bodies) == {'rigid_body_1', 'rigid_body_2', 'rigid_body_3'}
+    assert take.kind == 'raw'
+    assert take.clock[-1].epoch == 0
