@@ -137,11 +137,12 @@ def path_plot(bodies: Sequence[Body]) -> str:
             axes.plot(shown[:, 0], shown[:, 1], color=_COLOURS[number % 5], label=body.name)
             axes.plot(positions[0, 0], positions[0, 1], 'o', color=_COLOURS[number % 5],
                       markersize=4)
-        axes.set_aspect('equal', adjustable='datalim')
-        for limits, change in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
-            middle, half = sum(limits) / 2, abs(limits[1] - limits[0]) / 2
-            if half < _LEAST_HALF_M:    # noise alone shall not fill the picture
-                change(middle - _LEAST_HALF_M, middle + _LEAST_HALF_M)
+        # One scale for both, and noise alone shall not fill the picture.
+        limits = (axes.get_xlim(), axes.get_ylim())
+        half = max(_LEAST_HALF_M, *(abs(high - low) / 2 for low, high in limits))
+        for (low, high), change in zip(limits, (axes.set_xlim, axes.set_ylim)):
+            change((low + high) / 2 - half, (low + high) / 2 + half)
+        axes.set_aspect('equal')
         axes.set_xlabel('east (m)')
         axes.set_ylabel('north (m)')
         if 1 < len(bodies) <= 6:
