@@ -9,7 +9,7 @@ from pathlib import Path
 import sys
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.recording.export_table import (
     choose_bodies, COLUMNS, columns, rows, Table, table)
@@ -21,7 +21,7 @@ _FORMATS = ('csv', 'csv-semicolon', 'tum', 'parquet')
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='export', description='Export the poses of a recording for other programs.',
         epilog='The recording is a bag, a raw recording (.pcap) or a CSV export of Motive. See '
         'docs/recording.md.')
@@ -66,7 +66,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or 2 for what cannot be done.
+    :returns: 0, or see ``exit_code``.
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
@@ -82,7 +82,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         _write(arguments.output, arguments.format, tables)
     except OptitrackVrpnError as error:
         print(f'export: {error}', file=sys.stderr)
-        return 2
+        return exit_code(error)
     except OSError as error:
         print(f'export: {arguments.output}: {error.strerror}', file=sys.stderr)
         return 2

@@ -8,7 +8,8 @@ from pathlib import Path
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import duration, server_address, split_ros_args
+from optitrack_vrpn.cli.arguments import (
+    duration, exit_code, Parser, server_address, split_ros_args)
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.recording.bag_io import recover
@@ -21,7 +22,7 @@ _LINE_S = 10
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='record', description='Record what is needed to judge a session, as a bag that '
         '`ros2 bag play` and Foxglove open. Ctrl-C ends it.',
         epilog='What ROS itself takes follows --ros-args. See docs/recording.md.')
@@ -153,7 +154,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0; 1 if the recording is not as it should be; 2 for what cannot be done.
+    :returns: 0; 1 if the recording is not as it should be; else see ``exit_code``.
     """
     own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = _checked(own)
@@ -166,7 +167,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return _record_raw(arguments) if arguments.raw else _record(arguments, ros_arguments)
     except OptitrackVrpnError as error:
         print(f'record: {error}', file=sys.stderr)
-        return 2
+        return exit_code(error)
 
 
 if __name__ == '__main__':

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import duration, without_ros_arguments
+from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.recording.replay_io import load_sessions, ReplayConfig, ReplayServer
 
@@ -18,7 +18,7 @@ _PORT = 3883
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='replay', description='Serve a raw recording, or any pcap of VRPN made with tcpdump, '
         'as a VRPN server with the recorded times, for node, doctor and any other client.',
         epilog='Every client gets a playback of its own, from the beginning. See '
@@ -59,7 +59,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool until it was played or interrupted.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or 2 for what cannot be done.
+    :returns: 0, or see ``exit_code``.
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
@@ -81,7 +81,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return 0
     except OptitrackVrpnError as error:
         print(f'replay: {error}', file=sys.stderr)
-        return 2
+        return exit_code(error)
     return 0
 
 

@@ -9,7 +9,7 @@ import sys
 from typing import Optional
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.recording import report_plots_io as plots
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
@@ -28,7 +28,7 @@ _MOST_PICTURED = 8
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='report', description='Write what happened in a take: one HTML page, the verdict '
         'first.', epilog='The recording is a bag, a raw recording (.pcap) or a CSV export of '
         'Motive. See docs/recording.md.')
@@ -140,7 +140,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, also for a take with faults; 2 for what cannot be done.
+    :returns: 0, also for a take with faults; else see ``exit_code``.
     """
     parser = make_parser()
     arguments = parser.parse_args(without_ros_arguments(sys.argv[1:] if argv is None else argv))
@@ -151,7 +151,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         arguments.output.write_text(text, encoding='utf-8')
     except OptitrackVrpnError as error:
         print(f'report: {error}', file=sys.stderr)
-        return 2
+        return exit_code(error)
     except OSError as error:
         print(f'report: {arguments.output}: {error.strerror}', file=sys.stderr)
         return 2
