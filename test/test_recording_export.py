@@ -5,6 +5,7 @@
 import csv
 
 import numpy as np
+from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import export_command
 from optitrack_vrpn.recording.take_io import load_take
@@ -110,12 +111,12 @@ def test_parquet_is_read_by_pyarrow_with_equal_values(tmp_path, capsys):
 def test_tum_holds_one_body(tmp_path, capsys):
     folder, _ = bag(tmp_path)
     code, out = export(capsys, folder, '--format', 'tum', '-o', tmp_path / 'x.txt')
-    assert code == 2
+    assert code == USAGE
     assert '--body' in out.err
     assert export(capsys, folder, '--format', 'tum', '--body', 'wand', '-o',
                   tmp_path / 'x.txt')[0] == 0
     assert len((tmp_path / 'x.txt').read_text().splitlines()) == 360
-    assert export(capsys, folder, '--body', 'umbrella', '-o', tmp_path / 'y')[0] == 2
+    assert export(capsys, folder, '--body', 'umbrella', '-o', tmp_path / 'y')[0] == USAGE
 
 
 def test_a_raw_capture_is_exported_as_the_library_sent_it(tmp_path, capsys):

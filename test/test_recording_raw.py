@@ -3,6 +3,7 @@
 """Raw recordings: captures of the real library replayed, and live operation repeated exactly."""
 
 from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.pipeline.config import PipelineConfig
@@ -233,5 +234,5 @@ def test_a_part_keeps_names_and_a_rate_scales_the_senders_times():
 @pytest.mark.parametrize('arguments, said', [
     (['--rate', '0'], '0.01 to 100'), (['--start', '5', '--end', '3'], 'after the start')])
 def test_the_command_refuses_what_cannot_be(capsys, arguments, said):
-    assert replay_command.main([str(capture('udp_lob')), *arguments]) == 2
+    assert replay_command.main([str(capture('udp_lob')), *arguments]) == USAGE
     assert said in capsys.readouterr().err

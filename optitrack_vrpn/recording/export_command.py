@@ -85,7 +85,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return exit_code(error)
     except OSError as error:
         print(f'export: {arguments.output}: {error.strerror}', file=sys.stderr)
-        return 2
+        return 1
     count = sum(len(made.trajectory) for made in tables)
     print(f'{arguments.output}: {count} poses of {len(tables)} '
           f'bod{"ies" if len(tables) != 1 else "y"}'

@@ -154,7 +154,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return exit_code(error)
     except OSError as error:
         print(f'report: {arguments.output}: {error.strerror}', file=sys.stderr)
-        return 2
+        return 1
     for finding in found[:5]:
         print(f'{Severity(finding.severity).name.lower()}: {finding.text}')
     print(f'{arguments.output}: {len(text) // 1000} kB')
