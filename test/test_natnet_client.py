@@ -171,7 +171,7 @@ def test_datagrams_of_other_hosts_are_refused_and_rubbish_harms_nothing():
         sink.wait(lambda: sink.said('127.0.0.2 was refused'), 'the other host')
         seen = len(sink.bodies)
         sink.wait(lambda: len(sink.bodies) > seen + 5, 'bodies')
-        assert client.status().strangers == 20
+        assert client.status().unexpected_peers == 20
         assert client.status().sessions == 1
 
 
