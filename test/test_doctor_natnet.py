@@ -9,7 +9,7 @@ from optitrack_vrpn.doctor.probe_results import Attempt, NatNetResults, Outcome,
 from optitrack_vrpn.doctor.result import Level
 import pytest
 
-examine, nobodys_port = doctor_kit.examine, doctor_kit.nobodys_port
+examine, unused_port = doctor_kit.examine, doctor_kit.unused_port
 network = pytest.mark.network
 
 
@@ -38,9 +38,9 @@ def test_both_protocols_are_examined_with_auto(examine):
 
 
 @network
-def test_natnet_on_and_vrpn_off_is_told_to_a_user_of_vrpn(examine, nobodys_port):
+def test_natnet_on_and_vrpn_off_is_told_to_a_user_of_vrpn(examine, unused_port):
     with simulated(['Wand']) as server:
-        result = examine(nobodys_port, '--natnet-port', str(server.natnet_port), timeout=0.5)
+        result = examine(unused_port, '--natnet-port', str(server.natnet_port), timeout=0.5)
     assert result.level('natnet') == 'WARN'
     assert 'protocol: natnet' in result.advice('natnet')
 
