@@ -71,8 +71,10 @@ def run(arguments, take):
                      arguments.compression)
     time.sleep(5.0)
     memory, begin = [], time.monotonic()
-    _, cpu_before = reading(recorder.pid)
     try:
+        if recorder.poll() is not None:
+            raise SystemExit(f'the recorder has ended:\n{recorder.stdout.read()}')
+        _, cpu_before = reading(recorder.pid)
         while time.monotonic() - begin < arguments.seconds:
             time.sleep(1.0)
             memory.append(reading(recorder.pid)[0])

@@ -131,6 +131,11 @@ class ControlledLifecycleNode(LifecycleNode):
         return tuple(endpoint.generation.name for endpoint in self._endpoints)
 
     @property
+    def control_pending(self) -> Optional[Command]:
+        """Return the command whose transitions are executed now; None outside of commands."""
+        return self._pending
+
+    @property
     def lifecycle_label(self) -> str:
         """Name the lifecycle state; rclpy has no public name for it up to Kilted."""
         return str(self._state_machine.current_state[1])
