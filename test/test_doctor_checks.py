@@ -27,7 +27,7 @@ CLOCK = ClockStatus(
 
 
 def body(name, state=State.TRACKED, detail='seen'):
-    return BodyStatus(name, state, 0, 120.0, 0.01, 0, 100, {}, 0, 0, detail)
+    return BodyStatus(name, state, 0, 120.0, 0.01, 0, 100, 0, 0, detail)
 
 
 def heard(**changes):
