@@ -89,7 +89,7 @@ def test_the_first_rows_that_are_refused_are_named_with_the_reason(tmp_path, cap
     assert told[1].startswith("line 4: sender_time is '-4'")
     assert told[2].startswith('line 5: receive_time is missing')
     assert [line.split(':')[0] for line in told[3:6]] == [
-        'line 7', 'line 8', 'and more lines like these']
+        'line 7', 'line 8', 'and further lines']
     assert '7 refused' in last
 
 

@@ -19,14 +19,14 @@ CONTROL_QOS = QoSProfile(
     depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.VOLATILE)
 
-#: Info of one system: reliable and transient local as in the reference. That one keeps all, since
-#: it sends but one; here each message replaces the one before it, and a tool that joins late must
-#: not meet a system many times, nor topics of the past.
+#: Info of one system: reliable and transient local as in the reference. The reference keeps all
+#: messages because it sends only one; here each message replaces the previous one, and a late
+#: subscriber must receive only the latest.
 INFO_QOS = QoSProfile(
     depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
-#: Info of all systems, for those who listen.
+#: Info of all systems, for subscribers.
 INFO_LISTENER_QOS = QoSProfile(
     depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -116,8 +116,8 @@ def find_dialects(names: Sequence[str]) -> tuple[list[Dialect], list[str]]:
             found.append(Dialect(generation, control, info))
         if named and generation is not None and named != [generation.name]:
             problems.append(
-                f'generation {", ".join(named)} was asked for, and the {package} that is '
-                f'installed is of generation {generation.name}')
+                f'generation {", ".join(named)} is configured, but the installed {package} is '
+                f'of generation {generation.name}')
     return found, problems
 
 

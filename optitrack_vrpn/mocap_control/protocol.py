@@ -228,10 +228,10 @@ class Command:
 
 def is_addressed(name: str, systems: Sequence[str]) -> bool:
     """
-    Tell whether a command is for a system.
+    Return whether a command addresses a system.
 
-    As in the reference, no system named means all of them. The empty string that rqt puts into
-    every list names nobody; it makes sure that a list without a tick is not an empty one.
+    As in the reference, an empty list addresses all systems. rqt adds an empty string to each
+    list, which addresses no system: a list without selected systems is then not empty.
 
     :param name: the base name of the system's node.
     """

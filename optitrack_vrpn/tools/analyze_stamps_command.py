@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Listen to a PoseStamped topic and say how regular its stamps are, and how old."""
+"""Measure the regularity and the age of the stamps of a PoseStamped topic."""
 
 import argparse
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = Parser(
         prog='analyze_stamps',
-        description='Judge the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
+        description='Measure the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
         epilog='Arguments of ROS follow --ros-args. Exit code: 0, or 1 if nothing came or '
         'something was missing, 64 if the command line is wrong, 130 on Ctrl-C before anything '
         'came.')
     parser.add_argument('topic', help='as in /wand/pose')
     parser.add_argument('--seconds', type=duration, default=10.0, metavar='S',
-                        help='how long from the first message on (default %(default)s)')
+                        help='duration from the first message (default %(default)s)')
     parser.add_argument('--wait', type=duration, default=10.0, metavar='S',
-                        help='how long to wait for it (default %(default)s)')
-    parser.add_argument('--plot', metavar='FILE.png', help='draw it too (needs matplotlib)')
+                        help='longest wait for the first message (default %(default)s)')
+    parser.add_argument('--plot', metavar='FILE.png', help='plot to write (needs matplotlib)')
     return parser
 
 
@@ -47,11 +47,12 @@ def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float,
         _row('arrivals', report.arrivals),
     ]
     if math.isnan(report.age.mean):
-        lines.append("age          unknown: the stamps are not of this host's clock")
+        lines.append("age          unknown: the stamps are not on this host's clock")
     else:
         lines.append(_row('age', report.age))
         if report.age.least < 0:
-            lines.append("             stamps in the future: is the publisher's clock another?")
+            lines.append(
+                "             stamps in the future: the publisher's clock differs from this one")
     lines += [
         '',
         f'repeated {report.repeated}, backwards {report.backwards}, gaps {len(report.gaps)} '
@@ -63,7 +64,7 @@ def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float,
         lines.append(f'  and {len(report.gaps) - _GAPS_SHOWN} more')
     if bars:
         most = max(count for _, _, count in bars)
-        lines += ['', 'intervals (ms; the ends hold what lies beyond)']
+        lines += ['', 'intervals (ms; the outer bins include all values beyond them)']
         for low, high, count in bars:
             bar = '#' * math.ceil(_BAR * count / most)
             lines.append(f'  {low * 1e3:9.4f} .. {high * 1e3:9.4f} {count:7} {bar}')
@@ -77,7 +78,7 @@ def _row(name: str, spread: Spread) -> str:
 
 def load_pyplot() -> Any:
     """
-    Import matplotlib for files alone.
+    Import matplotlib with a backend that only writes files.
 
     :raises BackendUnavailableError: if it is not installed.
     """

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge a series of stamps: rate, regularity, gaps, age."""
+"""Statistics of a series of stamps: rate, regularity, gaps, age."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER_CLOCK_S = 60.0
 
 
 class Spread(NamedTuple):
-    """A set of times in seconds; all NaN for none."""
+    """Statistics of a set of times (s); all NaN for an empty set."""
 
     mean: float
     std: float
@@ -28,7 +28,7 @@ class Spread(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A hole in the stamps."""
+    """A gap in the stamps."""
 
     after_s: float
     """Since the first stamp (s)."""
@@ -36,25 +36,25 @@ class Gap(NamedTuple):
 
 
 class StampReport(NamedTuple):
-    """What a series of stamps looks like."""
+    """Statistics of a series of stamps."""
 
     messages: int
     duration_s: float
     rate_hz: float
-    """Median rate: what the sender sends, whatever was lost."""
+    """Median rate: the rate of the sender, independent of losses."""
     intervals: Spread
-    """Between stamps that rise."""
+    """Intervals between increasing stamps."""
     arrivals: Spread
-    """Between the arrivals of the same messages."""
+    """Intervals between the arrivals of the same messages."""
     repeated: int
-    """Stamps equal to the one before."""
+    """Number of stamps equal to the previous one."""
     backwards: int
-    """Stamps before the one before."""
+    """Number of stamps before the previous one."""
     gaps: tuple[Gap, ...]
     missing: int
-    """Frames that the gaps could have held."""
+    """Number of frames that fit into the gaps."""
     age: Spread
-    """Arrival less stamp; NaN where the two are not of one clock."""
+    """Arrival minus stamp; NaN if they are not on one clock."""
 
 
 def judge(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
@@ -62,7 +62,7 @@ def judge(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
     Describe the stamps of messages in the order of their arrival.
 
     :param stamps_ns: stamps (ns since 1970).
-    :param arrivals_ns: when each message arrived, on this host's clock (ns since 1970).
+    :param arrivals_ns: arrival of each message on this host's clock (ns since 1970).
     :raises ValueError: if the lengths differ.
     """
     if len(stamps_ns) != len(arrivals_ns):
@@ -88,7 +88,7 @@ def judge(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
 
 
 def spread(values: NDArray[Any]) -> Spread:
-    """Describe a set of times."""
+    """Compute the statistics of a set of times."""
     if not len(values):
         return Spread(*[math.nan] * 6)
     return Spread(
@@ -102,16 +102,16 @@ def histogram(
     """
     Count intervals between rising stamps.
 
-    :param bins: how many; the first and the last also hold what lies beyond, so that one gap
-        does not squeeze all others into one bin.
-    :returns: (from, to, count) with the bounds in seconds; empty for less than two stamps.
+    :param bins: number of bins; the first and the last include all values beyond them, so that
+        one gap does not compress all other values into one bin.
+    :returns: (from, to, count) with the bounds in seconds; empty for fewer than two stamps.
     """
     steps = np.diff(np.array(stamps_ns, dtype=np.int64))
     values = steps[steps > 0] * 1e-9
     if not len(values):
         return []
     low, high = (float(v) for v in np.percentile(values, [1, 99]))
-    # No finer than a microsecond, in which senders tell their times.
+    # At least a microsecond, the resolution of the sender's times.
     room = max(high - low, bins * 1e-6) / max(1, bins - 2)
     middle = (low + high) / 2
     edges = middle + (np.arange(bins + 1) - bins / 2) * room

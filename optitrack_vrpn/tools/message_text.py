@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write any ROS message as text, as `ros2 topic echo` does."""
+"""Format any ROS message as text, as `ros2 topic echo` does."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ _MOST = 16
 
 def lines_of(value: Any, indent: int = 0) -> list[str]:
     """
-    Write a message.
+    Format a message.
 
-    :param value: an object of a message class that rosidl generated.
-    :param indent: spaces in front of each line.
+    :param value: a ROS message.
+    :param indent: number of spaces before each line.
     :returns: lines of YAML.
     """
     lines: list[str] = []

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make parameter files and tables of parameters from the settings of the nodes."""
+"""Generate parameter files and tables of parameters from the settings of the nodes."""
 
 import importlib
 from pathlib import Path
@@ -59,9 +59,9 @@ def page() -> str:
 
 def with_table(readme: str) -> str:
     """
-    Put the table of common parameters between the marks of a README.
+    Insert the table of common parameters between the marks of a README.
 
-    :returns: the README; the same one if it has no marks.
+    :returns: the new README; unchanged if it has no marks.
     """
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -75,10 +75,10 @@ def with_table(readme: str) -> str:
 
 def generated(root: Path) -> dict[Path, str]:
     """
-    Make every file that is made from settings.
+    Generate every file that is made from settings.
 
     :param root: a checkout.
-    :returns: contents by path, without a README that is not there.
+    :returns: contents by path; without the README if it does not exist.
     """
     made = {root / 'config' / f'{node.name}.yaml': parameter_file(node) for node in NODES}
     made[root / 'docs' / 'parameters.md'] = page()
@@ -97,7 +97,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     parser = Parser(
         prog='parameters',
-        description='Print a parameter file for a node: every default and what it means.')
+        description='Print a parameter file for a node, with all defaults and descriptions.')
     parser.add_argument(
         '--node', choices=list(_BY_NAME), default=NODES[0].name,
         help='the node (default: %(default)s)')
@@ -105,8 +105,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     choice.add_argument('--markdown', action='store_true', help='print a table instead')
     choice.add_argument(
         '--write', action='store_true',
-        help='for developers, in a checkout: write config/*.yaml, docs/parameters.md and the '
-        'table of README.md anew')
+        help='for developers, in a checkout: update config/*.yaml, docs/parameters.md and the '
+        'table of README.md')
     arguments = parser.parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if not arguments.write:

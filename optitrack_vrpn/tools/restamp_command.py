@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Stamp recorded pairs of sender time and receive time again, with the node's own code.
+Compute stamps from recorded pairs of sender time and receive time, with the node's code.
 
-In and out are CSV with a header line. The columns ``sender_time`` and ``receive_time`` are
-seconds, each on its own clock and with any zero; all other columns pass through. Two are added:
-``stamp`` (seconds on the receiver's clock; empty where a frame must be dropped) and ``epoch``.
+Input and output are CSV with a header line. The columns ``sender_time`` and ``receive_time`` are
+in seconds, each on its own clock with any origin; all other columns are copied. Two columns are
+added: ``stamp`` (s on the receiver's clock; empty for a frame to drop) and ``epoch``.
 """
 
 import argparse
@@ -22,16 +22,16 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 
 _NS = 1_000_000_000
 _REFUSED_NS = -1
-#: So many refused rows are named.
+#: Chosen: number of refused rows that are reported individually.
 _TOLD = 5
 
 
 def parse_seconds(text: Optional[str]) -> int:
     """
-    Return decimal seconds as integer nanoseconds, exactly.
+    Convert decimal seconds to integer nanoseconds, exactly.
 
-    A float would hold seconds since 1970 to 0.24 us only. What is no time, or none that can be
-    stamped (NaN, infinite, negative, beyond 2116), is -1, which a ``StampSource`` refuses.
+    A float represents seconds since 1970 with a resolution of 0.24 us only. Invalid text and times
+    without a stamp (NaN, infinite, negative, after 2116) give -1, which a ``StampSource`` refuses.
     """
     try:
         value = Decimal((text or '').strip())
@@ -43,13 +43,13 @@ def parse_seconds(text: Optional[str]) -> int:
 
 
 def format_seconds(time_ns: int) -> str:
-    """Return integer nanoseconds as decimal seconds, exactly."""
+    """Format integer nanoseconds as decimal seconds, exactly."""
     sign = '-' if time_ns < 0 else ''
     return f'{sign}{abs(time_ns) // _NS}.{abs(time_ns) % _NS:09d}'
 
 
 def refusal(row: dict[str, str]) -> str:
-    """Say why a row can have no stamp; '' for one that can."""
+    """Return why a row cannot be stamped; '' for a valid row."""
     for column in ('sender_time', 'receive_time'):
         text = row[column]
         if parse_seconds(text) == _REFUSED_NS:
@@ -64,9 +64,9 @@ def restamp(
     """
     Add stamp and epoch to each row.
 
-    :param rows: with ``sender_time`` and ``receive_time`` in seconds.
-    :param source: stamps them, in order.
-    :param log: where what happened to the clocks is told, a line each.
+    :param rows: rows with ``sender_time`` and ``receive_time`` in seconds.
+    :param source: source of the stamps.
+    :param log: called with one line per event of the clocks.
     """
     epoch = 0
     for row in rows:
@@ -82,7 +82,8 @@ def restamp(
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = Parser(
-        prog='restamp', description='Put recorded frames on the clock of their receiver.',
+        prog='restamp',
+        description='Convert the times of recorded frames to the clock of their receiver.',
         epilog='Columns sender_time and receive_time in seconds; stamp and epoch are added.')
     defaults = StampConfig()
     parser.add_argument('input', metavar='IN.csv', help='- is the standard input')
@@ -92,14 +93,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--offset-samples', type=int, default=defaults.offset_samples,
                         metavar='N', help='messages for min_offset (default %(default)s)')
     parser.add_argument('--latency-ms', type=float, default=defaults.latency_ms, metavar='MS',
-                        help='taken off every stamp (default %(default)s)')
+                        help='subtracted from every stamp (default %(default)s)')
     parser.add_argument('--max-gap-s', type=float, default=defaults.max_gap_s, metavar='S',
                         help='silence that ends an epoch (default %(default)s)')
     return parser
 
 
 def _telling(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dict[str, str]]:
-    """Hand rows on, and name the first ones that will be refused."""
+    """Pass rows on, and report the first ones that will be refused."""
     refused = 0
     for row in reader:
         reason = refusal(row)
@@ -108,7 +109,7 @@ def _telling(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dict[str, 
             if refused <= _TOLD:
                 print(f'line {reader.line_num}: {reason}', file=log)
             elif refused == _TOLD + 1:
-                print('and more lines like these', file=log)
+                print('and further lines', file=log)
         yield row
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collect the stamps of a PoseStamped topic for some seconds."""
+"""Collect the stamps of a PoseStamped topic for a given time."""
 
 import math
 import time
@@ -16,7 +16,7 @@ from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 _NS = 1_000_000_000
 _TYPE = 'geometry_msgs/msg/PoseStamped'
-#: Signals are heard between waits of this length (s).
+#: Chosen: longest wait between two checks for signals (s).
 _SLICE_S = 0.1
 #: How long a topic may have publishers of other types alone (s): one more may be discovered, as
 #: may be the topics that are named instead.
@@ -25,7 +25,7 @@ _MOST_NAMED = 5
 
 
 class Collected(NamedTuple):
-    """What came, in order of arrival (ns since 1970)."""
+    """The received stamps, in order of arrival (ns since 1970)."""
 
     stamps_ns: list[int]
     arrivals_ns: list[int]
@@ -34,38 +34,39 @@ class Collected(NamedTuple):
 
 
 def _one_line(error: Exception) -> str:
-    """Take the reason of rclpy's messages, and not its drawing of the place."""
+    """Return the reason from a message of rclpy, without the marked-up name."""
     return str(error).split(':\n')[0].strip().replace('\n', ' ')
 
 
 def _other_type(node: Node, topic: str) -> str:
-    """Give the type of a topic that somebody publishes, and nobody as poses; '' elsewhere."""
+    """Return the type of a topic that has publishers, but none of poses; '' otherwise."""
     types = {info.topic_type for info in node.get_publishers_info_by_topic(topic)}
     return '' if _TYPE in types else min(types, default='')
 
 
 def _explain(node: Node, topic: str, other: str) -> str:
-    """Say that a topic is of another type, and which topics there are; the nearest first."""
+    """Describe a topic of another type, with the pose topics that exist, most similar first."""
     found = [
         name for name, types in node.get_topic_names_and_types()
         if _TYPE in types and any(
             info.topic_type == _TYPE for info in node.get_publishers_info_by_topic(name))]
     parent = topic.rpartition('/')[0]
     found.sort(key=lambda name: (name.rpartition('/')[0] != parent, name))
-    instead = f'try {", ".join(found[:_MOST_NAMED])}' if found else 'there is none such just now'
+    instead = (f'try {", ".join(found[:_MOST_NAMED])}' if found else
+               'no topic of this type exists now')
     return f'{topic} is of type {other}, and stamps are read from {_TYPE}: {instead}'
 
 
 def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> Collected:
     """
-    Listen to a topic from its first message on; Ctrl-C after that ends it early.
+    Listen to a topic from its first message; Ctrl-C after that ends the measurement early.
 
-    :param seconds: how long, after the first message.
-    :param wait_s: how long to wait for the first message.
-    :param ros_args: ROS arguments, as from the command line.
-    :raises ConfigurationError: if ROS takes neither these nor the topic, or the topic is of
+    :param seconds: duration from the first message (s).
+    :param wait_s: longest wait for the first message (s).
+    :param ros_args: ROS arguments of the command line.
+    :raises ConfigurationError: if ROS rejects the arguments or the topic, or the topic has
         another type.
-    :raises KeyboardInterrupt: if Ctrl-C comes before the first message.
+    :raises KeyboardInterrupt: on Ctrl-C before the first message.
     """
     stamps: list[int] = []
     arrivals: list[int] = []
@@ -85,7 +86,7 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
         stamps.append(stamp.sec * _NS + stamp.nanosec)
         frames[0] = message.header.frame_id
 
-    # Best effort matches every publisher; the depth holds what comes while this is busy.
+    # Best effort matches every publisher; the depth buffers messages while this thread is busy.
     qos = QoSProfile(
         depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
     try:
@@ -93,7 +94,7 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
     except (ValueError, NameValidationException) as error:
         node.destroy_node()
         context.try_shutdown()
-        raise ConfigurationError(f'{topic!r} is no topic: {_one_line(error)}') from None
+        raise ConfigurationError(f'{topic!r} is not a topic name: {_one_line(error)}') from None
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)
     try:

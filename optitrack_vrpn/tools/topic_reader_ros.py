@@ -18,8 +18,8 @@ class TopicInfo(NamedTuple):
 
     :ivar name: full name.
     :ivar kinds: its types.
-    :ivar publishers: how many there are.
-    :ivar subscriptions: how many there are.
+    :ivar publishers: number of publishers.
+    :ivar subscriptions: number of subscriptions.
     """
 
     name: str
@@ -29,7 +29,7 @@ class TopicInfo(NamedTuple):
 
 
 class TopicReader:
-    """A ROS node that looks and reads; use it in a ``with`` block."""
+    """A ROS node that lists and reads topics; use it in a ``with`` block."""
 
     def __init__(self) -> None:
         self._context = rclpy.Context()
@@ -49,7 +49,7 @@ class TopicReader:
         self._context.try_shutdown()
 
     def list(self, look_s: float) -> list[TopicInfo]:
-        """List the topics, after so long for discovery."""
+        """List the topics after a time for discovery."""
         time.sleep(look_s)
         return [
             TopicInfo(name, tuple(kinds), self._node.count_publishers(name),
@@ -62,11 +62,11 @@ class TopicReader:
         """
         Read messages of a topic.
 
-        :param count: how many.
-        :param timeout_s: how long to wait for the topic, and for its first message.
-        :param take: gets each message.
-        :raises TransportError: if nothing publishes there, or nothing arrives.
-        :raises ConfigurationError: if the package of its messages is not installed.
+        :param count: number of messages.
+        :param timeout_s: longest wait for the topic, and for its first message (s).
+        :param take: called with each message.
+        :raises TransportError: if the topic has no publisher, or no message arrives.
+        :raises ConfigurationError: if the package of its message type is not installed.
         """
         deadline = time.monotonic() + timeout_s
         offers: list[Any] = []
@@ -83,7 +83,7 @@ class TopicReader:
         except (ImportError, AttributeError):
             raise ConfigurationError(
                 f'{topic} has the type {kind}, which is not installed here') from None
-        # What the publishers offer, so that latched messages arrive and nothing is refused.
+        # The QoS that the publishers offer: compatible with all, transient local where offered.
         latched = all(offer.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
                       for offer in offers)
         taken = 0

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""List topics or show the messages of one, where ROS 2's own tools are not installed."""
+"""List topics or print the messages of one, without ROS 2's own tools."""
 
 import argparse
 import os
@@ -19,17 +19,17 @@ def make_parser() -> argparse.ArgumentParser:
         prog='topics', description='List the topics in this ROS domain, or show one.',
         epilog='ROS_DOMAIN_ID chooses the domain, as in: ROS_DOMAIN_ID=5 topics /wand/pose')
     parser.add_argument('topic', nargs='?', help='show the messages of this topic')
-    parser.add_argument('--count', type=count, default=1, help='how many (default 1)')
+    parser.add_argument('--count', type=count, default=1, help='number of messages (default 1)')
     parser.add_argument('--wait', type=duration, default=None, metavar='SECONDS',
-                        help='how long to wait: default 1 for the list, 10 for a message')
+                        help='time to wait: default 1 for the list, 10 for a message')
     return parser
 
 
 def count(text: str) -> int:
     """
-    Read a number of messages.
+    Parse a number of messages.
 
-    :raises argparse.ArgumentTypeError: if it is none.
+    :raises argparse.ArgumentTypeError: if it is not a positive integer.
     """
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f'{text!r} is not allowed; allowed is 1 or more')
@@ -40,7 +40,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
 
-    :returns: exit code: 0 if there was something to show, 1 if not, 64 for a wrong command line.
+    :returns: exit code: 0 if there was output, 1 if not, 64 for a wrong command line.
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
