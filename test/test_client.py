@@ -263,7 +263,7 @@ def test_a_server_without_a_single_pose_is_asked_again_more_and_more_patiently()
         sink.wait_state(LinkState.LOST, 3)
     assert [reason.split(' s;')[0][-3:] for reason in sink.reasons(LinkState.LOST)[:3]] == [
         '0.2', '0.4', '0.8']
-    assert 'stream rigid bodies' in sink.reasons(LinkState.LOST)[0]
+    assert 'rigid bodies' in sink.reasons(LinkState.LOST)[0]
 
 
 def test_poses_after_a_silence_are_streaming_again():
@@ -338,8 +338,8 @@ def test_the_interface_is_the_one_that_the_server_sees(interface, address, way):
 
 
 @pytest.mark.parametrize(('interface', 'said'), [
-    ('nocard0', "interface 'nocard0' is no network card with an IPv4 address"),
-    ('192.0.2.77', '192.0.2.77 is no address of this machine')])
+    ('nocard0', "'nocard0'"),
+    ('192.0.2.77', '192.0.2.77')])
 def test_an_interface_that_is_not_there_is_named(interface, said):
     with client(3883, interface=interface) as (_, sink):
         sink.wait_state(LinkState.LOST)

@@ -200,7 +200,7 @@ def test_several_addresses_and_a_loopback_name_are_remarked_upon(examine, monkey
 def test_an_interface_that_is_not_there_is_named(examine):
     result = examine(3883, '--interface', 'nocard0')
     assert result.level('route') == 'FAIL'
-    assert "'nocard0' is no network card" in result.found('route')
+    assert "'nocard0'" in result.found('route')
     assert result.levels('udp', 'tcp') == ['SKIP', 'SKIP']
 
 

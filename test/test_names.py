@@ -85,7 +85,7 @@ def test_every_wrong_template_is_told_at_once():
 
 
 def test_templates_that_make_one_name_of_two_are_refused():
-    with pytest.raises(ConfigurationError, match='same'):
+    with pytest.raises(ConfigurationError, match='two templates'):
         NameTemplates({'pose': '{body}/pose', 'pose_ned': '{body}/pose'}, {})
 
 
