@@ -39,9 +39,8 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
         px4 = flight.start_bridge('px4')
         ardupilot = flight.start_bridge('ardupilot', serial=True)
         node = flight.start_node()
-        flight.until(7.8)
-        assert len(px4.heard) > 50, flight.bridges['px4'].log
-        assert len(ardupilot.heard) > 50, flight.bridges['ardupilot'].log
+        for server in (px4, ardupilot):
+            wait_until(lambda server=server: len(server.heard) > 20, 30.0, 'poses')
         flight.until(14.2)
         judged = {name: flight.judge(name) for name in flight.fakes}
         for name, verdict in judged.items():
@@ -52,7 +51,11 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
                 # By the kernel's clock; the bytes of a pseudo terminal have none.
                 assert verdict.oldest_ms < 100, verdict
             # Every fault of the body lasts longer than the least gap; a starved machine adds some.
-            assert verdict.gaps >= len(FAULTS), verdict
+            # On a busy machine the first ones may be over before all programs have started.
+            first = (verdict.stamps[0] - flight.servers[0].origin_ns) / 1e9
+            begun = sum(begin > first + 0.5 for begin, _ in FAULTS.values())
+            assert begun, 'the programs took too long to start'
+            assert verdict.gaps >= begun, verdict
             assert verdict.counters == list(range(verdict.gaps + 1)), (verdict, log)
             origin = flight.servers[0].origin_ns
             for begin, end in FAULTS.values():
