@@ -111,7 +111,8 @@ def report(arguments, take, memory, cpu_s, took, said):
     print(f'{arguments.bodies} bodies at {arguments.rate:g} Hz, {took:.0f} s measured')
     print(f'recorded    {count} messages in {seconds:.0f} s: {count / seconds:.0f}/s of '
           f'{wanted:.0f}/s that the node publishes where it keeps up')
-    print(f'losses      on the way: {notes.get("lost", "none")}; in the queue: '
+    lost = sum(map(int, re.findall(r': (\d+)', notes.get('lost', ''))))
+    print(f'losses      on the way: {lost} ({100 * lost / (count + lost):.2f} %); in the queue: '
           f'{notes.get("dropped", "none")}')
     print(f'processor   {100 * cpu_s / took:.1f} % of a core')
     print(f'memory      {memory[0]:.1f} MB at first, {memory[-1]:.1f} MB at last; growth '
