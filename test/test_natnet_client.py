@@ -2,16 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The NatNet client on real sockets, against the simulated Motive and against hostile peers."""
 
+from dataclasses import replace
 import math
 import socket
+import sys
 
 from natnet_kit import client_config, simulated, Sink
-from optitrack_vrpn.client.link import LinkState
-from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.errors import (
+    BackendUnavailableError, ConfigurationError, TransportError)
 from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.choice_io import AutoBackend, make_backend
+from optitrack_vrpn.natnet.choice import Protocol
+from optitrack_vrpn.natnet.choice_io import _Gate, AutoBackend, make_backend
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.messages import Definitions, ServerInfo
+from optitrack_vrpn.natnet.recording import without_ended_recordings
+from optitrack_vrpn.natnet.reports import FrameReport
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import choose_server
 from optitrack_vrpn.vrpn.messages import PoseReport
@@ -121,6 +127,46 @@ def test_bodies_that_share_a_streaming_id_are_refused():
     assert table.names == {3: 'Three'} and table.shared == {1: ('One', 'Two')}
 
 
+def test_bodies_that_share_a_name_are_refused():
+    from optitrack_vrpn.natnet.facts import ServerWatch
+    from optitrack_vrpn.natnet.messages import BodyDefinition
+    from optitrack_vrpn.natnet.reports import name_table
+    twins = Definitions(
+        (BodyDefinition('One', 1, -1, 0), BodyDefinition('One', 2, -1, 0),
+         BodyDefinition('Three', 3, -1, 0)), (), (), 0)
+    table = name_table(twins)
+    assert table.names == {3: 'Three'} and table.twins == ('One',)
+    assert ["several bodies are called 'One'" in remark.text
+            for remark in ServerWatch().definitions(twins, table)] == [True]
+
+
+@pytest.mark.parametrize(('waiting', 'sent'), [
+    (['SetRecordTakeName,a', 'StartRecording'], ['SetRecordTakeName,a', 'StartRecording']),
+    (['StopRecording'], ['StopRecording']),
+    (['SetRecordTakeName,a', 'StartRecording', 'StopRecording'], []),
+    (['StartRecording', 'StopRecording', 'SetRecordTakeName,b', 'StartRecording'],
+     ['SetRecordTakeName,b', 'StartRecording']),
+    (['StopRecording', 'StartRecording', 'StopRecording'], ['StopRecording'])])
+def test_a_recording_that_has_ended_before_motive_is_there_is_not_begun(waiting, sent):
+    assert without_ended_recordings(waiting) == sent
+
+
+def test_a_server_that_comes_after_the_session_records_nothing():
+    with simulated() as server:
+        sink = Sink()
+        client = make_backend('natnet', client_config(), NatNetConfig(port=server.natnet_port),
+                              sink)
+        client.record('late')
+        client.stop_recording()
+        client.start()
+        try:
+            sink.wait_for('Motive has recorded nothing of it')
+            sink.wait(lambda: len(sink.bodies) > 5, 'bodies')
+            assert not server.natnet.takes
+        finally:
+            client.stop()
+
+
 def test_markers_come_on_request_only():
     with simulated(natnet={'markers': 3}) as server:
         with Running(server) as (sink, _):
@@ -218,6 +264,30 @@ def test_auto_falls_back_to_vrpn_and_says_why():
             assert not sink.bodies
             client.record('x')
             sink.wait_for('cannot start a recording')
+
+
+def test_auto_passes_no_frame_before_the_connection_is_announced():
+    sink = Sink()
+    backend = make_backend('auto', client_config(), NatNetConfig(), sink)
+    gate = backend._gates[Protocol.NATNET] = _Gate(backend, Protocol.NATNET)
+    frame = [FrameReport(1, 1, 0, True, True, 0)]
+    gate.link_changed(LinkChange(LinkState.STREAMING, 'poses are arriving', 'info', 1))
+    decision = backend._choice.decide(2)
+    assert decision.chosen is Protocol.NATNET
+    gate.receive(frame, 2, 0)    # the choice is made, and the sink does not know of it
+    assert not sink.batches
+    backend._carry_out(decision)
+    gate.receive(frame, 3, 0)
+    assert [arrival_ns for _, arrival_ns, _ in sink.batches] == [3]
+    assert [change.state for change in sink.changes[-2:]] == [
+        LinkState.CONNECTED, LinkState.STREAMING]
+
+
+def test_auto_refuses_a_vrpn_backend_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'vrpn', None)
+    config = replace(client_config(), backend='python_vrpn', trackers=('wand',))
+    with pytest.raises(BackendUnavailableError, match='python-vrpn'):
+        make_backend('auto', config, NatNetConfig(), Sink())
 
 
 def test_settings_that_cannot_be_are_refused():

@@ -134,6 +134,16 @@ def test_markers_are_points_in_the_users_world_with_the_frames_stamp():
     assert (body, member) == (1, 2) and residual == pytest.approx(0.0003)
 
 
+def test_markers_that_nobody_took_are_not_kept_for_a_later_frame():
+    session = Session()
+    seen = Marker(1 << 16 | 2, 1.0, 2.0, 3.0, 0.014, 4 | 8, 0.0003)
+    for _ in range(5):
+        session.frame(('Wand', True, 0.0), markers=[seen])
+    assert session.pipeline.markers is not None
+    session.frame(('Wand', True, 0.0))
+    assert session.pipeline.markers is None
+
+
 def test_ptp_times_are_compared_with_the_stamps():
     session = Session()
     for _ in range(10):

@@ -10,6 +10,7 @@ import numpy as np
 from optitrack_vrpn.pipeline.markers import POINT
 from optitrack_vrpn.sim.motion import arranged
 import pytest
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from rosgraph import NodeHere, Observer, position, stamp_ns, wait_until
 from sensor_msgs.msg import PointCloud2
@@ -87,6 +88,17 @@ def test_markers_are_published_on_request(observer):
         points = [POINT.unpack_from(bytes(cloud.data), i * cloud.point_step)
                   for i in range(cloud.width)]
         assert [(point[3], point[4]) for point in points] == [(1, n) for n in (1, 2, 3, 4)]
+
+
+def test_markers_cannot_be_switched_on_where_the_client_does_not_read_them(observer):
+    with simulated(['wand'], rate=50, natnet={'markers': 4}) as server:
+        with following(server, outputs=['pose']) as here:
+            observer.poses('/wand/pose').wait(3)
+            reason = here.run(lambda: here.node.set_parameters([
+                Parameter('outputs', value=['pose', 'markers'])])[0].reason)
+            assert 'clean it up first' in reason
+            assert here.run(lambda: here.node.set_parameters([
+                Parameter('outputs', value=['pose', 'status'])])[0].successful)
 
 
 def test_a_session_is_recorded_in_motive_only_where_that_is_wanted(observer):

@@ -3,10 +3,14 @@
 """All bodies of a frame in one message: for Crazyswarm2, and for viewers."""
 
 import sys
+from types import SimpleNamespace
 
 from geometry_msgs.msg import PoseArray
 from hypothesis import given, strategies as st
+from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
+from optitrack_vrpn.node.swarm import SwarmOutput
+from optitrack_vrpn.pipeline.channel import Sample
 import pytest
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -74,6 +78,31 @@ def test_no_frame_is_given_twice_in_a_row_and_none_is_empty(steps, batch):
     found = collect(FrameCollector(100.0), frames, batch)
     assert all(names for _, names in found)
     assert all(one[0] != other[0] for one, other in zip(found, found[1:]))
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(('state', 'bodies'), [(State.TRACKED, 1), (State.JUMPED, 0)])
+def test_poses_that_failed_validation_are_not_for_flight(state, bodies):
+    class Publisher:
+        sent = []
+        topic_name = '/pose_array'
+
+        def get_subscription_count(self):
+            return 1
+
+        def publish(self, message):
+            self.sent.append(message)
+
+    output = SwarmOutput(None, lambda publisher: None)
+    publisher = output._publishers['pose_array'] = Publisher()
+    publisher.sent = []
+    output.listen()
+    channel = SimpleNamespace(
+        names=SimpleNamespace(ros='a'), gate=SimpleNamespace(state=state))
+    for stamp in stamps(100, 3):    # as publish_untracked hands them on, whatever the state
+        output.publish([Sample(channel, stamp, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None)],
+                       lambda stamp=stamp: stamp, 10 * MS)
+    assert {len(message.poses) for message in publisher.sent} == {bodies} - {0}
 
 
 # -- the node -------------------------------------------------------------------------------------

@@ -50,17 +50,23 @@ class AutoBackend:
     :param natnet: what belongs to NatNet alone.
     :param sink: gets the events of the chosen protocol, one at a time.
     :param up_axis: as for ``make_backend``.
+    :raises BackendUnavailableError: if the VRPN backend is not installed.
     """
 
     def __init__(
         self, config: ClientConfig, natnet: NatNetConfig, sink: Sink, up_axis: str = '',
     ) -> None:
+        if config.server != AUTO:
+            # One that cannot be made is an error now; on the thread it would end both clients.
+            make_vrpn_backend(config, sink).stop()
         self._config = config
         self._natnet = natnet
         self._up_axis = up_axis
         self._sink = sink
         self._clock = HostClock()
         self._choice = Choice(self._clock.now_ns())
+        # Whose events the sink gets: the chosen protocol, once the sink knows its connection.
+        self._passing: Optional[Protocol] = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
@@ -120,10 +126,12 @@ class AutoBackend:
         self, gate: _Gate, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """Pass events of the chosen protocol on; those of a client that was replaced never."""
-        if self._choice.chosen is None and isinstance(events[0], EchoReport):
-            self._echoes.append((events, arrival_ns, host_minus_arrival_ns))
-        elif self._choice.chosen is gate.protocol and self._gates.get(gate.protocol) is gate:
+        if self._gates.get(gate.protocol) is not gate:
+            return
+        if self._passing is gate.protocol:
             self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
+        elif self._passing is None and isinstance(events[0], EchoReport):
+            self._echoes.append((events, arrival_ns, host_minus_arrival_ns))
 
     def changed(self, gate: _Gate, change: LinkChange) -> None:
         """Take a change of one connection, and choose if there is something to choose."""
@@ -179,8 +187,10 @@ class AutoBackend:
             while decision.chosen is Protocol.NATNET and self._echoes:
                 self._sink.receive(*self._echoes.popleft())
             self._echoes.clear()
+            self._passing = decision.chosen
             report_change(self._sink, change)
         if decision.reset:
+            self._passing = None
             self._remark(decision.reason, 'warn')
             for protocol in Protocol:
                 self._end(protocol)

@@ -24,6 +24,7 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import (
     LocalProtocolError, OptitrackVrpnError, RemoteProtocolError, TransportError)
 from optitrack_vrpn.natnet.messages import ServerInfo
+from optitrack_vrpn.natnet.recording import START, STOP, TAKE_NAME, without_ended_recordings
 from optitrack_vrpn.natnet.session_io import Session
 from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import (
@@ -130,13 +131,13 @@ class NatNetClient:
         """
         name = take.replace(',', '_').replace('\0', '').strip()
         if name:
-            self._commands.append(f'SetRecordTakeName,{name[:200]}')
-        self._commands.append('StartRecording')
+            self._commands.append(f'{TAKE_NAME},{name[:200]}')
+        self._commands.append(START)
         self._waker.wake()
 
     def stop_recording(self) -> None:
         """Stop the recording in Motive."""
-        self._commands.append('StopRecording')
+        self._commands.append(STOP)
         self._waker.wake()
 
     # -- the thread ----------------------------------------------------------------------------
@@ -281,9 +282,17 @@ class NatNetClient:
 
     def _send_commands(self, session: Session) -> None:
         """Hand over what other threads asked for; without a server it waits."""
-        while self._commands and session.connection.established:
+        if not (self._commands and session.connection.established):
+            return
+        waiting = [self._commands.popleft() for _ in range(len(self._commands))]
+        commands = without_ended_recordings(waiting)
+        if len(commands) < len(waiting):
+            self._tell(self._link.message(
+                'a recording in Motive was started and stopped before the command could be sent: '
+                'Motive has recorded nothing of it', self._clock.now_ns(), 'warn'))
+        for command in commands:
             try:
-                session.request(self._commands.popleft())
+                session.request(command)
             except LocalProtocolError as error:
                 self._tell(self._link.message(str(error), self._clock.now_ns(), 'error'))
 

@@ -98,7 +98,11 @@ class ServerWatch:
             remarks.append(Remark('warn', (
                 f'the bodies {_listed(shared)} share the streaming id {streaming_id} and cannot '
                 'be told apart: none of them is published; give each its own in Motive')))
-        if not table.names and not table.shared:
+        for name in table.twins:
+            remarks.append(Remark('warn', (
+                f'several bodies are called {name!r}: none of them is published; give each a name '
+                'of its own in Motive')))
+        if not definitions.bodies:
             remarks.append(Remark('warn', (
                 'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
         return remarks

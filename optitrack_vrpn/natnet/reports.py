@@ -8,6 +8,7 @@ is on the clock of the Motive PC's counter. What lies between exposure and trans
 depend on the network and is stated beside it, so that the network's delay can be followed alone.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 import math
 from typing import NamedTuple, Optional, Union
@@ -96,12 +97,14 @@ class NameTable(NamedTuple):
     """
     Names of bodies by streaming id.
 
-    :ivar names: those that are unique.
+    :ivar names: those of bodies that share neither id nor name with another.
     :ivar shared: ids that several bodies have, with their names: none of them can be told apart.
+    :ivar twins: names that several bodies have: none of them can be told apart in ROS.
     """
 
     names: dict[int, str]
     shared: dict[int, tuple[str, ...]]
+    twins: tuple[str, ...]
 
 
 def name_table(definitions: Definitions) -> NameTable:
@@ -109,9 +112,12 @@ def name_table(definitions: Definitions) -> NameTable:
     found: dict[int, list[str]] = {}
     for body in definitions.bodies:
         found.setdefault(body.streaming_id, []).append(body.name)
+    counts = Counter(body.name for body in definitions.bodies)
     return NameTable(
-        {key: names[0] for key, names in found.items() if len(names) == 1},
-        {key: tuple(names) for key, names in found.items() if len(names) > 1})
+        {key: names[0] for key, names in found.items()
+         if len(names) == 1 and counts[names[0]] == 1},
+        {key: tuple(names) for key, names in found.items() if len(names) > 1},
+        tuple(name for name, count in counts.items() if count > 1))
 
 
 def ticks_to_ns(ticks: int, frequency: int) -> int:

@@ -78,6 +78,9 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
     if settings.client.server == AUTO and settings.protocol == 'vrpn':
         wrong.append('server is auto; VRPN servers cannot be searched: set protocol to natnet or '
                      'auto, or server to the address of the Motive PC')
+    if 'markers' in settings.outputs and settings.protocol == 'vrpn':
+        wrong.append('outputs has markers, which VRPN does not carry: set protocol to natnet or '
+                     'auto, or remove markers from outputs')
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
     publish = PublishConfig(

@@ -190,7 +190,6 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
                     return
                 if self._pipeline.markers is not None:
                     self._output.publish_markers(self._pipeline.markers)
-                    self._pipeline.markers = None
                 if samples or self._pipeline.server_motions:
                     self._output.publish(
                         samples, self._pipeline.server_motions, self._clock_reader.now_ns,

@@ -117,7 +117,13 @@ class NodeParameters:
             elif name not in NAMES and not is_of_library(name):
                 raise ConfigurationError(unknown(name, NAMES))
         if configured:
-            values = {**self._values(), **changed}
-            self._apply(make_configuration({
+            before = self._values()
+            values = {**before, **changed}
+            configuration = make_configuration({
                 name: value for name, value in values.items()
-                if name in NAMES or value is not None}))
+                if name in NAMES or value is not None})
+            if configuration.natnet.markers and 'markers' not in before['outputs']:
+                # The client reads them or not from its start: the topic would stay empty.
+                raise ConfigurationError(
+                    'outputs cannot get markers while the node is configured: clean it up first')
+            self._apply(configuration)

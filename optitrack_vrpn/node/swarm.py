@@ -14,6 +14,7 @@ import importlib
 from typing import Any
 
 from geometry_msgs.msg import Pose, PoseArray
+from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.node.configuration import PublishConfig
 from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
@@ -120,6 +121,8 @@ class SwarmOutput:
             return
         frames = []
         for sample in samples:
+            if sample.channel.gate.state is not State.TRACKED:
+                continue    # publish_untracked is for people to look at, and not to fly by
             pose = NamedPose(sample.channel.names.ros, sample.position, sample.quat_xyzw)
             frames.append(self._collector.add(sample.stamp_ns, pose))
         frames.append(self._collector.complete())

@@ -66,8 +66,7 @@ class Pipeline:
     :ivar events: what the user should read, until ``take_events``.
     :ivar server_motions: of the last call of ``process``, to be published after its samples.
     :ivar shedder: watches whether this computer keeps up.
-    :ivar markers: labelled markers of the latest frame, where the server sends them; the
-        publisher sets it to None.
+    :ivar markers: labelled markers of the last call of ``process``, None where it had none.
     :ivar ptp_minus_stamp_ns: PTP time of the latest frame less its stamp, None where no PTP
         time is sent.
     :ivar max_age_ns: how far behind the present a stamp may be when its pose is published (ns),
@@ -122,6 +121,7 @@ class Pipeline:
         :returns: what is to be published, in order; ``server_motions`` holds what goes with it.
         """
         samples: list[Sample] = []
+        self.markers = None
         if self.server_motions:
             self.server_motions = []
         position_to_enu, quat_to_enu = self._maps
