@@ -334,6 +334,5 @@ def unanswered_request(
     """
     return (
         f'{server} did not connect back to {host} port {port} within {waited_s:g} s: admit '
-        'inbound TCP here and inbound UDP there; behind NAT or in a container set connection: '
-        'tcp. If a firewall drops the connection, the server is blocked for all clients: next '
-        f'request after {until_s:g} s')
+        'inbound TCP here and UDP there, or set connection: tcp. A dropped connection blocks the '
+        f'server for all clients: next request after {until_s:g} s')
