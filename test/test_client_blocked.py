@@ -74,7 +74,7 @@ def test_udp_blocks_a_server_once_and_says_what_is_wrong():
     (late,) = [c for c in sink.changes if 'did not connect back' in c.reason]
     assert (late.state, late.severity) == (LinkState.REQUESTING, 'warn')
     assert 'within 0.1 s' in late.reason
-    assert 'connection: tcp' in late.reason and 'blocked' in late.reason
+    assert 'connection: tcp' in late.reason and 'blocks the server' in late.reason
     assert 'next request after 60 s' in late.reason
 
 
