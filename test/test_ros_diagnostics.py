@@ -44,7 +44,7 @@ def test_loss_on_the_way_is_a_warning_with_advice_and_a_line_of_the_log(console)
 
         def warned():
             status = latest(topic).get('connection')
-            return status if status and 'lost on the way' in status.message else None
+            return status if status and 'were lost' in status.message else None
         status = wait_until(warned, 30.0, 'a warning')
         assert status.level == DiagnosticStatus.WARN
         assert 'a cable' in status.message and 'connection: tcp' in status.message

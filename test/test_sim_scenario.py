@@ -86,7 +86,7 @@ network: {outages: [[1, 2.5]]}
      ['bodies[0].faults[0].every: 2 s is no longer than the stretch itself']),
     ('bodies: [{name: a, faults: [{type: outlier}]}]', ['bodies[0].faults[0].at: missing']),
     ('faults: [{type: swap_labels, bodies: [a, b]}]\nbodies: [a]',
-     ["faults[0].bodies: no body is called 'b'; allowed: 'a'"]),
+     ["faults[0].bodies: no body has the name 'b'; allowed: 'a'"]),
     ('clock: {base: gps}', ["clock.base is 'gps'; allowed: motive, epoch"]),
     ('clock: 3', ['clock is 3; it must be a mapping of settings; allowed keys: base']),
     ('network: {loss: 2}', ['network.loss is 2.0; allowed: 0 to 1']),

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How clients come in: by TCP, or by a UDP request upon which the server connects back.
+Accept clients: by TCP, or by a UDP request after which the server connects back.
 
-Anybody can send a request, and its source can be forged. So a request makes the server connect
-to the address that it came from and no other, to few at once, and to each only once.
+Any host can send a request, and its source address can be forged. The server therefore connects
+only to the address that a request came from, to few addresses at a time, and once to each.
 """
 
 from collections.abc import Callable
@@ -26,19 +26,19 @@ _SECOND = 1_000_000_000
 _MAX_CONNECTING = 8
 _DATAGRAMS_AT_ONCE = 32
 _PORT_ATTEMPTS = 20
-#: How soon a blocked server notices that it is to stop.
+#: Chosen: period at which a blocked server checks whether it is to stop (s).
 _BLOCK_STEP_MS = 50
 
 Address = tuple[str, int]
 
 
 def raw_clock_ns() -> int:
-    """Read the clock that nothing steps or slews."""
+    """Read the raw monotonic clock, which is neither stepped nor slewed."""
     return time.clock_gettime_ns(getattr(time, 'CLOCK_MONOTONIC_RAW', time.CLOCK_MONOTONIC))
 
 
 def forget(selector: selectors.BaseSelector, sock: socket.socket) -> None:
-    """Close a socket that a selector may know."""
+    """Unregister a socket from a selector and close it."""
     try:
         selector.unregister(sock)
     except (KeyError, ValueError):
@@ -51,12 +51,12 @@ class Door:
     The server's listening sockets.
 
     :param limits: address and limits.
-    :param selector: told of every socket, with a callable of the event mask as its data.
-    :param counters: kept up to date.
+    :param selector: registers every socket, with a callable of the event mask as its data.
+    :param counters: updated by the acceptor.
     :param welcome: called with each new connection and whether it was connected back.
-    :param clients: says how many clients there are.
-    :param known: says whether a client that was connected back to just now has this address.
-    :param stopping: says whether a connect-back that blocks is to end.
+    :param clients: returns the number of clients.
+    :param known: returns whether a client with this address was connected back to recently.
+    :param stopping: returns whether a blocking connect-back must end.
     """
 
     def __init__(
@@ -75,19 +75,19 @@ class Door:
         self._connecting: dict[socket.socket, tuple[Address, int]] = {}
         self._refusals = Throttle(_LOG)
         self.port = limits.port
-        #: Where clients may send datagrams; all are ignored.
+        #: Port to which clients may send datagrams; all are ignored.
         self.udp_port = 0
 
     @property
     def is_open(self) -> bool:
-        """Tell whether clients can come in."""
+        """Return whether clients can connect."""
         return bool(self._sockets)
 
     def open(self) -> None:
         """
-        Listen, by TCP and UDP on one number; on the same one when opened again.
+        Listen by TCP and UDP on one port number, and on the same number when opened again.
 
-        :raises TransportError: if the address or port cannot be had.
+        :raises TransportError: if the address or port is not available.
         """
         attempts = 1 if self.port else _PORT_ATTEMPTS
         for attempt in range(attempts):
@@ -101,12 +101,12 @@ class Door:
             except OSError as error:
                 for sock in opened:
                     sock.close()
-                # The free TCP port that the system chose may be taken for UDP.
+                # The free TCP port that the system chose may be in use for UDP.
                 if attempt + 1 == attempts:
                     raise TransportError(
                         f'cannot listen on {self._limits.host}:{self.port}: '
-                        f'{error.strerror or error}; choose a port that no other server has, '
-                        'and an address of this machine') from None
+                        f'{error.strerror or error}; choose a port that no other server uses, '
+                        'and an address of this computer') from None
             else:
                 break
         self._sockets = opened
@@ -120,20 +120,20 @@ class Door:
         opened.append(sock)
         sock.setblocking(False)
         if kind == socket.SOCK_STREAM:
-            # For a port on which closed connections linger; two servers it does not allow.
+            # Permits a port with closed connections in TIME_WAIT, but not two servers on one port.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((self._limits.host, port))
         return sock
 
     def close(self) -> None:
-        """Close every socket, half-made connections included."""
+        """Close every socket, including connections in progress."""
         for sock in (*self._sockets, *self._connecting):
             forget(self._selector, sock)
         self._sockets = []
         self._connecting.clear()
 
     def check(self, now_ns: int) -> None:
-        """Give up connections that take too long, and listen again after a shortage."""
+        """Abandon connections that take too long, and listen again after a resource shortage."""
         for sock, (_, since_ns) in list(self._connecting.items()):
             if now_ns - since_ns > self._limits.client_timeout * _SECOND:
                 self._give_up(sock)
@@ -147,7 +147,7 @@ class Door:
         except (BlockingIOError, ConnectionError):
             return
         except OSError as error:
-            # Out of descriptors: look again later instead of spinning.
+            # No file descriptor is free: try again later instead of polling continuously.
             self._refusals.log(raw_clock_ns(), logging.WARNING,
                                'cannot accept a client: %s', error.strerror)
             self._selector.unregister(listener)
@@ -177,11 +177,11 @@ class Door:
             return  # a repeated request, already answered
         reason = ''
         if not _is_address(host):
-            reason = 'names are not looked up'
+            reason = 'names are not resolved'
         elif host != source and not limits.connect_back_anywhere:
-            reason = 'that is not where it came from (--connect-back-anywhere allows it)'
+            reason = 'the request came from another address (--connect-back-anywhere allows it)'
         elif len(self._connecting) >= _MAX_CONNECTING:
-            reason = 'too many at once'
+            reason = 'too many requests at a time'
         elif self._clients() + len(self._connecting) >= limits.max_clients:
             reason = f'there are {limits.max_clients} clients already'
         if reason:
@@ -219,9 +219,9 @@ class Door:
 
     def _block(self, sock: socket.socket, address: Address) -> None:
         """
-        Wait for a connect-back as the VRPN library does: in the thread that serves all clients.
+        Wait for a connect-back in the thread that serves all clients, as the VRPN library does.
 
-        Like the library's, this server then discards the requests that have arrived meanwhile.
+        Like the library, this server then discards the requests that arrived in the meantime.
         """
         began_ns = raw_clock_ns()
         deadline_ns = began_ns + round(self._limits.connect_block * _SECOND)
@@ -267,7 +267,7 @@ class Door:
             now_ns, logging.WARNING, 'cannot connect back to %s:%d: %s', *address, reason)
 
     def _ignore_datagrams(self, mask: int) -> None:
-        """Clients may send reports by UDP, but a Motive has no use for any."""
+        """Read and ignore datagrams of clients, as Motive does."""
         for _ in range(_DATAGRAMS_AT_ONCE):
             try:
                 self._sockets[2].recv(2048)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""All clients of the simulated Motive: what they say, what is said to all, who is dropped."""
+"""All clients of the simulated Motive: their messages, messages to all, and disconnections."""
 
 from collections.abc import Callable, Sequence
 import logging
@@ -26,14 +26,14 @@ from optitrack_vrpn.vrpn.names import LocalNames
 _T = TypeVar('_T')
 _LOG = logging.getLogger(__name__)
 
-#: Pongs answer many pings at once, so that pinging costs the pinger more than the others.
+#: Chosen: one pong answers all pings of this period, so that pings cannot load other clients.
 _PONG_INTERVAL_NS = 20_000_000
-#: A request that was already answered may still be on its way.
+#: Chosen: time in which a repeated request of a connected client may still arrive.
 _REPEATED_REQUEST_NS = 1_000_000_000
-#: Names that clients made up are echoed, as the library does, but no more than these.
+#: Chosen: largest number of names of clients that are echoed; the library echoes all.
 _MAX_FOREIGN_NAMES = 100
 
-#: What a tracker of the VRPN library describes, in its order.
+#: Types that a tracker of the VRPN library describes, in its order.
 TRACKER_TYPES = (
     'vrpn_Tracker Pos_Quat', 'vrpn_Tracker Velocity', 'vrpn_Tracker Acceleration',
     'vrpn_Tracker To_Room', 'vrpn_Tracker Unit_To_Sensor', 'vrpn_Tracker Request_Tracker_To_Room',
@@ -46,12 +46,12 @@ TRACKER_TYPES = (
 
 class Clients:
     """
-    The clients of one server; all of it belongs to the server's thread.
+    The clients of one server; only the server's thread uses this class.
 
     :param scenario: network, limits and seed are used.
-    :param selector: told of every socket, with a callable of the event mask as its data.
-    :param counters: kept up to date.
-    :param changed: notified when a client comes or goes.
+    :param selector: registers every socket, with a callable of the event mask as its data.
+    :param counters: updated with each event.
+    :param changed: notified when a client connects or disconnects.
     :ivar established: number of clients that finished their handshake.
     """
 
@@ -80,7 +80,7 @@ class Clients:
     # -- names ---------------------------------------------------------------------------------
 
     def begin(self, names: Sequence[str]) -> None:
-        """Give the bodies new numbers, in this order; no client may be there."""
+        """Assign new numbers to the bodies, in this order; there must be no client."""
         self._names, self._own, self._foreign = LocalNames(), set(), 0
         self._pongs.clear()
         for name in names:
@@ -90,16 +90,16 @@ class Clients:
 
     def register(self, name: str) -> None:
         """
-        Make a body known.
+        Register a body.
 
-        :raises LocalProtocolError: if the wire cannot carry its name, or another one.
+        :raises LocalProtocolError: if the name is invalid or the table is full.
         """
         if name not in self._own:
             self._names.sender_id(name)
             self._own.add(name)
 
     def _echo(self, name: str) -> None:
-        """Describe a client's name to all, as the library does with names it doesn't know."""
+        """Describe a client's name to all clients, as the library does with unknown names."""
         if name in self._names.senders:
             return
         try:
@@ -114,14 +114,14 @@ class Clients:
             peer.connection.describe(time.time_ns())
             self._guard(peer, peer.flush, raw_clock_ns())
 
-    # -- coming and going ----------------------------------------------------------------------
+    # -- connections ---------------------------------------------------------------------------
 
     def add(self, sock: socket.socket, udp_port: Optional[int]) -> None:
         """
-        Take a new connection.
+        Add a new connection.
 
         :param udp_port: the server's own port for datagrams, to be described; None for
-            clients that came in by TCP.
+            clients that connected by TCP.
         """
         now_ns = raw_clock_ns()
         if len(self._peers) >= self._limits.max_clients:
@@ -139,7 +139,7 @@ class Clients:
             link = Link(self._scenario.network, self._scenario.seed, self._number)
             peer = Peer(sock, connection, link, self._limits, now_ns)
         except OSError:
-            sock.close()  # it left before it was looked at
+            sock.close()  # the client has disconnected
             return
         self._peers.add(peer)
         self._selector.register(
@@ -147,7 +147,7 @@ class Clients:
         self._guard(peer, peer.flush, now_ns)
 
     def knows(self, address: tuple[str, int], now_ns: int) -> bool:
-        """Say whether a client with this address came just now."""
+        """Return whether a client with this address connected recently."""
         return any(peer.address == address and now_ns - peer.since_ns < _REPEATED_REQUEST_NS
                    for peer in self._peers)
 
@@ -174,7 +174,7 @@ class Clients:
             self.established = sum(peer.connection.established for peer in self._peers)
             self._changed.notify_all()
 
-    # -- listening -----------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------
 
     def _serve(self, peer: Peer, mask: int) -> None:
         now_ns = raw_clock_ns()
@@ -201,7 +201,7 @@ class Clients:
         elif isinstance(event, TextReport):
             _LOG.debug('client %s says %.200r', peer, event.text)
 
-    # -- speaking ------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------
 
     def deliver(self, reports: list[Report], now_ns: int, scenario_time: float) -> None:
         """Send the reports of one frame to all."""
@@ -219,14 +219,14 @@ class Clients:
 
     @property
     def next_due_ns(self) -> Optional[int]:
-        """When ``turn`` has something to do; None for nothing."""
+        """Return when ``turn`` is due; None if nothing is due."""
         due = [peer.next_due_ns for peer in self._peers if peer.next_due_ns is not None]
         if self._pongs:
             due.append(self._pongs_sent_ns + _PONG_INTERVAL_NS)
         return min(due, default=None)
 
     def turn(self, now_ns: int) -> None:
-        """Send what was held back until now."""
+        """Send the delayed transmissions that are due."""
         for peer in list(self._peers):
             due_ns = peer.next_due_ns
             if due_ns is not None and due_ns <= now_ns:
@@ -243,7 +243,7 @@ class Clients:
             self._guard(peer, peer.check, now_ns)
 
     def _guard(self, peer: Peer, action: Callable[..., _T], *values: Any) -> Optional[_T]:
-        """Do something for a client; if it is gone, drop it and nobody else."""
+        """Call an action for a client; drop the client if its connection is lost."""
         try:
             result = action(*values)
         except PeerGone as gone:

@@ -1,10 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Stream rigid bodies as OptiTrack's Motive would, without any hardware.
+Stream rigid bodies like OptiTrack's Motive, without hardware.
 
-The flags say what a scenario file says; where both are given the flags win. See
-docs/motive_sim.md.
+Flags set the same values as a scenario file and take precedence over it. See docs/motive_sim.md.
 """
 
 import argparse
@@ -24,7 +23,7 @@ from optitrack_vrpn.sim.scenario_io import (
     scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 
-#: How often to look whether the scenario is over (s).
+#: Chosen: period of the check whether the scenario has ended (s).
 _LOOK_S = 0.1
 _OCCLUSION = re.compile(
     r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')
@@ -34,25 +33,25 @@ def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = Parser(
         prog='motive_sim',
-        description='Stream rigid bodies as Motive would, by VRPN, NatNet or both: metres, y up, '
+        description='Stream rigid bodies like Motive, by VRPN, NatNet or both: metres, y up, '
         'x forward.',
         epilog='Prints "listening on HOST:PORT" first. Ends on Ctrl-C or after --duration.')
     add = parser.add_argument
     add('--scenario', metavar='FILE',
-        help="YAML file that says all this and more, or the name of one of the package's own")
+        help='YAML file with these and further settings, or the name of a scenario of the package')
     bodies = parser.add_mutually_exclusive_group()
     bodies.add_argument('--bodies', type=int, metavar='N',
-                        help='so many bodies, "Rigid Body 1" and so on (default 3)')
+                        help='number of bodies, named "Rigid Body 1" and so on (default 3)')
     bodies.add_argument('--names', nargs='+', metavar='NAME', help='bodies with these names')
     add('--rate', type=float, metavar='HZ', help='frames per second (default 120)')
-    add('--motion', choices=tuple(MOTIONS), help='how they move (default circle)')
+    add('--motion', choices=tuple(MOTIONS), help='motion of the bodies (default circle)')
     add('--host', metavar='ADDRESS',
-        help='local address to listen on (default 127.0.0.1: this machine alone; 0.0.0.0: every '
+        help='local address to listen on (default 127.0.0.1: this computer only; 0.0.0.0: every '
         'network)')
-    add('--port', type=int, help='TCP and UDP port (default 3883); 0 takes any free one')
-    add('--protocol', choices=('vrpn', 'natnet', 'both'), help='what it speaks (default vrpn)')
+    add('--port', type=int, help='TCP and UDP port (default 3883); 0: any free port')
+    add('--protocol', choices=('vrpn', 'natnet', 'both'), help='protocol (default vrpn)')
     add('--natnet-port', type=int, metavar='PORT',
-        help='UDP port of NatNet commands (default 1510); 0 takes any free one')
+        help='UDP port of NatNet commands (default 1510); 0: any free port')
     add('--natnet-version', choices=tuple(NATNET_VERSIONS),
         help='bitstream of NatNet (default 4.1)')
     add('--multicast', action='store_true', default=None,
@@ -63,11 +62,11 @@ def make_parser() -> argparse.ArgumentParser:
         help='a body out of view: silent, frozen or zeroed from START to END (s; no END: for '
         'ever), again EVERY so many seconds')
     add('--delay-ms', type=float, metavar='MS', help='delay of every frame')
-    add('--jitter-ms', type=float, metavar='MS', help='mean of a random delay on top')
+    add('--jitter-ms', type=float, metavar='MS', help='mean of an additional random delay')
     add('--loss', type=float, metavar='SHARE', help='share of datagrams lost, 0 to 1')
-    add('--skew-ppm', type=float, metavar='PPM', help="how much faster the sender's clock runs")
+    add('--skew-ppm', type=float, metavar='PPM', help="skew of the sender's clock")
     add('--stamps', choices=('motive', 'epoch'),
-        help="stamps count from the start, as Motive's, or are the system's time")
+        help="origin of the stamps: the start, as in Motive, or the system's epoch")
     add('--stamp-start', type=float, metavar='S', help='first stamp, with --stamps motive')
     add('--velocities', action='store_true', default=None,
         help='send velocities and accelerations too, as other VRPN servers do')
@@ -76,9 +75,9 @@ def make_parser() -> argparse.ArgumentParser:
     add('--connect-back-anywhere', action='store_true', default=None,
         help='connect to the address in a request even if it came from another one (unsafe)')
     add('--seed', type=int, help='the same seed gives the same poses (default 0)')
-    add('--duration', type=float, metavar='S', help='end by itself after so many seconds')
+    add('--duration', type=float, metavar='S', help='end after this time (s)')
     add('--log-level', default='info', choices=('debug', 'info', 'warning', 'error'),
-        help='what is logged to the standard error output')
+        help='lowest severity logged to the standard error output')
     return parser
 
 
@@ -100,9 +99,9 @@ _PLACES: dict[str, tuple[str, ...]] = {
 
 def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
     """
-    Make the scenario that a command line asks for.
+    Create the scenario that a command line describes.
 
-    :raises ConfigurationError: if something in it or in its file is not allowed.
+    :raises ConfigurationError: if a value of it or of its file is not allowed.
     """
     data: dict[str, Any] = {}
     where = ''
@@ -110,7 +109,7 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
         path = find_scenario(arguments.scenario)
         where = f'{path}: '
         data = read_mapping(path)
-        scenario_from_mapping(data, where)  # its own faults are not to be blamed on flags
+        scenario_from_mapping(data, where)  # errors of the file, without flags
     for flag, (*parents, key) in _PLACES.items():
         value = getattr(arguments, flag)
         if value is None:
@@ -183,14 +182,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print(f'motive_sim: {error}', file=sys.stderr)
         return exit_code(error)
     except BrokenPipeError:
-        return 0  # nobody reads the first line any more
+        return 0  # the reader of the standard output has ended
     return 1 if server.failure is not None else 0
 
 
 def _announce(server: MotiveSimServer) -> None:
     scenario = server.scenario
-    reach = ('this machine alone can connect; --host 0.0.0.0 lets others'
-             if server.host.startswith('127.') else 'any machine that reaches it can connect')
+    reach = ('only this computer can connect; --host 0.0.0.0 admits others'
+             if server.host.startswith('127.') else 'any host that reaches it can connect')
     names = [body.name for body in scenario.bodies]
     shown = ', '.join(map(repr, names[:5])) + (', ...' if len(names) > 5 else '')
     count = f'{len(names)} {"body" if len(names) == 1 else "bodies"}'

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a simulated Motive counts, and how it keeps its log readable."""
+"""Counters of a simulated Motive, and its rate-limited log."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,21 +12,21 @@ _SECOND = 1_000_000_000
 @dataclass
 class Counters:
     """
-    What a server has done and seen since it was started.
+    Counters of a server since its start.
 
-    :ivar frames: frames sent, to however many clients.
-    :ivar skipped_frames: frames that were due while the machine slept.
-    :ivar datagrams: datagrams of poses made.
+    :ivar frames: frames sent, independent of the number of clients.
+    :ivar skipped_frames: frames that were due while the computer slept.
+    :ivar datagrams: datagrams of poses created.
     :ivar accepted: clients whose cookie was accepted.
     :ivar requests: valid requests to connect back.
-    :ivar blocked_connects: connect-backs that blocked the server for as long as it lets them.
-    :ivar malformed_requests: datagrams on the request port that are none.
-    :ivar refused_requests: requests for another address than their own, or too many.
+    :ivar blocked_connects: connect-backs that blocked the server up to its timeout.
+    :ivar malformed_requests: datagrams on the request port that are not requests.
+    :ivar refused_requests: requests for another address, and requests beyond the limit.
     :ivar refused_clients: connections beyond the number allowed.
-    :ivar ignored_datagrams: datagrams to the port that the server describes; none are due.
+    :ivar ignored_datagrams: datagrams to the port that the server describes.
     :ivar refused_names: names of clients that were not echoed.
     :ivar restarts: restarts.
-    :ivar dropped: clients dropped, by what stands before the colon of the reason.
+    :ivar dropped: clients dropped, by the part of the reason before its colon.
     """
 
     frames: int = 0
@@ -46,10 +46,10 @@ class Counters:
 
 class Throttle:
     """
-    Let some log lines through each second, so that a hostile client can't fill a disk.
+    Limit the log lines per second, so that a hostile client cannot fill the disk.
 
-    :param logger: where to.
-    :param per_second: how many.
+    :param logger: destination of the lines.
+    :param per_second: largest number of lines per second.
     """
 
     def __init__(self, logger: logging.Logger, per_second: int = 5) -> None:
@@ -59,7 +59,7 @@ class Throttle:
         self._count = 0
 
     def log(self, now_ns: int, level: int, text: str, *values: object) -> None:
-        """Log a line, unless there were too many; those are counted in a later line."""
+        """Log a line unless the limit is reached; a later line reports the number suppressed."""
         if now_ns - self._window_ns > _SECOND:
             if self._count > self._per_second:
                 self._logger.log(

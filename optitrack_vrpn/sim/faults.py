@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What can go wrong with a body or a frame in a scenario, and when.
+Faults of bodies and frames in a scenario, and their times.
 
-Times are seconds of the scenario and become whole frames, so that a fault hits the same frames
-whatever the rate's rounding does.
+Times are seconds of the scenario and are converted to frames, so that a fault affects the same
+frames independent of rounding.
 """
 
 from dataclasses import dataclass, MISSING
@@ -19,16 +19,16 @@ from optitrack_vrpn.settings import checked, setting
 
 Frames = NDArray[np.int64]
 
-#: Later than any frame that is ever sent.
+#: A number beyond all frames.
 _NEVER = 1 << 60
 
 
 class Activity(NamedTuple):
     """
-    Which of some frames a fault hits.
+    The frames that a fault affects.
 
     :ivar active: (n,) bool.
-    :ivar since: (n,) the first frame of the stretch that the frame is in; meaningless where
+    :ivar since: (n,) the first frame of the interval that contains the frame; undefined where
         ``active`` is False.
     """
 
@@ -45,7 +45,7 @@ def activity(
     frames: Frames, rate: float, start: float, end: Optional[float], every: float,
 ) -> Activity:
     """
-    Say which frames lie in [start, end), repeated every so many seconds.
+    Find the frames in [start, end), repeated periodically.
 
     :param frames: (n,) numbers of frames.
     :param rate: frames per second.
@@ -64,19 +64,19 @@ def activity(
 
 
 def _start() -> Any:
-    return setting(0.0, unit='s', low=0.0, high=1e7, doc='first moment')
+    return setting(0.0, unit='s', low=0.0, high=1e7, doc='start of the interval')
 
 
 def _end() -> Any:
-    return setting(None, unit='s', low=0.0, high=1e7, doc='first moment after; none: for ever')
+    return setting(None, unit='s', low=0.0, high=1e7, doc='end of the interval; none: unlimited')
 
 
 def _every() -> Any:
-    return setting(0.0, unit='s', low=0.0, high=1e7, doc='repeat after this time; 0: once')
+    return setting(0.0, unit='s', low=0.0, high=1e7, doc='period of the repetition; 0: once')
 
 
 def _probability() -> Any:
-    return setting(0.0, low=0.0, high=1.0, doc='chance of each frame in the stretch')
+    return setting(0.0, low=0.0, high=1.0, doc='probability of each frame in the interval')
 
 
 class _Stretch:
@@ -101,7 +101,7 @@ class _Stretch:
                 '(once) or more than end - start')
 
     def hits(self, frames: Frames, rate: float) -> Activity:
-        """Say which frames are hit; see ``activity``."""
+        """Find the affected frames; see ``activity``."""
         return activity(frames, rate, self.start, self.end, self.every)
 
 
@@ -111,9 +111,9 @@ OCCLUSION_MODES = ('silent', 'frozen', 'zeroed')
 @checked
 @dataclass(frozen=True)
 class Occlusion(_Stretch):
-    """The cameras lose the body: nothing comes, or the last pose, or zeros."""
+    """The cameras lose the body: no reports, the last pose repeated, or zeros."""
 
-    mode: str = setting('silent', choices=OCCLUSION_MODES, doc='what is sent')
+    mode: str = setting('silent', choices=OCCLUSION_MODES, doc='reports during the occlusion')
     start: float = _start()
     end: Optional[float] = _end()
     every: float = _every()
@@ -135,7 +135,7 @@ class Flip(_Stretch):
 @checked
 @dataclass(frozen=True)
 class Teleport(_Stretch):
-    """The body is reported elsewhere for a while, or from now on: someone carried it."""
+    """The body is reported at another position, temporarily or permanently."""
 
     offset: tuple[float, float, float] = setting(
         (1.0, 0.0, 0.0), unit='m', low=-1e6, high=1e6, doc='added to the position')
@@ -147,7 +147,7 @@ class Teleport(_Stretch):
 @checked
 @dataclass(frozen=True)
 class NotFinite(_Stretch):
-    """NaN or infinity goes over the wire."""
+    """Reports contain NaN or infinity."""
 
     field: str = setting('position', choices=('position', 'attitude', 'both'), doc='where')
     value: str = setting('nan', choices=('nan', 'inf'), doc='what')
@@ -169,7 +169,7 @@ class Outlier:
     every: float = _every()
 
     def hits(self, frames: Frames, rate: float) -> Activity:
-        """Say which frames are hit: one, or one every so often."""
+        """Find the affected frames: one, or one per period."""
         first = frame_at(self.at, rate)
         return activity(frames, rate, first / rate, (first + 1) / rate, self.every)
 
@@ -188,7 +188,7 @@ class DropFrames(_Stretch):
 @checked
 @dataclass(frozen=True)
 class DuplicateFrames(_Stretch):
-    """Frames are sent twice, stamps and all."""
+    """Frames are sent twice, with equal stamps."""
 
     probability: float = _probability()
     start: float = _start()
@@ -217,7 +217,7 @@ class Restart:
     """
 
     at: float = setting(MISSING, unit='s', low=0.0, high=1e7, doc='when')
-    downtime: float = setting(1.0, unit='s', low=0.0, high=3600.0, doc='how long it is gone')
+    downtime: float = setting(1.0, unit='s', low=0.0, high=3600.0, doc='time without a server')
     every: float = _every()
 
 

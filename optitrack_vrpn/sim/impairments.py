@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What cameras and networks do to perfect poses; random, but the same under the same seed."""
+"""Camera noise, faults and network impairments; random, and reproducible by the seed."""
 
 import math
 import random
@@ -99,7 +99,7 @@ def apply_faults(
     position: Array, quat_xyzw: Array,
 ) -> tuple[Array, Array]:
     """
-    Falsify poses where a fault is active, in the order in which the faults are given.
+    Modify poses where a fault is active, in the order of the faults.
 
     :param frames: (n,) number of the frame that each pose is of.
     :param rate: frames per second.
@@ -135,7 +135,7 @@ def apply_faults(
 def visible(
     faults: tuple[BodyFault, ...], frames: Frames, rate: float,
 ) -> NDArray[np.bool_]:
-    """Say for which frames (n,) a body is sent at all."""
+    """Find the frames (n,) in which a body is sent."""
     seen = np.ones(len(frames), dtype=bool)
     for fault in faults:
         if isinstance(fault, Occlusion) and fault.mode == 'silent':
@@ -146,7 +146,7 @@ def visible(
 def occluded(
     faults: tuple[BodyFault, ...], frames: Frames, rate: float,
 ) -> NDArray[np.bool_]:
-    """Say for which frames (n,) the cameras do not see a body, whatever is sent of it."""
+    """Find the frames (n,) in which the cameras do not see a body, whether it is sent or not."""
     lost = np.zeros(len(frames), dtype=bool)
     for fault in faults:
         if isinstance(fault, Occlusion):
@@ -156,9 +156,9 @@ def occluded(
 
 class Link:
     """
-    One client's way through the network: when each transmission arrives, if at all.
+    The simulated network of one client: arrival of each transmission, or its loss.
 
-    :param network: what the network does.
+    :param network: impairments of the network.
     :param seed: of the scenario.
     :param number: of the client; different clients are independent.
     """
@@ -173,11 +173,11 @@ class Link:
         """
         Send one datagram.
 
-        Jitter keeps the order, as one queue does; only ``reorder`` lets others overtake.
+        Jitter keeps the order, as in one queue; only ``reorder`` changes the order.
 
         :param now_ns: when it is sent, on any clock.
         :param time: the same in seconds of the scenario, for the outages.
-        :returns: when it arrives on the clock of ``now_ns``: no time, one or two.
+        :returns: arrival times on the clock of ``now_ns``: none, one or two.
         """
         network, draw = self._network, self._random.random
         if self._outage_end(time) is not None or (network.loss and draw() < network.loss):
@@ -191,9 +191,9 @@ class Link:
 
     def stream(self, now_ns: int, time: float) -> int:
         """
-        Send a piece of a TCP stream, which is never lost and never overtakes.
+        Send a piece of a TCP stream, without loss and reordering.
 
-        :returns: when it arrives; arguments as in ``datagram``.
+        :returns: its arrival time; arguments as in ``datagram``.
         """
         end = self._outage_end(time)
         held = 0 if end is None else round((end - time) * _NANOSECONDS)

@@ -4,8 +4,7 @@
 Closed-form trajectories of rigid bodies, in Motive's axes: x forward, y up, z right.
 
 Every motion is a pure function of time. Velocity, acceleration and angular velocity are
-derivatives worked out by hand, so that they can serve as the truth in tests of anything that
-estimates them.
+closed-form derivatives, so that they are the reference in tests of estimators.
 
 At identity a body's own axes are the world's: nose along x, up along y, right along z. Attitudes
 are yaw about y (positive turns the nose left), then pitch about z (positive lifts the nose), then
@@ -29,7 +28,7 @@ _TURN = 2 * np.pi
 
 class MotionState(NamedTuple):
     """
-    Where a body is and how it moves, at n times.
+    Pose and motion of a body at n times.
 
     :ivar position: (n, 3) metres, world axes.
     :ivar velocity: (n, 3) m/s, world axes.
@@ -59,7 +58,7 @@ def quat_multiply(left: Array, right: Array) -> Array:
 def quat_from_rotation_vector(vector: Array) -> Array:
     """Turn rotation vectors (..., 3) in rad into unit quaternions (..., 4), tiny ones included."""
     angle = np.linalg.norm(vector, axis=-1, keepdims=True)
-    # sinc(x) is sin(pi x) / (pi x), which is sound at 0.
+    # sinc(x) is sin(pi x) / (pi x), which is defined at 0.
     return np.concatenate(
         (0.5 * np.sinc(angle / _TURN) * vector, np.cos(angle / 2)), axis=-1)
 
@@ -107,11 +106,11 @@ def _centre(default_height: float = 1.0) -> Any:
 
 
 def _period(default: float) -> Any:
-    return setting(default, unit='s', low=0.05, high=3600.0, doc='time of one round')
+    return setting(default, unit='s', low=0.05, high=3600.0, doc='period of the motion')
 
 
 def _phase() -> Any:
-    return setting(0.0, unit='turns', low=-1.0, high=1.0, doc='where in the round it starts')
+    return setting(0.0, unit='turns', low=-1.0, high=1.0, doc='initial phase')
 
 
 def _yaw() -> Any:
@@ -121,7 +120,7 @@ def _yaw() -> Any:
 @checked
 @dataclass(frozen=True)
 class Still:
-    """Stand at one place; with noise it is what cameras see of a body at rest."""
+    """Stay at one place; with noise this is a body at rest."""
 
     centre: tuple[float, float, float] = _centre()
     yaw_deg: float = _yaw()
@@ -140,11 +139,11 @@ class Still:
 @checked
 @dataclass(frozen=True)
 class Hover:
-    """Wander a little around one place, as a drone that holds its position does."""
+    """Move slightly around one place, like a drone that holds its position."""
 
     centre: tuple[float, float, float] = _centre()
-    amplitude: float = setting(0.03, unit='m', low=0.0, high=10.0, doc='size of the wandering')
-    tilt_deg: float = setting(1.5, unit='deg', low=0.0, high=45.0, doc='size of the tilting')
+    amplitude: float = setting(0.03, unit='m', low=0.0, high=10.0, doc='amplitude of the motion')
+    tilt_deg: float = setting(1.5, unit='deg', low=0.0, high=45.0, doc='amplitude of the tilt')
     period: float = _period(5.0)
     phase: float = _phase()
     yaw_deg: float = _yaw()
@@ -206,7 +205,8 @@ class FigureEight:
     length: float = setting(1.5, unit='m', low=0.01, high=1000.0, doc='half length along x')
     width: float = setting(0.75, unit='m', low=0.01, high=1000.0, doc='half width along z')
     climb: float = setting(0.2, unit='m', low=0.0, high=1000.0, doc='half height along y')
-    roll_deg: float = setting(10.0, unit='deg', low=0.0, high=89.0, doc='size of the rolling')
+    roll_deg: float = setting(
+        10.0, unit='deg', low=0.0, high=89.0, doc='amplitude of the roll angle')
     period: float = _period(10.0)
     phase: float = _phase()
 
@@ -283,7 +283,7 @@ class Line:
     centre: tuple[float, float, float] = _centre()
     reach: tuple[float, float, float] = setting(
         (1.0, 0.0, 0.0), unit='m', low=-1000.0, high=1000.0,
-        doc='from the middle to the far end')
+        doc='distance from the middle to an end')
     period: float = _period(6.0)
     phase: float = _phase()
     yaw_deg: float = _yaw()
@@ -304,7 +304,7 @@ class Line:
 
 Motion = Union[Still, Hover, Circle, FigureEight, Spin, Line]
 
-#: What a scenario file and ``--motion`` call them.
+#: Names in scenario files and in ``--motion``.
 MOTIONS: dict[str, type[Any]] = {
     'circle': Circle, 'figure_eight': FigureEight, 'hover': Hover, 'still': Still,
     'spin': Spin, 'line': Line,
@@ -313,7 +313,7 @@ MOTIONS: dict[str, type[Any]] = {
 
 def arranged(kind: str, index: int, count: int) -> Motion:
     """
-    Make one of ``count`` like motions that don't meet: apart in the round and in height.
+    Create one of ``count`` similar motions without collisions: different phases and heights.
 
     :param kind: a key of ``MOTIONS``.
     :param index: 0 to ``count`` - 1.

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a simulated Motive sends by NatNet of a frame; pure, times are arguments.
+NatNet frames of a simulated Motive; pure, times are arguments.
 
 Exposures, processing and transmission are distributed as in a capture of a real Motive, see
 ``scenario_io.NatNet``. All random numbers come from the scenario's seed.
@@ -50,7 +50,7 @@ class NatNetWorld:
         self._changed = False
 
     def set_models(self, names: Sequence[str]) -> None:
-        """Change the list of models; the next frame says so."""
+        """Change the list of models; the next frame contains the flag for it."""
         self._ids = {name: number + 1 for number, name in enumerate(names)}
         self._changed = True
 
@@ -74,7 +74,7 @@ class NatNetWorld:
             settings.processing_ms * 1e6, settings.processing_jitter_us * 1e3)))
 
     def ticks(self, server_ns: int) -> int:
-        """Turn the server's time (ns since its boot) into ticks."""
+        """Convert the server's time (ns since its boot) to ticks."""
         return server_ns * self._settings.frequency // _NS
 
     def frame(

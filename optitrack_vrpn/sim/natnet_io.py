@@ -3,8 +3,8 @@
 """
 The NatNet side of the simulated Motive: a command socket, and frames to clients or to a group.
 
-Everything that a client sends is answered to its source, and what it makes the server keep is
-bounded. A unicast client that falls silent is forgotten, as Motive does.
+Answers go to the source of a request, and the data stored per client is bounded. A silent unicast
+client is removed, as in Motive.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ _DATAGRAMS_AT_ONCE = 64
 _SEND_BUFFER = 4 << 20
 #: Ticks count from the boot of the Motive PC; it was booted so long before the scenario (ns).
 _BOOT_NS = 3_600 * _NS
-#: What may wait for its time at once; a flood of echo requests is cut off there.
+#: Chosen: largest number of delayed transmissions, which bounds a flood of echo requests.
 _MOST_WAITING = 10_000
 
 Address = tuple[str, int]
@@ -48,7 +48,7 @@ Address = tuple[str, int]
 
 @dataclass
 class _Client:
-    """A unicast client: when it was last heard, what it gets, and its way through the network."""
+    """A unicast client: time of its last request, its bitstream, and its simulated network."""
 
     address: Address
     heard_ns: int
@@ -58,14 +58,14 @@ class _Client:
 
 class NatNetServer:
     """
-    All NatNet clients of one simulated Motive; all of it belongs to the server's thread.
+    All NatNet clients of one simulated Motive; only the server's thread uses this class.
 
     :param scenario: what is streamed.
     :param world: its bodies.
     :param stream: the numbering of frames, and the sender's clock.
     :param selector: gets the command socket, with a callable of the event mask as its data.
-    :param counters: kept up to date.
-    :param changed: notified when a client comes or goes.
+    :param counters: updated with each event.
+    :param changed: notified when a client connects or disconnects.
     :ivar port: of commands, once open.
     :ivar commands: requests of clients, the latest last.
     :ivar takes: names of the takes recorded, the latest last.
@@ -98,12 +98,12 @@ class NatNetServer:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it listens."""
+        """Return whether it listens."""
         return self._command is not None
 
     @property
     def listeners(self) -> int:
-        """Count the clients; by multicast at least the group is one."""
+        """Return the number of clients; with multicast the group counts as one."""
         if not self.is_open:
             return 0
         return max(len(self._clients), int(self._settings.multicast))
@@ -117,7 +117,7 @@ class NatNetServer:
         """
         Listen for commands.
 
-        :raises TransportError: if the port cannot be had.
+        :raises TransportError: if the port is not available.
         """
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         host = self._scenario.server.host
@@ -134,13 +134,13 @@ class NatNetServer:
             sock.close()
             raise TransportError(
                 f'cannot listen on {host}:{self.port} for NatNet commands: '
-                f'{error.strerror or error}; choose a port that no other server has') from None
+                f'{error.strerror or error}; choose a port that no other server uses') from None
         self._command = sock
         self.port = sock.getsockname()[1]
         self._selector.register(sock, selectors.EVENT_READ, self._read)
 
     def close(self) -> None:
-        """Stop listening; clients are forgotten, and time tells them."""
+        """Stop listening and remove all clients, which detect it by their timeouts."""
         if self._command is not None:
             forget(self._selector, self._command)
             self._command = None
@@ -150,16 +150,16 @@ class NatNetServer:
     # -- time ----------------------------------------------------------------------------------
 
     def server_ns(self, raw_ns: int) -> int:
-        """Give the server's time (ns since its boot) at a time of this machine's raw clock."""
+        """Return the server's time (ns since its boot) at a time of this machine's raw clock."""
         return _BOOT_NS + self._stream.server_ns(raw_ns)
 
     @property
     def next_due_ns(self) -> Optional[int]:
-        """When ``turn`` has something to send; None for nothing."""
+        """Return when ``turn`` is due; None if nothing is due."""
         return self._waiting[0][0] if self._waiting else None
 
     def turn(self, now_ns: int) -> None:
-        """Send what is due."""
+        """Send the transmissions that are due."""
         while self._waiting and self._waiting[0][0] <= now_ns:
             heapq.heappop(self._waiting)[2]()
 
@@ -169,7 +169,7 @@ class NatNetServer:
             heapq.heappush(self._waiting, (due_ns, self._order, action))
 
     def check(self, now_ns: int) -> None:
-        """Forget unicast clients that fell silent."""
+        """Remove silent unicast clients."""
         limit_ns = round(self._settings.client_timeout * _NS)
         for client in list(self._clients.values()):
             if now_ns - client.heard_ns > limit_ns:
@@ -188,7 +188,7 @@ class NatNetServer:
 
     def deliver(self, frame: WorldFrame, exposure_ns: Optional[int]) -> None:
         """
-        Send a frame when Motive would: some time after its exposure.
+        Send a frame after the simulated processing time, as Motive does.
 
         :param exposure_ns: raw clock; None for a frame that is sent now.
         """
@@ -331,13 +331,13 @@ class NatNetServer:
             self._changed.notify_all()
 
     def _granted(self, wanted: Optional[Version]) -> Optional[Version]:
-        """Say which bitstream a client gets that asks for one; None where it cannot choose."""
+        """Return the bitstream for a client's request; None if the version is fixed."""
         possible = wanted is not None and wanted in NATNET_VERSIONS.values() and (
             wanted <= self.world.version and self.world.version >= V4_0)
         return wanted if possible and not self._settings.multicast else None
 
     def _command_answer(self, command: str, address: Address) -> Optional[bytes]:
-        """Carry a command out and give the answer."""
+        """Execute a command and return the answer."""
         self.commands = [*self.commands[-999:], command]
         name, _, value = command.partition(',')
         world = self.world

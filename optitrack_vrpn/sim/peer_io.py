@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""One client of the simulated Motive: its sockets, what waits for it, and when it is given up."""
+"""One client of the simulated Motive: its sockets, its queue and its timeouts."""
 
 from collections.abc import Iterable, Iterator
 import heapq
@@ -17,9 +17,9 @@ from optitrack_vrpn.vrpn.constants import (
     ACCELERATION_TYPE, MAX_DATAGRAM_SIZE, POSE_TYPE, VELOCITY_TYPE)
 from optitrack_vrpn.vrpn.messages import Event, PoseReport, VelocityReport
 
-#: Read at most this much before others have their turn.
+#: Chosen: largest number of bytes per read, so that other clients are served.
 _READ_SIZE = 16384
-#: A client says a few kilobytes in its life; one that says more than this a second is no client.
+#: Chosen: bytes per second after which a client is dropped; VRPN clients send a few kB in all.
 _FLOOD_BYTES = 1_000_000
 _SECOND = 1_000_000_000
 #: Kernel memory for a client that stops reading.
@@ -27,11 +27,11 @@ _SEND_BUFFER = 262_144
 
 
 class PeerGone(TransportError):
-    """The conversation is over; the message is the reason."""
+    """The conversation has ended; the message is the reason."""
 
 
 def encode_report(report: Report) -> tuple[str, bytes]:
-    """Make a report's message type and payload."""
+    """Encode the message type and the payload of a report."""
     if isinstance(report, PoseReport):
         return POSE_TYPE, encode_pose(report.sensor, report.position, report.quat_xyzw)
     if isinstance(report, VelocityReport):
@@ -42,7 +42,7 @@ def encode_report(report: Report) -> tuple[str, bytes]:
 
 
 def tune(sock: socket.socket) -> None:
-    """Prepare a TCP socket: no waiting for more to send, bounded, and aware of a dead peer."""
+    """Set the options of a TCP socket: no Nagle delay, bounded buffer, keepalive."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
@@ -58,8 +58,8 @@ class Peer:
 
     :param sock: its TCP connection, connected.
     :param connection: its conversation.
-    :param link: its way through the simulated network.
-    :param limits: what it is granted.
+    :param link: its simulated network.
+    :param limits: its limits.
     :param now_ns: the server's clock.
     """
 
@@ -88,19 +88,19 @@ class Peer:
 
     @property
     def wants_write(self) -> bool:
-        """Tell whether bytes wait for the client to read."""
+        """Return whether unsent bytes are queued."""
         return bool(self._out)
 
     @property
     def next_due_ns(self) -> Optional[int]:
-        """When the next delayed transmission leaves; None where there is none."""
+        """Return when the next delayed transmission is due; None without one."""
         return self._delayed[0][0] if self._delayed else None
 
     def receive(self, now_ns: int) -> list[Event]:
         """
-        Read what came.
+        Read received data.
 
-        :raises PeerGone: if the client closed, broke the protocol or floods.
+        :raises PeerGone: if the client closed, violated the protocol or sends too much.
         """
         try:
             data = self.sock.recv(_READ_SIZE)
@@ -124,10 +124,10 @@ class Peer:
         """
         Send poses by UDP from now on.
 
-        They go to the address that the TCP connection comes from, whatever host the client
-        names, so that nobody can have them sent to somebody else.
+        They go to the address of the TCP connection, independent of the host that the client
+        names, so that a client cannot direct them to a third host.
 
-        :raises PeerGone: if there is no socket for it.
+        :raises PeerGone: if no socket can be opened.
         """
         try:
             udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -139,14 +139,14 @@ class Peer:
             udp.connect((self.address[0], port))
         except OSError as error:
             udp.close()
-            raise PeerGone(f'no way to its UDP port: {error.strerror}') from None
+            raise PeerGone(f'its UDP port is unreachable: {error.strerror}') from None
         if self._udp is not None:
             self._udp.close()
         self._udp = udp
 
     def deliver(self, reports: list[Report], now_ns: int, time: float, time_ns: int) -> int:
         """
-        Send the reports of a frame, by UDP where the client takes it, else by TCP.
+        Send the reports of a frame, by UDP if the client receives it, else by TCP.
 
         :param now_ns: the server's clock.
         :param time: seconds of the scenario.
@@ -176,7 +176,7 @@ class Peer:
 
     def send_due(self, now_ns: int) -> None:
         """
-        Send what the simulated network has held until now.
+        Send the transmissions that the simulated network has delayed until now.
 
         :raises PeerGone: if too much waits for the client already.
         """
@@ -189,7 +189,7 @@ class Peer:
 
     def flush(self, now_ns: int) -> None:
         """
-        Hand the kernel what it takes of the bytes that wait.
+        Pass queued bytes to the kernel as far as it accepts them.
 
         :raises PeerGone: if the connection is lost or too much waits.
         """
@@ -212,9 +212,9 @@ class Peer:
 
     def check(self, now_ns: int) -> None:
         """
-        Give up a client that takes too long.
+        Drop a client that exceeds a timeout.
 
-        :raises PeerGone: if its handshake or its reading does.
+        :raises PeerGone: if its handshake or its reading takes too long.
         """
         if not self.connection.established:
             if now_ns - self.since_ns > self._timeout_ns:
@@ -242,7 +242,7 @@ class Peer:
         self.flush(now_ns)
 
     def _datagrams(self, reports: Iterable[Report]) -> Iterator[bytes]:
-        """Pack messages as tightly as the library does."""
+        """Pack messages into datagrams as the library does."""
         packed = bytearray()
         for report in reports:
             type_name, payload = encode_report(report)

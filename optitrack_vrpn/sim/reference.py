@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every setting of a scenario in words, from the declarations themselves."""
+"""Reference of all settings of a scenario, generated from their declarations."""
 
 import dataclasses
 from dataclasses import MISSING
@@ -14,9 +14,9 @@ from optitrack_vrpn.sim.scenario_io import Body, Clock, Network, Noise, Scenario
 
 def reference() -> str:
     """
-    Write the reference of scenario files.
+    Generate the reference of scenario files.
 
-    :returns: Markdown; docs/motive_sim.md holds it word by word.
+    :returns: Markdown; docs/motive_sim.md contains it unchanged.
     """
     parts = [
         _table('The scenario itself', Scenario),

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A scenario: which bodies move how, what goes wrong, and what the network does to it.
+A scenario: bodies and their motion, faults, and network impairments.
 
-One tree of frozen dataclasses, from Python, from a YAML file or from the flags of
-``motive_sim``; the same values have the same names in all three.
+A tree of frozen dataclasses, created in Python, from a YAML file or from the flags of
+``motive_sim``; the names of values are the same in all three.
 """
 
 from dataclasses import dataclass, MISSING, replace
@@ -32,7 +32,7 @@ NATNET_VERSIONS = {
 @checked
 @dataclass(frozen=True)
 class Noise:
-    """What the cameras add to a pose: normal, independent, per axis."""
+    """Noise of the cameras: normal, independent per axis."""
 
     position_mm: float = setting(0.0, unit='mm', low=0.0, high=10000.0,
                                  doc='standard deviation of each coordinate')
@@ -48,13 +48,13 @@ class Body:
     name: str = setting(MISSING, doc='its name in Motive; spaces and case matter')
     motion: Optional[Motion] = setting(None, tags=MOTIONS, doc="none: the scenario's own")
     noise: Optional[Noise] = setting(None, doc="none: the scenario's own")
-    faults: tuple[BodyFault, ...] = setting((), tags=BODY_FAULTS, doc='what goes wrong with it')
+    faults: tuple[BodyFault, ...] = setting((), tags=BODY_FAULTS, doc='faults of this body')
 
     def check(self) -> None:
         """
-        Check that the wire can carry the name.
+        Check that the name is valid in VRPN.
 
-        :raises ConfigurationError: if it cannot.
+        :raises ConfigurationError: if it is not.
         """
         try:
             encode_name(self.name)
@@ -70,33 +70,35 @@ class Clock:
     """
     The sender's clock.
 
-    A frame at time t of the scenario bears the stamp base + t, and is sent when
-    t / (1 + skew) has gone by on this machine's raw clock.
+    A frame at time t of the scenario has the stamp base + t and is sent after t / (1 + skew) on
+    this computer's raw clock.
     """
 
     base: str = setting('motive', choices=('motive', 'epoch'),
-                        doc="stamps count from Motive's start, or are the system's time")
+                        doc="origin of the stamps: Motive's start or the system's epoch")
     start: float = setting(0.0, unit='s', low=0.0, high=3e9,
                            doc='stamp of the first frame where base is motive')
     skew_ppm: float = setting(0.0, unit='ppm', low=-10000.0, high=10000.0,
-                              doc="how much faster than this machine's clock it runs")
+                              doc="skew relative to this computer's clock")
 
 
 @checked
 @dataclass(frozen=True)
 class Network:
-    """What the network does to poses, for each client on its own."""
+    """Network impairments, independent for each client."""
 
-    delay_ms: float = setting(0.0, unit='ms', low=0.0, high=10000.0, doc='of every frame')
+    delay_ms: float = setting(
+        0.0, unit='ms', low=0.0, high=10000.0, doc='constant delay of every frame')
     jitter_ms: float = setting(0.0, unit='ms', low=0.0, high=10000.0,
-                               doc='mean of the random delay on top; median for lognormal')
+                               doc='mean of the additional random delay; median for lognormal')
     jitter: str = setting('gamma', choices=('gamma', 'exponential', 'uniform', 'lognormal'),
                           doc='its distribution: wired, loaded, polled, wireless')
-    loss: float = setting(0.0, low=0.0, high=1.0, doc='chance that a datagram is lost')
-    duplicate: float = setting(0.0, low=0.0, high=1.0, doc='chance that it comes twice')
-    reorder: float = setting(0.0, low=0.0, high=1.0, doc='chance that later ones overtake it')
+    loss: float = setting(0.0, low=0.0, high=1.0, doc='probability of the loss of a datagram')
+    duplicate: float = setting(0.0, low=0.0, high=1.0, doc='probability of its duplication')
+    reorder: float = setting(
+        0.0, low=0.0, high=1.0, doc='probability that it is delayed past later datagrams')
     reorder_ms: float = setting(10.0, unit='ms', low=0.0, high=10000.0,
-                                doc='how long an overtaken one is held')
+                                doc='delay of a reordered datagram')
     outages: tuple[tuple[float, float], ...] = setting(
         (), unit='s', doc='stretches [start, end] in which nothing passes: datagrams are lost, '
         'TCP comes in one burst afterwards')
@@ -116,15 +118,15 @@ class Network:
 @checked
 @dataclass(frozen=True)
 class Server:
-    """Where the server listens and what it grants its clients."""
+    """Address of the server and limits of its clients."""
 
     host: str = setting('127.0.0.1', doc='local IPv4 address; 0.0.0.0 for every network')
     port: int = setting(DEFAULT_PORT, low=0, high=65535, doc='TCP and UDP; 0: any free one')
-    max_clients: int = setting(16, low=1, high=200, doc='connections at once')
+    max_clients: int = setting(16, low=1, high=200, doc='largest number of connections')
     client_buffer: int = setting(1_000_000, unit='bytes', low=10_000, high=100_000_000,
-                                 doc='a client for which more waits is dropped')
+                                 doc='queue of a client (bytes); a client with more is dropped')
     client_timeout: float = setting(5.0, unit='s', low=0.1, high=3600.0,
-                                    doc='to finish a handshake, or to read what waits')
+                                    doc='timeout of a handshake, and of a silent reader')
     connect_back_anywhere: bool = setting(
         False, doc='connect to the address in a request even if it came from another one')
     connect_block: float = setting(
@@ -138,7 +140,7 @@ class Server:
 @checked
 @dataclass(frozen=True)
 class NatNet:
-    """What the simulated Motive does where it streams by NatNet."""
+    """Settings of the simulated Motive for NatNet."""
 
     port: int = setting(COMMAND_PORT, low=0, high=65535, doc='of commands; 0: any free one')
     version: str = setting('4.1', choices=tuple(NATNET_VERSIONS),
@@ -161,13 +163,13 @@ class NatNet:
                                    doc='mean marker error of tracked bodies')
     edit_mode: bool = setting(False, doc='play a take instead of live poses')
     client_timeout: float = setting(5.0, unit='s', low=0.2, high=3600.0,
-                                    doc='silence after which a unicast client is forgotten')
+                                    doc='silence after which a unicast client is removed')
 
 
 @checked
 @dataclass(frozen=True)
 class Scenario:
-    """Everything that ``motive_sim`` does."""
+    """All settings of ``motive_sim``."""
 
     bodies: tuple[Body, ...] = setting((), doc='a number, a list of names, or a list of bodies')
     rate: float = setting(120.0, unit='Hz', low=0.1, high=5000.0, doc='frames per second')
@@ -190,7 +192,7 @@ class Scenario:
 
     def check(self) -> None:
         """
-        Check what fields say of one another.
+        Check the consistency of the fields.
 
         :raises ConfigurationError: for two bodies of one name, too many bodies, and faults of
             bodies that don't exist.
@@ -200,13 +202,13 @@ class Scenario:
             raise ConfigurationError(f'bodies: {len(names)} are too many; allowed: {MAX_BODIES}')
         for name in names:
             if names.count(name) > 1:
-                raise ConfigurationError(f'bodies: two are called {name!r}; names must differ')
+                raise ConfigurationError(f'bodies: two have the name {name!r}; names must differ')
         for i, fault in enumerate(self.faults):
             if isinstance(fault, SwapLabels):
                 for name in fault.bodies:
                     if name not in names:
                         raise ConfigurationError(
-                            f'faults[{i}].bodies: no body is called {name!r}; '
+                            f'faults[{i}].bodies: no body has the name {name!r}; '
                             f'allowed: {", ".join(map(repr, names))}')
 
     def settled(self) -> tuple[Body, ...]:
@@ -220,9 +222,9 @@ class Scenario:
 
 def named_bodies(names: Union[int, list[str], tuple[str, ...]]) -> tuple[Body, ...]:
     """
-    Make bodies without further ado.
+    Create bodies with default settings.
 
-    :param names: their names, or how many, which are then called as Motive calls new ones.
+    :param names: their names, or their number; numbered bodies get Motive's default names.
     """
     if isinstance(names, int):
         names = [f'Rigid Body {i + 1}' for i in range(names)]
@@ -231,11 +233,11 @@ def named_bodies(names: Union[int, list[str], tuple[str, ...]]) -> tuple[Body, .
 
 def scenario_from_mapping(data: Any, where: str = '') -> Scenario:
     """
-    Make a scenario from plain data.
+    Create a scenario from plain data.
 
-    :param data: nested mappings and lists as a YAML file holds them.
-    :param where: what to begin messages with, such as ``scenario.yaml: ``.
-    :raises ConfigurationError: for whatever is not allowed; names key and allowed values.
+    :param data: nested mappings and lists, as in a YAML file.
+    :param where: prefix of error messages, such as ``scenario.yaml: ``.
+    :raises ConfigurationError: for an invalid value; names the key and the allowed values.
     """
     if isinstance(data, dict) and 'bodies' in data:
         data = dict(data)
@@ -255,7 +257,7 @@ def _plain_bodies(value: Any, where: str) -> Any:
 
 
 def _own_folders() -> list[Path]:
-    """List where this package's own scenarios may lie: in its share folder, or in its source."""
+    """List the folders of the package's scenarios: the share folder, or the source."""
     here = Path(__file__).resolve()
     ament = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
     prefixes = [*(Path(prefix) for prefix in ament if prefix), *here.parents]
@@ -265,11 +267,11 @@ def _own_folders() -> list[Path]:
 
 def find_scenario(given: str) -> str:
     """
-    Find a scenario file: as given or, where there is none and it is a mere name, among our own.
+    Find a scenario file by its path, or a scenario of the package by its name.
 
-    :param given: a path, or a name with or without its ending, as in `hard_day`.
+    :param given: a path, or a name with or without suffix, as in `hard_day`.
     :returns: its path.
-    :raises ConfigurationError: if a mere name is nowhere; names the scenarios there are.
+    :raises ConfigurationError: for an unknown name; lists the scenarios of the package.
     """
     if os.path.dirname(given) or os.path.isfile(given):
         return given
@@ -288,7 +290,7 @@ def read_mapping(path: Union[str, Path]) -> dict[str, Any]:
     """
     Read the plain data of a scenario file.
 
-    :raises ConfigurationError: if it cannot be read or is no YAML mapping.
+    :raises ConfigurationError: if it cannot be read or is not a YAML mapping.
     """
     try:
         data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
@@ -307,7 +309,7 @@ def load_scenario(path: Union[str, Path]) -> Scenario:
     """
     Read a scenario file.
 
-    :raises ConfigurationError: if anything in it is not allowed; names file, key and allowed
+    :raises ConfigurationError: for an invalid value; names the file, the key and the allowed
         values.
     """
     return scenario_from_mapping(read_mapping(path), f'{path}: ')

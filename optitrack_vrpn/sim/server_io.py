@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A VRPN server that streams a scenario as Motive would; one thread serves all its clients.
+A VRPN server that streams a scenario like Motive; one thread serves all clients.
 
-No client can stop it: sockets never block, everything that a client makes it keep is bounded,
-and a client that stalls, floods or speaks nonsense is dropped with the reason. It connects back
-and sends poses to addresses that asked for them, and to no others.
+No client can stop the server: sockets do not block, the data stored per client is bounded, and a
+client that stalls, floods or violates the protocol is dropped with the reason. The server connects
+back and sends poses only to addresses that requested it.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,17 +45,17 @@ class MotiveSimServer:
     """
     A simulated Motive on real sockets.
 
-    Use it as a context manager, or call ``start`` and ``stop``. What sends may be called from
-    any thread once it is started.
+    Use it as a context manager, or call ``start`` and ``stop``. The sending methods may be called
+    from any thread after the start.
 
     :param scenario: what to stream; three bodies by default.
     :param host: local address instead of the scenario's.
-    :param port: port instead of the scenario's; 0 takes any free one, see ``port``.
+    :param port: port instead of the scenario's; 0 for any free port, see ``port``.
     :param paced: send frames by the clock; otherwise only ``send_frame`` and ``send`` do.
-    :param live: motions of bodies that know the present alone; see ``World``.
-    :ivar world: what is streamed, and the truth behind it.
-    :ivar counters: what happened so far.
-    :ivar finished: set when the scenario's duration is over or the server has stopped.
+    :param live: motions of bodies that are defined at the present time only; see ``World``.
+    :ivar world: the streamed bodies and their true motion.
+    :ivar counters: counters of events.
+    :ivar finished: set when the scenario's duration has passed or the server has stopped.
     :ivar failure: the bug that ended the thread, if one did.
     """
 
@@ -119,12 +119,12 @@ class MotiveSimServer:
 
     @property
     def base_ns(self) -> int:
-        """Stamp of frame 0; a stamp less this is a time of the scenario."""
+        """Return the stamp of frame 0; a stamp minus this is a time of the scenario."""
         return self._stream.base_ns
 
     @property
     def clients(self) -> int:
-        """Count the clients that finished their handshake."""
+        """Return the number of clients that finished their handshake."""
         count = self._clients.established if self._door is not None else 0
         return count + (self._natnet.established if self._natnet is not None else 0)
 
@@ -132,7 +132,7 @@ class MotiveSimServer:
         """
         Open the sockets and start serving.
 
-        :raises TransportError: if the address or port cannot be had.
+        :raises TransportError: if the address or port is not available.
         """
         if self._thread is not None:
             raise TransportError('the simulated Motive is already started')
@@ -162,7 +162,7 @@ class MotiveSimServer:
         return self
 
     def stop(self) -> None:
-        """Close every connection and socket and end the thread; may be called again."""
+        """Close all sockets and stop the thread; idempotent."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._running = False
@@ -180,7 +180,7 @@ class MotiveSimServer:
 
     def wait_for_clients(self, count: int = 1, timeout: float = 10.0) -> bool:
         """
-        Wait until so many clients have finished their handshake.
+        Wait until a number of clients have finished their handshake.
 
         :param timeout: seconds.
         :returns: False if they did not in time.
@@ -189,15 +189,15 @@ class MotiveSimServer:
             return self._changed.wait_for(lambda: self.clients >= count, timeout)
 
     def send_frame(self) -> Frame:
-        """Send the scenario's next frame now, whatever its time, and say what it was."""
+        """Send the scenario's next frame now, independent of its time, and return it."""
         return self._call(self._send_next_frame)
 
     def send(self, reports: list[Report]) -> None:
         """
         Send these reports to every client, as one frame.
 
-        Names that are new are described first. It returns when the kernel or the simulated
-        network has them.
+        New names are described first. The method returns when the kernel or the simulated network
+        has the data.
 
         :raises LocalProtocolError: if a name, a stamp or the number of names does not fit the
             wire; nothing is sent then.
@@ -220,7 +220,7 @@ class MotiveSimServer:
         sender_time_ns: Optional[int] = None,
     ) -> None:
         """
-        Send a text message to every client, by TCP as ever.
+        Send a text message to every client, by TCP.
 
         :param severity: 0 normal, 1 warning, 2 error.
         :param sender_time_ns: its stamp; the system's time by default.
@@ -231,7 +231,7 @@ class MotiveSimServer:
         self._call(lambda: self._clients.say(sender, TEXT_TYPE, payload, time_ns))
 
     def pause(self) -> None:
-        """Fall silent, connections kept; time goes on."""
+        """Stop sending frames; connections stay and time continues."""
         self._paused = True
 
     def resume(self) -> None:
@@ -239,17 +239,17 @@ class MotiveSimServer:
         self._paused = False
 
     def drop_clients(self) -> None:
-        """Close every connection; clients may come again."""
+        """Close every connection; clients may connect again."""
         self._call(lambda: self._clients.drop_all('told to'))
 
     def restart(self, downtime: float = 0.0) -> None:
         """
-        Do as Motive does when it is closed and opened: same port, new clock, other ids.
+        Simulate a restart of Motive: same port, new clock, different ids.
 
-        It returns when the server listens again.
+        The method returns when the server listens again.
 
-        :param downtime: seconds without server.
-        :raises TransportError: if the port was taken meanwhile.
+        :param downtime: time without a server (s).
+        :raises TransportError: if another program has opened the port meanwhile.
         """
         before = self.counters.restarts
         self._call(lambda: self._go_down(downtime))
@@ -265,7 +265,7 @@ class MotiveSimServer:
         try:
             while self._running:
                 self._turn()
-        except BaseException as error:  # a bug; say so instead of dying unseen
+        except BaseException as error:  # a bug: log it and store it in ``failure``
             self.failure = error
             _LOG.exception('the simulated Motive failed')
         finally:
@@ -275,7 +275,7 @@ class MotiveSimServer:
             self.finished.set()
 
     def _turn(self) -> None:
-        """Wait for whatever is next, and do it."""
+        """Wait for the next event or deadline, and process it."""
         rest_ns = self._next_due_ns() - raw_clock_ns()
         # Selectors count in milliseconds; what is less is slept to the microsecond.
         events = self._selector.select(max(rest_ns // _MILLISECOND, 0) * 1e-3)
@@ -340,7 +340,7 @@ class MotiveSimServer:
         try:
             self._wake[1].send(b'\0')
         except OSError:
-            pass  # full: it wakes anyway; closed: it is over
+            pass  # full: a wake is pending; closed: the server has stopped
 
     def _read_wake(self, mask: int) -> None:
         self._wake[0].recv(4096)
@@ -355,7 +355,7 @@ class MotiveSimServer:
         while self._streaming and self._stream.due_ns <= raw_clock_ns():
             self._send_next_frame()
             if self.scenario.server.catch_up:
-                break    # one a turn, as where the VRPN library's main loop sends them
+                break    # one per iteration, as in the main loop of the VRPN library
         if self._stream.over and not self.finished.is_set():
             self.finished.set()
 
@@ -392,7 +392,7 @@ class MotiveSimServer:
     # -- opening, closing, restarting ----------------------------------------------------------
 
     def _open(self) -> None:
-        # After a restart the same bodies have other numbers.
+        # After a restart the same bodies have different numbers.
         names = self.world.names
         self._clients.begin(names[::-1] if self.counters.restarts % 2 else names)
         if self._door is not None and self._speaks_vrpn:
@@ -420,7 +420,7 @@ class MotiveSimServer:
         is_open = self._natnet is not None and self._natnet.is_open
         if self._door is None or not (self._door.is_open or is_open):
             return
-        _LOG.info('restarting; gone for %.1f s', downtime)
+        _LOG.info('restarting; absent for %.1f s', downtime)
         self._clients.drop_all('the server restarts')
         self._door.close()
         if self._natnet is not None:

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""When each frame of a scenario is due, and which stamp it bears; pure, times are arguments."""
+"""Due time and stamp of each frame of a scenario; pure, times are arguments."""
 
 from typing import Optional
 
@@ -8,18 +8,18 @@ from optitrack_vrpn.sim.faults import frame_at, Restart
 from optitrack_vrpn.sim.scenario_io import Scenario
 
 _SECOND = 1_000_000_000
-#: What is this late is not worth sending: a machine that slept, not one that is slow.
+#: Chosen: frames later than this are skipped: the computer was suspended, not just slow.
 _MAX_LATE_NS = 250_000_000
 
 
 class Stream:
     """
-    The numbering of frames against two clocks: the sender's own and this machine's.
+    Frame numbers in relation to two clocks: the sender's and this computer's.
 
-    Every deadline is counted from the start, so that no delay adds up.
+    Every deadline is computed from the start, so that delays do not accumulate.
 
     :param scenario: rate, clock, duration and restarts are used.
-    :ivar base_ns: stamp of frame 0; a stamp less this is a time of the scenario.
+    :ivar base_ns: stamp of frame 0; a stamp minus this is a time of the scenario.
     :ivar number: of the next frame.
     """
 
@@ -50,35 +50,35 @@ class Stream:
 
     @property
     def over(self) -> bool:
-        """Tell whether the scenario has no frame left."""
+        """Return whether the scenario has no further frame."""
         return self._end is not None and self.number >= self._end
 
     @property
     def due_ns(self) -> int:
-        """When the next frame is due, on this machine's raw clock."""
+        """Return when the next frame is due, on this computer's raw clock."""
         return self.exposure_ns(self.number)
 
     def time_ns(self, number: int) -> int:
-        """Say when a frame is, in nanoseconds of the scenario, on the sender's clock."""
+        """Return the time of a frame on the sender's clock (ns of the scenario)."""
         return round(number * 1e9 / self._rate)
 
     def time(self, now_ns: int) -> float:
-        """Say which time of the scenario (s) it is."""
+        """Return the present time of the scenario (s)."""
         return (now_ns - self._origin_ns) * self._speed / _SECOND
 
     def server_ns(self, now_ns: int) -> int:
-        """Give the sender's time (ns since the start) at a time of this machine's raw clock."""
+        """Return the sender's time (ns since the start) at a time of this machine's raw clock."""
         return round((now_ns - self._origin_ns) * self._speed)
 
     def exposure_ns(self, number: int) -> int:
-        """Say when a frame is exposed, on this machine's raw clock."""
+        """Return the exposure time of a frame on this computer's raw clock."""
         return self._origin_ns + round(self.time_ns(number) / self._speed)
 
     def take(self, now_ns: int) -> tuple[int, int]:
         """
-        Take the next frame; after a long sleep the present one, unless the server catches up.
+        Advance to the next frame, or after a suspension to the present one without ``catch_up``.
 
-        :returns: its number, and how many were missed before it.
+        :returns: its number, and the number of frames skipped before it.
         """
         missed = 0
         late_ns = now_ns - self.due_ns
@@ -89,12 +89,12 @@ class Stream:
         return number, missed
 
     def restart(self) -> None:
-        """Let the stamps begin anew with the next frame, where they count from Motive's start."""
+        """Restart the stamps with the next frame if they count from Motive's start."""
         if self._clock.base == 'motive':
             self.base_ns = round(self._clock.start * _SECOND) - self.time_ns(self.number)
 
     def restart_at(self, number: int) -> Optional[Restart]:
-        """Name the restart that happens at a frame, if one does."""
+        """Return the restart at a frame, if there is one."""
         for fault in self._restarts:
             ahead = number - frame_at(fault.at, self._rate)
             every = max(1, round(fault.every * self._rate)) if fault.every else 0

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A scenario's frames, one after the other or any of them: what Motive would send."""
+"""The frames of a scenario, in any order: the reports that Motive would send."""
 
 from collections.abc import Mapping
 from typing import cast, NamedTuple, Optional, Protocol, Union
@@ -20,7 +20,7 @@ from optitrack_vrpn.vrpn.messages import (
 Report = Union[PoseReport, VelocityReport, AccelerationReport]
 
 _BLOCK = 64
-#: Streams of random numbers that belong to no body.
+#: Streams of random numbers that are not for a body.
 _FRAME_STREAM = 1 << 32
 
 
@@ -29,9 +29,9 @@ class Frame(NamedTuple):
     One camera frame.
 
     :ivar number: from 0.
-    :ivar reports: what is sent of the bodies in view.
-    :ivar copies: how often the frame is sent: 0 (dropped), 1 or 2 (duplicated).
-    :ivar lost: names of the bodies that the cameras do not see, whatever is sent of them.
+    :ivar reports: reports of the bodies in view.
+    :ivar copies: number of transmissions of the frame: 0 (dropped), 1 or 2 (duplicated).
+    :ivar lost: names of the bodies that the cameras do not see, whether they are sent or not.
     """
 
     number: int
@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 
 
 class LiveMotion(Protocol):
-    """What the motions of ``sim.motion`` are too."""
+    """Interface of a motion, as in ``sim.motion``."""
 
     def at(self, time: Array, /) -> MotionState:
         """Evaluate the motion; the times are (n,) seconds of the scenario."""
@@ -62,12 +62,12 @@ class LiveMotion(Protocol):
 
 class World:
     """
-    The poses of a scenario, as a function of the number of the frame alone.
+    The poses of a scenario as a function of the frame number.
 
-    :param scenario: what happens.
-    :param live: by the name of the body, motions that take the place of the scenario's and know
-        the present alone, such as that of a body on a simulated machine. They are asked for each
-        frame when it is due, and for an earlier time where a fault repeats an earlier pose.
+    :param scenario: the scenario.
+    :param live: by name of the body, motions that replace the scenario's and are defined at the
+        present time only, such as that of a body on a simulated machine. They are evaluated for
+        each frame when it is due, and for an earlier time if a fault repeats an earlier pose.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class World:
         Evaluate a body's motion without noise or fault.
 
         :param name: of the body.
-        :param time: (n,) or one, seconds of the scenario; the stamp less the first stamp.
+        :param time: (n,) or one, seconds of the scenario: the stamp minus the first stamp.
         """
         motion = self._motions[self.names.index(name)]
         return motion.at(np.atleast_1d(np.asarray(time, dtype=np.float64)))
@@ -151,7 +151,7 @@ class World:
         position, quat_xyzw = add_noise(
             state.position, state.quat_xyzw, cast(Noise, body.noise),
             self._draws[index].at(held))
-        # A pose that freezes keeps the faults that it had.
+        # A frozen pose keeps its earlier faults.
         position, quat_xyzw = apply_faults(
             body.faults, held, self._rate, position, quat_xyzw)
         turn = quat_from_rotation_vector(state.angular_velocity / self._rate)
