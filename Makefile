@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Makes the environment if need be, and runs its Python: see tools/env.py.
+# Creates the environment if needed, and runs its Python: see tools/env.py.
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
@@ -12,10 +12,10 @@ RUN = @$(PYTHON) tools/env.py run
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo
-	@echo "  ARGS='...' goes to what is run, as in: make test ARGS='-k frames'"
-	@echo '  ROS 2 is the one that is sourced; without any, Jazzy from PyPI (or ROS_DISTRO=kilted)'
+	@echo "  ARGS='...' is passed to the program, as in: make test ARGS='-k frames'"
+	@echo '  Uses the sourced ROS 2; without one, Jazzy from PyPI (or ROS_DISTRO=kilted)'
 
-demo:  ## watch a simulated Motive stream through the node
+demo:  ## run a simulated Motive and the node, with a live table
 	$(RUN) --runtime -m optitrack_vrpn demo $(ARGS)
 
 check: lint  ## lint, types and pure tests, in under a minute
@@ -29,16 +29,16 @@ lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
 	  $(PYTHON) tools/env.py run -m $$tool || failed="$$failed $${tool%% *}"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
-docs:  ## write the generated parts of config/ and docs/ anew
+docs:  ## regenerate the generated parts of config/ and docs/
 	$(RUN) -m optitrack_vrpn parameters --write
 
-env:  ## make the environment that the other targets use
+env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make
 
-bench:  ## measure latency and processor time of the node beside others
+bench:  ## measure latency and processor time of the node and of other bridges
 	$(RUN) bench/latency.py $(ARGS)
 
-bench-parts:  ## show where a pose's time goes, and what each part takes
+bench-parts:  ## measure the processor time of each step of a pose
 	$(RUN) bench/latency_profile.py $(ARGS)
 	$(RUN) bench/latency_parts.py $(ARGS)
 
@@ -52,7 +52,7 @@ bench-clock:  ## measure the stamp estimators
 bench-recorder:  ## measure what recording 50 bodies takes: processor, memory, losses, disk
 	$(RUN) bench/recorder.py $(ARGS)
 
-bench-faults:  ## put the node through everything that goes wrong
+bench-faults:  ## run the node through all faults and check its poses
 	$(RUN) bench/faults.py $(ARGS)
 
 bench-gantry:  ## reproduce the thesis's table on the simulated gantry, and better rules
@@ -61,7 +61,7 @@ bench-gantry:  ## reproduce the thesis's table on the simulated gantry, and bett
 soak:  ## run the node for an hour with faults every minute; memory, threads, files
 	$(RUN) bench/soak.py $(ARGS)
 
-clean:  ## remove what tests and tools leave behind
+clean:  ## remove temporary files of tests and tools
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	@find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -25,7 +25,7 @@ from matplotlib import pyplot as plt
 
 plt.switch_backend('Agg')
 POINTS = ((1, 240), (20, 240))
-STEPS = ('read the socket', 'take messages apart', 'stamp, judge, turn', 'make bytes',
+STEPS = ('read the socket', 'take messages apart', 'stamp, validate, rotate', 'make bytes',
          'publish poses (DDS)', 'publish transforms (DDS)', 'the rest of the thread')
 COLOURS = ('#57606a', '#0969da', '#1a7f37', '#bf8700', '#d1242f', '#8250df', '#d0d7de')
 
