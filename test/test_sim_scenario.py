@@ -68,7 +68,7 @@ network: {outages: [[1, 2.5]]}
     ('rate: 0', ['rate is 0.0; allowed: 0.1 to 5000 Hz']),
     ('seed: 1.5', ['seed is 1.5; it must be a whole number']),
     ('bodies: -1', ['bodies is -1; allowed: 0 to 500']),
-    ('bodies: [a, a]', ["bodies: two are called 'a'"]),
+    ('bodies: [a, a]', ["bodies: two have the name 'a'"]),
     ('bodies: [VRPN Control]', ['bodies[0].name:', "the VRPN library's own sender"]),
     ('bodies: [{motion: circle}]', ['bodies[0].name: missing']),
     ('bodies: [[1]]', ['bodies[0] is [1]; it must be a mapping of settings']),

@@ -90,8 +90,8 @@ def test_plot_writes_a_picture(tmp_path):
 
 @pytest.mark.ros
 @pytest.mark.parametrize('arguments, said', [
-    (['bad topic'], "'bad topic' is no topic: Invalid topic name"), ([''], "'' is no topic"),
-    (['/a/{b}'], "'/a/{b}' is no topic"), (['/x/1'], "'/x/1' is no topic"),
+    (['bad topic'], "'bad topic' is not a topic name"), ([''], "'' is not a topic name"),
+    (['/a/{b}'], "'/a/{b}' is not a topic name"), (['/x/1'], "'/x/1' is not a topic name"),
     (['/x', '--ros-args', '-p'], "Couldn't parse trailing -p flag"),
     (['/x', '--ros-args', '-r', '__ns:=/a b'], "Couldn't parse remap rule")])
 def test_what_ros_does_not_take_is_told_in_a_line_and_is_code_64(arguments, said, capsys):

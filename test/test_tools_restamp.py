@@ -84,7 +84,7 @@ def test_the_first_rows_that_are_refused_are_named_with_the_reason(tmp_path, cap
         + 'nan,1\n' * 4)
     assert main([str(tmp_path / 'in.csv'), str(tmp_path / 'out.csv')]) == 0
     *lines, last = capsys.readouterr().err.splitlines()
-    told = [line for line in lines if line.startswith(('line ', 'and more'))]
+    told = [line for line in lines if line.startswith(('line ', 'and further'))]
     assert told[0].startswith("line 3: receive_time is 'x'; allowed are seconds from 0 to ")
     assert told[1].startswith("line 4: sender_time is '-4'")
     assert told[2].startswith('line 5: receive_time is missing')
