@@ -1,13 +1,17 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bring up a simulated machine with its Motive, the main node, the bridge and the controller."""
+"""
+Bring up a simulated machine with its Motive, the main node, the bridge and the controller.
+
+What is simulated keeps apart from real systems: its topics, nodes and frames are below gantry_sim.
+"""
 
 import sys
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.conditions import IfCondition
-from launch.substitutions import LaunchConfiguration
+from launch.substitutions import LaunchConfiguration, PythonExpression
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
@@ -25,6 +29,32 @@ ARGUMENTS = (
     ('prefix', '', "put before the controller's command line, as in 'chrt -f 20'"),
 )
 
+NAMESPACE = 'gantry_sim'
+
+
+def simulated(text, otherwise=''):
+    """Substitute a text where the machine is simulated, and another one where it is not."""
+    return PythonExpression([
+        f'{text!r} if "', LaunchConfiguration('simulate'),
+        f'" in ("true", "1") else {otherwise!r}'])
+
+
+def frame(name):
+    """Give the parameter of a frame's name."""
+    return ParameterValue(simulated(f'{NAMESPACE}/{name}', name), value_type=str)
+
+
+def check_graph(context):
+    """Refuse to start a simulation beside another one."""
+    if LaunchConfiguration('simulate').perform(context) in ('true', '1'):
+        from optitrack_vrpn.demo.foreign_ros import publishers_below
+        others = publishers_below(f'/{NAMESPACE}')
+        if others:
+            raise RuntimeError(
+                f'/{NAMESPACE} is in use: {"; ".join(others)}. Nothing was started; end that '
+                'first')
+    return []
+
 
 def value(name, kind=str):
     """Take an argument as a parameter of a type."""
@@ -36,9 +66,14 @@ def generate_launch_description():
     given = LaunchConfiguration
     check_launch_arguments(
         sys.argv, ['gantry.launch.py'], [argument[0] for argument in ARGUMENTS])
+    apart = {'namespace': simulated(NAMESPACE), 'remappings': [
+        ('/diagnostics', simulated(f'/{NAMESPACE}/diagnostics', '/diagnostics'))]}
+    control = {'control.absolute_topics': ParameterValue(
+        simulated('false', 'true'), value_type=bool)}
     return LaunchDescription([
         *(DeclareLaunchArgument(name, default_value=default, description=what)
           for name, default, what in ARGUMENTS),
+        OpaqueFunction(function=check_graph),
         Node(
             package='optitrack_vrpn', executable='gantry_sim', name='gantry_sim',
             condition=IfCondition(given('simulate')),
@@ -48,19 +83,26 @@ def generate_launch_description():
                        '--noise-mm', '0.33', '--noise-deg', '0.037'],
             output='screen', emulate_tty=True),
         Node(
-            package='optitrack_vrpn', executable='optitrack_vrpn_node', name='optitrack_vrpn',
+            **apart, package='optitrack_vrpn', executable='optitrack_vrpn_node',
+            name='optitrack_vrpn',
             parameters=[{'server': value('server'), 'port': value('port', int),
-                         'autostart': True}],
+                         'autostart': True, **control,
+                         'frames.world': frame('optitrack'),
+                         'frames.world_ned': frame('optitrack_ned'),
+                         'frames.body': frame('{body}'),
+                         'frames.body_ned': frame('{body}_ned')}],
             output='screen', emulate_tty=True),
         Node(
-            package='optitrack_vrpn', executable='axis_bridge', name='axis_bridge',
-            parameters=[{'table': value('table'), 'autostart': True,
+            **apart, package='optitrack_vrpn', executable='axis_bridge',
+            name='axis_bridge',
+            parameters=[{'table': value('table'), 'autostart': True, **control,
                          'mapper.lowpass.cutoff_hz': value('cutoff_hz', float)}],
             output='screen', emulate_tty=True),
         Node(
-            package='optitrack_vrpn', executable='gantry_controller', name='gantry_controller',
+            **apart, package='optitrack_vrpn', executable='gantry_controller',
+            name='gantry_controller',
             prefix=given('prefix'),
-            parameters=[{'machine': value('machine'), 'driver': 'udp',
+            parameters=[{'machine': value('machine'), 'driver': 'udp', **control,
                          'machine_host': value('machine_host'),
                          'machine_port': value('machine_port', int),
                          'record_folder': value('record_folder'), 'autostart': True}],

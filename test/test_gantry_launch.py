@@ -38,9 +38,10 @@ class Noted:
 def described(monkeypatch):
     """Load a launch file with stand-ins; gives arguments and nodes."""
     for module, names in {
-            'launch': ['LaunchDescription'], 'launch.actions': ['DeclareLaunchArgument'],
+            'launch': ['LaunchDescription'],
+            'launch.actions': ['DeclareLaunchArgument', 'OpaqueFunction'],
             'launch.conditions': ['IfCondition'],
-            'launch.substitutions': ['LaunchConfiguration'], 'launch_ros': [],
+            'launch.substitutions': ['LaunchConfiguration', 'PythonExpression'], 'launch_ros': [],
             'launch_ros.actions': ['Node'],
             'launch_ros.parameter_descriptions': ['ParameterValue']}.items():
         fake = types.ModuleType(module)
@@ -65,9 +66,11 @@ def test_launch_files_start_tools_with_parameters_that_exist(described, name):
     for node in nodes:
         assert node['executable'] in {tool.name for tool in TOOLS}
         for parameters in node.get('parameters', ()):
-            assert set(parameters) <= KNOWN[node['executable']]
+            assert {name for name in parameters if not name.startswith('control.')} <= (
+                KNOWN[node['executable']])
             for value in parameters.values():
-                if type(value).__name__ == 'ParameterValue':
+                if type(value).__name__ == 'ParameterValue' and (
+                        type(value.given[0]).__name__ == 'LaunchConfiguration'):
                     default = arguments[value.given[0].given[0]]['default_value']
                     kind = value.named['value_type']
                     assert default in ('true', 'false') if kind is bool else [kind(default)]
@@ -79,6 +82,20 @@ def test_the_simulation_is_started_with_flags_that_it_takes(described):
              for word in nodes[0]['arguments']]
     parsed = make_parser().parse_args(words)
     assert (parsed.machine, parsed.machine_port, parsed.port) == ('gantry_orion', 9200, 3883)
+
+
+def test_a_simulation_keeps_apart_from_real_systems(described):
+    """Every node but the simulator, which has no topics, is in a namespace of its own."""
+    _, nodes = described('gantry.launch.py')
+    assert [node['executable'] for node in nodes if 'namespace' not in node] == ['gantry_sim']
+    for node in nodes[1:]:
+        parts = node['namespace'].given[0]
+        for simulate, namespace in (('true', 'gantry_sim'), ('false', '')):
+            words = [simulate if type(part).__name__ == 'LaunchConfiguration' else part
+                     for part in parts]
+            assert eval(''.join(words)) == namespace
+    frames = nodes[1]['parameters'][0]['frames.body'].given[0].given[0]
+    assert "'gantry_sim/{body}'" in frames[0]
 
 
 def test_a_misspelt_argument_is_refused(described):
