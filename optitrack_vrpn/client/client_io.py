@@ -246,7 +246,7 @@ class VrpnClient:
         """
         with Conversation(
                 sock, self._server_ip, self._local, self._link, self._config, self._clock,
-                self._sink, self._tell, self._unexpected_peer) as conversation:
+                self._sink, self._report, self._unexpected_peer) as conversation:
             totals, _ = self._account
             self._account = (totals, conversation)
             try:
@@ -273,9 +273,9 @@ class VrpnClient:
     # -- reporting -----------------------------------------------------------------------------
 
     def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
-        self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
+        self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
 
-    def _tell(self, change: Optional[LinkChange]) -> None:
+    def _report(self, change: Optional[LinkChange]) -> None:
         report_change(self._sink, change)
 
     def _unexpected_peer(self, address: str, what: str) -> None:
@@ -286,7 +286,7 @@ class VrpnClient:
             self._unexpected_peers[address] = known + 1
         elif len(self._unexpected_peers) < _MAX_PEERS_REPORTED:
             self._unexpected_peers[address] = 1
-            self._tell(self._link.message(
+            self._report(self._link.message(
                 f'{what} from {address} was refused: the server is {self._server_ip}; if '
                 f'{address} is another address of the server, set server: {address}',
                 self._clock.now_ns(), 'warn'))

@@ -141,7 +141,7 @@ class PythonVrpnBackend:
                 tracker.mainloop()
             if self._pending:
                 self._deliver()
-            self._tell(self._link.check(self._clock.now_ns()))
+            self._report(self._link.check(self._clock.now_ns()))
             self._check_first_report()
 
     def _check_first_report(self) -> None:
@@ -161,13 +161,13 @@ class PythonVrpnBackend:
         if not self._link.sessions:
             self._link.established(now_ns)
         if any(event.__class__ is PoseReport for event in events):
-            self._tell(self._link.pose_received(now_ns))
+            self._report(self._link.pose_received(now_ns))
         self._sink.receive(events, now_ns, self._clock.host_minus_arrival_ns())
 
     def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
-        self._tell(self._link.to(state, reason, self._clock.now_ns(), severity))
+        self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
 
-    def _tell(self, change: Optional[LinkChange]) -> None:
+    def _report(self, change: Optional[LinkChange]) -> None:
         report_change(self._sink, change)
 
     def _on_position(self, name: str, report: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ class Conversation:
     :param config: the client's configuration.
     :param clock: the host's clocks.
     :param sink: receives the events.
-    :param tell: called with changes of the connection.
+    :param report: called with changes of the connection.
     :param unexpected_peer: called with the address and the kind of a message from another host.
     :ivar most_waiting: largest number of datagrams read in one call since the last ``queue``;
         64 means that more may have waited.
@@ -63,7 +63,7 @@ class Conversation:
     def __init__(
         self, sock: socket.socket, server_ip: str, local: str, link: Link,
         config: ClientConfig, clock: HostClock, sink: Sink,
-        tell: Callable[[Optional[LinkChange]], None],
+        report: Callable[[Optional[LinkChange]], None],
         unexpected_peer: Callable[[str, str], None],
     ) -> None:
         self._tcp = sock
@@ -71,7 +71,7 @@ class Conversation:
         self._link = link
         self._clock = clock
         self._sink = sink
-        self._tell = tell
+        self._report = report
         self._unexpected_peer = unexpected_peer
         self.most_waiting = 0
         self._udp: Optional[socket.socket] = None
@@ -170,7 +170,7 @@ class Conversation:
             return None  # poses only postpone deadlines: none can have passed
         if not self.connection.established:
             return self._check_handshake(now_ns)
-        self._tell(self._link.check(now_ns))
+        self._report(self._link.check(now_ns))
         if now_ns >= self._next_ping_ns:
             self._ping(now_ns)
         if self._out:
@@ -190,7 +190,7 @@ class Conversation:
         if mute_s >= until_s:
             return silent_handshake(self._server_ip, until_s, until_s)
         if mute_s >= late_s:
-            self._tell(self._link.to(
+            self._report(self._link.to(
                 LinkState.HANDSHAKING, silent_handshake(self._server_ip, late_s, until_s), now_ns,
                 'warn'))
             late_s = until_s
@@ -279,7 +279,7 @@ class Conversation:
             change = self._link.pose_received(now_ns)
             if change is not None:
                 self._next_check_ns = 0
-                self._tell(change)
+                self._report(change)
 
     def _note(self, events: Sequence[Event], now_ns: int) -> None:
         """Process the events that concern the conversation itself."""
@@ -291,7 +291,7 @@ class Conversation:
                 self._link.established(now_ns)
                 way = 'poses by UDP' if self._udp else 'poses by TCP'
                 note = f' ({event.note})' if event.note else ''
-                self._tell(self._link.to(
+                self._report(self._link.to(
                     LinkState.CONNECTED,
                     f'connected to {self._server_ip}, VRPN {event.major:02d}.'
                     f'{event.minor:02d}{note}, {way}; no bodies yet', now_ns))

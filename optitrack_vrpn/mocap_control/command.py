@@ -99,7 +99,7 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
     controller.discover(arguments.discovery)
     silent = controller.silent()
     if not controller.systems and not silent:
-        return _nobody(controller, arguments)
+        return _report_no_system(controller, arguments)
     names = [*sorted(controller.systems), *silent]
     shared = controller.listeners().shared(names)
     states = controller.states(
@@ -145,7 +145,7 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
         if len(unknown) == len(set(systems)):
             return SYSTEM_MISSING
     if not systems and not controller.everyone(kind):
-        return _nobody(controller, arguments)
+        return _report_no_system(controller, arguments)
     outcome = controller.command(kind, systems, arguments.session, arguments.timeout)
     states = controller.states(
         [*(name for name in outcome.missing if name not in outcome.duplicates),
@@ -259,7 +259,7 @@ def _ms(time_ns: int) -> str:
     return f'{time_ns / 1e6:.1f} ms'
 
 
-def _nobody(controller: 'MocapController', arguments: argparse.Namespace) -> int:
+def _report_no_system(controller: 'MocapController', arguments: argparse.Namespace) -> int:
     print(f'mocap_control: no system has announced itself within {arguments.discovery:g} s: is '
           'one running and configured, in this ROS_DOMAIN_ID, and with these control topics '
           '(--namespace)?', file=sys.stderr)

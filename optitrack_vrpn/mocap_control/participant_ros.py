@@ -78,7 +78,7 @@ class ControlledLifecycleNode(LifecycleNode):
         self._info_topics: Optional[tuple[str, ...]] = None
         self._announced: Optional[tuple[str, ...]] = None
         self._guard_change_state()
-        self._retry_timer = idle_timer(self, _RETRY_S, self._work_off, self._steady)
+        self._retry_timer = idle_timer(self, _RETRY_S, self._execute_waiting, self._steady)
         self._info_timer = idle_timer(self, _INFO_DELAY_S, self._announce_later, self._steady)
         self._info_changed = self.create_guard_condition(self._schedule_info)
         self._set_up_control(control)
@@ -259,12 +259,12 @@ class ControlledLifecycleNode(LifecycleNode):
                       'the newest are dropped', 'dropped')
             return
         self._waiting.append((endpoint, command))
-        self._work_off()
+        self._execute_waiting()
 
-    def _work_off(self) -> None:
+    def _execute_waiting(self) -> None:
         """Execute the waiting commands in order, as far as the lifecycle state allows."""
         self._retry_timer.cancel()
-        if self._working:   # a transition that spins: what came in its midst waits for its end
+        if self._working:   # a transition that spins: wait for its end
             return
         self._working = True
         try:
@@ -273,9 +273,9 @@ class ControlledLifecycleNode(LifecycleNode):
                 try:
                     self._pending = command
                     followed = self._follow(endpoint, command)
-                except Exception:   # would end the executor, and with it the node
+                except Exception:   # an exception would end the executor and the node
                     self.get_logger().error(
-                        f'mocap control: a bug met a command:\n{traceback.format_exc()}')
+                        f'mocap control: bug while executing a command:\n{traceback.format_exc()}')
                     continue
                 if not followed:
                     self._waiting.appendleft((endpoint, command))
@@ -312,7 +312,7 @@ class ControlledLifecycleNode(LifecycleNode):
         try:
             result = getattr(self, f'trigger_{transition}')()
         except Exception as error:
-            if self.lifecycle_label.endswith('ing'):   # another thread was quicker
+            if self.lifecycle_label.endswith('ing'):   # another thread has started one
                 return None
             return f'{transition} could not be made: {error}'
         if result is TransitionCallbackReturn.SUCCESS:

@@ -99,7 +99,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _telling(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dict[str, str]]:
+def _report_refused(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dict[str, str]]:
     """Pass rows on, and report the first ones that will be refused."""
     refused = 0
     for row in reader:
@@ -130,7 +130,7 @@ def _run(arguments: argparse.Namespace, source: StampSource) -> None:
         writer = csv.DictWriter(
             write, [*names, 'stamp', 'epoch'], lineterminator='\n', extrasaction='ignore')
         writer.writeheader()
-        writer.writerows(restamp(_telling(reader, sys.stderr), source, sys.stderr))
+        writer.writerows(restamp(_report_refused(reader, sys.stderr), source, sys.stderr))
     status = source.status()
     known = '' if status.uncertainty_s != status.uncertainty_s else (
         f' known to {status.uncertainty_s * 1e6:.0f} us,')

@@ -49,7 +49,7 @@ class Counters:
     :ivar udp_lost: messages missing in the sequence numbers of the datagrams, without those that
         arrived late while their gap was still known.
     :ivar udp_reordered: datagrams that arrived after a later one.
-    :ivar udp_repeated: datagrams that arrived twice, or too late to tell.
+    :ivar udp_repeated: datagrams that arrived twice, or too late to be recognised.
     """
 
     messages: int = 0
