@@ -211,8 +211,9 @@ def test_demo_says_so_where_parameters_leave_no_body(tmp_path):
 
 
 @pytest.mark.parametrize('arguments, said', [
-    (['--server', 'host:abc'], "'abc' is no port; allowed is 1 to 65535"),
-    (['--server', 'host:'], "'' is no port"), (['--server', 'host:65536'], "'65536' is no port"),
+    (['--server', 'host:abc'], "'abc' is not a port; allowed is 1 to 65535"),
+    (['--server', 'host:'], "'' is not a port"),
+    (['--server', 'host:65536'], "'65536' is not a port"),
     (['--server', '::1'], 'IPv6'), (['--server', ''], 'HOST:PORT'),
     (['--seconds', '-3'], "'-3' is not a number of seconds above 0"),
     (['--seconds', 'nan'], "'nan' is not"),

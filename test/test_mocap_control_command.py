@@ -185,9 +185,9 @@ def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
     ([], 'required'), (['pause'], 'invalid choice'), (['start', '--timeout', '0'], 'above 0'),
     (['start', '--timeout', 'x'], "'x' is not a number of seconds above 0"),
     (['status', '--generation', 'mocap5'], 'mocap5'),
-    (['start', 'moc', '--namespace', '/a b'], "'/a b' is no namespace"),
-    (['status', '--namespace', '1'], "'1' is no namespace"),
-    (['status', '--namespace', 'a__b'], "'a__b' is no namespace")])
+    (['start', 'moc', '--namespace', '/a b'], "'/a b' is not a namespace"),
+    (['status', '--namespace', '1'], "'1' is not a namespace"),
+    (['status', '--namespace', 'a__b'], "'a__b' is not a namespace")])
 def test_a_wrong_command_is_explained(arguments, said, capsys):
     with pytest.raises(SystemExit) as ended:
         mocap_control.main(arguments)
