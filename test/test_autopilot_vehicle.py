@@ -8,7 +8,8 @@ from optitrack_vrpn.autopilot.agreement import Agreement, judge_attitude, judge_
 from optitrack_vrpn.autopilot.connection import parse
 from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig, quat_from_euler
 from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
-from optitrack_vrpn.autopilot.parameters_check import decode, encode
+from optitrack_vrpn.autopilot.parameter_protocol import ANSWER_NS, ParameterProtocol
+from optitrack_vrpn.autopilot.parameters_check import decode, encode, REAL32, rules
 from optitrack_vrpn.autopilot.settings import BridgeSettings, MESSAGES, plan, WIRE_BYTES
 from optitrack_vrpn.autopilot.vehicle import Happening, Incoming, Link, TRANSITIONS, Vehicle
 from optitrack_vrpn.errors import ConfigurationError
@@ -111,6 +112,17 @@ def test_wrong_parameters_are_named_with_the_right_values(autopilot):
         assert both.said(f'{name} is {wrong[name]:g}; set it to {value:g}')
     assert not [one for one in both.outgoing if one.name == 'PARAM_SET']
     assert {name: both.fake.values[name][0] for name in wrong} == wrong
+
+
+@pytest.mark.parametrize('value', [math.nan, math.inf])
+def test_a_parameter_without_a_finite_value_counts_as_unanswered(value):
+    settings = BridgeSettings(body='drone', autopilot='px4')
+    exchange = ParameterProtocol(rules('px4', plan(settings)), bytewise=True, write=False)
+    for step in range(100):
+        exchange.tick(1, False, step * ANSWER_NS)
+        exchange.receive('EKF2_EV_CTRL', value, REAL32)
+    assert exchange.done
+    assert str(exchange.verdicts[0]).startswith('EKF2_EV_CTRL was not answered')
 
 
 @pytest.mark.parametrize('autopilot', ['px4', 'ardupilot'])

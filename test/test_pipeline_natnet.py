@@ -99,6 +99,11 @@ def test_a_mean_error_beyond_the_threshold_is_withheld_for_that_body_alone():
     assert session.state() is State.UNTRACKED and session.state('Box') is State.TRACKED
 
 
+def test_a_mean_error_that_is_no_number_is_beyond_every_threshold():
+    session = Session(body=BodyConfig(max_mean_error=0.002))
+    assert not any(session.frame(('Wand', True, math.nan)) for _ in range(10))
+
+
 def test_a_mean_error_is_no_reason_without_a_threshold():
     session = Session()
     assert sum(len(session.frame(('Wand', True, 0.5))) for _ in range(10)) == 8

@@ -9,6 +9,7 @@ line loses some, and an autopilot does not answer for a parameter that it does n
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 from optitrack_vrpn.autopilot.messages import Outgoing
@@ -94,8 +95,11 @@ class ParameterProtocol:
         """Take a PARAM_VALUE."""
         if not any(rule.name == name for rule in self._wanted):
             return
+        present = decode(value, mav_type, self._bytewise)
+        if not math.isfinite(present):
+            return    # no value of a parameter; it is asked for again
         self._types[name] = mav_type
-        self._values[name] = decode(value, mav_type, self._bytewise)
+        self._values[name] = present
         if self._to_read and self._to_read[0] == name:
             self._to_read.pop(0)
             self._go_on()

@@ -198,7 +198,8 @@ class Pipeline:
             # Validity: None for a pose that is withheld.
             gate = channel.gate
             if kind is RigidBodyReport and refused is None and (
-                    0.0 < gate.config.max_mean_error < mean_error):
+                    gate.config.max_mean_error > 0.0
+                    and not mean_error <= gate.config.max_mean_error):    # nor NaN
                 refused = Disposition.MEAN_ERROR
             if refused is None:
                 quat = gate.update(time_ns, arrival_ns, position, quat_xyzw)
