@@ -27,6 +27,7 @@ INTERFACES = {
     'seed/mocap_control_msgs': 'seed',
     'px4_msgs': '',
     'motion_capture_tracking_interfaces': '',
+    'control_msgs': '',
 }
 # Those that the node and the demo cannot do without; the others are for mocap control, autopilots
 # and swarms, which work without them.
