@@ -55,6 +55,21 @@ class Sine:
     frequency: float
 
 
+@dataclass
+class Run:
+    """
+    One trajectory that an axis follows.
+
+    :ivar trajectory: relative to where it began.
+    :ivar end: where it leads to (unit).
+    :ivar ended_by: what ended it, END at its last point; None while it goes on.
+    """
+
+    trajectory: Trajectory
+    end: float
+    ended_by: Optional[Event] = None
+
+
 class Axis:
     """
     Control one axis.
@@ -67,6 +82,7 @@ class Axis:
     :ivar target: where it goes in manual and stream.
     :ivar tracking: whether the closed loop is on.
     :ivar referenced: whether the reference search has found its switch.
+    :ivar run: the last trajectory that it was given.
     """
 
     def __init__(self, settings: AxisSettings, dt: float, loss_cycles: int = 100) -> None:
@@ -88,7 +104,7 @@ class Axis:
         self._origin = 0.0
         self._cycles = 0
         self._sine = self._next_sine = Sine(0.0, 0.0)
-        self._trajectory: Optional[Trajectory] = None
+        self.run: Optional[Run] = None
         self._stream: Optional[float] = None
         self._without_stream = 0
         self._without_mocap = 0
@@ -147,7 +163,8 @@ class Axis:
                     f'follows {self.settings.motor_velocity:.4g} at most')
         reason = self._begin(Event.TRAJECTORY, at_rest=True)
         if not reason:
-            self._trajectory = trajectory
+            self.run = Run(
+                trajectory, self.state.position + trajectory.positions[-1])
         return reason
 
     def home(self) -> str:
@@ -324,12 +341,12 @@ class Axis:
                      -size * rate * rate * math.sin(angle))
 
     def _on_trajectory(self, state: State) -> State:
-        assert self._trajectory is not None
-        t = self._cycles * self._dt
-        if not self._trajectory.loop and t > self._trajectory.duration + 0.5 * self._dt:
+        assert self.run is not None
+        trajectory, t = self.run.trajectory, self._cycles * self._dt
+        if not trajectory.loop and t > trajectory.duration + 0.5 * self._dt:
             self._apply(Event.END)
             return self._halt(state)
-        at = self._trajectory.at(t)
+        at = trajectory.at(t)
         return at._replace(position=self._origin + at.position)
 
     def _search(self, state: State) -> State:
@@ -361,6 +378,8 @@ class Axis:
         mode = after(self.mode, event)
         if mode is None:
             return f'{event.value} does not fit the mode {self.mode.value}'
+        if self.mode is Mode.TRAJECTORY and self.run is not None:
+            self.run.ended_by = event
         self.mode = mode
         return ''
 

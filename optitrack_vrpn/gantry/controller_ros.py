@@ -17,6 +17,7 @@ from optitrack_vrpn.gantry.calibration import Calibration
 from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.control import AxisView, Machine
 from optitrack_vrpn.gantry.correction import Measurement
+from optitrack_vrpn.gantry.follow_ros import action_type, FollowServer
 from optitrack_vrpn.gantry.machine_io import Driver, SimDriver, UdpDriver
 from optitrack_vrpn.gantry.node_settings import ControllerSettings
 from optitrack_vrpn.gantry.recorder import row
@@ -67,6 +68,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._commanded: Any = None
         self._measured: Any = None
         self._view: Any = None
+        self._action: Optional[FollowServer] = None
         self._shown: dict[str, tuple[str, tuple[str, ...]]] = {}
         super().__init__(node_name, ControllerSettings, **kwargs)
 
@@ -115,7 +117,13 @@ class GantryController(SettingsNode[ControllerSettings]):
             (Trigger, 'reset', self._reset)]
         for kind, name, callback in services:
             self._own(self.create_service(kind, f'~/{name}', callback), self.destroy_service)
-        self._own(self.create_timer(_VIEW_S, self._publish_view), self.destroy_timer)
+        kind = action_type()
+        if kind is None:
+            self.get_logger().info(
+                'control_msgs is not installed: no action ~/follow_joint_trajectory')
+        else:
+            self._action = FollowServer(self, kind, self._active, self._lock)
+        self._own(self.create_timer(_VIEW_S, self._show), self.destroy_timer)
         self.set_info_topics([self._commanded.topic_name, self._measured.topic_name])
 
     def _own(self, entity: Any, destroy: Any) -> Any:
@@ -159,7 +167,10 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._recorder = None
 
     def release(self) -> None:
-        """Destroy topics and services, close the driver."""
+        """Destroy topics, services and the action, close the driver."""
+        if self._action is not None:
+            self._action.close()
+            self._action = None
         for entity, destroy in self._entities:
             destroy(entity)
         self._entities.clear()
@@ -351,6 +362,11 @@ class GantryController(SettingsNode[ControllerSettings]):
         return response
 
     # -- what is shown -------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        self._publish_view()
+        if self._action is not None:
+            self._action.poll()
 
     def _publish_view(self) -> None:
         with self._lock:

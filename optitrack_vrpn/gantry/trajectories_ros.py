@@ -16,12 +16,8 @@ _FIRST_POINT = {'linear': 0.01, 'rotary': 1.0}
 _MOST_BYTES = 100_000_000
 
 
-def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
-    """
-    Let axes follow their trajectories, all or none.
-
-    :returns: '' or why it is refused.
-    """
+def refusal(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
+    """Say why axes cannot follow their trajectories now, or ''."""
     for name, path in paths.items():
         axis = machine.axes[name]
         if axis.moving or axis.mode.value in ('lock', 'emergency'):
@@ -29,7 +25,16 @@ def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
         if path.greatest_velocity() > axis.settings.motor_velocity:
             return (f'{name}: the trajectory reaches {path.greatest_velocity():.4g}, the motor '
                     f'follows {axis.settings.motor_velocity:.4g} at most')
-    return '; '.join(filter(None, (
+    return ''
+
+
+def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
+    """
+    Let axes follow their trajectories, all or none.
+
+    :returns: '' or why it is refused.
+    """
+    return refusal(machine, paths) or '; '.join(filter(None, (
         machine.axes[name].follow(path) for name, path in paths.items())))
 
 
@@ -40,11 +45,21 @@ def from_message(machine: Machine, message: JointTrajectory) -> str:
     :returns: '' or why it is refused.
     :raises ConfigurationError: if the points make no trajectory.
     """
+    return start(machine, paths_of(machine, message))
+
+
+def paths_of(machine: Machine, message: JointTrajectory) -> dict[str, Trajectory]:
+    """
+    Make the trajectories of a JointTrajectory from where the axes are.
+
+    :raises ConfigurationError: if joints or points are wrong.
+    """
     names = list(message.joint_names)
     unknown = [name for name in names if name not in machine.axes]
     if not names or unknown or len(set(names)) < len(names):
-        return (f'joints {", ".join(map(repr, unknown or names)) or "none"} are no axes, or one '
-                f'comes twice; allowed: {", ".join(machine.axes)}')
+        raise ConfigurationError(
+            f'joints {", ".join(map(repr, unknown or names)) or "none"} are no axes, or one '
+            f'comes twice; allowed: {", ".join(machine.axes)}')
     times = [p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in message.points]
     paths = {}
     for i, name in enumerate(names):
@@ -55,18 +70,20 @@ def from_message(machine: Machine, message: JointTrajectory) -> str:
             speeds = [p.velocities[i] / settings.si_per_unit for p in message.points] if all(
                 len(p.velocities) for p in message.points) else None
         except IndexError:
-            return f'a point has too few values for {len(names)} joints'
+            raise ConfigurationError(
+                f'a point has too few values for {len(names)} joints') from None
         if not positions:
-            return 'the trajectory has no points'
+            raise ConfigurationError('the trajectory has no points')
         at = list(times)
         if at[0] > 0.0:     # from where the axis is, as ros2_control does
             at, positions = [0.0, *at], [here, *positions]
             speeds = None if speeds is None else [0.0, *speeds]
         elif abs(positions[0] - here) > _FIRST_POINT[settings.kind]:
-            return (f'{name}: the first point is {abs(positions[0] - here):.4g} '
-                    f'{settings.unit} from where the axis is')
+            raise ConfigurationError(
+                f'{name}: the first point is {abs(positions[0] - here):.4g} '
+                f'{settings.unit} from where the axis is')
         paths[name] = make(at, positions, speeds)
-    return start(machine, paths)
+    return paths
 
 
 def load_file(machine: Machine, values: Mapping[str, Any]) -> str:

@@ -1,0 +1,226 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The action ~/follow_joint_trajectory (control_msgs/FollowJointTrajectory), where installed.
+
+Nothing waits in a callback: a goal is accepted and started in callbacks, and a timer of the node
+calls ``poll``, which gives feedback and the result.
+"""
+
+import math
+import threading
+import time
+from typing import Any, Callable, Optional, Sequence
+
+from builtin_interfaces.msg import Duration
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry.control import Machine
+from optitrack_vrpn.gantry.goal import (
+    Code, deviation, Goal, GOAL_TIME_S, GOAL_TOLERANCE, Outcome, Tolerances)
+from optitrack_vrpn.gantry.trajectories_ros import paths_of, refusal, start
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+#: A trajectory whose stamp is this far ahead would begin later, which is refused (s). Chosen:
+#: the clocks of two synchronised computers are closer.
+_AHEAD_S = 0.1
+
+
+def action_type() -> Any:
+    """Give the type FollowJointTrajectory, or None where control_msgs is not installed."""
+    try:
+        from control_msgs.action import FollowJointTrajectory
+    except ImportError:
+        return None
+    return FollowJointTrajectory
+
+
+class _Server(ActionServer):  # type: ignore[misc]
+    """An action server whose goals execute without a callback until ``finish``."""
+
+    def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
+        """Schedule nothing but the delivery of a result."""
+        if execute_callback is not None:
+            super().notify_execute(goal_handle, execute_callback)
+
+    def finish(self, handle: Any, result: Any) -> None:
+        """Deliver the result of a goal in a terminal state."""
+        super().notify_execute(handle, lambda _: result)
+
+
+class FollowServer:
+    """
+    Offer the action.
+
+    :param node: owner of the action.
+    :param kind: the type FollowJointTrajectory.
+    :param machine: gives the machine while the node is active, None otherwise.
+    :param lock: held while the machine is used.
+    """
+
+    def __init__(
+        self, node: Any, kind: Any, machine: Callable[[], Optional[Machine]],
+        lock: threading.Lock,
+    ) -> None:
+        self._node, self._kind, self._machine, self._lock = node, kind, machine, lock
+        self._goals: list[tuple[Any, Goal, float]] = []
+        self._server = _Server(
+            node, kind, '~/follow_joint_trajectory', execute_callback=lambda handle: None,
+            goal_callback=self._check, handle_accepted_callback=self._start,
+            cancel_callback=self._cancel)
+
+    def close(self) -> None:
+        """Abort what still runs, and end the action."""
+        for handle, _, _ in self._goals:
+            handle.abort()
+        self._goals.clear()
+        self._server.destroy()
+
+    # -- callbacks -----------------------------------------------------------------------------
+
+    def _check(self, goal: Any) -> GoalResponse:
+        with self._lock:
+            reason = self._refusal(goal)
+        if reason:
+            self._node.get_logger().error(
+                f'a goal of follow_joint_trajectory is refused: {reason}')
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def _refusal(self, goal: Any) -> str:
+        """Say why a goal is refused, or ''; the checks of the topic and those of the goal."""
+        machine = self._machine()
+        if machine is None:
+            return 'the node is not active'
+        stamp = goal.trajectory.header.stamp
+        now_s = self._node.get_clock().now().nanoseconds * 1e-9
+        ahead_s = stamp.sec + stamp.nanosec * 1e-9 - now_s
+        if ahead_s > _AHEAD_S:
+            return f'it is to begin in {ahead_s:.3g} s; give a stamp of 0 to begin at once'
+        if goal.multi_dof_trajectory.points or goal.multi_dof_trajectory.joint_names:
+            return 'multi_dof_trajectory is not supported: an axis has one degree of freedom'
+        try:
+            paths = paths_of(machine, goal.trajectory)
+            tolerances(machine, goal)
+        except ConfigurationError as error:
+            return str(error)
+        for name in paths:
+            if machine.axes[name].mode.value == 'sine':
+                return f'{name}: a trajectory begins at rest; the axis is in sine'
+            if any(name in supervised.axes for _, supervised, _ in self._goals):
+                return f'{name}: another goal is under way; cancel it first'
+        return refusal(machine, paths)
+
+    def _start(self, handle: Any) -> None:
+        handle.execute()
+        goal = handle.request
+        with self._lock:
+            machine = self._machine()
+            try:
+                reason = self._refusal(goal)
+                if not reason and machine is not None:
+                    reason = start(machine, paths_of(machine, goal.trajectory))
+            except ConfigurationError as error:
+                reason = str(error)
+            if not reason and machine is not None:
+                supervised = Goal(
+                    {name: machine.axes[name] for name in goal.trajectory.joint_names},
+                    tolerances(machine, goal))
+                self._goals.append((handle, supervised, time.monotonic()))
+                return
+        self._finish(handle, Outcome(Code.INVALID_GOAL, reason))
+
+    def _cancel(self, handle: Any) -> CancelResponse:
+        with self._lock:
+            for each, goal, _ in self._goals:
+                if each.goal_id == handle.goal_id:
+                    goal.cancel()
+                    return CancelResponse.ACCEPT
+        return CancelResponse.REJECT
+
+    # -- from the timer of the node --------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Give feedback of each goal, and the result of those that have ended."""
+        now_s = time.monotonic()
+        goals, self._goals = self._goals, []
+        for handle, goal, began_s in goals:
+            with self._lock:
+                outcome = goal.poll(now_s)
+                feedback = self._feedback(goal, now_s - began_s)
+            if outcome is None:
+                self._goals.append((handle, goal, began_s))
+                handle.publish_feedback(feedback)
+            else:
+                self._finish(handle, outcome)
+
+    def _feedback(self, goal: Goal, elapsed_s: float) -> Any:
+        feedback = self._kind.Feedback(joint_names=list(goal.axes))
+        feedback.header.stamp = self._node.get_clock().now().to_msg()
+        since = Duration(sec=int(elapsed_s), nanosec=int(elapsed_s % 1.0 * 1e9))
+        axes = goal.axes.values()
+        scale = [axis.settings.si_per_unit for axis in axes]
+        desired = [axis.state.position * s for axis, s in zip(axes, scale)]
+        apart = [deviation(axis) * s for axis, s in zip(axes, scale)]
+        feedback.desired = JointTrajectoryPoint(
+            positions=desired, time_from_start=since,
+            velocities=[axis.state.velocity * s for axis, s in zip(axes, scale)])
+        feedback.actual = JointTrajectoryPoint(
+            positions=[a + b for a, b in zip(desired, apart)], time_from_start=since)
+        feedback.error = JointTrajectoryPoint(
+            positions=[-each for each in apart], time_from_start=since)
+        return feedback
+
+    def _finish(self, handle: Any, outcome: Outcome) -> None:
+        if outcome.canceled and handle.is_cancel_requested:
+            handle.canceled()
+        elif outcome.code is Code.SUCCESSFUL:
+            handle.succeed()
+        else:
+            self._node.get_logger().error(
+                f'a goal of follow_joint_trajectory is aborted: {outcome.text}')
+            handle.abort()
+        self._server.finish(handle, self._kind.Result(
+            error_code=getattr(self._kind.Result, outcome.code.value),
+            error_string=outcome.text))
+
+
+def tolerances(machine: Machine, goal: Any) -> Tolerances:
+    """
+    Read the tolerances of a goal; those of position alone can be checked.
+
+    :raises ConfigurationError: for what cannot be checked.
+    """
+    names = list(goal.trajectory.joint_names)
+    if goal.component_path_tolerance or goal.component_goal_tolerance:
+        raise ConfigurationError('component tolerances are not supported')
+    time_s = goal.goal_time_tolerance.sec + goal.goal_time_tolerance.nanosec * 1e-9
+    end = {name: GOAL_TOLERANCE[machine.axes[name].settings.kind] for name in names}
+    return Tolerances(
+        _read(machine, 'path_tolerance', goal.path_tolerance, names),
+        {**end, **_read(machine, 'goal_tolerance', goal.goal_tolerance, names)},
+        time_s if time_s > 0.0 else GOAL_TIME_S)
+
+
+def _read(
+    machine: Machine, what: str, given: Sequence[Any], names: Sequence[str],
+) -> dict[str, float]:
+    """Give the tolerances of position by axis (unit); infinite where a goal erases one."""
+    found = {}
+    for each in given:
+        if each.name not in names:
+            raise ConfigurationError(f'{what}: {each.name!r} is no joint of the trajectory')
+        if not each.position >= 0.0 and each.position != -1.0:
+            raise ConfigurationError(f'{what} of {each.name}: {each.position} is no tolerance')
+        if not each.velocity <= 0.0 or not each.acceleration <= 0.0:
+            raise ConfigurationError(
+                f'{what} of {each.name}: velocity and acceleration are not measured')
+        axis = machine.axes[each.name]
+        if each.position > 0.0 and not axis.tracking:
+            raise ConfigurationError(
+                f'{what} of {each.name}: nothing is measured in open loop; switch tracking on')
+        if each.position == -1.0:
+            found[each.name] = math.inf
+        elif each.position > 0.0:
+            found[each.name] = each.position / axis.settings.si_per_unit
+    return found

@@ -1,0 +1,249 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The action FollowJointTrajectory of gantry_controller, and calibration through the node."""
+
+import math
+import sys
+import threading
+import time
+
+from action_msgs.msg import GoalStatus
+from gantry_kit import Rig, settings_of
+from optitrack_vrpn.gantry import calibration
+from optitrack_vrpn.gantry.controller_ros import GantryController
+from optitrack_vrpn.gantry.goal import Code, Goal, GOAL_TIME_S, Tolerances
+from optitrack_vrpn.gantry.trajectory import make
+import pytest
+from rcl_interfaces.srv import SetParameters
+from rclpy.action import ActionClient
+import rclpy.parameter
+from rosgraph import NodeHere, Observer, wait_until
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+NODE = '/gantry_controller'
+
+
+@pytest.fixture
+def observer():
+    with Observer() as found:
+        yield found
+
+
+class Client:
+    """Use the action as any user would."""
+
+    def __init__(self, observer):
+        actions = pytest.importorskip(
+            'control_msgs.action', reason='control_msgs is not installed')
+        self.kind = actions.FollowJointTrajectory
+        self.feedback = []
+        self._client = ActionClient(
+            observer.node, self.kind, f'{NODE}/follow_joint_trajectory')
+        assert self._client.wait_for_server(20.0)
+
+    def send(self, points, name='target_yaw', **fields):
+        """Send a goal with positions (deg) at times (s); gives its handle."""
+        trajectory = JointTrajectory(joint_names=[name], points=[
+            JointTrajectoryPoint(positions=[math.radians(x)], velocities=[0.0])
+            for _, x in points])
+        for point, (seconds, _) in zip(trajectory.points, points):
+            point.time_from_start.sec = seconds
+        return self._wait(self._client.send_goal_async(
+            self.kind.Goal(trajectory=trajectory, **fields),
+            lambda message: self.feedback.append(message.feedback)))
+
+    def result(self, handle):
+        """Give the status and the result of a goal."""
+        found = self._wait(handle.get_result_async())
+        return found.status, found.result
+
+    def cancel(self, handle):
+        """Ask for the end of a goal; True if it was accepted."""
+        return bool(self._wait(handle.cancel_goal_async()).goals_canceling)
+
+    def _wait(self, future):
+        done = threading.Event()
+        future.add_done_callback(lambda _: done.set())
+        assert done.wait(20.0)
+        return future.result()
+
+
+def active(here):
+    assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+    assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+    return here.node._machine.axes
+
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(observer, console):
+    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
+        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+        client = Client(observer)
+        assert not client.send([(1, 1.0)]).accepted
+        assert 'is refused: the node is not active' in console.news()
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        axis = here.node._machine.axes['target_yaw']
+        cycles = here.node._thread.cycle.cycles
+
+        handle = client.send([(0, 0.0), (1, 2.0)])
+        assert handle.accepted
+        status, result = client.result(handle)
+        assert (status, result.error_code, result.error_string) == (
+            GoalStatus.STATUS_SUCCEEDED, client.kind.Result.SUCCESSFUL, '')
+        assert axis.state.position == pytest.approx(2.0)
+        assert here.node._thread.cycle.cycles - cycles > 50     # the loop went on meanwhile
+        moving = [f for f in client.feedback if f.desired.velocities[0] > 0.0]
+        assert moving and all(0.0 < f.desired.positions[0] < math.radians(2.0) for f in moving)
+        assert client.feedback[0].joint_names == ['target_yaw']
+
+        # rejected: unknown joints, what cannot be checked, and a second goal for the same axis
+        assert not client.send([(1, 1.0)], name='nothing').accepted
+        assert "joints 'nothing' are no axes" in console.news()
+        assert not client.send([(0, 50.0), (1, 51.0)]).accepted
+        assert 'the first point is 48 deg from where the axis is' in console.news()
+        from control_msgs.msg import JointTolerance
+        assert not client.send([(1, 3.0)], path_tolerance=[
+            JointTolerance(name='target_yaw', position=0.1)]).accepted
+        assert 'nothing is measured in open loop' in console.news()
+
+        # canceled: the axis stops under control, short of the end
+        handle = client.send([(20, 12.0)])
+        wait_until(lambda: axis.state.velocity > 0.3)
+        assert not client.send([(1, 3.0)]).accepted
+        assert 'another goal is under way' in console.news()
+        assert client.cancel(handle)
+        status, result = client.result(handle)
+        assert status == GoalStatus.STATUS_CANCELED and not axis.moving
+        assert axis.mode.value == 'stopping' and 2.0 < axis.state.position < 11.0
+
+        # aborted: emergency stop
+        handle = client.send([(20, 20.0)])
+        wait_until(lambda: axis.state.velocity > 0.3)
+        assert observer.call(Trigger, f'{NODE}/emergency_stop', Trigger.Request()).success
+        status, result = client.result(handle)
+        assert status == GoalStatus.STATUS_ABORTED
+        assert result.error_code == client.kind.Result.PATH_TOLERANCE_VIOLATED
+        assert result.error_string == 'target_yaw: the trajectory was ended by emergency'
+        assert not client.send([(1, 3.0)]).accepted      # not before a reset
+        assert 'the axis is in emergency' in console.news()
+        assert observer.call(Trigger, f'{NODE}/reset', Trigger.Request()).success
+
+        # aborted: the node is deactivated; a shutdown with a goal under way ends cleanly
+        handle = client.send([(20, 20.0)])
+        assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
+        status, result = client.result(handle)
+        assert status == GoalStatus.STATUS_ABORTED and 'ended by stop' in result.error_string
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        assert client.send([(20, 20.0)]).accepted
+        assert here.run(here.node.trigger_shutdown).name == 'SUCCESS'
+
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_a_lost_measurement_in_closed_loop_aborts_a_goal(observer):
+    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
+        axis = active(here)['target_yaw']
+        client = Client(observer)
+        request = SetParameters.Request(parameters=[
+            rclpy.parameter.Parameter('target_yaw', value=True).to_parameter_msg()])
+        assert observer.call(SetParameters, f'{NODE}/tracking', request).results[0].successful
+        handle = client.send([(20, 20.0)])      # axis_bridge does not run
+        status, result = client.result(handle)
+        assert status == GoalStatus.STATUS_ABORTED and 'mocap_lost' in result.error_string
+        wait_until(lambda: not axis.moving)
+        assert axis.mode.value == 'stopping' and axis.state.position < 10.0
+
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_without_control_msgs_there_is_one_line_and_no_action(observer, monkeypatch, console):
+    monkeypatch.setitem(sys.modules, 'control_msgs.action', None)
+    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
+        active(here)
+        assert console.news().count('control_msgs is not installed') == 1
+        assert not any('follow_joint' in name
+                       for name, _ in here.node.get_topic_names_and_types())
+
+
+def goal_of(rig, path=math.inf, end=0.01, time_s=GOAL_TIME_S):
+    """Let an axis follow 0.2 m in 2 s; gives the goal."""
+    assert rig.axis.follow(make([0.0, 2.0], [0.0, 0.2], [0.0, 0.0])) == ''
+    tolerances = Tolerances({rig.name: path}, {rig.name: end}, time_s)
+    return Goal({rig.name: rig.axis}, tolerances)
+
+
+def ended(rig, goal, seconds):
+    """Run until a goal has ended; gives its outcome."""
+    for _ in range(round(seconds * 100)):
+        rig.cycle()
+        outcome = goal.poll(rig.now)
+        if outcome is not None:
+            return outcome
+    return None
+
+
+def test_a_deviation_on_the_path_or_at_the_end_aborts_and_stops():
+    rig = Rig(settings_of('chaser_x', {'max_step': 0.0}), noise=False)
+    rig.axis.track(True)
+    rig.run(1.0)
+    outcome = ended(rig, goal_of(rig, path=1e-6), 3.0)
+    assert outcome.code is Code.PATH_TOLERANCE_VIOLATED and 'from the path' in outcome.text
+    rig.run(2.0)
+    assert not rig.axis.moving and rig.axis.mode.value == 'stopping'
+    rig = Rig(settings_of('chaser_x', {'max_step': 0.0}), noise=False)
+    rig.axis.track(True)
+    rig.run(1.0)
+    began = rig.now
+    outcome = ended(rig, goal_of(rig, end=1e-9, time_s=1.0), 5.0)
+    assert outcome.code is Code.GOAL_TOLERANCE_VIOLATED and 'from the last point' in outcome.text
+    assert 2.9 < rig.now - began < 3.2
+
+
+@pytest.mark.parametrize('interruption, text', [
+    (lambda axis: axis.stop(), 'ended by stop'), (lambda axis: axis.lock(), 'ended by lock'),
+    (lambda axis: axis.go_to(0.0), 'ended by manual'),
+    (lambda axis: axis.emergency(), 'ended by emergency'),
+    (lambda axis: axis.track(False), 'the closed loop was opened')])
+def test_a_command_to_an_axis_aborts_its_goal(interruption, text):
+    rig = Rig(settings_of('chaser_x'), noise=False)
+    rig.axis.track(True)
+    rig.run(1.0)
+    goal = goal_of(rig)
+    assert ended(rig, goal, 1.0) is None
+    interruption(rig.axis)
+    outcome = ended(rig, goal, 0.01)
+    assert outcome.code is Code.PATH_TOLERANCE_VIOLATED and text in outcome.text
+
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_calibrate_measures_what_the_mocap_saw_of_the_way(
+        observer, console, monkeypatch):
+    monkeypatch.setattr(calibration, 'READINGS', 10)        # noise has a test of its own
+    monkeypatch.setattr(calibration, 'SETTLE_S', 0.2)
+    log = []
+    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
+        axes = active(here)
+        axis, ratio = axes['target_yaw'], 0.98
+        scale = axis.settings.si_per_unit
+        publisher = observer.node.create_publisher(JointState, 'axis_states', 10)
+        wait_until(lambda: publisher.get_subscription_count())
+        request = SetParameters.Request(parameters=[
+            rclpy.parameter.Parameter('target_yaw', value=0.2).to_parameter_msg()])
+        assert observer.call(SetParameters, f'{NODE}/calibrate', request).results[0].successful
+
+        def measured():
+            message = JointState(
+                name=['target_yaw'], position=[ratio * axis.state.position * scale])
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(
+                time.time_ns(), 1_000_000_000)
+            publisher.publish(message)
+            log.append(console.news())
+            return 'calibration of target_yaw' in ''.join(log)
+        wait_until(measured, 40.0, 'the calibration')
+        line = next(each for each in ''.join(log).splitlines() if 'calibration of' in each)
+        assert 'saw 0.980000 of the way' in line
+        assert f'set steps_per_unit to {axis.settings.steps_per_unit / ratio:.6g}' in line
