@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+import random
 
 from clock_sim import Scenario
 
@@ -91,4 +92,36 @@ def more_scenarios(seconds: float) -> list[Scenario]:
         replace(wifi, name='WiFi, steps and slews', events=_spread(
             seconds, ('host_step', 50.0), ('host_step', -50.0), ('host_slew', 25.0),
             ('host_slew', -25.0))),
+    ]
+
+
+def hard_scenarios(seconds: float) -> list[Scenario]:
+    """Return sessions that nobody foresaw at first, at least 15 minutes each."""
+    wired = WIRED
+    rnd = random.Random(7)
+    steps = []
+    at, now = 100.0, 0.0
+    while at < seconds:
+        ppm = rnd.choice((-1.0, 1.0)) * rnd.uniform(5.0, 60.0)
+        steps.append((at, 'discipline', ppm - now))
+        at, now = at + rnd.uniform(60.0, 300.0), ppm
+    return [
+        *(replace(wired, name=f'load swells for {length:g} s to {ms} ms', swell_every_s=300.0,
+                  swell_s=length, swell_ms=ms)
+          for length, ms in ((60.0, 1.5), (60.0, 0.3), (120.0, 1.5))),
+        replace(wired, name='sender restarts, load 20 s later', events=(
+            (300.0, 'sender_restart', -1.0),), loads=((325.0, 30.0, 2.0),)),
+        replace(wired, name='host steps, load 20 s later', events=(
+            (300.0, 'host_step', 50.0),), loads=((320.0, 30.0, 2.0),)),
+        replace(wired, name='load 12 s after the start', loads=((12.0, 30.0, 2.0),)),
+        replace(wired, name='sender disciplined in steps of 5 to 60 ppm', epoch=True,
+                events=tuple(steps)),
+        replace(wired, name='5 ppm in waves, load of 30 s', thermal_ppm=5.0,
+                thermal_period_s=600.0, spike_every_s=300.0),
+        replace(wired, name='polled at 240 Hz', poll_ms=1000.0 / 240.0, skew_ppm=25.0),
+        replace(wired, name='ticks of 1 ms', quantum_us=1000.0),
+        replace(wired, name='ticks of 1 ms, 0.5 % loss', quantum_us=1000.0, loss=0.005),
+        replace(wired, name='ticks of 15.6 ms', quantum_us=15_625.0),
+        replace(wired, name='ticks of 15.6 ms, 60 Hz', quantum_us=15_625.0, rate_hz=60.0),
+        replace(wired, name='stamped 0.2 ms late, 0.5 % loss', late_us=200.0, loss=0.005),
     ]

@@ -47,6 +47,12 @@ class Scenario:
     spike_ms: tuple[float, float] = (0.5, 3.0)
     spike_regular: bool = False
     spike_first_s: float = math.nan
+    swell_every_s: float = 0.0
+    swell_s: float = 60.0
+    swell_ms: float = 1.5
+    """Load that rises steadily to this and falls back within ``swell_s``."""
+    loads: tuple[tuple[float, float, float], ...] = ()
+    """(from, for, ms): load at given times, beside that of ``spike_every_s``."""
     queue_us: float = 0.0
     """Standard deviation of load that wanders (Ornstein-Uhlenbeck; below zero it is none)."""
     queue_s: float = 30.0
@@ -58,6 +64,8 @@ class Scenario:
     quantum_us: float = 1.0
     """Resolution of the sender's time."""
     frame_jitter_us: float = 0.0
+    late_us: float = 0.0
+    """Frames are stamped and sent late by the size of a normal deviate of this deviation."""
     epoch: bool = False
     """Sender times from the Unix epoch rather than from the sender's start."""
     duplicates: float = 0.0
@@ -66,7 +74,8 @@ class Scenario:
     """(time, kind, size): ``host_step`` (ms), ``host_slew`` (ms, at 500 ppm), ``sender_restart``
     (s; negative: to 10 s), ``sender_step`` (ms), ``gap`` (s), ``delay_jump`` (ms), ``pause``
     (s of silence in which the sender's clock stands), ``rate`` (new Hz), ``noise`` (new
-    factor), ``skew`` (ppm added to the sender's rate)."""
+    factor), ``skew`` (ppm added to the sender's rate), ``discipline`` (the same, with no time
+    to recover)."""
 
 
 class Frames(NamedTuple):
@@ -83,6 +92,7 @@ class Frames(NamedTuple):
 RECOVERY_S = {
     'host_step': 3.0, 'sender_restart': 1.0, 'gap': 1.0, 'host_slew': 30.0, 'sender_step': 3.0,
     'pause': 12.0, 'delay_jump': 120.0, 'rate': 0.0, 'noise': 0.0, 'skew': 60.0,
+    'discipline': 0.0,
 }
 START_S = 10.0
 
@@ -99,7 +109,8 @@ def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
     t = _frame_times(s, seconds, rng)
     host = t + _clock_offset(s, t, seconds, rng)
     least = np.zeros_like(t)
-    sender = np.floor(t * 1e6 / s.quantum_us) * (s.quantum_us * 1e3)
+    late = np.abs(rng.normal(0.0, s.late_us * 1e-6, len(t))) if s.late_us else np.zeros_like(t)
+    sender = np.floor((t + late) * 1e6 / s.quantum_us) * (s.quantum_us * 1e3)
     sender_shift = np.full_like(t, 1.7e18 if s.epoch else 1234.567e9)
     keep = np.ones(len(t), dtype=bool)
     settled = t > START_S
@@ -129,7 +140,7 @@ def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
         length += abs(size) * 2.0 if kind == 'host_slew' else 0.0
         settled &= ~(after & (t < at + length + RECOVERY_S[kind]))
     host = host + least + 0.3e-3
-    delay = noise * _delays(s, t, rng)
+    delay = late + noise * _delays(s, t, rng)
     if s.loss:
         keep &= rng.random(len(t)) >= s.loss
     arrival = host + delay
@@ -200,7 +211,7 @@ def _clock_offset(s: Scenario, t: Floats, seconds: float, rng: np.random.Generat
     rate += np.repeat(steps, 128)[:n + 1] if len(steps) * 128 > n else np.pad(
         np.repeat(steps, 128), (0, n + 1 - len(steps) * 128), mode='edge')
     for at, kind, size in s.events:
-        if kind == 'skew':
+        if kind in ('skew', 'discipline'):
             rate += (grid >= at) * size * 1e-6
     offset = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2)])
     return np.interp(t, grid, offset)
@@ -230,6 +241,12 @@ def _delays(s: Scenario, t: Floats, rng: np.random.Generator) -> Floats:
             inside = slice(np.searchsorted(t, at), np.searchsorted(t, at + s.spike_s))
             count = inside.stop - inside.start
             delay[inside] += lift + rng.exponential(lift / 4, count)
+    for at, length, ms in s.loads:
+        inside = slice(np.searchsorted(t, at), np.searchsorted(t, at + length))
+        delay[inside] += ms * 1e-3 + rng.exponential(ms * 1e-3 / 4, inside.stop - inside.start)
+    if s.swell_every_s:
+        phase = (t % s.swell_every_s - (s.swell_every_s - s.swell_s) / 2) / s.swell_s
+        delay += s.swell_ms * 1e-3 * np.clip(1.0 - np.abs(2.0 * phase - 1.0), 0.0, None)
     return delay
 
 

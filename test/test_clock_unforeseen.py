@@ -20,27 +20,32 @@ class Played:
     Frames stamped in the order of their arrival.
 
     :param drift: how far the sender's clock has drifted when each is sent (s), beside its rate.
+    :param host_ns: the host's clock less that of the arrivals, which nobody sets then.
     :ivar sent: when each was sent, by the clock of the arrivals (s).
     :ivar arrived: when it arrived (s).
     :ivar error: of its stamp (s); NaN where there is none.
+    :ivar known: the published uncertainty (s), of each hundredth.
     :ivar ended: the reasons for which epochs ended.
     """
 
-    def __init__(self, sent, arrived, drift=None):
+    def __init__(self, sent, arrived, drift=None, host_ns=0):
         order = np.argsort(arrived, kind='stable')
         drift = np.zeros(len(sent)) if drift is None else drift[order]
         self.sent, self.arrived = sent[order], arrived[order]
         source = StampSource(StampConfig())
         stamps = []
+        self.known = []
         self.ended = []
         senders = self.sent * (1e9 + RATE_PPM * 1e3) + drift * 1e9
         for sender, a in zip((START + senders.round().astype(int)).tolist(),
                              self.arrived.tolist()):
-            stamp = source.stamp(sender, S + round(a * 1e9), 0)
-            stamps.append(np.nan if stamp is None else (stamp - S) / 1e9)
+            stamp = source.stamp(sender, S + round(a * 1e9), host_ns)
+            stamps.append(np.nan if stamp is None else (stamp - host_ns - S) / 1e9)
+            self.known.append(source.status().uncertainty_s if len(stamps) % 100 == 0 else np.nan)
             self.ended += [event.reason for event in source.events()
                            if event.kind == 'epoch_ended']
         self.error = np.array(stamps) - self.sent
+        self.known = np.array(self.known)
         self.uncertainty_s = source.status().uncertainty_s
         self.skew_ppm = source.status().skew_ppm
 
@@ -157,3 +162,42 @@ def test_a_step_soon_after_load_is_told_from_it_at_once():
     played = Played(sent, arrived)
     error = played.error - 0.05 * (played.arrived > 327.05)
     assert np.abs(error[played.arrived > 337.0]).max() < 1e-3
+
+
+@pytest.mark.parametrize(('length_s', 'limit_us'), [(60.0, 100), (120.0, 200)])
+@pytest.mark.parametrize('lift_ms', [0.3, 1.5])
+def test_a_swell_of_load_is_no_clock_where_none_is_slewed(length_s, limit_us, lift_ms):
+    sent = frames(500.0)
+    swell = np.clip(1.0 - np.abs(2.0 * (sent - 200.0) / length_s - 1.0), 0.0, None)
+    played = Played(sent, np.maximum.accumulate(
+        sent + wire(len(sent)) + lift_ms * 1e-3 * swell), host_ns=10**17)
+    assert played.ended == []
+    assert played.worst(20.0) < limit_us * 1e-6
+
+
+def test_where_a_clock_may_be_slewed_the_uncertainty_includes_the_rise():
+    sent = frames(420.0)
+    swell = np.clip(1.0 - np.abs(2.0 * (sent - 200.0) / 60.0 - 1.0), 0.0, None)
+    played = Played(sent, np.maximum.accumulate(sent + wire(len(sent)) + 1.5e-3 * swell))
+    judged = ~np.isnan(played.known) & (sent > 20.0)
+    assert played.worst(20.0) > 1e-3
+    assert np.mean(np.abs(played.error[judged]) < played.known[judged]) > 0.93
+
+
+@pytest.mark.parametrize('young_s', [12.0, 20.0, 40.0])
+def test_load_soon_after_the_start_is_load(young_s):
+    sent = frames(150.0, 240)
+    load = (sent > young_s) & (sent < young_s + 30.0)
+    rng = np.random.default_rng(6)
+    played = Played(sent, np.maximum.accumulate(
+        sent + wire(len(sent)) + load * (2e-3 + rng.exponential(0.5e-3, len(sent)))))
+    assert played.ended == []
+    assert played.worst(10.0) < 100e-6
+
+
+def test_a_delay_that_stays_is_followed_after_90_s():
+    sent = frames(300.0)
+    played = Played(sent, np.maximum.accumulate(
+        sent + wire(len(sent)) + 2e-3 * (sent > 100.0)), host_ns=10**17)
+    assert played.worst(20.0, 185.0) < 60e-6
+    assert np.abs(played.error[played.arrived > 195.0] - 2e-3).max() < 60e-6

@@ -11,6 +11,8 @@ A filter alone would follow the network as readily as the clocks. What it may fo
 
 - Down: always. Nothing arrives before it is sent (Moon, Skelly, Towsley 1999).
 - Up in a jump: not before ``LIFT_NS``. It is load, unless it stays. The line coasts.
+- Up on a line that is steeper than an oscillator drifts: only where a clock may be slewed
+  (``slewable``). Else it is load that swells.
 - Up or down on a straight line of another slope: at once. It is a clock that is slewed or whose
   rate changed; load does not rise straight to within the noise, and where it wanders about, a
   rise must be far beyond what was usual.
@@ -34,6 +36,11 @@ SPAN_NS = 300e9
 LIFT_NS = 90e9
 """How long a lifted floor is taken for load."""
 _LIFT_AT_LEAST_NS = 10e9
+_UNSTEADY_NS = 180e9
+"""The same for a floor that has not stayed at one height: load that swells and ebbs."""
+_DRIFT = 3e-6
+"""The rate of two oscillators changes by no more than this in a minute or two (s/s): 1 ppm in
+half an hour is measured, a fan that starts gives some more."""
 FASTEST = 1e-3
 """No two clocks differ by more than this (s/s)."""
 _WALK = 1e-8
@@ -62,6 +69,8 @@ class Floor:
     def __init__(self) -> None:
         self.rate = 0.0
         """Slope of the line (ns/ns); kept when it starts anew."""
+        self.slewable = True
+        """Whether one of the clocks may be slewed; else both are bare oscillators."""
         self._rate_known = False
         self._noise = Noise()
         self._depth = 0.0
@@ -75,9 +84,11 @@ class Floor:
         self._rises: deque[float] = deque(maxlen=300)
         self._before = [0.0] * 8
         self._lifted = 0
-        self._lifted_from = self._lifted_by = 0.0
-        self._fell = 0.0
+        self._lifted_from = self._lifted_by = self._lifted_first = 0.0
+        self._lifted_loaded = 0
         self._since = 0.0
+        self._fell = 0.0
+        self._rose = self._rose_at = self._rose_slope = 0.0
         self.blocks = 0
         self._t = self._level = 0.0
         self._var_level = self._cov = 0.0
@@ -98,14 +109,23 @@ class Floor:
         # The filtered line to three sigma, and the height: the lowest of the minima is above
         # the floor by no more than the minima scatter, or twice that.
         young = 1.0 + 8.0 / self.blocks
-        return 3.0 * math.sqrt(max(self._var_level, 0.0)) + 2.0 * self._noise.scale * young
+        return (3.0 * math.sqrt(max(self._var_level, 0.0)) + 2.0 * self._noise.scale * young
+                + self._raised_by())
 
-    def add(self, t: float, y: float) -> None:
+    def _raised_by(self) -> float:
+        """Return how far the line went up lately (ns): it may have been load after all."""
+        passed = self._t - self._rose_at
+        if not self._rose_at or passed > LIFT_NS:
+            return 0.0
+        return max(0.0, self._rose + self._rose_slope * passed)
+
+    def add(self, t: float, y: float, loaded: bool = False) -> None:
         """
         Learn from the least residual of a block.
 
         :param t: when (ns), later than the one before; others are left out.
         :param y: residual (ns).
+        :param loaded: whether the block's delays scatter more than usual.
         """
         points = self._points
         if not points:
@@ -133,7 +153,12 @@ class Floor:
         del self._before[0]
         self._before.append(off)
         if off > gate or self._is_raised(off, sigma):
-            self._lifted_by = max(off, self._lifted_by) if self._lifted else off
+            if self._lifted:
+                self._lifted_by = max(off, self._lifted_by)
+                self._lifted_loaded += loaded
+            else:
+                self._lifted_by = self._lifted_first = off
+                self._lifted_loaded = int(loaded)
             self._lift(t)
             return
         self._lifted = 0
@@ -218,6 +243,8 @@ class Floor:
                 continue
             # A rise must have begun on the old line; load that happens to lean did not.
             begun = self._lifted_from if self._lifted else last[-1][0]
+            if abs(bend) > _DRIFT and self._rate_known and not self.slewable:
+                continue    # load that swells or ebbs
             if away > 0.0 and (
                     abs(away - bend * (t - begun)) > 0.35 * away + 4.0 * scale
                     or away < _UNHEARD * self._usual_rise(n)):
@@ -239,8 +266,14 @@ class Floor:
             self._lifted_from = t
         self._lifted += 1
         lasted = t - self._lifted_from
-        trusted = min(max(self._lifted_from - self._since, _LIFT_AT_LEAST_NS), LIFT_NS)
-        if lasted > trusted and self._lifted > 5:
+        # A young line may have been laid along a pattern of the arrivals, and is given up sooner,
+        # unless the delays scatter as they do under load.
+        loaded = 2 * self._lifted_loaded > self._lifted
+        trusted = LIFT_NS if loaded else min(
+            max(self._lifted_from - self._since, _LIFT_AT_LEAST_NS), LIFT_NS)
+        swells = not self.slewable and self._lifted_first < 0.5 * self._lifted_by
+        if lasted > trusted and self._lifted > 5 and (
+                not swells or lasted > _UNSTEADY_NS or self._steady(t)):
             if len(self._points) < 2:
                 return
             run = list(islice(reversed(self._points), self._lifted))[::-1]
@@ -250,6 +283,8 @@ class Floor:
                 self._var_rate / (self._var_rate + doubt))
         elif self._lifted % 12 == 0:
             age = min(LIFT_NS, 0.6 * (t - self._points[0][0]))
+            if age <= lasted and (swells or (loaded and age < LIFT_NS)):
+                return    # the hull would be read where the floor is lifted
             edge = edge_over(self._points, t - age, t)
             margin = _GATE * self._noise.scale + 2.0 * _GATE_NS
             if edge.length < 15e9 or edge.level - self.line(t) < margin:
@@ -262,9 +297,24 @@ class Floor:
         self._depth = edge.mean
         self._move(t, edge.level + edge.mean, rate, edge.spread ** 2 + 1e6, doubt)
 
+    def _steady(self, t: float) -> bool:
+        """Tell whether the lifted floor has stayed where it is for the last two thirds."""
+        heights = sorted(
+            y - self._level - self.rate * (at - self._t) for at, y in self._points
+            if at > t - LIFT_NS * 2.0 / 3.0)
+        if not heights:
+            return True
+        count = len(heights)
+        return heights[count * 8 // 10] - heights[count // 10] < (
+            0.25 * self._lifted_by + _GATE * self._noise.scale + _GATE_NS)
+
     def _move(
         self, t: float, level: float, rate: float, var_level: float, var_rate: float,
     ) -> None:
+        self._rose = self._raised_by() + level - self._level
+        self._rose_slope = _clamped(rate) - self.rate + (
+            self._rose_slope if self._rose_at and t - self._rose_at < LIFT_NS else 0.0)
+        self._rose_at = t if self._rose > 0.0 else 0.0
         self._t, self._level, self.rate = t, level, _clamped(rate)
         self._var_level, self._var_rate, self._cov = var_level, var_rate, 0.0
         # Dips under the old line say nothing of the new one but how deep they are.

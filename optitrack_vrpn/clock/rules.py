@@ -43,6 +43,9 @@ class Rule(Protocol):
     def doubt(self) -> None:
         """Check the next frame against what was learnt, and start anew if it does not fit."""
 
+    def set_slewable(self, slewable: bool) -> None:
+        """Take note whether the sender's clock or that of the arrivals may be slewed."""
+
     def skew(self) -> float:
         """Return the arrival clock's rate against the sender's, less one; NaN if unknown."""
 
@@ -86,6 +89,9 @@ class ArrivalRule:
     def doubt(self) -> None:
         """Believe that a new sender's times rise."""
         self.odd = 0
+
+    def set_slewable(self, slewable: bool) -> None:
+        """Learn nothing."""
 
     def skew(self) -> float:
         """Return NaN: not known."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_left
 import math
 
+from optitrack_vrpn.clock.cadence import Cadence
 from optitrack_vrpn.clock.host import HostOffset, QUIET_NS
 from optitrack_vrpn.clock.rollback import Run
 from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
@@ -63,6 +64,13 @@ class StampSource:
         # Whether the sender's times place no frame: they are the stamps, or are worthless.
         self._unplaced = config.mode == 'sender'
         self._latency = round(config.latency_ms * 1e6)
+        # Ticks and jitter of the sender's clock, which other modes hand on.
+        self._cadence = Cadence() if config.mode == 'tracking' else None
+        self._told_cadence = False
+        # The sender's time that comes in, and the newest that was stamped; which its stamp was.
+        self._sent = -1
+        self._stamped = -1
+        self._stamped_as = _NEVER
         # The network's least delay, where the sender answers round trips.
         self._two_way = TwoWay()
         self._processing = 0
@@ -82,7 +90,7 @@ class StampSource:
         self._forget_frames()
 
     def _forget_frames(self) -> None:
-        self._newest = -1
+        self._newest = self._stamped = -1
         self._last = _NEVER
         self._times: list[int] = []
         self._stamps: list[int] = []
@@ -108,15 +116,67 @@ class StampSource:
         """
         host_arrival = arrival_ns + host_minus_arrival_clock_ns
         self._processing = processing_ns
-        if (sender_time_ns == self._newest and self._last <= host_arrival < LIMIT_NS
+        if (sender_time_ns == self._stamped and self._stamped_as <= host_arrival < LIMIT_NS
                 and 0 <= arrival_ns < LIMIT_NS
                 and self._rule.repeat(sender_time_ns, arrival_ns)):
             # Another body of the same frame, or a repeat.
-            return self._last
+            return self._stamped_as
         if not (0 <= sender_time_ns < LIMIT_NS and 0 <= arrival_ns < LIMIT_NS
                 and 0 <= host_arrival < LIMIT_NS):
             self._refused += 1
             return None
+        cadence = self._cadence
+        if cadence is None or processing_ns or self._two_way.known:
+            # Times of exposure are exact, and round trips are told by the times as they come.
+            self._sent = -1
+            return self._stamp(sender_time_ns, arrival_ns, host_minus_arrival_clock_ns)
+        self._sent = sender_time_ns
+        stamp = self._stamp(
+            cadence.place(sender_time_ns), arrival_ns, host_minus_arrival_clock_ns)
+        if sender_time_ns == cadence.newest_ns and stamp is not None:
+            self._stamped, self._stamped_as = sender_time_ns, stamp
+            if cadence.smoothing and not self._told_cadence:
+                self._tell_cadence()
+        return stamp
+
+    def stamp_further(
+        self, sender_time_ns: int, nth: int, arrival_ns: int,
+        host_minus_arrival_clock_ns: int = 0,
+    ) -> tuple[int, int] | None:
+        """
+        Stamp one of several frames that have the newest sender time.
+
+        :param sender_time_ns: that sender time (ns); None is returned for any other.
+        :param nth: counted from 0 in the order of the frames; at most one more than the last.
+        :param arrival_ns: arrival on the arrival clock (ns).
+        :param host_minus_arrival_clock_ns: host clock minus arrival clock, read at arrival (ns).
+        :returns: when the frame was by the sender's clock, had it no ticks, and the stamp (ns);
+            None while the frames' rate is not known, and in modes that do not look for it.
+        """
+        if (self._cadence is None or self._cadence.newest_ns != sender_time_ns
+                or self._two_way.known):
+            return None
+        placed = self._cadence.place_further(nth)
+        if placed is None:
+            return None
+        self._processing = 0
+        self._sent = sender_time_ns
+        stamp = self._stamp(placed, arrival_ns, host_minus_arrival_clock_ns)
+        return None if stamp is None else (placed, stamp)
+
+    @property
+    def frame_interval_ns(self) -> float:
+        """Time from frame to frame by the sender's clock (ns); 0 while it is not known."""
+        return self._cadence.interval_ns if self._cadence is not None else 0.0
+
+    def _stamp(
+        self, sender_time_ns: int, arrival_ns: int, host_minus_arrival_clock_ns: int,
+    ) -> int | None:
+        """Return the stamp of a frame whose times can be stamped."""
+        host_arrival = arrival_ns + host_minus_arrival_clock_ns
+        if sender_time_ns == self._newest and self._last <= host_arrival:
+            if self._rule.repeat(sender_time_ns, arrival_ns):
+                return self._last
         if self._unplaced:
             if self._arrivals is None:
                 return self._hand_through(sender_time_ns, arrival_ns, host_arrival)
@@ -237,6 +297,9 @@ class StampSource:
         std, p99 = _spread(self._delays)
         two_way = self._two_way
         uncertainty_s = self._rule.uncertainty_s()
+        cadence = self._cadence
+        if cadence is not None:
+            uncertainty_s += cadence.doubt_ns() * 1e-9
         if two_way.known:
             uncertainty_s += two_way.half_width_ns * 1e-9
         return ClockStatus(
@@ -247,6 +310,9 @@ class StampSource:
             jitter_std_s=std, jitter_p99_s=p99, refused=self._refused,
             network_delay_s=two_way.delay_ns * 1e-9 if two_way.known else math.nan,
             round_trip_s=two_way.round_trip_ns * 1e-9 if two_way.known else math.nan,
+            sender_tick_s=cadence.tick_ns * 1e-9 if cadence is not None else 0.0,
+            sender_jitter_s=cadence.jitter_ns * 1e-9 if cadence is not None else math.nan,
+            smoothed=cadence is not None and cadence.smoothing,
         )
 
     def reset(self, reason: str) -> None:
@@ -266,6 +332,8 @@ class StampSource:
                 self._end_epoch(reason, "the new conversation's sender times may be of use")
             return
         self._rule.start(False)
+        if self._cadence is not None:
+            self._cadence.reset(True)
         self._learnt_to = -1
         self._end_epoch(reason, 'as told from outside')
 
@@ -282,6 +350,9 @@ class StampSource:
             # Readings that said nothing new were not followed.
             host.seen(self._last + self._delays[-1] - self._reading)
         stepped = host.follow(arrival_ns, reading_ns)
+        if not self._reading:
+            self._reading = reading_ns
+            self._see_clocks()
         self._reading = reading_ns
         self._settled = reading_ns if host.settled else None
         self._shift = host.offset_ns - self._latency
@@ -315,7 +386,7 @@ class StampSource:
                 self._end_epoch(
                     HOST_STEPPED, f'a frame arrived {(floor - host_arrival) / 1e6:.3f} ms before '
                     'the stamp of an older one')
-                return self.stamp(sender_time_ns, arrival_ns, self._reading, self._processing)
+                return self._stamp(sender_time_ns, arrival_ns, self._reading)
             host_arrival = floor
         held_up = self._delays[at] > HELD_UP_NS
         came = stamps[at] + self._delays[at] if at or known or held_up else _NEVER
@@ -378,13 +449,17 @@ class StampSource:
     def _fell(self, by_ns: int, sender_time_ns: int, arrival_ns: int) -> int | None:
         """Begin anew with a frame of a sender whose time fell."""
         self._end_fallen(by_ns)
+        if self._cadence is not None and self._sent >= 0:
+            sender_time_ns = self._cadence.place(self._sent)
         if self._arrivals is not None and self._is_worthless(_ODD_RESTART):
             return self._stamp_arrival(sender_time_ns, arrival_ns, self._reading)
-        return self.stamp(sender_time_ns, arrival_ns, self._reading, self._processing)
+        return self._stamp(sender_time_ns, arrival_ns, self._reading)
 
     def _end_fallen(self, by_ns: int) -> None:
         self._rule.start(True)
         self._two_way.restart()
+        if self._cadence is not None:
+            self._cadence.reset(True)
         self._learnt_to = -1
         self._end_epoch(
             SENDER_RESTARTED, f'sender time went back by {by_ns / 1e9:.3f} s', fell=True)
@@ -414,6 +489,8 @@ class StampSource:
         rule = self._rule
         if rule.restarted:
             reason, rule.restarted = rule.restarted, ''
+            if self._cadence is not None and reason == SENDER_RESTARTED:
+                self._cadence.reset(False)
             if reason == HOST_STEPPED and self._reading:
                 # Arrivals run on a clock of their own, which nobody sets.
                 reason = SENDER_RESTARTED
@@ -427,6 +504,15 @@ class StampSource:
         elif not rule.learnt:
             self._told_learnt = False
 
+    def _see_clocks(self) -> None:
+        """
+        Tell the rule which clocks may be slewed.
+
+        Times since 1970 come from a clock that is set; others, and arrivals that the host's clock
+        is read against, from bare oscillators.
+        """
+        self._rule.set_slewable(not self._reading or self._base != SENDER_START)
+
     def _learnt_text(self, sender_time_ns: int) -> str:
         rule = self._rule
         if self._config.mode == 'sender':
@@ -436,6 +522,17 @@ class StampSource:
         if self._config.mode == 'min_offset':
             return f'{text} for good, the least of {self._config.offset_samples} messages'
         return f'{text}, followed from now on, known to {rule.uncertainty_s() * 1e6:.0f} us'
+
+    def _tell_cadence(self) -> None:
+        """Say once that the sender's clock is coarse."""
+        assert self._cadence is not None
+        self._told_cadence = True
+        cadence = self._cadence
+        what = f'ticks of {cadence.tick_ns / 1e6:.3g} ms' if cadence.tick_ns else (
+            f'jitter of {cadence.jitter_ns / 1e3:.0f} us')
+        self._tell('coarse_sender', 'ticks' if cadence.tick_ns else 'jitter', (
+            f"the sender's times have {what} about a steady rate of "
+            f'{1e9 / cadence.interval_ns:.2f} Hz; stamps follow that rate'))
 
     def _recognise(self, sender_time_ns: int, host_arrival: int) -> None:
         if sender_time_ns >= _UNIX_NS:
@@ -447,6 +544,7 @@ class StampSource:
             text = f'sender times count from its start, {sender_time_ns / 1e9:.3f} s ago'
         if base != self._base:
             self._base = base
+            self._see_clocks()
             self._tell('base_recognised', base, text)
 
     def _end_epoch(self, reason: str, detail: str, fell: bool = False) -> None:

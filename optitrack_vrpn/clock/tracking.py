@@ -55,6 +55,8 @@ class TrackingRule:
         self._doubtful = False
         self._floor = Floor()
         self._usual = 0.0
+        # How far delays lie above the least of their block on average, without load (ns).
+        self._scatter = 0.0
         self._period = 0.0
         self._lay(0, 0)
 
@@ -86,7 +88,13 @@ class TrackingRule:
         self.learnt = False
         self.samples = 0
         if not keep_rate:
+            slewable = self._floor.slewable
             self._floor = Floor()
+            self._floor.slewable = slewable
+
+    def set_slewable(self, slewable: bool) -> None:
+        """Take note whether the sender's clock or that of the arrivals may be slewed."""
+        self._floor.slewable = slewable
 
     def doubt(self) -> None:
         """Begin anew with the next frame unless it fits."""
@@ -250,7 +258,13 @@ class TrackingRule:
     def _close_block(self, t: int) -> None:
         length = _BLOCK_NS if t >= _FIRST_BLOCKS_NS else _FIRST_BLOCK_NS
         if self._least < _FAR_NS:
-            self._floor.add(float(self._least_t), float(self._least_r))
+            loaded = False
+            if self._near:
+                scatter = self._lags / self._near - self._least
+                loaded = 0.0 < self._scatter < (scatter - 50e3) / 2.5
+                if not loaded:
+                    self._scatter += (scatter - self._scatter) * (0.1 if self._scatter else 1.0)
+            self._floor.add(float(self._least_t), float(self._least_r), loaded)
             if self._near:
                 usual = self._lags / self._near
                 self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)

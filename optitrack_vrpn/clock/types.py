@@ -61,9 +61,10 @@ class ClockEvent(NamedTuple):
     """Something about the clocks that a user wants to read once."""
 
     kind: str
-    """``epoch_ended``, ``base_recognised`` or ``learnt``."""
+    """``epoch_ended``, ``base_recognised``, ``learnt`` or ``coarse_sender``."""
     reason: str
-    """For ``epoch_ended`` the reason, for ``base_recognised`` the base, else the mode."""
+    """For ``epoch_ended`` the reason, for ``base_recognised`` the base, for ``coarse_sender``
+    ``ticks`` or ``jitter``, else the mode."""
     epoch: int
     """The epoch that begins or goes on with this event, counted from 0."""
     text: str
@@ -86,8 +87,9 @@ class ClockStatus(NamedTuple):
     skew_ppm: float
     """How much faster the arrival clock runs than the sender's (parts per million)."""
     uncertainty_s: float
-    """Half-width in which the stamp's error lies nearly always; NaN if unknown (s). The
-    resolution of the sender's times is left out. Where round trips are measured, the least delay
+    """Half-width in which the stamp's error lies nearly always; NaN if unknown (s).
+    Ticks and jitter of the sender's times are included. Where round trips are measured, the least
+    delay
     of the network is known and its asymmetry is included; else that delay is left out."""
     restarts: Mapping[str, int]
     """Epochs ended, by reason."""
@@ -105,3 +107,10 @@ class ClockStatus(NamedTuple):
     """Least delay of the network, taken off the stamps, where round trips show it (s)."""
     round_trip_s: float = math.nan
     """Shortest round trip of late (s)."""
+    sender_tick_s: float = 0.0
+    """Size of the ticks in which the sender's clock advances (s); 0 where none are seen."""
+    sender_jitter_s: float = math.nan
+    """Standard deviation of the sender's times about a steady rate (s); NaN where they have
+    none."""
+    smoothed: bool = False
+    """Whether that rate gives the stamps, in place of the sender's times."""

@@ -121,6 +121,9 @@ def clock_entry(status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None) -
         'network_delay_us': number(status.network_delay_s * 1e6, 1),
         'round_trip_us': number(status.round_trip_s * 1e6, 1),
         'sender_base': status.sender_base,
+        'sender_tick_ms': number(status.sender_tick_s * 1e3),
+        'sender_jitter_us': number(status.sender_jitter_s * 1e6, 1),
+        'sender_smoothed': str(status.smoothed).lower(),
         'samples': str(status.samples),
         'refused': str(status.refused),
     }

@@ -5,10 +5,15 @@ Place the poses of a sender whose clock is coarser than its frames.
 
 A clock that advances in ticks of 15.6 ms gives four frames of 240 Hz the same sender time. The
 clock model stamps them all alike, since equal sender times get equal stamps. Here the second and
-later poses of one body within a tick are placed by their arrival: their stamp is that of the
-first, plus the time between the two arrivals. So it is never later than the arrival of the pose
-itself, and it rises. Bodies that are in the same frame share such a stamp, as far as their order
-of arrival shows that it is the same frame.
+later poses of one body within a tick are further frames. Frames are counted over all bodies: a
+body that has a pose in the present frame already, or that comes late by more than half an
+interval, begins the next one.
+
+Where the clock model knows the rate of the frames (``clock/cadence.py``, mode ``tracking``), the
+number gives time and stamp. Until then, and in other modes, such poses are placed by their
+arrival: their stamp is that of the first, plus the time between the two arrivals. So it is never
+later than the arrival of the pose itself, and it rises. Bodies that are in the same frame share
+such a stamp, as far as their order of arrival shows that it is the same frame.
 
 A pose with the bits of an earlier one of the same tick is a repeat and is not placed.
 """
@@ -19,6 +24,7 @@ from collections import deque
 from itertools import pairwise
 from typing import NamedTuple
 
+from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 from optitrack_vrpn.pipeline.channel import Channel
@@ -83,11 +89,19 @@ class CoarseClock:
     """
     Place the poses of one connection that its sender's clock does not tell apart.
 
+    :param stamps: the clock model.
     :ivar tick_ns: size of the sender's tick (ns), 0 while it is not known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stamps: StampSource) -> None:
         self.tick_ns = 0
+        self._stamps = stamps
+        # Frames of the newest sender time: the number of the last, its first arrival, and the
+        # number of each body's last pose.
+        self._frames_of_ns = -1
+        self._frame = 0
+        self._frame_ns = 0
+        self._numbers: dict[Channel, int] = {}
         self._ticks: dict[Channel, _Tick] = {}
         # The newest sender time, when the first pose of it arrived, and the places given in it.
         self._sender_ns = -1
@@ -101,12 +115,14 @@ class CoarseClock:
         for channel in self._ticks:
             channel.newest_ns = -1
         self._ticks.clear()
-        self._sender_ns = -1
+        self._frames_of_ns = self._sender_ns = -1
+        self._numbers.clear()
         self._times.clear()
 
     def forget(self, channel: Channel) -> None:
         """Forget one body."""
         self._ticks.pop(channel, None)
+        self._numbers.pop(channel, None)
 
     def place(
         self, channel: Channel, plain: Placed, report: PoseReport, arrival_ns: int,
@@ -136,8 +152,11 @@ class CoarseClock:
             self._ticks[channel] = tick = _Tick(
                 sender_ns, channel.gate.last_receive_ns, plain, plain, last)
             channel.newest_ns = COARSE_NS
+            if sender_ns >= self._frames_of_ns:
+                self._number(channel, sender_ns, tick.arrival_ns)
         elif sender_ns > tick.sender_ns:
-            placed = self._after(tick, plain, host_arrival_ns)
+            wanted = self._by_number(channel, report, arrival_ns, host_arrival_ns) or plain
+            placed = self._after(tick, wanted, host_arrival_ns)
             self._ticks[channel] = _Tick(sender_ns, arrival_ns, plain, placed, pose)
             return placed
         elif sender_ns < tick.sender_ns:
@@ -151,8 +170,35 @@ class CoarseClock:
             return tick.last
         tick.poses.append(pose)
         self._note_tick(report.sender_time_ns)
-        tick.last = self._after(tick, self._within(tick, arrival_ns), host_arrival_ns)
+        wanted = (self._by_number(channel, report, arrival_ns, host_arrival_ns)
+                  or self._within(tick, arrival_ns))
+        tick.last = self._after(tick, wanted, host_arrival_ns)
         return tick.last
+
+    def _number(self, channel: Channel, sender_ns: int, arrival_ns: int) -> int:
+        """Return which frame of the newest sender time a pose is part of, counted from 0."""
+        if sender_ns != self._frames_of_ns:
+            self._frames_of_ns, self._frame, self._frame_ns = sender_ns, 0, arrival_ns
+            self._numbers.clear()
+        elif (self._numbers.get(channel, -1) >= self._frame
+                or 2.0 * (arrival_ns - self._frame_ns) > (
+                    self._stamps.frame_interval_ns or 2.0 * LONGEST_TICK_NS)):
+            self._frame += 1
+            self._frame_ns = arrival_ns
+        self._numbers[channel] = self._frame
+        return self._frame
+
+    def _by_number(
+        self, channel: Channel, report: PoseReport, arrival_ns: int, host_arrival_ns: int,
+    ) -> Placed | None:
+        """Place a pose by the number of its frame; None while the frames' rate is not known."""
+        sender_ns = report.sender_time_ns
+        if sender_ns < self._frames_of_ns:
+            return None
+        number = self._number(channel, sender_ns, arrival_ns)
+        found = self._stamps.stamp_further(
+            sender_ns, number, arrival_ns, host_arrival_ns - arrival_ns)
+        return None if found is None else Placed(*found)
 
     def _within(self, tick: _Tick, arrival_ns: int) -> Placed:
         """Place a pose within its tick: where another body of the same frame is, if there is."""
@@ -195,9 +241,10 @@ class CoarseClock:
         tick_ms = self.tick_ns / 1e6
         return Event('warn', 'coarse clock', (
             f"the sender's clock advances in ticks of {tick_ms:.3g} ms, which is more than one "
-            'frame: frames of one tick are published in order of arrival and stamped by it, so '
-            'their stamps have the jitter of the network. Make the clock of the Motive computer '
-            'finer if you can'), self.tick_ns)
+            'frame: frames of one tick are told apart by their order. In mode tracking their rate '
+            'gives their stamps; in other modes, and while it is not known, their arrival does, '
+            'with the jitter of the network. Make the clock of the Motive computer finer if you '
+            'can'), self.tick_ns)
 
 
 def same(a: tuple[Vector, Quat], b: tuple[Vector, Quat]) -> bool:

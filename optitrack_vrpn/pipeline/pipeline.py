@@ -84,7 +84,7 @@ class Pipeline:
         self.state_changes: list[StateChange] = []
         self.server_motions: list[ServerMotion] = []
         self._roster = Roster(config, self._report)
-        self._coarse = CoarseClock()
+        self._coarse = CoarseClock(self.stamps)
         # From the beginning of a conversation until its frames are live; a sender's own times are
         # as right for a backlog as for live frames.
         self._freshness: Optional[FreshnessGate] = None

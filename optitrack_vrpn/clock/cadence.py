@@ -1,0 +1,338 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The steady rate of the cameras in the sender's times, without its clock's ticks and its jitter.
+
+Cameras expose at a constant rate. A sender whose clock advances in ticks, or whose software stamps
+frames late by a random time, says other times. A straight line of sender time over frame number,
+followed by an alpha-beta filter with the gains of least squares (Benedict, Bordner 1962; the
+memory grows to ``MEMORY`` frames), gives the times back: their error is that of one time
+divided by the square root of the memory.
+
+Frames are counted. A lost frame shows as a step of two intervals or, where a tick is longer than
+an interval, as a frame whose time on the line lies outside its tick. Where times do not lie on a
+line (a triggered camera, a change of rate, a pause that the sender's clock does not show), they
+are left as they are until ``_COLLECTED`` frames lie on one again.
+
+What is added to the times is never negative: the line is laid along their upper side. So the
+least of (arrival - time) can only fall when the line is first used, and an estimator that takes
+a rise for load follows a fall at once.
+
+Times are integer nanoseconds; those on the line are floats relative to a zero.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+import math
+
+MEMORY = 2400
+"""
+Frames over which the line is averaged: 10 s at 240 Hz. Chosen: half of it makes 1.4 times the
+error of jitter, twice as much follows a change of the clocks' rates half as fast.
+"""
+STEADY_NS = 30e3
+"""
+Times that scatter by less (standard deviation, ns) are left as they are. Chosen: three times the
+9 us that steps of NatNet's exposure times scatter by; below it there is little to gain.
+"""
+_COLLECTED = 128
+"""Frames from which a line is begun (0.5 s at 240 Hz)."""
+_LEAST_TICK_NS = 50e3
+_LONGEST_TICK_NS = 100e6
+_RESOLUTION_NS = 10e3
+"""Times are sent in whole microseconds, and a tick need not be a whole number of them."""
+_MOST_SCATTER = 0.15
+"""Standard deviation (in intervals) beyond which times lie on no line."""
+_MOST_CORRELATED = 0.5
+"""Correlation of successive residuals beyond which they are no jitter: intervals change."""
+_TOLERANCE = 0.3
+"""In intervals: so far outside its tick a frame may lie on the line before the count is wrong."""
+_OUTSIDE = 6.0
+"""Standard deviations off the line at which a time is not followed, and stays as it is."""
+_QUIET_GAIN = 1.0 / 64
+_BAD, _BAD_MOST = 3, 60
+"""Weight of a frame off the line against one on it, and the sum that ends the line."""
+_LONGEST_GAP_NS = 30_000_000_000
+_HISTORY = 512
+
+
+class Cadence:
+    """
+    Take ticks and jitter out of a sender's times.
+
+    :ivar newest_ns: the newest sender time, -1 before the first.
+    :ivar smoothing: whether times are replaced.
+    :ivar tick_ns: how the sender's clock advances (ns); 0 where no tick is seen.
+    :ivar jitter_ns: standard deviation of the times about the line (ns); NaN without a line.
+    :ivar interval_ns: from frame to frame (ns); 0 without a line.
+    """
+
+    def __init__(self) -> None:
+        self.newest_ns = -1
+        self._placed = -1
+        self._within: list[int] = []
+        # Sender times that were replaced, and by what; in order.
+        self._times: list[int] = []
+        self._replaced: list[int] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Look for a line."""
+        self.smoothing = False
+        self.tick_ns = self.interval_ns = 0.0
+        self.jitter_ns = math.nan
+        self._seen: list[int] = []
+        self._zero = 0
+        self._phase = self._up = self._half = self._outside = self._var = 0.0
+        self._gain_phase = self._gain_interval = 0.0
+        self._frames = self._bad = self._since = 0
+        self._quiet = False
+
+    def reset(self, fell: bool) -> None:
+        """
+        Begin anew: the sender's clock is another one.
+
+        :param fell: whether the next time may lie before the last one.
+        """
+        self._begin()
+        if fell:
+            self.newest_ns = self._placed = -1
+            self._within.clear()
+            self._times.clear()
+            self._replaced.clear()
+
+    def doubt_ns(self) -> float:
+        """Return the half-width in which the error of a time nearly always lies (ns)."""
+        if self.smoothing:
+            # The newest end of a line has twice the deviation of a mean; to three deviations.
+            # Ticks beat evenly where they are longer than an interval, and cancel sooner.
+            wide = 2.0 if self.tick_ns > 0.5 * self.interval_ns else 6.0
+            return wide * self.jitter_ns / math.sqrt(self._frames)
+        if self.interval_ns:
+            return 3.0 * self.jitter_ns
+        return self.tick_ns
+
+    def place(self, sender_ns: int) -> int:
+        """Return a frame's time; equal times give equal ones, later times later ones."""
+        if self._quiet:
+            # A sender without ticks and jitter, which is followed no closer than needed to see
+            # them begin.
+            expected = self._phase + self.interval_ns
+            off = sender_ns - self._zero - expected
+            if -10e3 < off < 10e3:
+                self._phase = expected + off * _QUIET_GAIN
+                self.newest_ns = self._placed = sender_ns
+                return sender_ns
+            self._quiet = False
+        passed = sender_ns - self.newest_ns
+        if passed <= 0:
+            return self._known(sender_ns) if self._times else sender_ns
+        if passed > _LONGEST_GAP_NS and self.newest_ns >= 0:
+            self._begin()
+        self.newest_ns = sender_ns
+        if self._within:
+            self._within.clear()
+        return self._next(sender_ns, passed)
+
+    def place_further(self, nth: int) -> int | None:
+        """
+        Return the time of a further frame that has the newest sender time.
+
+        :param nth: 1 for the second of them; 0 gives the first.
+        :returns: None while there is no line.
+        """
+        self._quiet = False
+        within = self._within
+        if not within:
+            within.append(self._placed)
+        if nth >= len(within):
+            within.append(self._next(self.newest_ns, 0))
+            nth = len(within) - 1
+        return within[nth] if self.smoothing and within[nth] >= 0 else None
+
+    def _next(self, sender_ns: int, passed: int) -> int:
+        """Take the next frame."""
+        line = 0.0
+        if self.interval_ns:
+            line = self._follow(sender_ns)
+        else:
+            self._collect(sender_ns)
+            line = self._phase
+        if not self.smoothing and passed and sender_ns > self._placed:
+            self._placed = sender_ns
+            return sender_ns
+        placed = sender_ns
+        if self.smoothing:
+            placed = self._zero + round(line + self._up)
+        # Never back, and not faster than an eighth of the pace while a line is left.
+        placed = max(placed, self._placed + max(1, passed >> 3))
+        self._placed = placed
+        if passed:
+            self._times.append(sender_ns)
+            self._replaced.append(placed)
+            if len(self._times) >= 2 * _HISTORY:
+                del self._times[:_HISTORY], self._replaced[:_HISTORY]
+        return placed
+
+    def _known(self, sender_ns: int) -> int:
+        """Return the time of a frame that is not newer than the newest."""
+        times, replaced = self._times, self._replaced
+        at = bisect_left(times, sender_ns)
+        if at == len(times):
+            return sender_ns
+        if times[at] == sender_ns:
+            return replaced[at]
+        placed = sender_ns + replaced[at] - times[at]
+        return max(placed, replaced[at - 1]) if at else placed
+
+    # -- with a line ---------------------------------------------------------------------------
+
+    def _follow(self, sender_ns: int) -> float:
+        """Count a frame, let the line follow it, and return the frame's place on the line."""
+        interval = self.interval_ns
+        expected = self._phase + interval
+        off = sender_ns - self._zero - expected
+        recounted = 0
+        if not -self._half <= off <= self._half:
+            recounted = math.ceil((abs(off) - self._half) / interval)
+            step = recounted * interval if off > 0.0 else -recounted * interval
+            expected += step
+            off -= step
+        outside = abs(off) > (self._outside or _OUTSIDE * self.jitter_ns + 20e3)
+        if outside or (recounted and self.tick_ns >= interval):
+            self._bad += _BAD
+            if self._bad > _BAD_MOST:
+                self._begin()
+                return 0.0
+            if outside:
+                self._phase = expected
+                return float(sender_ns - self._zero)
+        elif self._bad:
+            self._bad -= 1
+        frames = self._frames
+        if frames < MEMORY:
+            self._frames = frames = frames + 1
+            self._gain_phase = 2.0 * (2 * frames - 1) / (frames * (frames + 1))
+            self._gain_interval = 6.0 / (frames * (frames + 1))
+        self._phase = expected + self._gain_phase * off
+        self.interval_ns = interval + self._gain_interval * off
+        self._var += (off * off - self._var) / 512.0
+        self._since += 1
+        if self._since >= 64:
+            self._since = 0
+            self.jitter_ns = math.sqrt(self._var)
+            self._quiet = (not self.smoothing and frames == MEMORY and not self._within
+                           and self.jitter_ns < 3e3)
+        return self._phase
+
+    # -- without -------------------------------------------------------------------------------
+
+    def _collect(self, sender_ns: int) -> None:
+        """Take a frame, and lay a line through the last ones if they lie on one."""
+        seen = self._seen
+        if seen and sender_ns - seen[-1] > 1_000_000_000:
+            seen.clear()
+        seen.append(sender_ns)
+        if len(seen) < _COLLECTED:
+            return
+        self._lay()
+        del seen[:_COLLECTED // 2]
+
+    def _lay(self) -> None:
+        seen = self._seen
+        times = [float(time - seen[0]) for time in seen]
+        steps = [b - a for a, b in zip(times, times[1:], strict=False)]
+        rising = [step for step in steps if step > 0.0]
+        if len(rising) < 4:
+            return
+        tick = common_step(rising)
+        several = len(rising) < len(steps)
+        if several or (tick and _beats(steps, tick)):
+            # Ticks that tell nothing of single losses: every frame is taken for the next.
+            counted = list(range(len(times)))
+        else:
+            counted = _count(steps)
+        interval, phase, off = _fit(counted, times)
+        band = max(off) - min(off)
+        var = sum(each * each for each in off) / len(off)
+        steady = var < STEADY_NS * STEADY_NS
+        ticks = not steady and bool(tick)
+        self.tick_ns = tick if ticks else 0.0
+        if ticks:
+            if band > 1.15 * tick + 0.1e6 or tick > _LONGEST_TICK_NS:
+                return
+        elif math.sqrt(var) > _MOST_SCATTER * interval or 2.0 * max(map(abs, off)) > interval:
+            return
+        elif not steady and _correlation(off) > _MOST_CORRELATED:
+            return
+        self._zero = seen[0]
+        self._phase, self.interval_ns = phase, interval
+        self._var, self.jitter_ns = var, math.sqrt(var)
+        self._frames = len(times)
+        self._up = tick / 2.0 if ticks else max(off)
+        self._half = max(interval / 2.0, tick / 2.0 + _TOLERANCE * interval if ticks else 0.0)
+        # Times with ticks lie within one tick of the line, whatever their deviation.
+        self._outside = max(0.6 * tick + 0.1e6, self._half if tick > 0.4 * interval else 0.0) if (
+            ticks) else 0.0
+        self._bad = 0
+        self.smoothing = not steady
+
+
+def common_step(steps: Sequence[float]) -> float:
+    """
+    Return the step of which all are multiples to within the resolution of the times (ns).
+
+    :returns: 0 where there is none of at least 0.05 ms.
+    """
+    step = min(steps)
+    at = 0
+    while at < len(steps):
+        rest = steps[at] % step
+        rest = min(rest, step - rest)
+        at += 1
+        if rest > _RESOLUTION_NS:
+            step, at = rest, 0
+        if step < _LEAST_TICK_NS:
+            return 0.0
+    return sum(steps) / sum(round(each / step) for each in steps)
+
+
+def _beats(steps: Sequence[float], tick: float) -> bool:
+    """
+    Tell whether steps of one and of two ticks alternate as a beat does.
+
+    Frames at 60 Hz of a clock with 64 ticks a second do, evenly. Losses do not.
+    """
+    long = [k for k, step in enumerate(steps) if step > 1.5 * tick]
+    if len(long) < 4 or max(steps) > 2.5 * tick:
+        return False
+    apart = [b - a for a, b in zip(long, long[1:], strict=False)]
+    return max(apart) - min(apart) <= 1
+
+
+def _count(steps: Sequence[float]) -> list[int]:
+    """Return frame numbers: a step of about n usual ones is n frames."""
+    usual = sorted(steps)[len(steps) // 2]
+    single = [step for step in steps if step < 1.5 * usual]
+    usual = sum(single) / len(single)
+    counted = [0]
+    for step in steps:
+        counted.append(counted[-1] + max(1, round(step / usual)))
+    return counted
+
+
+def _fit(counted: Sequence[int], times: Sequence[float]) -> tuple[float, float, list[float]]:
+    """Return interval, last time and residuals of the least-squares line (ns)."""
+    n = len(times)
+    mean_k, mean_t = sum(counted) / n, sum(times) / n
+    spread = sum((k - mean_k) ** 2 for k in counted)
+    slope = sum((k - mean_k) * (t - mean_t) for k, t in zip(counted, times, strict=True)) / spread
+    off = [t - mean_t - slope * (k - mean_k) for k, t in zip(counted, times, strict=True)]
+    return slope, mean_t + slope * (counted[-1] - mean_k), off
+
+
+def _correlation(off: Sequence[float]) -> float:
+    """Return the correlation of successive residuals."""
+    return sum(a * b for a, b in zip(off, off[1:], strict=False)) / sum(a * a for a in off)
