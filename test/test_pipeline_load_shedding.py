@@ -99,7 +99,6 @@ def test_what_goes_out_of_an_overloaded_computer_is_fresh_and_shared_evenly(load
     gaps = [(b - a) * RATE / S for a, b in zip(stamps, stamps[1:])]
     assert max(gaps) <= 2 * load + FRESH_NS * RATE / S + 1
     assert shed(pipeline) + len(out) + pipeline.dropped['too_old'] == 12 * RATE * BODIES
-    assert sum(channel.published for channel in pipeline.bodies) == len(out)
     assert all(channel.gate.state is State.TRACKED for channel in pipeline.bodies)
     (notice,) = said(pipeline, 'does not keep up')
     assert notice.severity == 'warn' and 'load_shedding' in notice.text

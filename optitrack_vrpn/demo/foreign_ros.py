@@ -5,7 +5,7 @@
 import time
 
 from optitrack_vrpn.demo.isolation import Endpoint, foreign
-from optitrack_vrpn.graph.node_names import full_name
+from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 import rclpy
 
 #: How long discovery takes at most on one computer (s): announcements repeat every second with
@@ -28,7 +28,9 @@ def publishers_below(namespace: str, look_s: float = LOOK_S) -> list[str]:
     found: list[str] = []
     try:
         deadline = time.monotonic() + look_s
-        while not found and time.monotonic() < deadline:
+        # A publisher can be discovered before the name of its node.
+        while time.monotonic() < deadline and (
+                not found or any(NAMELESS in line for line in found)):
             time.sleep(0.1)
             found = foreign([
                 Endpoint(topic, full_name(info.node_name, info.node_namespace))
