@@ -106,8 +106,10 @@ def test_a_demo_refuses_a_domain_where_its_topics_are_taken():
         demo = start('--seconds', '30', '--domain', domain)
         output, error = demo.communicate(timeout=90)
     assert demo.returncode == 1 and 'Traceback' not in error
-    assert '/robot publishes on /Demo_Body_1/pose' in error and 'Nothing was published' in error
-    assert 'the node is active' not in output
+    assert '/robot publishes on /Demo_Body_1/pose' in error
+    # On a busy machine the other publisher may be discovered only after the start.
+    assert ('Nothing was published' in error and 'the node is active' not in output) or (
+        'other publishers came to its topics' in error)
 
 
 @pytest.mark.ros

@@ -49,7 +49,8 @@ def test_display_fits_what_the_node_publishes_for_motive_s_first_bodies(manager)
         topics = {display['Topic']['Value'] for display in wanted}
         published = {name for name, types in observer.node.get_topic_names_and_types()
                      if TYPES['rviz_default_plugins/Pose'] in types and name.endswith('/pose')}
-        assert topics == published and len(topics) == len(bodies)
+        # Nodes of earlier tests may not have left the graph yet.
+        assert topics <= published and len(topics) == len(bodies)
 
         for display in wanted:
             topic = display['Topic']

@@ -212,6 +212,7 @@ class GraphView:
             return
         mismatches: list[Mismatch] = []
         conflicting: dict[str, tuple[str, ...]] = {}
+        own = self._node.get_name(), self._node.get_namespace()
         for topic, kinds in topics:
             if topic in _NOT_POSES:
                 continue
@@ -226,8 +227,9 @@ class GraphView:
                 if others:
                     conflicting[topic] = tuple(sorted(others))
             for info in self._node.get_subscriptions_info_by_topic(topic):
-                if (info.node_name, info.node_namespace) == (name, namespace):
-                    continue    # it hears its own mocap control
+                subscriber = info.node_name, info.node_namespace
+                if subscriber in ((name, namespace), own):
+                    continue    # its own mocap control, or the doctor
                 node.subscribers += 1
                 reasons = _mismatches(offers, info.qos_profile)
                 if reasons and len(mismatches) < _MOST_MISMATCHES:
