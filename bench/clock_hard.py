@@ -41,7 +41,7 @@ def run(task: tuple[Scenario, float, int, bool]) -> dict[str, Any]:
     """
     Publish one session.
 
-    The last of the task says whether the host's clock is read against one that nobody sets.
+    The last field of the task is True if the host has a raw clock, which no daemon adjusts.
     """
     scenario, seconds, seed, raw = task
     frames = simulate(scenario, seconds, seed)

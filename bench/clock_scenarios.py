@@ -96,7 +96,7 @@ def more_scenarios(seconds: float) -> list[Scenario]:
 
 
 def hard_scenarios(seconds: float) -> list[Scenario]:
-    """Return sessions that nobody foresaw at first, at least 15 minutes each."""
+    """Return the sessions of the second review, at least 15 minutes each."""
     wired = WIRED
     rnd = random.Random(7)
     steps = []

@@ -127,7 +127,7 @@ class MavlinkBridge(ControlledLifecycleNode):
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Close the link, for good."""
+        """Close the link permanently."""
         self._release()
         return super().on_shutdown(state)
 
@@ -322,7 +322,7 @@ class MavlinkBridge(ControlledLifecycleNode):
 
     @property
     def armed(self) -> bool:
-        """Tell whether the autopilot says that the vehicle is armed."""
+        """Return True if the autopilot reports the vehicle as armed."""
         return self._vehicle is not None and self._vehicle.armed
 
     @property
