@@ -48,6 +48,8 @@ BELOW = {
     'tools': {'errors', 'cli', 'clock', 'settings'},
     'recording': {'errors', 'bodies', 'cli', 'client', 'clock', 'mocap_control', 'motion', 'names',
                   'pipeline', 'ros', 'vrpn'},
+    'rgbd': {'errors', 'cli', 'mocap_control', 'names', 'recording', 'ros', 'settings',
+             'settings_ros', 'sim'},
     'demo': {'errors', 'autopilot', 'bodies', 'cli', 'client', 'graph', 'names', 'node',
              'settings', 'sim', 'vrpn'},
     '__main__': {'cli'},

@@ -1,0 +1,181 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The pinhole camera with the distortion model of OpenCV and ROS.
+
+Points are in the optical frame of REP 103: x right, y down, z forward, metres. Pixels are (u, v)
+with the centre of the upper left pixel at (0, 0), as in OpenCV. An image has the shape
+(height, width).
+
+Formulas: OpenCV, "Camera Calibration and 3D Reconstruction"; with x = X/Z, y = Y/Z, r2 = x2 + y2,
+
+    radial = (1 + k1 r2 + k2 r4 + k3 r6) / (1 + k4 r2 + k5 r4 + k6 r6)
+    x' = x radial + 2 p1 x y + p2 (r2 + 2 x2)
+    y' = y radial + p1 (r2 + 2 y2) + 2 p2 x y
+
+and the coefficients in the order k1 k2 p1 p2 k3 k4 k5 k6.
+"""
+
+from dataclasses import dataclass, replace
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optitrack_vrpn.errors import ConfigurationError
+
+Floats = NDArray[np.float64]
+
+# Names of sensor_msgs/distortion_models.hpp; '' is what drivers without distortion send. Both models
+# are the formula above with 5 or 8 coefficients.
+DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
+# Coefficients that OpenCV allows for this formula; 12 and 14 have terms that are not modelled.
+COEFFICIENT_COUNTS = (0, 4, 5, 8)
+# Fixed-point steps of `undistort`. Consumer cameras converge to 1e-9 in 5 to 15 steps (measured on
+# the coefficients in the tests); a strong fish-eye lens does not converge at all.
+UNDISTORT_STEPS = 40
+
+
+@dataclass(frozen=True)
+class Intrinsics:
+    """
+    The size of an image, its focal lengths, principal point and distortion.
+
+    :raises ConfigurationError: from the constructor, for values that no camera has.
+    """
+
+    width: int
+    height: int
+    fx: float    # pixels
+    fy: float
+    cx: float
+    cy: float
+    distortion: tuple[float, ...] = ()    # k1 k2 p1 p2 [k3 [k4 k5 k6]]
+
+    def __post_init__(self) -> None:
+        numbers = (self.fx, self.fy, self.cx, self.cy, *self.distortion)
+        if not all(math.isfinite(number) for number in numbers):
+            raise ConfigurationError(f'camera intrinsics must be finite numbers, not {numbers}')
+        if self.width < 1 or self.height < 1:
+            raise ConfigurationError(
+                f'an image of {self.width} x {self.height} pixels is not possible')
+        if self.fx <= 0 or self.fy <= 0:
+            raise ConfigurationError(
+                f'the focal lengths are {self.fx:g} and {self.fy:g} pixels but must be positive: '
+                'the camera is not calibrated, or its camera_info is not filled')
+        if not (0 <= self.cx <= self.width and 0 <= self.cy <= self.height):
+            raise ConfigurationError(
+                f'the principal point ({self.cx:g}, {self.cy:g}) is outside the image of '
+                f'{self.width} x {self.height} pixels: is the calibration for another resolution?')
+        if len(self.distortion) not in COEFFICIENT_COUNTS:
+            raise ConfigurationError(
+                f'{len(self.distortion)} distortion coefficients; 0, 4, 5 or 8 are supported '
+                '(k1 k2 p1 p2 k3 k4 k5 k6)')
+        object.__setattr__(self, 'distortion', tuple(float(value) for value in self.distortion))
+
+    @classmethod
+    def from_camera_info(cls, info: Any, rectified: bool = False) -> 'Intrinsics':
+        """
+        Read a sensor_msgs/CameraInfo, or any object with its fields.
+
+        :param rectified: the image is rectified: take the camera matrix P and no distortion.
+        :raises ConfigurationError: if the message does not describe a pinhole camera.
+        """
+        if info.distortion_model not in DISTORTION_MODELS and any(info.d):
+            raise ConfigurationError(
+                f'camera_info has the distortion model {info.distortion_model!r}, which is not '
+                'supported (plumb_bob and rational_polynomial are): rectify the image before')
+        matrix = [float(value) for value in (info.p if rectified else info.k)]
+        row = 4 if rectified else 3
+        distortion = () if rectified else tuple(float(value) for value in info.d)
+        return cls(int(info.width), int(info.height), matrix[0], matrix[row + 1], matrix[2],
+                   matrix[row + 2], distortion if any(distortion) else ())
+
+    def info_values(self) -> dict[str, Any]:
+        """Return the fields of sensor_msgs/CameraInfo besides the header."""
+        fx, fy, cx, cy = self.fx, self.fy, self.cx, self.cy
+        return {
+            'width': self.width, 'height': self.height,
+            'distortion_model': 'rational_polynomial' if len(self.distortion) > 5
+            else 'plumb_bob',
+            'd': list(self.distortion) if len(self.distortion) >= 5
+            else [*self.distortion, 0.0, 0.0, 0.0, 0.0, 0.0][:5],
+            'k': [fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0],
+            'r': [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+            'p': [fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
+        }
+
+    @property
+    def matrix(self) -> Floats:
+        """The camera matrix K, 3x3."""
+        return np.array([[self.fx, 0.0, self.cx], [0.0, self.fy, self.cy], [0.0, 0.0, 1.0]])
+
+    def without_distortion(self) -> 'Intrinsics':
+        """Return the camera of the rectified image with the same matrix."""
+        return replace(self, distortion=())
+
+    def scaled(self, factor: float) -> 'Intrinsics':
+        """
+        Return the camera of the image resized by a factor (0.5: half as wide).
+
+        The centre of a pixel lies at +0.5 of its corner, so that the principal point is
+        (c + 0.5) factor - 0.5, as for cv2.resize.
+        """
+        if not 0 < factor < math.inf:
+            raise ConfigurationError(f'an image cannot be scaled by {factor:g}')
+        width, height = max(1, round(self.width * factor)), max(1, round(self.height * factor))
+        # the rounded size decides, since cv2.resize works with it
+        in_x, in_y = width / self.width, height / self.height
+        return replace(self, width=width, height=height, fx=self.fx * in_x, fy=self.fy * in_y,
+                       cx=(self.cx + 0.5) * in_x - 0.5, cy=(self.cy + 0.5) * in_y - 0.5)
+
+    def project(self, points: ArrayLike) -> Floats:
+        """
+        Return the pixels (N, 2) of points (N, 3) in the optical frame; NaN for z <= 0.
+
+        The pixels may be outside the image.
+        """
+        points = np.asarray(points, float)
+        depth = np.where(points[:, 2] > 0, points[:, 2], np.nan)
+        rays = self._distort(points[:, :2] / depth[:, None])
+        return rays * (self.fx, self.fy) + (self.cx, self.cy)
+
+    def rays(self, pixels: ArrayLike) -> Floats:
+        """Return the rays (N, 3) of pixels (N, 2), with z = 1 and distortion removed."""
+        pixels = np.asarray(pixels, float)
+        distorted = (pixels - (self.cx, self.cy)) / (self.fx, self.fy)
+        out = np.ones((len(pixels), 3))
+        out[:, :2] = self._undistort(distorted)
+        return out
+
+    def backproject(self, pixels: ArrayLike, depth: ArrayLike) -> Floats:
+        """Return the points (N, 3) of pixels (N, 2) at depths z (N,) in metres."""
+        return self.rays(pixels) * np.asarray(depth, float)[:, None]
+
+    def pixel_grid(self) -> Floats:
+        """Return all pixels of the image, row by row, (height * width, 2)."""
+        u, v = np.meshgrid(np.arange(self.width), np.arange(self.height))
+        return np.stack([u.ravel(), v.ravel()], axis=1).astype(float)
+
+    def _distort(self, rays: Floats) -> Floats:
+        if not any(self.distortion):
+            return rays
+        k1, k2, p1, p2, k3, k4, k5, k6 = (*self.distortion, 0.0, 0.0, 0.0, 0.0)[:8]
+        x, y = rays[:, 0], rays[:, 1]
+        r2 = x * x + y * y
+        radial = (1 + r2 * (k1 + r2 * (k2 + r2 * k3))) / (1 + r2 * (k4 + r2 * (k5 + r2 * k6)))
+        return np.stack([x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x),
+                         y * radial + p1 * (r2 + 2 * y * y) + 2 * p2 * x * y], axis=1)
+
+    def _undistort(self, distorted: Floats) -> Floats:
+        """Invert `_distort` by fixed-point iteration, as cv2.undistortPoints does."""
+        if not any(self.distortion):
+            return distorted
+        rays = distorted.copy()
+        for _ in range(UNDISTORT_STEPS):
+            error = self._distort(rays) - distorted
+            rays -= error
+            if not np.any(np.abs(error) > 1e-10):
+                break
+        return rays

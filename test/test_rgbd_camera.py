@@ -1,0 +1,80 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pinhole camera against OpenCV."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+
+cv2 = pytest.importorskip('cv2')
+
+# Published calibration of the TUM RGB-D benchmark's first camera (fr1), and a made-up rational one.
+FR1 = Intrinsics(640, 480, 517.3, 516.5, 318.6, 255.3, (0.2624, -0.9531, -0.0054, 0.0026, 1.1633))
+RATIONAL = Intrinsics(640, 480, 500, 505, 322, 238,
+                      (0.4, -0.3, 0.001, -0.002, 0.05, 0.5, -0.2, 0.03))
+PLAIN = Intrinsics(640, 480, 525, 525, 319.5, 239.5)
+
+
+def points(count=200):
+    random = np.random.default_rng(1)
+    z = random.uniform(0.5, 5, count)
+    return np.stack([random.uniform(-0.5, 0.5, count) * z, random.uniform(-0.4, 0.4, count) * z,
+                     z], axis=1)
+
+
+@pytest.mark.parametrize('camera', [FR1, RATIONAL, PLAIN])
+def test_projection_agrees_with_opencv(camera):
+    theirs, _ = cv2.projectPoints(points(), np.zeros(3), np.zeros(3), camera.matrix,
+                                  np.array(camera.distortion or [0.0] * 5))
+    np.testing.assert_allclose(camera.project(points()), theirs.reshape(-1, 2), atol=1e-6)
+
+
+@pytest.mark.parametrize('camera', [FR1, RATIONAL, PLAIN])
+def test_back_projection_inverts_projection(camera):
+    there = camera.project(points())
+    np.testing.assert_allclose(camera.backproject(there, points()[:, 2]), points(), atol=1e-6)
+
+
+def test_points_behind_the_camera_have_no_pixel():
+    assert np.isnan(PLAIN.project([[0.1, 0.1, -1.0], [0.0, 0.0, 0.0]])).all()
+
+
+def test_a_scaled_camera_sees_a_point_where_the_resized_image_shows_it():
+    image = np.zeros((480, 640), np.float32)
+    image[200:204, 300:304] = 1.0    # its centre is at (301.5, 201.5)
+    small = cv2.resize(image, (320, 240), interpolation=cv2.INTER_AREA)
+    v, u = np.nonzero(small)
+    [point] = PLAIN.backproject([[301.5, 201.5]], [2.0])
+    [pixel] = PLAIN.scaled(0.5).project([point])
+    np.testing.assert_allclose(pixel, [u.mean(), v.mean()])
+    assert PLAIN.scaled(0.5).width == 320
+
+
+@pytest.mark.parametrize('camera', [FR1, RATIONAL, PLAIN])
+def test_camera_info_round_trip(camera):
+    assert Intrinsics.from_camera_info(SimpleNamespace(**camera.info_values())) == camera
+
+
+def test_a_rectified_image_has_the_projection_matrix_and_no_distortion():
+    values = FR1.info_values()
+    values['p'][0], values['p'][5] = 500.0, 501.0
+    camera = Intrinsics.from_camera_info(SimpleNamespace(**values), rectified=True)
+    assert (camera.fx, camera.fy, camera.cx, camera.cy) == (500.0, 501.0, FR1.cx, FR1.cy)
+    assert camera.distortion == ()
+
+
+@pytest.mark.parametrize('change, message', [
+    ({'k': [0.0] * 9}, 'not calibrated'),
+    ({'width': 320, 'height': 240}, 'another resolution'),
+    ({'k': [float('nan')] * 9}, 'finite'),
+    ({'width': 0}, 'not possible'),
+    ({'distortion_model': 'equidistant', 'd': [0.1, 0.0, 0.0, 0.0]}, 'equidistant'),
+    ({'d': [0.1, 0.2]}, '2 distortion coefficients'),
+])
+def test_wrong_camera_info_is_refused_with_a_reason(change, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Intrinsics.from_camera_info(SimpleNamespace(**{**FR1.info_values(), **change}))
