@@ -12,7 +12,7 @@ from optitrack_vrpn.rgbd.camera import Intrinsics
 
 cv2 = pytest.importorskip('cv2')
 
-# Published calibration of the TUM RGB-D benchmark's first camera (fr1), and a made-up rational one.
+#: Published calibration of the first camera (fr1) of the TUM RGB-D benchmark.
 FR1 = Intrinsics(640, 480, 517.3, 516.5, 318.6, 255.3, (0.2624, -0.9531, -0.0054, 0.0026, 1.1633))
 RATIONAL = Intrinsics(640, 480, 500, 505, 322, 238,
                       (0.4, -0.3, 0.001, -0.002, 0.05, 0.5, -0.2, 0.03))

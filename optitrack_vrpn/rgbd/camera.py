@@ -27,13 +27,13 @@ from optitrack_vrpn.errors import ConfigurationError
 
 Floats = NDArray[np.float64]
 
-# Names of sensor_msgs/distortion_models.hpp; '' is what drivers without distortion send. Both models
-# are the formula above with 5 or 8 coefficients.
+#: Names of sensor_msgs/distortion_models.hpp that are the formula above with 5 or 8 coefficients;
+#: '' is what drivers without distortion send.
 DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
-# Coefficients that OpenCV allows for this formula; 12 and 14 have terms that are not modelled.
+#: Coefficients that OpenCV allows for this formula; 12 and 14 have terms that are not modelled.
 COEFFICIENT_COUNTS = (0, 4, 5, 8)
-# Fixed-point steps of `undistort`. Consumer cameras converge to 1e-9 in 5 to 15 steps (measured on
-# the coefficients in the tests); a strong fish-eye lens does not converge at all.
+#: Fixed-point steps of `undistort`. Consumer cameras converge to 1e-9 in 5 to 15 steps (measured on
+#: the coefficients in the tests); a strong fish-eye lens does not converge at all.
 UNDISTORT_STEPS = 40
 
 
