@@ -5,10 +5,9 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
-
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.camera import Intrinsics
+import pytest
 
 cv2 = pytest.importorskip('cv2')
 

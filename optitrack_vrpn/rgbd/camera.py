@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
 #: Coefficients that OpenCV allows for this formula; 12 and 14 have terms that are not modelled.
 COEFFICIENT_COUNTS = (0, 4, 5, 8)
-#: Fixed-point steps of `undistort`. Consumer cameras converge to 1e-9 in 5 to 15 steps (measured on
-#: the coefficients in the tests); a strong fish-eye lens does not converge at all.
+#: Limit of the fixed-point steps that remove distortion. The coefficients in the tests need 5 to
+#: 15 (measured); a strong fish-eye lens does not converge at all.
 UNDISTORT_STEPS = 40
 
 
@@ -108,7 +108,7 @@ class Intrinsics:
 
     @property
     def matrix(self) -> Floats:
-        """The camera matrix K, 3x3."""
+        """Return the camera matrix K, 3x3."""
         return np.array([[self.fx, 0.0, self.cx], [0.0, self.fy, self.cy], [0.0, 0.0, 1.0]])
 
     def without_distortion(self) -> 'Intrinsics':
@@ -139,10 +139,11 @@ class Intrinsics:
         points = np.asarray(points, float)
         depth = np.where(points[:, 2] > 0, points[:, 2], np.nan)
         rays = self._distort(points[:, :2] / depth[:, None])
-        return rays * (self.fx, self.fy) + (self.cx, self.cy)
+        pixels: Floats = rays * (self.fx, self.fy) + (self.cx, self.cy)
+        return pixels
 
     def rays(self, pixels: ArrayLike) -> Floats:
-        """Return the rays (N, 3) of pixels (N, 2), with z = 1 and distortion removed."""
+        """Return the rays, (N, 3) with z = 1, of pixels (N, 2); distortion is removed."""
         pixels = np.asarray(pixels, float)
         distorted = (pixels - (self.cx, self.cy)) / (self.fx, self.fy)
         out = np.ones((len(pixels), 3))
@@ -150,13 +151,15 @@ class Intrinsics:
         return out
 
     def backproject(self, pixels: ArrayLike, depth: ArrayLike) -> Floats:
-        """Return the points (N, 3) of pixels (N, 2) at depths z (N,) in metres."""
-        return self.rays(pixels) * np.asarray(depth, float)[:, None]
+        """Return the points, (N, 3), of pixels (N, 2) at depths z (N,) in metres."""
+        points: Floats = self.rays(pixels) * np.asarray(depth, float)[:, None]
+        return points
 
     def pixel_grid(self) -> Floats:
-        """Return all pixels of the image, row by row, (height * width, 2)."""
+        """Return all pixels of the image, row by row, as (height * width, 2)."""
         u, v = np.meshgrid(np.arange(self.width), np.arange(self.height))
-        return np.stack([u.ravel(), v.ravel()], axis=1).astype(float)
+        grid: Floats = np.stack([u.ravel(), v.ravel()], axis=1).astype(float)
+        return grid
 
     def _distort(self, rays: Floats) -> Floats:
         if not any(self.distortion):
@@ -172,7 +175,7 @@ class Intrinsics:
         """Invert `_distort` by fixed-point iteration, as cv2.undistortPoints does."""
         if not any(self.distortion):
             return distorted
-        rays = distorted.copy()
+        rays: Floats = distorted.copy()
         for _ in range(UNDISTORT_STEPS):
             error = self._distort(rays) - distorted
             rays -= error
