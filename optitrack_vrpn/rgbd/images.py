@@ -1,0 +1,200 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The pixels of sensor_msgs/Image as arrays, and back.
+
+Depth follows REP 118: 16UC1 holds millimetres with 0 for no measurement, 32FC1 metres with NaN
+or infinity. Arrays of depth hold float32 metres with 0 for no measurement.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.errors import ConfigurationError
+
+Bytes = NDArray[np.uint8]
+Depth = NDArray[np.float32]
+
+#: Unit of 16UC1 depth by REP 118 (m).
+MILLIMETRE = 0.001
+
+
+class ImageError(ConfigurationError):
+    """An image cannot be read; the message names its encoding or size and what to do."""
+
+
+class Image(Protocol):
+    """The fields of sensor_msgs/Image that are used here."""
+
+    height: int
+    width: int
+    encoding: str
+    is_bigendian: Any
+    step: int
+    data: Any
+
+
+class Encoding(NamedTuple):
+    """
+    How a pixel is stored.
+
+    :ivar order: places of red, green and blue among the channels; None for depth.
+    """
+
+    dtype: str
+    channels: int
+    order: tuple[int, int, int] | None
+
+
+#: Encodings of colour and grey images. 8UC1 and 8UC3 name no colours; drivers that use OpenCV mean
+#: grey and BGR by them.
+COLOUR = {
+    'rgb8': Encoding('u1', 3, (0, 1, 2)), 'bgr8': Encoding('u1', 3, (2, 1, 0)),
+    'rgba8': Encoding('u1', 4, (0, 1, 2)), 'bgra8': Encoding('u1', 4, (2, 1, 0)),
+    '8UC3': Encoding('u1', 3, (2, 1, 0)), '8UC4': Encoding('u1', 4, (2, 1, 0)),
+    'mono8': Encoding('u1', 1, (0, 0, 0)), '8UC1': Encoding('u1', 1, (0, 0, 0)),
+}
+#: mono16 is what some drivers call 16-bit depth.
+DEPTH = {
+    '16UC1': Encoding('u2', 1, None), 'mono16': Encoding('u2', 1, None),
+    '32FC1': Encoding('f4', 1, None),
+}
+#: Weights of red, green and blue in 1/256: Rec. 601 as in cv2.cvtColor (0.299, 0.587, 0.114).
+GREY_WEIGHTS = (77, 150, 29)
+
+
+def to_rgb(image: Image) -> Bytes:
+    """
+    Give a colour or grey image as RGB, (height, width, 3).
+
+    :raises ImageError: if it is a depth image, has another encoding, or is too short.
+    """
+    encoding, pixels = _colour(image)
+    assert encoding.order is not None
+    if encoding.order == (0, 1, 2) and encoding.channels == 3:
+        return pixels
+    return np.ascontiguousarray(pixels[..., list(encoding.order)])
+
+
+def to_grey(image: Image) -> Bytes:
+    """
+    Give a colour or grey image as brightness, (height, width).
+
+    :raises ImageError: as ``to_rgb``.
+    """
+    encoding, pixels = _colour(image)
+    assert encoding.order is not None
+    if encoding.channels == 1:
+        return pixels[..., 0]
+    red, green, blue = encoding.order
+    return _weighted(pixels, red, green, blue)
+
+
+def grey_of(rgb: Bytes) -> Bytes:
+    """Give the brightness (height, width) of an array (height, width, 3) in RGB, or of a grey."""
+    return rgb if rgb.ndim == 2 else _weighted(rgb, 0, 1, 2)
+
+
+def _weighted(pixels: Bytes, red: int, green: int, blue: int) -> Bytes:
+    total = pixels[..., green] * np.uint16(GREY_WEIGHTS[1])
+    total += pixels[..., red] * np.uint16(GREY_WEIGHTS[0])
+    total += pixels[..., blue] * np.uint16(GREY_WEIGHTS[2])
+    total += np.uint16(128)
+    total >>= np.uint16(8)
+    grey: Bytes = total.astype(np.uint8)
+    return grey
+
+
+def to_depth(image: Image, unit_m: float = MILLIMETRE) -> Depth:
+    """
+    Give a depth image in metres, (height, width); 0 where there is no measurement.
+
+    :param unit_m: unit of the 16-bit encodings (m).
+    :raises ImageError: if it is a colour image, has another encoding, or is too short.
+    """
+    encoding = DEPTH.get(image.encoding)
+    if encoding is None:
+        if image.encoding in COLOUR:
+            raise ImageError(
+                f'the depth image has the encoding {image.encoding!r}, which is colour; are the '
+                'topics of colour and depth swapped?')
+        raise ImageError(
+            f'the depth image has the encoding {image.encoding!r}, which is not supported; '
+            f'supported: {", ".join(DEPTH)}')
+    pixels = _pixels(image, encoding)[..., 0]
+    if encoding.dtype == 'u2':
+        metres: Depth = np.multiply(pixels, np.float32(unit_m), dtype=np.float32)
+        return metres
+    return clean_depth(pixels)
+
+
+def clean_depth(depth: NDArray[Any]) -> Depth:
+    """Give depth in metres with 0 in the place of NaN, infinity and negative values."""
+    depth = depth.astype(np.float32)
+    depth[~((depth > 0) & (depth < np.inf))] = 0
+    return depth
+
+
+def from_rgb(rgb: Bytes) -> dict[str, Any]:
+    """Give the fields of an Image besides its header: rgb8 for three channels, mono8 for one."""
+    return _fields(np.ascontiguousarray(rgb, np.uint8), 'mono8' if rgb.ndim == 2 else 'rgb8')
+
+
+def from_depth(depth: Depth, encoding: str = '16UC1') -> dict[str, Any]:
+    """
+    Give the fields of an Image besides its header.
+
+    :param depth: metres, 0 for no measurement.
+    :param encoding: 16UC1 (rounded to 1 mm; 0 beyond 65.535 m) or 32FC1 (NaN for none).
+    """
+    if encoding == '16UC1':
+        scaled = depth / MILLIMETRE
+        scaled = np.where(np.isfinite(scaled) & (scaled < 65535.5) & (scaled > 0), scaled, 0)
+        return _fields(np.rint(scaled).astype('<u2'), encoding)
+    if encoding == '32FC1':
+        return _fields(np.where(depth > 0, depth, np.nan).astype('<f4'), encoding)
+    raise ImageError(f'depth cannot be written as {encoding!r}; possible: 16UC1, 32FC1')
+
+
+def _fields(pixels: NDArray[Any], encoding: str) -> dict[str, Any]:
+    height, width = pixels.shape[:2]
+    return {'height': height, 'width': width, 'encoding': encoding, 'is_bigendian': 0,
+            'step': pixels.nbytes // height if height else 0, 'data': pixels.tobytes()}
+
+
+def _colour(image: Image) -> tuple[Encoding, Bytes]:
+    encoding = COLOUR.get(image.encoding)
+    if encoding is None:
+        if image.encoding in DEPTH:
+            raise ImageError(
+                f'the colour image has the encoding {image.encoding!r}, which is depth; are the '
+                'topics of colour and depth swapped?')
+        hint = '; use the output of image_proc (debayer)' if image.encoding.startswith(
+            'bayer') else ''
+        raise ImageError(
+            f'the colour image has the encoding {image.encoding!r}, which is not supported; '
+            f'supported: {", ".join(COLOUR)}{hint}')
+    return encoding, _pixels(image, encoding)
+
+
+def _pixels(image: Image, encoding: Encoding) -> NDArray[Any]:
+    """View the bytes of an image as (height, width, channels); padding of rows is left out."""
+    dtype = np.dtype(encoding.dtype).newbyteorder('>' if image.is_bigendian else '<')
+    height, width, step = image.height, image.width, image.step
+    row = width * encoding.channels * dtype.itemsize
+    if height < 1 or width < 1:
+        raise ImageError(f'the image is empty: {width} x {height} pixels')
+    if step < row:
+        raise ImageError(
+            f'the image has rows of {step} bytes, but {width} pixels of {image.encoding} need '
+            f'{row}: its encoding or step is wrong')
+    data = np.frombuffer(image.data, np.uint8)
+    if data.size < step * (height - 1) + row:
+        raise ImageError(
+            f'the image has {data.size} bytes, but {width} x {height} pixels of {image.encoding} '
+            f'need {step * (height - 1) + row}: it is cut off, or its encoding is wrong')
+    shape = (height, width, encoding.channels)
+    strides = (step, encoding.channels * dtype.itemsize, dtype.itemsize)
+    pixels: NDArray[Any] = np.ndarray(shape, dtype, data.data, 0, strides)
+    return pixels
