@@ -17,14 +17,16 @@ from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import (
     DISCONNECT, DISCONNECT_BY_TIMEOUT, ECHO_RESPONSE, FRAME, FRAME_BITSTREAM_CHANGED,
-    FRAME_MODELS_CHANGED, MARKER_SETS_AND_BODIES, MESSAGE_STRING, MODEL_DEFINITIONS, NEWEST,
-    OLDEST, RESPONSE, SERVER_INFO, UNRECOGNIZED_REQUEST, V3_0, V4_0)
+    MESSAGE_STRING, MODEL_DEFINITIONS, NEWEST, OLDEST, RESPONSE, SERVER_INFO,
+    UNRECOGNIZED_REQUEST, V3_0, V4_0)
 from optitrack_vrpn.natnet.definitions import decode_definitions
 from optitrack_vrpn.natnet.frames import decode_frame
 from optitrack_vrpn.natnet.messages import (
     Definitions, Disconnected, Echo, Event, Response, ServerInfo, ServerMessage, Unanswered,
     Unrecognized, Version)
+from optitrack_vrpn.natnet.model_list import ModelList
 from optitrack_vrpn.natnet.reader import Buffer
+from optitrack_vrpn.natnet.reports import name_table
 
 _MS = 1_000_000
 _SECOND = 1_000 * _MS
@@ -43,8 +45,6 @@ _MOST_ECHOES = 16
 _REQUEST_NS = 500 * _MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32
-#: Between requests for model definitions that have not come.
-_DEFINITIONS_NS = 500 * _MS
 #: After this long without a datagram the server is asked again whether it is there: it may have
 #: restarted, and forgotten this client and its models.
 _SILENT_NS = _SECOND
@@ -62,6 +62,7 @@ class Counters:
     :ivar poses: rigid bodies in them.
     :ivar malformed: datagrams that contradict their type or the version of the bitstream.
     :ivar early: frames that came before the server had stated its version.
+    :ivar overtaken: frames from before a change of the model list, which arrived after it.
     :ivar other_type: messages of types that no server sends.
     :ivar unexpected: answers to nothing that was asked.
     :ivar udp_lost: frames missing in the numbering.
@@ -75,6 +76,7 @@ class Counters:
     poses: int = 0
     malformed: int = 0
     early: int = 0
+    overtaken: int = 0
     other_type: int = 0
     unexpected: int = 0
     udp_lost: int = 0
@@ -95,6 +97,7 @@ class ClientConnection:
     :ivar info: who the server is, once it has answered.
     :ivar version: of the bitstream, as far as it is known.
     :ivar definitions: the model definitions, once they came.
+    :ivar models: the names of streaming ids that are certain.
     :ivar failing: frames in a row that could not be read.
     :ivar last_error: why the last datagram was refused.
     """
@@ -107,6 +110,7 @@ class ClientConnection:
         self.info: Optional[ServerInfo] = None
         self.version: Version = (0, 0)
         self.definitions: Optional[Definitions] = None
+        self.models = ModelList(now_ns)
         self.failing = 0
         self.last_error = ''
         self._name = name
@@ -119,8 +123,6 @@ class ClientConnection:
         self._echo_ns = now_ns
         self._echoes: dict[int, None] = {}
         self._echoes_sent = 0
-        self._definitions_ns: Optional[int] = None
-        self._definitions_tries = 0
         self._requests: deque[str] = deque()
         self._asked_ns: Optional[int] = None
         self._tries = 0
@@ -149,16 +151,13 @@ class ClientConnection:
         if now_ns >= max(self._heard_ns, self._connect_ns) + _SILENT_NS:
             self._connect_ns = now_ns
             out.append(codec.encode_hello(self._name, NEWEST, bitstream=self._bitstream))
-            self.ask_for_definitions(now_ns)
+            self.models.ask(now_ns)
         if self.keep_alive and now_ns >= self._keep_alive_ns:
             self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
             out.append(codec.encode_keep_alive())
-        if self._definitions_ns is not None and now_ns >= self._definitions_ns:
-            self._definitions_ns = now_ns + _DEFINITIONS_NS
-            # One Motive 3.1 answered nothing but a mask of the types that it knows.
-            mask = MARKER_SETS_AND_BODIES if self._definitions_tries % 2 else None
-            self._definitions_tries += 1
-            out.append(codec.encode_definitions_request(mask))
+        models_ns = self.models.next_due_ns
+        if models_ns is not None and now_ns >= models_ns:
+            out.append(codec.encode_definitions_request(self.models.request_mask(now_ns)))
         if self._asked_ns is not None and now_ns >= self._asked_ns + _REQUEST_NS:
             if self._tries >= _REQUEST_TRIES:
                 self._unanswered.append(Unanswered(self._requests.popleft()))
@@ -203,8 +202,9 @@ class ClientConnection:
             moments.append(self._keep_alive_ns)
         if self.info.frequency:
             moments.append(self._echo_ns)
-        if self._definitions_ns is not None:
-            moments.append(self._definitions_ns)
+        models_ns = self.models.next_due_ns
+        if models_ns is not None:
+            moments.append(models_ns)
         if self._asked_ns is not None:
             moments.append(self._asked_ns + _REQUEST_NS)
         elif self._requests:
@@ -229,12 +229,6 @@ class ClientConnection:
         if self.info is None or not self.keep_alive:
             return []
         return [codec.encode_request('Disconnect'), codec.encode_message(DISCONNECT)]
-
-    def ask_for_definitions(self, now_ns: int) -> None:
-        """Ask for model definitions, unless that is being done."""
-        if self._definitions_ns is None:
-            self._definitions_ns = now_ns
-            self._definitions_tries = 0
 
     # -- bytes in ------------------------------------------------------------------------------
 
@@ -280,7 +274,7 @@ class ClientConnection:
                 self.counters.echoes += 1
                 events.append(Echo(token, ticks, arrival_ns))
         elif message_id == MODEL_DEFINITIONS:
-            self._take_definitions(payload, events)
+            self._take_definitions(payload, arrival_ns, events)
         elif message_id == SERVER_INFO:
             self._take_info(codec.decode_server_info(payload), arrival_ns, events)
         elif message_id in (RESPONSE, UNRECOGNIZED_REQUEST):
@@ -304,8 +298,8 @@ class ClientConnection:
         self._echo_ns = self._keep_alive_ns = now_ns
         self._echoes_sent = 0
         self.definitions = None
-        self._definitions_ns = None
-        self.ask_for_definitions(now_ns)
+        self.models = ModelList(now_ns)
+        self.models.ask(now_ns)
         if info.version >= V4_0 and _BITSTREAM not in self._requests:
             self._requests.append(_BITSTREAM)
         events.append(info)
@@ -318,20 +312,24 @@ class ClientConnection:
         self.failing = 0
         self.counters.messages += 1
         self.counters.poses += len(frame.bodies)
+        lost = self.counters.udp_lost
         self._numbering.follow(frame.number)
-        if frame.params & FRAME_MODELS_CHANGED:
-            self.ask_for_definitions(now_ns)
+        if self.counters.udp_lost > lost:
+            self.models.lost(now_ns)
+        if not self.models.follow(frame, now_ns):
+            self.counters.overtaken += 1
+            return
         if frame.params & FRAME_BITSTREAM_CHANGED and (
                 self.version >= V4_0 and _BITSTREAM not in self._requests):
             self.request(_BITSTREAM)
         events.append(frame)
 
-    def _take_definitions(self, payload: bytes, events: list[Event]) -> None:
+    def _take_definitions(self, payload: bytes, now_ns: int, events: list[Event]) -> None:
         if self.info is None:
             self.counters.unexpected += 1
             return
         definitions = decode_definitions(payload, self.version)
-        self._definitions_ns = None
+        self.models.described(name_table(definitions).names, now_ns)
         if definitions != self.definitions:
             self.definitions = definitions
             events.append(definitions)

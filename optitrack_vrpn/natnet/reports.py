@@ -9,7 +9,7 @@ depend on the network and is stated beside it, so that the network's delay can b
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import math
 from typing import NamedTuple, Optional, Union
 
@@ -87,7 +87,7 @@ class MarkersReport(NamedTuple):
 
     sender_time_ns: int
     markers: Sequence[Marker]
-    bodies: dict[int, str]
+    bodies: Mapping[int, str]
 
 
 Report = Union[FrameReport, RigidBodyReport, EchoReport, MarkersReport]
@@ -130,15 +130,15 @@ class Translator:
     Make reports of frames.
 
     :param frequency: of the server's clock (ticks a second); 0 before NatNet 3.0.
-    :ivar names: names by streaming id; empty until the model definitions came.
-    :ivar unnamed: bodies so far that no definition names.
-    :ivar unknown: streaming ids that no definition has, of the last frame with such.
+    :ivar names: certain names by streaming id; bodies with other ids are left out.
+    :ivar unnamed: bodies so far that had no certain name.
+    :ivar unknown: streaming ids without a certain name, of the last frame with such.
     :ivar odd_times: frames whose times contradict each other.
     """
 
     def __init__(self, frequency: int) -> None:
         self._frequency = frequency
-        self.names: dict[int, str] = {}
+        self.names: Mapping[int, str] = {}
         self.unnamed = 0
         self.unknown: tuple[int, ...] = ()
         self.odd_times = 0

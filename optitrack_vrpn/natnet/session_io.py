@@ -71,6 +71,7 @@ class Session:
         self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
         self._last_arrival_ns = 0
         self._translator = Translator(0)
+        self._models_revision = -1
         self._watch = ServerWatch(up_axis)
         self._started_ns = now_ns
         self._ready_ns = now_ns
@@ -197,8 +198,12 @@ class Session:
         self, frame: Frame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
         translator = self._translator
-        if not translator.names:
-            return    # a name may not be guessed
+        models = self.connection.models
+        if self._models_revision != models.revision:
+            self._models_revision = models.revision
+            translator.names = models.names
+        if self.connection.definitions is None:
+            return
         if now_ns < self._ready_ns and self.connection.counters.echoes < FIRST_ECHOES:
             return
         reports = translator.frame(frame, self._config.playback)
@@ -214,10 +219,17 @@ class Session:
 
     def _ask_for_names(self, now_ns: int) -> None:
         unknown, self._translator.unknown = self._translator.unknown, ()
+        models = self.connection.models
+        if models.doubtful:
+            if models.overdue(now_ns):
+                self._remark('warn', (
+                    "Motive's list of bodies changed and Motive has not described it: poses are "
+                    'withheld, since their names are not certain'), now_ns)
+            return
         if now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
         self._asked_ns = now_ns
-        self.connection.ask_for_definitions(now_ns)
+        models.ask(now_ns)
         for remark in self._watch.unknown(unknown):
             self._remark(*remark, now_ns)
 
@@ -231,9 +243,7 @@ class Session:
         elif isinstance(event, ServerInfo):
             self._greet(event, now_ns)
         elif isinstance(event, Definitions):
-            table = name_table(event)
-            self._translator.names = table.names
-            for remark in self._watch.definitions(event, table):
+            for remark in self._watch.definitions(event, name_table(event)):
                 self._remark(*remark, now_ns)
         elif isinstance(event, (Response, Unrecognized, Unanswered)):
             for remark in self._watch.answer(event):
@@ -257,6 +267,7 @@ class Session:
             if self._poll is not None:
                 self._poll.register(self._data.fileno(), select.POLLIN)
         self._translator = Translator(info.frequency)
+        self._models_revision = -1
         self._ready_ns = now_ns + (_CLOCK_WAIT_NS if info.frequency else 0)
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)

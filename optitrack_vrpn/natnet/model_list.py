@@ -1,0 +1,255 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Which streaming ids have a name that is certain, and when to request the model definitions.
+
+A frame contains streaming ids alone. Motive gives the id of a deleted body to the next new one,
+so that a name from old definitions can belong to another body. A name is withheld from the first
+sign of a change until definitions arrive that were requested after that sign:
+
+- a frame with the flag "model list changed", frame numbers that start again, or a pause in the
+  stream: the names of all ids;
+- an id that the frame before did not contain: the name of this id;
+- definitions that give an id another name: this id for a moment, since frames and definitions
+  can overtake each other.
+
+Frames that were lost may have contained a flag: they cause a request, and withhold nothing.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Optional
+
+from optitrack_vrpn.natnet.constants import FRAME_MODELS_CHANGED, MARKER_SETS_AND_BODIES
+from optitrack_vrpn.natnet.messages import Frame
+
+_MS = 1_000_000
+_SECOND = 1_000 * _MS
+#: Chosen: between requests while names are withheld, and otherwise. An answer takes a few
+#: milliseconds on a wired network. Shorter intervals load the server, longer ones prolong the
+#: interruption after a lost datagram.
+_URGENT_NS = 100 * _MS
+_AGAIN_NS = 500 * _MS
+#: Chosen: 8 requests at least 50 ms apart, then two a second, however often the list changes.
+_LEAST_NS = 50 * _MS
+_BURST = 8
+_BURST_NS = 4 * _SECOND
+#: Chosen: between requests that lost frames cause. Longer: a flag that was lost is noticed later.
+_AFTER_LOSS_NS = 5 * _SECOND
+#: Chosen: an answer later than this is taken for lost.
+_LATEST_ANSWER_NS = _SECOND
+#: Chosen: a pause in which Motive can load another project; frames further apart than this are
+#: accepted where the two before were as far apart.
+_PAUSE_NS = 500 * _MS
+_PAUSE_INTERVALS = 4
+#: Chosen: a flag that stays set for longer does not mark a change. Longer: a server that always
+#: sets it delays the first poses by as much.
+_LONGEST_FLAG_NS = 500 * _MS
+#: Chosen: an id with a new name is withheld for this long; frames are at most some milliseconds
+#: behind the definitions.
+_SETTLING_NS = 100 * _MS
+#: Frames that overtake each other differ by less in number; more is a server that began anew.
+_LATE_FRAMES = 64
+#: Chosen: time after which withheld names are reported.
+_OVERDUE_NS = _SECOND
+
+
+class ModelList:
+    """
+    Keep the names of streaming ids that are certain.
+
+    :param now_ns: present time; any clock that does not step, as all times here (ns).
+    :ivar names: certain names by streaming id.
+    :ivar revision: changes with ``names``.
+    """
+
+    def __init__(self, now_ns: int) -> None:
+        self.names: Mapping[int, str] = {}
+        self.revision = 0
+        self._stated: dict[int, str] = {}
+        #: Time of the latest reason to doubt: for all ids, and for single ids.
+        self._all_doubted_ns: Optional[int] = None
+        self._doubted_ns: dict[int, int] = {}
+        #: End of the time for which a renamed id is withheld.
+        self._settling_ns: dict[int, int] = {}
+        self._doubt_began_ns: Optional[int] = None
+        self._reported = False
+        self._ids: Optional[list[int]] = None
+        self._number: Optional[int] = None
+        self._change_number = -1 << 62
+        self._frame_ns = now_ns
+        self._interval_ns = 0
+        self._flag_since_ns: Optional[int] = None
+        self._due_ns: Optional[int] = None
+        self._repeated = False
+        self._masked = True
+        self._sent_ns: deque[int] = deque(maxlen=_BURST)
+        self._unanswered_ns: deque[int] = deque(maxlen=_BURST)
+        self._loss_ns = now_ns - _AFTER_LOSS_NS
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def ask(self, now_ns: int) -> None:
+        """Request the definitions, unless a request waits already."""
+        if self._due_ns is None:
+            self._due_ns = self._allowed_ns(now_ns)
+            self._repeated = False
+
+    def lost(self, now_ns: int) -> None:
+        """Request the definitions after frames were lost; rarely."""
+        if now_ns - self._loss_ns >= _AFTER_LOSS_NS:
+            self._loss_ns = now_ns
+            self.ask(now_ns)
+
+    @property
+    def next_due_ns(self) -> Optional[int]:
+        """Return the time of the next request; None if none is due."""
+        return self._due_ns
+
+    def request_mask(self, now_ns: int) -> Optional[int]:
+        """
+        Note that a request is sent now.
+
+        :returns: mask of the types to request; None for an empty request. One Motive 3.1 answers
+            only a mask of the types that it knows, others were seen to answer an empty request.
+        """
+        if self._repeated or not self._sent_ns:
+            self._masked = not self._masked
+        self._repeated = True
+        self._sent_ns.append(now_ns)
+        self._unanswered_ns.append(now_ns)
+        pause_ns = _AGAIN_NS if self._doubt_began_ns is None else _URGENT_NS
+        self._due_ns = self._allowed_ns(now_ns + pause_ns)
+        return MARKER_SETS_AND_BODIES if self._masked else None
+
+    def _allowed_ns(self, wanted_ns: int) -> int:
+        sent = self._sent_ns
+        if sent:
+            wanted_ns = max(wanted_ns, sent[-1] + _LEAST_NS)
+        if len(sent) == _BURST:
+            wanted_ns = max(wanted_ns, min(sent[0] + _BURST_NS, sent[-1] + _AGAIN_NS))
+        return wanted_ns
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def described(self, names: Mapping[int, str], now_ns: int) -> None:
+        """
+        Process definitions.
+
+        :param names: name of each streaming id that has exactly one.
+        """
+        unanswered = self._unanswered_ns
+        while unanswered and now_ns - unanswered[0] > _LATEST_ANSWER_NS:
+            unanswered.popleft()
+        # Answers do not state their request. The oldest one is assumed: an answer is never taken
+        # for newer than it is.
+        asked_ns = unanswered.popleft() if unanswered else None
+        if self._stated:
+            for streaming_id in self._ids or ():
+                name = names.get(streaming_id)
+                if name is not None and name != self._stated.get(streaming_id):
+                    self._settling_ns[streaming_id] = now_ns + _SETTLING_NS
+        self._stated = dict(names)
+        if asked_ns is not None:
+            if self._all_doubted_ns is not None and self._all_doubted_ns < asked_ns:
+                self._all_doubted_ns = None
+            self._doubted_ns = {
+                streaming_id: since_ns for streaming_id, since_ns in self._doubted_ns.items()
+                if since_ns >= asked_ns}
+        self._due_ns = None
+        if self._all_doubted_ns is not None or self._doubted_ns:
+            self.ask(now_ns)
+        else:
+            self._doubt_began_ns = None
+            self._reported = False
+        self._renew()
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether names are withheld."""
+        return self._doubt_began_ns is not None or bool(self._settling_ns)
+
+    def overdue(self, now_ns: int) -> bool:
+        """Return True once for each time that names are withheld for long."""
+        began_ns = self._doubt_began_ns
+        if began_ns is None or self._reported or now_ns - began_ns < _OVERDUE_NS:
+            return False
+        self._reported = True
+        return True
+
+    # -- frames --------------------------------------------------------------------------------
+
+    def follow(self, frame: Frame, arrival_ns: int) -> bool:
+        """
+        Look for signs of a change.
+
+        :returns: whether the frame agrees with ``names``; False for a frame from before a change
+            that was overtaken by the change.
+        """
+        ids = [body[0] for body in frame.bodies]
+        last = self._number
+        pause_ns = arrival_ns - self._frame_ns
+        if (ids == self._ids and last is not None and 0 <= frame.number - last
+                and pause_ns < _PAUSE_NS and not self._settling_ns
+                and not frame.params & FRAME_MODELS_CHANGED):
+            self._number = frame.number
+            self._frame_ns = arrival_ns
+            self._interval_ns = pause_ns
+            self._flag_since_ns = None
+            return True
+        return self._examine(frame, ids, arrival_ns, pause_ns)
+
+    def _examine(self, frame: Frame, ids: list[int], arrival_ns: int, pause_ns: int) -> bool:
+        number, last = frame.number, self._number
+        paused = pause_ns >= max(_PAUSE_NS, _PAUSE_INTERVALS * self._interval_ns)
+        flagged = bool(frame.params & FRAME_MODELS_CHANGED)
+        if not paused and last is not None and 0 < last - number < _LATE_FRAMES:
+            if flagged and number > self._change_number:
+                self._all_doubted_ns = arrival_ns
+                self._doubt(number, arrival_ns)
+            return number >= self._change_number
+        if not flagged:
+            self._flag_since_ns = None
+        elif self._flag_since_ns is None:
+            self._flag_since_ns = arrival_ns
+        lasting = flagged and arrival_ns - (self._flag_since_ns or 0) >= _LONGEST_FLAG_NS
+        if paused or (flagged and not lasting) or (last is not None and number < last):
+            self._all_doubted_ns = arrival_ns
+            self._doubt(number, arrival_ns)
+        elif lasting:
+            self.ask(arrival_ns)
+        if self._ids is not None and ids != self._ids:
+            for streaming_id in set(ids).difference(self._ids):
+                self._doubted_ns[streaming_id] = arrival_ns
+                self._doubt(number, arrival_ns)
+            for streaming_id in set(self._doubted_ns).difference(ids):
+                del self._doubted_ns[streaming_id]    # it is withheld when it returns
+        ended = [streaming_id for streaming_id, end_ns in self._settling_ns.items()
+                 if arrival_ns >= end_ns]
+        for streaming_id in ended:
+            del self._settling_ns[streaming_id]
+        if ended:
+            self._renew()
+        self._ids = ids
+        self._number = number
+        self._frame_ns = arrival_ns
+        self._interval_ns = pause_ns
+        return True
+
+    def _doubt(self, number: int, now_ns: int) -> None:
+        self._change_number = number
+        if self._doubt_began_ns is None:
+            self._doubt_began_ns = now_ns
+            # A request that waits for its repetition does not confirm anything seen later.
+            self._due_ns = None
+        self.ask(now_ns)
+        self._renew()
+
+    def _renew(self) -> None:
+        withheld = self._doubted_ns.keys() | self._settling_ns.keys()
+        names = {} if self._all_doubted_ns is not None else {
+            streaming_id: name for streaming_id, name in self._stated.items()
+            if streaming_id not in withheld}
+        if names != self.names:
+            self.names = names
+            self.revision += 1
