@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def interrupt_code(tool: str) -> int:
-    """Give a tool's exit code on Ctrl-C, which for the node and the simulator is a normal end."""
+    """Return the exit code on Ctrl-C, which for the node and the simulator is a normal end."""
     return 0 if tool in ('optitrack_vrpn_node', 'motive_sim') else INTERRUPTED
 
 

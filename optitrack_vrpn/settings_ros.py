@@ -29,12 +29,12 @@ _PREFIXES_OF_LIBRARIES = ('qos_overrides.', 'diagnostic_updater.')
 
 
 def is_of_library(name: str) -> bool:
-    """Say whether a parameter belongs to a library that a node uses."""
+    """Return whether a parameter belongs to a library that a node uses."""
     return name in _OF_LIBRARIES or name.startswith(_PREFIXES_OF_LIBRARIES)
 
 
 def given_at_start(node: Node) -> dict[str, Any]:
-    """Give the parameter values from the command line and from parameter files, by name."""
+    """Return the parameter values from the command line and from parameter files, by name."""
     return {name: given.value for name, given in node._parameter_overrides.items()}
 
 

@@ -104,7 +104,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._mapper = self._settings = None
 
     def _pose(self, mapper: AxisMapper, body: str, message: PoseStamped) -> None:
-        """Take in a pose, on the executor's thread."""
+        """Process a pose, on the executor's thread."""
         p, q = message.pose.position, message.pose.orientation
         stamp = message.header.stamp
         with self._lock:

@@ -32,7 +32,7 @@ class Cycle:
 
     def due_ns(self, now_ns: int) -> int:
         """
-        Give the next deadline.
+        Return the next deadline.
 
         :param now_ns: the clock of all calls (ns); the first call sets the origin.
         """
@@ -59,7 +59,7 @@ class Cycle:
 
     @property
     def jitter_ns(self) -> float:
-        """Give the standard deviation of the delay of cycles (ns)."""
+        """Return the standard deviation of the delay of cycles (ns)."""
         if not self.cycles:
             return 0.0
         mean = self._sum / self.cycles

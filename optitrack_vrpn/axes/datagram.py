@@ -54,7 +54,7 @@ class Packet(NamedTuple):
 
 
 def validity_bits(valid: Sequence[bool]) -> int:
-    """Give the validity word: bit i for axis i."""
+    """Return the validity word: bit i for axis i."""
     return sum(1 << i for i, good in enumerate(valid) if good)
 
 

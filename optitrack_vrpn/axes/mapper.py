@@ -95,7 +95,7 @@ class _Body:
 
     @property
     def rate_hz(self) -> float:
-        """Give the rate by the stamps (Hz), 0 while unknown."""
+        """Return the rate by the stamps (Hz), 0 while unknown."""
         if len(self.intervals) < _ENOUGH:
             return 0.0
         return 1.0 / statistics.median(self.intervals)
@@ -130,7 +130,7 @@ class AxisMapper:
             for body in table.bodies}
 
     def rate_hz(self, body: str) -> float:
-        """Give the rate of a body by its stamps (Hz), 0 while unknown."""
+        """Return the rate of a body by its stamps (Hz), 0 while unknown."""
         return self._bodies[body].rate_hz
 
     def pose(
@@ -138,7 +138,7 @@ class AxisMapper:
         host_ns: int,
     ) -> bool:
         """
-        Take in a pose.
+        Process a pose.
 
         :param body: one of the table's.
         :param stamp_ns: its stamp (ns since 1970).
@@ -207,7 +207,7 @@ class AxisMapper:
 
     def sample(self, now_ns: int) -> Sample:
         """
-        Give all axes now.
+        Return all axes now.
 
         :param now_ns: the clock that never jumps (ns).
         """

@@ -69,7 +69,7 @@ def enu_from_motive(pose: Pose, motive_x: str) -> Pose:
 
 def quantities(pose_enu: Pose, frame: str, motive_x: str = 'north') -> Quantities:
     """
-    Give the six quantities of a pose.
+    Return the six quantities of a pose.
 
     :param pose_enu: the pose of FLU in ENU, as the main node publishes it.
     :param frame: one of ``FRAMES``.

@@ -41,5 +41,5 @@ TRANSITIONS = {
 
 
 def after(status: Status, event: Event) -> Status:
-    """Give the status after an event."""
+    """Return the status after an event."""
     return TRANSITIONS.get((status, event), status)

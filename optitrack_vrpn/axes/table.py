@@ -73,7 +73,7 @@ class AxisRow:
 
     @property
     def si_per_unit(self) -> float:
-        """Give one unit in m or rad."""
+        """Return one unit in m or rad."""
         return {**LENGTH_UNITS, **ANGLE_UNITS}[self.unit_name]
 
     @property

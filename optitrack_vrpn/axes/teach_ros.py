@@ -89,7 +89,7 @@ class TeachRecorder:
             self._phase = phase
 
     def recordings(self) -> dict[str, Recording]:
-        """Give what was recorded, by the body."""
+        """Return what was recorded, by the body."""
         with self._lock:
             return dict(self._recordings)
 

@@ -22,7 +22,7 @@ class Unwrapper:
 
     def update(self, wrapped: float) -> float:
         """
-        Take in a sample.
+        Process a sample.
 
         :param wrapped: the angle (rad), any number of turns off.
         :returns: the same angle plus whole turns, nearest to the sample before.

@@ -3,8 +3,8 @@
 """
 Settings of single bodies: ``bodies.<name>.<setting>``, with Motive's name or a pattern.
 
-``BodySettings`` lists what can be set. The values stay mappings, because several patterns may
-apply to one body and each gives only some of them.
+``BodySettings`` lists the settings. Values are kept as mappings, because several patterns may
+apply to one body and each sets only some of them.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ _OPTIONAL_SECTION = 'validation'
 
 @dataclass(frozen=True)
 class BodySettings:
-    """What can be set for one body; what is not set follows the settings of all bodies."""
+    """The settings of one body; one that is not given has the value for all bodies."""
 
     name: str = setting('', doc='its name in ROS, in topics and frames')
-    topic: str = setting('', doc='its name in topics alone')
-    frame: str = setting('', doc='its name in frames alone')
+    topic: str = setting('', doc='its name in topics only')
+    frame: str = setting('', doc='its name in frames only')
     offset: tuple[float, ...] = setting((), unit='m, rad', doc=(
         "pose of the robot's base in Motive's rigid body: x, y, z, then nothing, or roll, pitch, "
         'yaw, or a quaternion x, y, z, w'))
@@ -41,14 +41,14 @@ class BodySettings:
 
 PARAMETERS = {parameter.name: parameter for parameter in parameters_of(BodySettings)}
 NAMES = ('name', 'topic', 'frame')
-#: Settings of the validity gate, and of what is estimated from good poses.
+#: Settings of the validity gate, and of the estimates from valid poses.
 THRESHOLDS = tuple(parameter.name for parameter in parameters_of(BodyConfig))
 ESTIMATES = tuple(name for name in PARAMETERS if name not in (*NAMES, *THRESHOLDS))
 _SECTIONS = (_OPTIONAL_SECTION, 'lowpass', 'motion')
 
 
 def is_body_setting(name: str) -> bool:
-    """Say whether a parameter's name is that of a setting of single bodies."""
+    """Return whether a parameter is a setting of single bodies."""
     return name.startswith('bodies.') and name.count('.') >= 2
 
 
@@ -56,8 +56,8 @@ def split(name: str) -> tuple[str, str]:
     """
     Split ``bodies.<name>.<setting>`` into body and setting.
 
-    The setting is what follows the last dot, or the last but one where a section stands between
-    them; so names of bodies may hold dots and spaces.
+    The setting follows the last dot, or the last but one if a section precedes it; so names of
+    bodies may contain dots and spaces.
 
     :returns: the body's name or pattern, and the setting, without ``validation.``.
     """
@@ -69,7 +69,7 @@ def split(name: str) -> tuple[str, str]:
 
 
 def is_fixed(name: str) -> bool:
-    """Say whether a setting cannot change while the node is configured."""
+    """Return whether a setting cannot change while the node is configured."""
     parameter = PARAMETERS.get(split(name)[1])
     return parameter is None or parameter.change is not Change.ANY_TIME
 
@@ -78,10 +78,10 @@ def sift_body_settings(
     values: Mapping[str, Any],
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """
-    Collect the settings of single bodies, and say what is wrong.
+    Collect and check the settings of single bodies.
 
     :param values: parameter values by name; other names are ignored.
-    :returns: checked settings by body name or pattern, and one line for each that is wrong.
+    :returns: valid settings by body name or pattern, and one line for each that is not valid.
     """
     found: dict[str, dict[str, Any]] = {}
     wrong: list[str] = []
@@ -127,7 +127,7 @@ def titles(
     bodies: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, tuple[Optional[str], Optional[str]]]:
     """
-    Pick the names that bodies have in topics and in frames.
+    Return the names of bodies in topics and in frames.
 
     :param bodies: settings by body name or pattern.
     :returns: names in topics and in frames, by body name or pattern.
@@ -142,7 +142,7 @@ def titles(
                 continue
             if title in owners:
                 raise ConfigurationError(
-                    f'bodies {owners[title]!r} and {body!r} are both given the {kind} name '
+                    f'bodies {owners[title]!r} and {body!r} have the same {kind} name '
                     f'{title!r}: give each its own')
             owners[title] = body
             pair = list(found.get(body, (None, None)))

@@ -3,9 +3,9 @@
 """
 Report changes of the bodies' states, with one line for bodies that change together.
 
-All bodies become STALE within a few milliseconds when the server is lost, but these milliseconds
-can lie on both sides of a tick. So a change to STALE is reported one tick later, unless all bodies
-are STALE already.
+When the server is lost, all bodies become STALE within a few milliseconds, but possibly in two
+successive ticks. So a change to STALE is reported one tick later, unless all bodies are STALE
+already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from optitrack_vrpn.events import Event
 from optitrack_vrpn.names import printable
 
 MOST_NAMES = 5
-"""Names listed in one line; chosen to keep it below 200 characters with usual names."""
+"""Names listed in one line. Chosen: usual names then make fewer than 200 characters."""
 
 
 class ChangeLog:
@@ -30,7 +30,7 @@ class ChangeLog:
         """
         Report the changes since the last tick.
 
-        :param changes: these, oldest first.
+        :param changes: the changes, oldest first.
         :param states: the present states of all bodies.
         :returns: one event for each kind of change; those to STALE may come with the next tick.
         """

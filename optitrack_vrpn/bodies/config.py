@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thresholds by which a body's poses are believed or withheld."""
+"""Thresholds of the validity gate."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from optitrack_vrpn.settings import Change, checked, setting
 @dataclass(frozen=True)
 class BodyConfig:
     """
-    When a pose of one body is valid.
+    Thresholds for the poses of one body.
 
-    The defaults suit a drone and a hand-held wand. Fields that are not declared with ``setting``
-    are constants: users have no reason to change them, tests and benchmarks do.
+    The defaults suit a drone and a hand-held wand. Fields without ``setting`` are constants: users
+    have no reason to change them, tests and benchmarks do.
     """
 
     acquire_frames: int = setting(
@@ -47,46 +47,50 @@ class BodyConfig:
             'accepts one'))
     max_mean_error: float = setting(
         0.0, unit='m', low=0.0, high=1.0, change=Change.ANY_TIME, doc=(
-            'a pose whose markers lie further than this from their places in the model, on '
-            'average, is withheld (NatNet tells it, VRPN does not); 0 switches the check off'))
+            'mean distance of the markers from their places in the model above which a pose is '
+            'withheld (NatNet sends it, VRPN does not); 0 switches the check off'))
     publish_untracked: bool = setting(
         False, change=Change.ANY_TIME, doc=(
-            "publish every finite pose whatever the body's state: for debugging, never for "
+            'publish every finite pose in every state of the body: for debugging, never for '
             'flight'))
     stale_frames: float = 10.0
     """
     Frame intervals of the body's own rate in the automatic ``stale_after_s``; 0 for never. Chosen:
-    at 240 Hz it is 42 ms; half of it reports bursts of lost frames, twice as much delays the
-    report.
+    at 50 Hz it is 0.2 s. Halved, bursts of lost frames are reported as silence; doubled, the
+    report comes later.
     """
     stale_min_s: float = 0.1
     """
-    Least automatic ``stale_after_s`` (s): networks hold frames back for longer than ten intervals
-    of a fast body. Half of it reports delays of a wireless link as a loss of the body.
+    Smallest automatic ``stale_after_s`` (s). Chosen: networks delay frames for longer than ten
+    intervals of a fast body. Halved, delays of a wireless link are reported as a loss of the
+    body; doubled, the report comes later.
     """
     position_margin: float = 0.02
     """
-    Allowance (m) for noise, added to what ``max_speed`` allows. Chosen: some ten times the noise
-    of a poor calibration. Twice as much hides small jumps, half rejects noisy markers.
+    Allowance (m) for noise, added to the distance by ``max_speed``. Chosen: ten times the noise of
+    a poor calibration. Halved, noisy markers are rejected; doubled, small jumps pass.
     """
     attitude_margin: float = 0.15
-    """Allowance (rad) for noise, added to what ``max_angular_rate`` allows; chosen likewise."""
+    """Allowance (rad) for noise, added to the angle by ``max_angular_rate``; chosen likewise."""
     max_turn: float = 1.4
     """
-    Rotation (rad) between two poses within ``memory_s`` that is rejected; 0 for none. It separates
-    flips by a body's symmetry (90 degrees, 1.57 rad, and more) from turns. A body that was seen
-    to turn fast is granted twice what it would turn at that rate.
+    Rotation (rad) between two poses within ``memory_s`` that is rejected; 0 for none. Chosen: it
+    separates flips by a body's symmetry (90 degrees, 1.57 rad, and more) from turns. Halved, turns
+    in gaps are rejected; doubled, flips pass. For a body that turned fast before, the limit is
+    twice the angle at that rate.
     """
     memory_s: float = 1.0
     """
-    Time (s) for which the next pose is compared with the last good one. After it (or four frame
-    intervals, if longer) the body is acquired again. Twice as much makes ``max_speed`` allow
-    reaches of tens of metres, which detect nothing.
+    Time (s) for which the next pose is compared with the last valid one. After it (or four frame
+    intervals, if longer) the body is acquired again. Chosen: ``max_speed`` then allows 15 m.
+    Halved, jumps after a shorter gap are missed; doubled, ``max_speed`` allows 30 m, which detects
+    nothing.
     """
     norm_tolerance: float = 0.01
     """
     Deviation of a quaternion's norm from 1 that is normalised; beyond it a pose is INVALID. 0
-    switches the check off. Senders of 32-bit floats deviate by 1e-7; 0.01 rejects garbage only.
+    switches the check off. Chosen: senders of 32-bit floats deviate by 1e-7, so that halved or
+    doubled it rejects corrupt poses only.
     """
 
     def check(self) -> None:

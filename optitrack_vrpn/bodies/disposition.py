@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What becomes of a received pose: it is published, or there is one reason why not."""
+"""The disposition of a received pose: published, or the reason why not."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from enum import Enum
 
 class Disposition(str, Enum):
     """
-    The end of one pose; every pose of a followed body has exactly one.
+    What happened to one pose; every pose of a selected body has exactly one disposition.
 
     The value is its name in diagnostics.
     """
 
     PUBLISHED = 'published'
-    """It has left this node."""
+    """Published."""
 
-    # -- the validity gate withholds it --
+    # -- withheld by the validity gate --
     ACQUIRING = 'acquiring'
-    """Plausible, but not the m-th such frame in a row yet."""
+    """Consistent, but not yet the m-th consistent frame in a row."""
     DUPLICATE = 'duplicate'
     """Same sender time as the pose before."""
     OUT_OF_ORDER = 'out_of_order'
     """Older sender time than the pose before."""
     REPEAT = 'repeat'
-    """New sender time, but the bits of the pose before."""
+    """New sender time, but bit for bit the pose before."""
     ZEROED = 'zeroed'
     """Exactly zero position with zero or identity attitude."""
     NOT_FINITE = 'not_finite'
-    """NaN or infinite somewhere."""
+    """A number is NaN or infinite."""
     NORM = 'norm'
     """Quaternion norm beyond tolerance."""
     MOVED_TOO_FAR = 'moved_too_far'
@@ -37,7 +37,7 @@ class Disposition(str, Enum):
     TURNED_TOO_FAR = 'turned_too_far'
     """Further than max_angular_rate or max_turn allow since the last good pose."""
     SWAPPED = 'swapped'
-    """Near enough, but after a gap, and rather where another body belongs."""
+    """Within reach, but after a gap and closer to the expected place of another body."""
     NOT_TRACKED = 'not_tracked'
     """The sender reports that the cameras do not track it (NatNet)."""
     MEAN_ERROR = 'mean_error'
@@ -45,19 +45,19 @@ class Disposition(str, Enum):
     JUMPED = 'jumped'
     """Consistent with the jump before it, which is not accepted yet."""
 
-    # -- a later or earlier stage drops it --
+    # -- dropped by another stage --
     BACKLOG = 'backlog'
-    """It arrived at the beginning of a conversation, before frames were live."""
+    """It was queued by the server before the connection was live."""
     UNSTAMPED = 'unstamped'
-    """The clock model cannot place its sender time."""
+    """The clock model has no stamp for its sender time."""
     TOO_OLD = 'too_old'
-    """It arrived, or was to be published, too long after its stamp."""
+    """At arrival or before publishing, its age exceeded the limit."""
     SUPERSEDED = 'superseded'
-    """It arrived together with a newer one, where arrivals are the stamps."""
+    """It arrived together with a newer one, and arrival times are the stamps."""
     STAMP_NOT_RISING = 'stamp_not_rising'
-    """Its stamp is not later than that of the one before."""
+    """Its stamp is not later than that of the pose before."""
     SHED = 'shed'
-    """This computer does not keep up, and the whole frame was left out."""
+    """Load shedding left out the whole frame, because this computer cannot keep up."""
     INACTIVE = 'inactive'
     """The node is not active."""
     NO_TOPICS = 'no_topics'
@@ -69,4 +69,4 @@ BY_GATE = frozenset({
     Disposition.ZEROED, Disposition.NOT_FINITE, Disposition.NORM, Disposition.MOVED_TOO_FAR,
     Disposition.TURNED_TOO_FAR, Disposition.SWAPPED, Disposition.NOT_TRACKED,
     Disposition.MEAN_ERROR, Disposition.JUMPED})
-"""Those by which the validity gate withholds a pose."""
+"""Dispositions by the validity gate."""

@@ -1,18 +1,18 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Jumps of one body: whether one goes on, ends because the body is back, or settles.
+Jumps of one body: a jump continues, ends because the body returned, or settles.
 
-A track that begins where the body cannot be is a jump. It does not end by waiting: what a body can
-have done grows with time until everything is possible.
+A track that begins where the body cannot be is a jump. Waiting does not end it: the reach of a
+body grows with time until every place is within it.
 
 A jump that turns the body further than it can turn, but leaves it in its place, is a *flip*: the
 sender fits the markers to the wrong ones. Such a fit can last for minutes, so time alone never
-makes it valid. It ends when the body turns back by the same angle about the same axis of its own,
+makes it valid. It ends when the body turns back by the same angle about the same body axis,
 wherever it has moved meanwhile, or when the user accepts it (``accept_jump``).
 
-Whether a name has gone over to another body shows in the other bodies only. ``find_swap`` is
-asked wherever a body was out of sight, if only for a frame; see ``swap.py``.
+Only the other bodies show whether a name has moved to another body. ``find_swap`` is called
+whenever a body was out of sight, even for one frame; see ``swap.py``.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from optitrack_vrpn.bodies.transitions import Observed, TRANSITIONS
 from optitrack_vrpn.motion.quaternion import (
     angle_between, conjugate, IDENTITY, multiply, Vector)
 
-AGAINST = 10
+OUTLIER_FRAMES = 10
 """
-Frames for a new place that one frame elsewhere outweighs. Chosen: a solution that is right in one
+Frames in the new place that one frame elsewhere cancels. Chosen: a solution that is right in one
 of ten frames never settles. Halved or doubled: in one of five, or of twenty.
 """
 IN_PLACE_M = 0.3
 """
 A flip moves the reported origin by less than this (m): twice its distance from the centroid of the
 markers. Chosen for bodies of up to 0.3 m. Halved, flips of large bodies count as carried, which
-time makes valid; doubled, more bodies that were carried are held.
+settle with time; doubled, more bodies that were carried are held.
 """
 IN_PLACE_SPEED = 1.5e-9
 """
-And by so much more (m/ns) for the time it was unseen. Chosen: a drone that brakes or turns at
-3.5 m/s^2 is no further from its course after 0.9 s. Halved or doubled: as above, after a gap.
+Increase (m/ns) of that distance with the time out of sight. Chosen: a drone that brakes or turns
+at 3.5 m/s^2 is no further from its course after 0.9 s. Halved or doubled: as above, after a gap.
 """
 
 
 class SwapCandidate(NamedTuple):
     """
-    Name the body that a pose belongs to rather than to the one it is sent for.
+    The body that a pose probably belongs to, instead of the one it is sent for.
 
     :ivar name: the other body.
-    :ivar confirmed: whether that one is seen in this one's place.
+    :ivar confirmed: whether the other body is seen in the place of this one.
     """
 
     name: str
@@ -63,16 +63,16 @@ class SwapCandidate(NamedTuple):
 
 class JumpRules(MotionLimits):
     """
-    Follow the track of a body that is not TRACKED.
+    Evaluate the track of a body that is not TRACKED.
 
     :param name: the body's name.
     :param config: thresholds.
     :ivar state: the present state.
     :ivar changes: changes of state not fetched by ``take_changes`` yet.
-    :ivar swapped_with: name of the body this one has exchanged places with, as far as can be seen
-        (also set by ``swap.review``); while it is set, a jump does not settle.
-    :ivar unconfirmed: whether the swap shows by this body alone, since the other is not seen.
-    :ivar find_swap: names the body that a pose belongs to rather than to this one, or None.
+    :ivar swapped_with: name of the body this one has probably exchanged places with (also set by
+        ``swap.review``); while it is set, a jump does not settle.
+    :ivar unconfirmed: whether only this body shows the swap, because the other is not seen.
+    :ivar find_swap: returns the body that a pose probably belongs to instead of this one, or None.
     """
 
     __slots__ = (
@@ -91,8 +91,8 @@ class JumpRules(MotionLimits):
         self._detail = 'not seen yet'
         self._settle_ns = NEVER_NS
         self._track: Track | None = None
-        # Poses that do not follow the jump: outliers, or the body is back. Whether the first of
-        # them was out of reach from the jump's place, and why it was not that of the body.
+        # Poses that do not continue the jump: outliers, or the body returned. Whether the first of
+        # them was out of reach from the jump's place, and why it is not a return.
         self._other: Track | None = None
         self._other_left = False
         self._other_reason: Disposition | None = None
@@ -100,7 +100,7 @@ class JumpRules(MotionLimits):
 
     def accept_jump(self) -> bool:
         """
-        Accept the place and attitude that the body has jumped to, as the user asks for.
+        Accept the place and attitude that the body has jumped to, on request of the user.
 
         The next consistent pose is published and a reset is counted.
 
@@ -116,7 +116,7 @@ class JumpRules(MotionLimits):
             return ''
         if self._track is not None and self._track.flip is not None:
             angle = math.degrees(angle_between(IDENTITY, self._track.flip.turn))
-            return (f'it has turned in place by {angle:.0f} degrees, faster than it can: a wrong '
+            return (f'it turned in place by {angle:.0f} degrees, faster than it can: a wrong '
                     'marker solution')
         if self.swapped_with:
             return f'it seems to have exchanged names with {self.swapped_with!r}'
@@ -124,22 +124,22 @@ class JumpRules(MotionLimits):
 
     @property
     def jumped_s(self) -> float:
-        """Give for how long (s) the body has been seen in the place that it jumped to."""
+        """Return the time (s) for which the body has been seen in the place of the jump."""
         if self.state is not State.JUMPED or self._track is None:
             return 0.0
         return (self._track.last.now - self._track.began_ns) * 1e-9
 
     def seen_since(self, now: int) -> int:
         """
-        Give the sender time (ns) since which the body has been seen where it is.
+        Return the sender time (ns) since which the body has been seen where it is.
 
-        :param now: sender time (ns) of the pose at hand, for a body that has no track yet.
+        :param now: sender time (ns) of the present pose, for a body that has no track yet.
         """
         return now if self._track is None else self._track.began_ns
 
     @property
     def candidate(self) -> Seen | None:
-        """Give the latest pose of the track that may become the next valid one, if any."""
+        """Return the latest pose of the track that may become the next valid one, if any."""
         return None if self._track is None else self._track.last
 
     def _observe(self, observed: Observed, time_ns: int, detail: str) -> None:
@@ -152,8 +152,8 @@ class JumpRules(MotionLimits):
     def _check_jumped(
         self, track: Track, seen: Seen, receive_ns: int,
     ) -> Disposition | Observed | None:
-        """Check a pose of a body that has jumped: the jump may go on, or be over."""
-        if not self._goes_on(track, seen):
+        """Check a pose of a body that has jumped: it continues or ends the jump."""
+        if not self._continues(track, seen):
             return self._check_return(track, seen, receive_ns)
         self._other = None
         track.add(seen)
@@ -161,26 +161,26 @@ class JumpRules(MotionLimits):
             if self._accepted:
                 return Observed.ACCEPTED
             if self.unconfirmed and not self.swapped_with:
-                track.origin = Origin.NEAR    # no swap: it has been here all the time
+                track.origin = Origin.NEAR    # no swap: the body was here all the time
                 return Observed.RETURNED
             if (seen.now - track.began_ns >= self._settle_ns and track.flip is None
                     and not self.swapped_with):
                 return Observed.SETTLED
-        self._observe(Observed.JUMP, receive_ns, 'still where it cannot be')
+        self._observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return Disposition.JUMPED
 
     def _follows(self, track: Track, seen: Seen) -> bool:
-        """Tell whether a body can have come from the latest pose of a track to this one."""
+        """Return whether a body can have come from the latest pose of a track to this one."""
         last = track.last
         return self._too_far(
             seen.position, seen.quat, seen.now - last.now, last.position, last.quat) is None
 
-    def _goes_on(self, track: Track, seen: Seen) -> bool:
+    def _continues(self, track: Track, seen: Seen) -> bool:
         """
-        Tell whether a pose goes on where the body has jumped to.
+        Return whether a pose continues the jump.
 
-        After a short jump, or a long silence, a pose may belong to either place: the closer one
-        has it.
+        After a short jump, or a long silence, a pose can be within reach of both places: it
+        belongs to the closer one.
         """
         if not self._follows(track, seen):
             return False
@@ -203,11 +203,11 @@ class JumpRules(MotionLimits):
         self, track: Track, seen: Seen, receive_ns: int,
     ) -> Disposition | Observed | None:
         """
-        Check a pose that does not go on where the body has jumped to.
+        Check a pose that does not continue the jump.
 
-        It takes m of them in a row to end a jump. A body that has another's name is not back by
-        turning where that one is. Each is evidence against the new place, and weighs as much as
-        ``AGAINST`` frames for it: a body whose marker solution flips to and fro has no new place.
+        m such poses in a row end it. A body that has the name of another has not returned when it
+        turns in the place of that one. Each such pose cancels ``OUTLIER_FRAMES`` frames in the new
+        place: the place of a body whose marker solution flips back and forth does not settle.
         """
         if self._other is not None and self._follows(self._other, seen):
             self._other.add(seen)
@@ -217,7 +217,7 @@ class JumpRules(MotionLimits):
             self._other_left = math.dist(seen.position, track.last.position) > self._reach(
                 seen.now - track.last.now)
             self._other_reason = self._not_back(track, seen)
-        track.began_ns = min(seen.now, track.began_ns + round(AGAINST * self._interval))
+        track.began_ns = min(seen.now, track.began_ns + round(OUTLIER_FRAMES * self._interval))
         reason = (self._other_reason if track.flip is not None
                   else self._too_far(seen.position, seen.quat, seen.now - self._good_ns))
         if self._other.count >= self.config.acquire_frames:
@@ -230,14 +230,14 @@ class JumpRules(MotionLimits):
             if not left:
                 self.swapped_with = swap[0] or self.swapped_with
                 self.unconfirmed = swap[1] and self.unconfirmed
-        self._observe(Observed.JUMP, receive_ns, 'still where it cannot be')
+        self._observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return reason or Disposition.ACQUIRING
 
     def _not_back(self, track: Track, seen: Seen) -> Disposition | None:
         """
-        Explain why a pose is not that of a flipped body after its flip; None if it is.
+        Explain why a pose is not a flipped body's return from its flip; None if it is.
 
-        A flipped body is followed: its place is known, and its attitude but for the flip.
+        The track of a flipped body continues: its place is known, and its attitude up to the flip.
         """
         if track.flip is None:
             return None
@@ -251,9 +251,9 @@ class JumpRules(MotionLimits):
 
     def _flip_of(self, seen: Seen) -> Flip | None:
         """
-        Determine how a pose is flipped against the body.
+        Determine the flip between the body and a pose.
 
-        :returns: None if it is not, is elsewhere, or the body was unseen for too long to tell.
+        :returns: None if there is none, if the pose is elsewhere, or after too long a gap.
         """
         track = self._track
         if track is not None and track.origin is Origin.FAR and track.flip is not None:
@@ -273,7 +273,7 @@ class JumpRules(MotionLimits):
         return Flip(multiply(conjugate(attitude), seen.quat), min(limit, self._turn_cap))
 
     def _is_swapped(self, seen: Seen) -> bool:
-        """Tell whether this is another body's place, and remember whose."""
+        """Return whether this is another body's place, and store that body's name."""
         swap = self.find_swap(self, seen)
         if swap is None:
             return False
@@ -282,7 +282,7 @@ class JumpRules(MotionLimits):
 
     def _jump(self, seen: Seen, receive_ns: int, reason: Disposition,
               flip: Flip | None = None) -> Disposition:
-        """Start a track in a place where the body cannot be, or where another one is."""
+        """Start a track in a place where the body cannot be, or where another body is."""
         swapped = reason is Disposition.SWAPPED
         self._track = Track(Origin.FAR, seen, None if swapped else flip)
         self._other = None
@@ -299,5 +299,5 @@ class JumpRules(MotionLimits):
 
 
 def _no_swap(gate: JumpRules, seen: Seen) -> SwapCandidate | None:
-    """Stand in where a body is alone."""
+    """Return None: the default for a body without others."""
     return None

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far a body can have moved and turned since its last good pose."""
+"""Limits of a body's motion since its last valid pose."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from optitrack_vrpn.motion.quaternion import angle_between, IDENTITY, Quat, Vect
 
 LATE_NS = 20_000_000
 """
-Least time (ns) that a body is granted for its way, if its interval is not shorter: a frame may be
-stamped late, and the next one then has come as far as in a whole interval. Chosen: one interval at
-50 Hz. Halved, late stamps of slow senders are jumps; doubled, slow senders have laxer limits.
+Shortest time (ns) for which the limits of motion are computed, unless the frame interval is
+shorter: a frame can have a late stamp, and the body then has moved for a whole interval until the
+next one. Chosen: one interval at 50 Hz. Halved, late stamps of slow senders are jumps; doubled,
+slow senders have wider limits.
 """
 SAMPLE_NS = 40_000_000
 """
@@ -23,12 +24,12 @@ Time (ns) between the two poses from which velocity and turn rate are measured. 
 0.3 mm then is 10 mm/s. Halved, noise doubles; doubled, a turn is recognised later.
 """
 MAX_STRIDE = 64
-"""Most frames between these two poses; a bound for senders beyond 1.6 kHz."""
+"""Most frames between these two poses; a limit for senders above 1.6 kHz. Chosen."""
 EXPECTED_NS = 500_000_000
 """
-For so long (ns) a body out of sight is expected to go on as it last moved. Chosen: a drone at
-3 m/s brakes in about that time. Halved or doubled, swaps after a gap are told less reliably for
-bodies that go straight on, or for those that turn.
+Time (ns) for which a body out of sight is expected to continue its last motion. Chosen: a drone at
+3 m/s brakes in about that time. Halved or doubled, swaps after a gap are detected less reliably
+for bodies that continue straight, or for those that turn.
 """
 NO_TURN_LIMIT = 4.9
 """Angle (rad) that stands for no limit: there the short form of 1 - cos(angle / 2) exceeds 1."""
@@ -38,7 +39,7 @@ NO_REACH_LIMIT = 1e100
 
 class MotionLimits(FrameStatistics):
     """
-    Compare poses with what a body can have done.
+    Compare poses with the motion that is possible for a body.
 
     :param config: thresholds.
     """
@@ -50,13 +51,13 @@ class MotionLimits(FrameStatistics):
 
     def __init__(self, config: BodyConfig) -> None:
         super().__init__(config)
-        # The last good pose: time, position, attitude as published and as sent.
+        # The last valid pose: time, position, attitude as published and as sent.
         self._good_ns = -NEVER_NS
         self._position: Vector = (0.0, 0.0, 0.0)
         self._quat: Quat = IDENTITY
         self._raw: Quat = IDENTITY
-        # The turn rate (rad/ns) and the velocity (m/ns) as seen lately, the good pose that the
-        # next measurement starts from, and a mask: how many poses (less one) lie between two.
+        # The measured turn rate (rad/ns) and velocity (m/ns), the valid pose from which the next
+        # measurement starts, and a mask: the number of poses between two, less one.
         self._turn_seen = 0.0
         self._velocity: Vector | None = None
         self._sample_ns = 0
@@ -66,7 +67,7 @@ class MotionLimits(FrameStatistics):
         self._set_limits(config)
 
     def _set_limits(self, config: BodyConfig) -> None:
-        """Prepare the limits; one that is off becomes a bound that nothing finite exceeds."""
+        """Prepare the limits; one that is off becomes a limit that no finite value exceeds."""
         self.config = config
         self._reach_margin = config.position_margin if config.max_speed > 0 else NO_REACH_LIMIT
         self._reach_speed = config.max_speed * 1e-9
@@ -79,17 +80,17 @@ class MotionLimits(FrameStatistics):
 
     @property
     def last_good(self) -> tuple[int, Vector, Quat] | None:
-        """Give sender time (ns), position and attitude of the last good pose, if there was one."""
+        """Return sender time (ns), position and attitude of the last valid pose, or None."""
         if self._good_ns == -NEVER_NS:
             return None
         return self._good_ns, self._position, self._quat
 
     def expected(self, sender_time_ns: int, longest_ns: int = EXPECTED_NS) -> Vector | None:
         """
-        Predict the position of the body, if it goes on as it last moved.
+        Predict the position of the body at its last velocity.
 
-        :param sender_time_ns: when (ns).
-        :param longest_ns: for how long it goes on (ns).
+        :param sender_time_ns: sender time of the prediction (ns).
+        :param longest_ns: time after which the body is expected to stop (ns).
         :returns: position (m), as sent; None while its motion has not been measured.
         """
         if self._velocity is None:
@@ -100,22 +101,22 @@ class MotionLimits(FrameStatistics):
         return x + vx * dt, y + vy * dt, z + vz * dt
 
     def _memory(self) -> float:
-        """Give the time (ns) for which a pose says anything about the next one."""
+        """Return the time (ns) for which poses are compared with the last valid one."""
         return max(self._memory_ns, 4 * self._interval)
 
     def _reach(self, dt: int) -> float:
-        """Give the largest distance (m) that the body can move in dt (ns)."""
+        """Return the largest distance (m) that the body can move in dt (ns)."""
         return self._reach_margin + self._reach_speed * dt
 
     def _turn_limit(self, dt: int) -> float:
-        """Give the largest angle (rad) that the body can turn by in dt (ns)."""
+        """Return the largest angle (rad) that the body can turn by in dt (ns)."""
         dt = max(dt, min(round(self._interval), LATE_NS))
         return min(self._turn_margin + self._turn_rate * dt,
                    max(self._turn_cap, 2.0 * self._turn_seen * dt))
 
     def _too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
                  attitude: Quat | None = None) -> Disposition | None:
-        """Explain why a body cannot be here after dt (ns); by default since its last good pose."""
+        """Explain why a body cannot be here dt (ns) after a pose; default: its last valid one."""
         reach = self._reach(max(dt, min(round(self._interval), LATE_NS)))
         if math.dist(position, origin or self._position) > reach:
             return Disposition.MOVED_TOO_FAR
@@ -128,7 +129,7 @@ class MotionLimits(FrameStatistics):
         dt = self._good_ns - self._sample_ns
         if self._sample_quat is not None and dt > 0:
             rate = angle_between(self._sample_quat, self._quat) / dt
-            # A second after the last swing, a third of its rate is still expected.
+            # Decay with a time constant of 1 s (chosen: time between the swings of a hand).
             self._turn_seen = max(rate, self._turn_seen * math.exp(-1e-9 * dt))
             x, y, z = self._position
             lx, ly, lz = self._sample_position

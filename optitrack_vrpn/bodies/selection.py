@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Choose bodies by name, and give each its own settings."""
+"""Select bodies by name, and apply the settings of single bodies."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from optitrack_vrpn.settings import Change, checked, setting
 @dataclass(frozen=True)
 class Selection:
     """
-    Which bodies are wanted.
+    Names and patterns of the selected bodies.
 
     Patterns are the shell's (``*``, ``?``, ``[abc]``), matched with case against the name that
-    the sender gives, spaces included. A name that holds ``[`` is matched by itself as well.
+    the sender gives, spaces included. A name that contains ``[`` also matches itself.
     """
 
     allow: tuple[str, ...] = setting(
         ('*',), change=Change.ANY_TIME,
-        doc='names or patterns (*, ?, [abc]) of the bodies that are wanted; empty for all')
+        doc='names or patterns (*, ?, [abc]) of the bodies to publish; empty for all')
     deny: tuple[str, ...] = setting(
         (), change=Change.ANY_TIME,
-        doc='names or patterns of bodies that are not wanted, allowed or not')
+        doc='names or patterns of bodies to ignore, even if bodies.allow matches them')
 
     def check(self) -> None:
         """
@@ -42,25 +42,25 @@ class Selection:
         for where in ('allow', 'deny'):
             if '' in getattr(self, where):
                 raise ConfigurationError(
-                    f"{where} holds an empty pattern; give names or patterns such as 'drone*'")
+                    f"{where} contains an empty pattern; give names or patterns such as 'drone*'")
 
     def why_not(self, name: str) -> str:
         """
-        Explain why a body is not wanted, for the log.
+        Explain why a body is not selected, for the log.
 
         :param name: the body's name as sent.
-        :returns: one clause, or an empty string when the body is wanted.
+        :returns: one clause, or an empty string when the body is selected.
         """
         for pattern in self.deny:
             if matches(name, pattern):
-                return f'bodies.deny has {pattern!r}'
+                return f'bodies.deny contains {pattern!r}'
         if self.allow and not any(matches(name, pattern) for pattern in self.allow):
             return 'nothing in bodies.allow matches it'
         return ''
 
     def wanted(self, name: str) -> bool:
         """
-        Tell whether a body is wanted.
+        Return whether a body is selected.
 
         :param name: the body's name as sent.
         """
@@ -79,10 +79,10 @@ def matches(name: str, pattern: str) -> bool:
 
 def unmatched(selection: Selection, named: Iterable[str], seen: Collection[str]) -> list[str]:
     """
-    Find what the user wrote of bodies that nobody has seen: most likely a typing error.
+    Find names and patterns in the settings that match no body: most likely a typing error.
 
     :param named: names and patterns that have settings of their own.
-    :param seen: the names of all bodies seen so far, as sent, those that are not wanted included.
+    :param seen: the names of all bodies seen so far, as sent, including those not selected.
     :returns: one line for each name or pattern that matches none of them.
     """
     lines = []
@@ -99,9 +99,9 @@ def unmatched(selection: Selection, named: Iterable[str], seen: Collection[str])
 
 
 def _meant(pattern: str, seen: Collection[str]) -> str:
-    """Say which body may have been meant by a name or pattern that matches none."""
+    """Suggest a body for a name or pattern that matches none."""
     plain = {name.lower(): name for name in seen}
-    # A parameter file puts what follows a name with a dot under the part before that dot.
+    # A parameter file splits a name at its dots.
     last = pattern.rpartition('.')[2]
     near = [name for name in seen if name == last] or [
         plain[name] for name in difflib.get_close_matches(pattern.lower(), plain, 1)]
@@ -113,9 +113,10 @@ def _meant(pattern: str, seen: Collection[str]) -> str:
 
 def settings_for(name: str, overrides: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """
-    Collect the settings that are given for one body.
+    Collect the settings of one body.
 
-    Patterns apply in the order given, a later one wins, and the body's own name beats them all.
+    Patterns apply in the given order; a later one overrides an earlier one, and the body's own
+    name overrides all patterns.
 
     :param name: the body's name as sent.
     :param overrides: settings by body name or pattern.
@@ -131,11 +132,11 @@ def settings_for(name: str, overrides: Mapping[str, Mapping[str, Any]]) -> dict[
 
 def configure(name: str, base: BodyConfig, settings: Mapping[str, Any]) -> BodyConfig:
     """
-    Apply a body's own thresholds.
+    Apply the thresholds of one body.
 
     :param name: the body's name, for messages.
     :param base: the thresholds of all bodies.
-    :param settings: those given for this one; keys are the fields of ``BodyConfig``.
+    :param settings: thresholds of this body; keys are the fields of ``BodyConfig``.
     :returns: the thresholds of this body.
     :raises ConfigurationError: a key is unknown, or a value not allowed.
     """
@@ -143,7 +144,7 @@ def configure(name: str, base: BodyConfig, settings: Mapping[str, Any]) -> BodyC
     for key in settings:
         if key not in known:
             raise ConfigurationError(
-                f'bodies.{name} sets {key!r}, which is none of {", ".join(known)}')
+                f'bodies.{name} sets {key!r}, which is not one of {", ".join(known)}')
     try:
         return replace(base, **settings)
     except ConfigurationError as error:

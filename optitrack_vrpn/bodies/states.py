@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The states of a body, and what is reported about them."""
+"""The states of a body, and the reports of them."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import NamedTuple
 
 
 class State(Enum):
-    """What the last poses of a body show; only those of a TRACKED body are published."""
+    """State of a body by its last poses; only those of a TRACKED body are published."""
 
     NEW = 'NEW'
     """Seen in fewer than ``acquire_frames`` consistent frames."""
     TRACKED = 'TRACKED'
-    """Seen, moving as a body can."""
+    """Seen, and its motion is possible."""
     STALE = 'STALE'
-    """Nothing came for too long."""
+    """No pose for too long."""
     FROZEN = 'FROZEN'
-    """The same bits again and again: the sender repeats its last pose."""
+    """The sender repeats its last pose bit for bit."""
     ZEROED = 'ZEROED'
-    """The sender fills in zeros for a body out of view."""
+    """The sender sends zeros for a body out of view."""
     JUMPED = 'JUMPED'
-    """Seen where, or turned as, it cannot be: a flip, a wrong label, or it was carried."""
+    """In an impossible place or attitude: a flip, a wrong label, or the body was carried."""
     UNTRACKED = 'UNTRACKED'
-    """The sender itself reports that the cameras do not see it, or not well (NatNet)."""
+    """The sender reports that the cameras do not see the body, or not well (NatNet)."""
     INVALID = 'INVALID'
     """Not a pose: NaN, infinite, or a quaternion far from unit norm."""
 
 
 class StateChange(NamedTuple):
     """
-    Describe one change of state.
+    One change of state.
 
     :ivar body: the body's name.
-    :ivar time_ns: when (ns), on the clock of the ``receive_ns`` given to the gate.
+    :ivar time_ns: time of the change (ns), on the clock of the gate's ``receive_ns``.
     :ivar before: the state that ended.
     :ivar after: the state that began.
-    :ivar detail: why, with values.
+    :ivar detail: the reason, with values.
     """
 
     body: str
@@ -50,19 +50,19 @@ class StateChange(NamedTuple):
 
 class BodyStatus(NamedTuple):
     """
-    Describe a body at one moment; times are on the clock of ``receive_ns``.
+    Status of a body at one moment; times are on the clock of ``receive_ns``.
 
-    :ivar since_ns: when the state began (ns).
+    :ivar since_ns: start of the state (ns).
     :ivar rate_hz: the body's own frame rate by sender time (Hz), 0 when not known yet.
-    :ivar age_s: time (s) since the last good pose arrived; NaN when there was none.
-    :ivar resets: discontinuities of what was published: jumps accepted, acquisitions after more
+    :ivar age_s: time (s) since the last valid pose arrived; NaN when there was none.
+    :ivar resets: discontinuities of the published poses: jumps accepted, acquisitions after more
         than ``memory_s``, sender restarts. Modulo 256 it is an autopilot's reset counter.
-    :ivar good: poses that passed the gate; what later stages made of them is not known here.
+    :ivar good: poses that passed the gate; later stages can still drop them.
     :ivar withheld: poses that did not pass, by ``Disposition`` value, where they are counted.
-    :ivar gaps: times that frames were missing between two that came.
+    :ivar gaps: number of gaps between received frames.
     :ivar lost: frames missing in gaps shorter than ``memory_s``, estimated from the rate.
     :ivar detail: one sentence on the state.
-    :ivar swapped_with: the body that this one seems to have exchanged names with, '' for none.
+    :ivar swapped_with: the body with which this one has probably exchanged names, '' for none.
     """
 
     name: str

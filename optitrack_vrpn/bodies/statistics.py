@@ -7,7 +7,7 @@ from __future__ import annotations
 from optitrack_vrpn.bodies.config import BodyConfig
 
 NEVER_NS = 1 << 62
-"""Longer than any time (ns); as a time before all others it is negated."""
+"""Longer than any time (ns); negated, earlier than any time."""
 UNKNOWN_SILENCE_NS = 2_000_000_000
 """
 Silence (ns) that makes a body STALE before its rate is known. Chosen: two frames of the slowest
@@ -16,21 +16,24 @@ a body that is lost at once is noticed later.
 """
 GAPS_TO_NEW_RATE = 8
 """
-So many gaps in a row mean a slower sender. Chosen: at 30 % loss, one run of 8 lost frames in
-15 000. Halved, heavy loss changes the rate; doubled, a slower sender is STALE for twice as long.
+Gaps in a row that mean a slower sender. Chosen: at 30 % loss, one run of 8 lost frames in 15 000.
+Halved, heavy loss changes the rate; doubled, a slower sender is STALE for twice as long.
 """
 RATE_GAIN = 0.1
 """
-Share of a new interval in the mean, for frames that take the full check. Chosen: a mean over ten
-frames. Halved or doubled, the rate follows more slowly, or is as noisy as its frames.
+Weight of a new interval in the mean, for frames that take the full check. Chosen: a mean over ten
+frames. Halved, the rate follows more slowly; doubled, it has more noise.
 """
 GAP_INTERVALS = 1.5
-"""An interval longer than this many means a missing frame: the middle between one and two."""
+"""
+Frame intervals between two frames above which a frame is missing: the middle between one and two.
+Halved, each frame follows a gap; doubled, single lost frames are not counted.
+"""
 
 
 class FrameStatistics:
     """
-    Follow the frames of one body.
+    Statistics of the frames of one body.
 
     :ivar config: the thresholds.
     :ivar resets: discontinuities so far, see ``BodyStatus``.
@@ -45,7 +48,7 @@ class FrameStatistics:
         self.config = config
         self.resets = 0
         self.good = 0
-        # How long (ns) after the last pose the next may take the fast path; below zero: none may.
+        # Time (ns) after the last pose within which the next may take the fast path; negative: no.
         self._fast_ns = -1
         self._silence_ns = UNKNOWN_SILENCE_NS
         self._interval = 0.0
@@ -54,7 +57,7 @@ class FrameStatistics:
 
     @property
     def rate_hz(self) -> float:
-        """Give the body's own frame rate by sender time (Hz); 0 when not known yet."""
+        """Return the body's own frame rate by sender time (Hz); 0 when not known yet."""
         return 1e9 / self._interval if self._interval > 0.0 else 0.0
 
     def _measure_silence(self) -> None:
@@ -74,10 +77,10 @@ class FrameStatistics:
 
     def _measure_interval(self, dt: int, silent: bool = False) -> None:
         """
-        Learn the frame interval from a frame that took the full check, and count missing frames.
+        Update the frame interval from a frame that took the full check; count missing frames.
 
         :param dt: time since the frame before (ns).
-        :param silent: whether the body was silent meanwhile: then no frame is missing.
+        :param silent: whether the body was silent meanwhile; then no frame is counted as missing.
         """
         if self._interval <= 0.0 or (not self.good and 2.0 * dt < self._interval):
             # Until the body is TRACKED: the first interval may have been a gap.

@@ -3,13 +3,13 @@
 """
 Recognise bodies that have exchanged names.
 
-Each body alone sees a jump, and a jump of a body that was carried settles after a time. When it
-leads to where another body was just seen, it is not a new place but the other body: otherwise both
-of two drones whose labels were swapped would be valid in the end. Such a jump is held.
+For a single body a swap is a jump, and the jump of a body that was carried settles after a time. A
+jump to the place of another body is not a new place of this body; if it settled, two drones with
+swapped labels would both become valid. Such a jump is held.
 
-Labels are swapped above all while the cameras see little, so the same is checked for a body that
-comes back after a gap, however near it is: ``find_swap`` does. When both are back, each must be in
-the other's place; while only one is, its place is a jump as well, until the other one shows up.
+Labels are mostly swapped while few cameras see the bodies, so ``find_swap`` also checks a body
+that returns after a gap, however near it is. When both bodies are seen again, each must be in the
+other's place; while only one is, its place is a jump too, until the other one is seen.
 """
 
 from __future__ import annotations
@@ -24,23 +24,27 @@ from optitrack_vrpn.bodies.validity import ValidityGate
 
 CLEARANCE = 0.05
 """
-Distance (m) between two origins at which bodies are told apart in any case. Chosen: twice the
+Distance (m) between two origins above which bodies are always distinguished. Chosen: twice the
 error of an expected position after a short gap. Halved, bodies that touch are suspected; doubled,
 swaps of bodies nearer than 0.2 m pass.
 """
 MISSED_FRAMES_NS = 1.5e9
-"""A body that has sent nothing for 1.5 of its frames is not seen: this (ns) times its rate."""
+"""
+Frame intervals without a pose after which a body is not seen, times 1e9: compared with rate (Hz)
+times silence (ns). Chosen: the middle between one and two intervals. Halved, each body seems
+unseen between its frames; doubled, a swap is confirmed with one old pose.
+"""
 
 
 def find_swap(
     gate: ValidityGate, gates: Collection[ValidityGate], seen: Seen,
 ) -> SwapCandidate | None:
     """
-    Name the body that a pose belongs to rather than to the one it is sent for.
+    Find the body that a pose probably belongs to, instead of the one it is sent for.
 
-    A body goes on as it last moved, more or less. A pose that is twice as close to where another
-    one should be may be that one's, unless that one is seen, and not likewise in the place of this
-    one.
+    A body is expected to continue its last motion. A pose that is twice as close to the expected
+    place of another body can be that body's, unless that body is seen and is not in the place of
+    this one.
 
     :param gate: the body that the pose is sent for.
     :param gates: all bodies of one sender clock.
@@ -66,9 +70,9 @@ def _from_expected(
     gate: ValidityGate, seen: Seen, memory: int | None = None, at_most: float = math.inf,
 ) -> float | None:
     """
-    Measure how far (m) a pose is from where a body should be.
+    Measure the distance (m) of a pose from the expected place of a body.
 
-    :returns: None if that is not known (any more), or the position alone is farther off than
+    :returns: None if that place is not known, or the position alone differs by more than
         ``at_most``.
     """
     good, place = gate.last_good, gate.expected(seen.now)
@@ -80,12 +84,12 @@ def _from_expected(
 
 
 def _in_place_of(gate: ValidityGate, other: ValidityGate, now: int) -> bool | None:
-    """Tell whether the other body is seen where this one should be; None if it is not seen."""
+    """Return whether the other body is in this one's expected place; None if it is not seen."""
     good = other.last_good
     if good is None or other.rate_hz * (now - other.last_seen_ns) > MISSED_FRAMES_NS:
         return None
     if other.state is State.TRACKED:
-        # Valid since this one is back: both are seen at once, and each is itself.
+        # Valid since this one returned: both are seen at once, and no names were exchanged.
         return False if good[0] >= gate.seen_since(now) else None
     if other.candidate is None:
         return None
@@ -95,9 +99,9 @@ def _in_place_of(gate: ValidityGate, other: ValidityGate, now: int) -> bool | No
 
 def review(gates: Collection[ValidityGate]) -> None:
     """
-    Hold the jumps of bodies that are seen in another's place, and release those that are not.
+    Hold the jumps of bodies that are seen in another's place, and release the others.
 
-    Call it when a body became JUMPED, and with every ``tick``; it costs nothing while no body is
+    Call it when a body became JUMPED, and with every ``tick``; it returns at once while no body is
     JUMPED.
 
     :param gates: all bodies of one sender clock.
@@ -119,7 +123,7 @@ def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
             continue
         distance = math.dist(place, good[1])
         if gate.swapped_with == other.name:
-            # Where both are tracked at once and apart, the place is the body's own.
+            # If both are tracked at once and apart, the place is the body's own.
             if other.state is State.TRACKED and distance > 2 * CLEARANCE:
                 gate.swapped_with = ''
             elif gate.unconfirmed:
@@ -133,12 +137,12 @@ def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
 
 
 def _confirm(gate: ValidityGate, other: ValidityGate, now: int) -> None:
-    """Confirm or drop a swap, once the other body is seen or has not been for long."""
+    """Confirm or drop a swap, when the other body is seen or was not seen for a long time."""
     confirmed = _in_place_of(gate, other, now)
     if confirmed:
         gate.unconfirmed = False
     elif confirmed is False:
         gate.swapped_with = ''
     elif now - other.last_seen_ns > gate.config.memory_s * 1e9:
-        # The other body does not come back to confirm it: the jump is one like any other.
+        # The other body does not return to confirm it: treat this as an ordinary jump.
         gate.swapped_with, gate.unconfirmed = '', False

@@ -12,19 +12,19 @@ from optitrack_vrpn.motion.quaternion import angle_between, conjugate, multiply,
 
 LEVER_ARM = 0.1
 """
-Metres that one radian counts for when two explanations of a pose are compared. Chosen: markers are
-about 0.1 m from the origin of a body. Halved or doubled, position or attitude decides more often
+Metres per radian when the distances of a pose from two places are compared. Chosen: markers are
+about 0.1 m from the origin of a body. Halved or doubled, position or attitude has more weight
 between two places that are near each other.
 """
 
 
 class Origin(Enum):
-    """Where a track began; the value describes what ends it."""
+    """Where a track began; the value is the reason reported when the body becomes TRACKED."""
 
     NEAR = 'seen again'
-    """Where the body can be, by its last good pose."""
+    """Where the body can be, by its last valid pose."""
     FRESH = 'seen'
-    """With no good pose to compare with."""
+    """With no valid pose to compare with."""
     FAR = 'the jump has lasted: the body was carried'
     """Where the body cannot be: a jump."""
 
@@ -60,10 +60,10 @@ class Track:
     A run of poses, each consistent with the one before.
 
     :ivar origin: where it began.
-    :ivar began_ns: sender time of its first pose; time that the body was not seen is added.
+    :ivar began_ns: sender time of its first pose (ns), plus the time out of sight since.
     :ivar last: its latest pose.
     :ivar count: its poses since it was last interrupted.
-    :ivar flip: how it is turned against the body, if it is a flip.
+    :ivar flip: the rotation in place, if the track is a flip.
     """
 
     __slots__ = ('origin', 'began_ns', 'last', 'count', 'flip')
@@ -82,7 +82,7 @@ class Track:
 
     @property
     def true_quat(self) -> Quat:
-        """Give the latest attitude without the flip."""
+        """Return the latest attitude without the flip."""
         if self.flip is None:
             return self.last.quat
         return multiply(self.last.quat, conjugate(self.flip.turn))
@@ -90,10 +90,10 @@ class Track:
 
 def apart(p: Vector, a: Quat, q: Vector, b: Quat) -> float:
     """
-    Give one figure (m) for how far two poses are apart.
+    Return the distance (m) of two poses as one number.
 
     :param p, a: position (m) and attitude of one.
     :param q, b: those of the other.
-    :returns: the distance, and ``LEVER_ARM`` times the angle (rad) between them.
+    :returns: the distance of the positions plus ``LEVER_ARM`` times the angle (rad).
     """
     return math.dist(p, q) + LEVER_ARM * angle_between(a, b)

@@ -6,14 +6,14 @@ The state machine of the validity gate, as a table.
 Rules:
 
 1. Poses are published in state TRACKED only.
-2. A fault is a fault in every state: what is observed last names the state.
+2. A fault has the same effect in every state: the last observation determines the state.
 3. A body without a jump becomes TRACKED by ``acquire_frames`` consistent poses (ACQUIRED).
-4. A jump outlasts silence, zeros and bad numbers. It ends when the body is back (RETURNED), when
+4. Silence, zeros and bad numbers do not end a jump. It ends when the body returns (RETURNED), when
    it was carried and has been seen in the new place for long enough (SETTLED), or when the user
    accepts it (ACCEPTED).
 5. A restart of the sender's clock makes every body NEW, except one that is silent.
 
-The gate (``validity.py``) decides what is observed and applies the table. The diagram of
+The gate (``validity.py``) makes the observations and applies the table. The diagram of
 docs/bodies.md is generated from it.
 """
 
@@ -25,7 +25,7 @@ from optitrack_vrpn.bodies.states import State
 
 
 class Observed(Enum):
-    """What a pose, or its absence, shows about the body; the value is the diagram's label."""
+    """An observation of the body: a pose, or its absence; the value is the diagram's label."""
 
     SILENT = 'silent'
     UNSEEN = 'no good pose for too long'

@@ -1,17 +1,17 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The validity gate: decide pose by pose whether a rigid body is where its sender says it is.
+The validity gate: decide for each pose of a rigid body whether it is valid.
 
-VRPN carries no validity flag, so the decision rests on the body's history. ``update`` returns the
-quaternion to publish, or None: then ``reason`` says why. Nothing here reads a clock or logs:
-changes of state are left in ``changes``.
+VRPN has no validity flag, so the decision depends on the body's history. ``update`` returns the
+quaternion to publish, or None and the reason in ``reason``. This file reads no clock and does not
+log: changes of state are collected in ``changes``.
 
-Two times are needed. The *sender time* orders frames and says how far a body can have moved; it
-does not depend on the network. The *receive time* says how long a body has been silent.
+Two times are needed. The *sender time* orders frames and limits the motion between them; it does
+not depend on the network. The *receive time* measures how long a body has been silent.
 
-The states and what leads from one to another are in ``transitions.py``. This file decides what is
-observed: by the numbers of a pose here, by the motion that leads to it in ``jumps.py``.
+States and transitions are in ``transitions.py``. This file makes the observations from the numbers
+of a pose, ``jumps.py`` those from the motion that leads to it.
 """
 
 from __future__ import annotations
@@ -29,30 +29,43 @@ from optitrack_vrpn.motion.quaternion import normalised, Quat, Vector
 
 EPOCH_STEP_NS = 1_000_000_000
 """
-Sender time that falls by more (ns) has restarted. Chosen: no network reorders frames so far.
-Halved or doubled, a restart with a small step is noticed sooner, or only by the clock model.
+Decrease of the sender time (ns) that is a restart of its clock. Chosen: no network delays frames
+by as much. Halved, a restart with a small step is detected sooner; doubled, only by the clock
+model.
 """
-FALL_FRAMES = 3
-"""So many late frames in a row, in order among themselves, mean that the sender's clock fell."""
+ROLLBACK_FRAMES = 3
+"""
+Late frames in a row, in order among themselves, that mean a step back of the sender's clock.
+Chosen. Halved, reordered datagrams count as one; doubled, it is reported later.
+"""
 UNIT_ERROR = 4e-15
-"""Squared norms this close to 1 are as near as doubles get: such a quaternion passes untouched."""
+"""
+Deviation of a squared norm from 1 by rounding of doubles; such a quaternion is passed unchanged.
+Doubled or halved, only the last bit of a quaternion changes.
+"""
 FAST_NORM_ERROR = 1e-6
-"""Squared norms this close to 1 are restored to first order, which errs by less than 4e-13."""
+"""
+Deviation of a squared norm from 1 that is corrected to first order: the error is below 4e-13.
+Chosen: quaternions of 32-bit floats deviate by 1e-7. Halved or doubled, the error by the square.
+"""
 FAST_RATE_GAIN = 0.01
-"""Share of a new interval in the mean, for each of the frames that take the fast path. Chosen."""
+"""
+Weight of a new interval in the mean, for frames that take the fast path. Chosen: a mean over 100
+frames. Halved, the rate follows more slowly; doubled, it has more noise.
+"""
 NORM_RANGE = (1e-3, 1e9)
-"""Norms of a quaternion that can be restored at all; beyond them digits are lost."""
+"""Norms of a quaternion that are normalised without loss of digits. Chosen, far from any use."""
 
 
 class ValidityGate(JumpRules):
     """
     Validate the poses of one rigid body.
 
-    Feed every pose of the body to ``update`` and call ``tick`` some ten times a second.
+    Pass every pose of the body to ``update`` and call ``tick`` ten times a second.
 
     :ivar reason: why the last pose was withheld (valid after ``update`` returned None).
-    :ivar time_falls: how often the sender's clock seems to have fallen by less than a restart
-        would: the time from the last good pose to the next is not what it says.
+    :ivar time_falls: number of suspected steps back of the sender's clock that are smaller
+        than a restart; the sender time between two poses is wrong there.
     """
 
     __slots__ = (
@@ -69,24 +82,24 @@ class ValidityGate(JumpRules):
         super().__init__(name, config if config is not None else BodyConfig())
         self.reason = Disposition.ACQUIRING
         self.time_falls = 0
-        # The last frame that came too late, and how many in a row have, each later than the last.
+        # Sender time of the last late frame, and the number of late frames in a row, in order.
         self._late_ns = -NEVER_NS
         self._late_run = 0
         self._last_receive = self._good_receive = -NEVER_NS
-        # The last finite pose, and since when it has been the same; the time of the last of all.
+        # Time of the last pose; the last finite pose, and since when it has been the same.
         self._last_ns = -NEVER_NS
         self._seen_position: Vector | None = None
         self._seen_raw: Quat | None = None
         self._seen_since = 0
-        # What ``untracked`` returned last, if no good pose has come since: its sign goes on.
+        # Last result of ``untracked``, if no valid pose has come since, for a continuous sign.
         self._shown: Quat | None = None
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
         """
-        Take new thresholds; the history of the body is kept.
+        Change the thresholds; the history of the body is kept.
 
-        :param config: the thresholds that hold from now on.
+        :param config: the new thresholds.
         """
         self._set_limits(config)
         self._frozen_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
@@ -97,17 +110,17 @@ class ValidityGate(JumpRules):
         """
         Validate one pose.
 
-        :param sender_time_ns: when the sender says the pose was (ns, any epoch). Where its times
-            are worthless (``stamps.mode: arrival``), pass the stamp.
+        :param sender_time_ns: the sender's time of the pose (ns, any epoch). Where sender times
+            cannot be used (``stamps.mode: arrival``), pass the stamp.
         :param receive_ns: arrival (ns) on a clock that never steps.
         :param position: position (m), as sent.
         :param quat_xyzw: attitude, as sent.
         :returns: the attitude to publish, of unit norm and with the sign that continues the last
-            one (the very tuple given where nothing is to be restored), or None when the pose must
-            not be published.
+            one (the same tuple if nothing is corrected), or None when the pose must not be
+            published.
         """
         # The fast path, which nearly every pose takes: the checks of _examine in their cheapest
-        # form, never more generous than those. What does not pass here is examined.
+        # form, never wider than those. A pose that fails here gets the full check.
         dt = sender_time_ns - self._good_ns
         if receive_ns - self._last_receive < self._fast_ns and 0 < dt < 1.5 * self._interval:
             x, y, z = position
@@ -153,9 +166,9 @@ class ValidityGate(JumpRules):
     def refuse(self, sender_time_ns: int, receive_ns: int, position: Vector, quat_xyzw: Quat,
                reason: Disposition) -> None:
         """
-        Take a pose that the sender itself reports as bad; it is withheld.
+        Process a pose that the sender itself reports as bad; it is withheld.
 
-        :param sender_time_ns: as for ``update``, and so are the others.
+        :param sender_time_ns: as for ``update``, like the next three.
         :param reason: ``NOT_TRACKED`` or ``MEAN_ERROR``.
         """
         outcome = self._examine(sender_time_ns, receive_ns, position, quat_xyzw, reason)
@@ -164,12 +177,12 @@ class ValidityGate(JumpRules):
 
     def untracked(self, position: Vector, quat_xyzw: Quat) -> Quat | None:
         """
-        Return what ``publish_untracked`` publishes of a pose that ``update`` has just withheld.
+        Return the attitude that ``publish_untracked`` publishes for the pose just withheld.
 
         :param position: the position given to ``update``.
         :param quat_xyzw: the attitude given to ``update``.
-        :returns: the attitude normalised, its sign continuous, or None where the numbers are no
-            pose, or the frame is a duplicate or late.
+        :returns: the attitude, normalised and with continuous sign, or None if the numbers are not
+            a pose, or the frame is a duplicate or late.
         """
         if self.reason in (Disposition.DUPLICATE, Disposition.OUT_OF_ORDER) or not (
                 NORM_RANGE[0] < math.hypot(*quat_xyzw) < NORM_RANGE[1]
@@ -180,7 +193,7 @@ class ValidityGate(JumpRules):
 
     def tick(self, now_ns: int) -> None:
         """
-        Notice silence; a change of state is left in ``changes``.
+        Detect silence; a change of state is added to ``changes``.
 
         :param now_ns: the present on the clock of ``receive_ns``.
         """
@@ -192,9 +205,9 @@ class ValidityGate(JumpRules):
 
     def restart(self) -> None:
         """
-        Forget what rests on the sender's clock: it has restarted.
+        Discard the sender times: the sender's clock has restarted.
 
-        Only for a restart of the *sender*; a step of the host's clock changes nothing here.
+        Only for a restart of the *sender*; a step of the host's clock has no effect here.
         """
         self._leave_fast_path()
         self._last_ns = self._good_ns = -NEVER_NS
@@ -203,7 +216,7 @@ class ValidityGate(JumpRules):
         self.swapped_with, self.unconfirmed = '', False
         self._observe(Observed.RESTARTED, self._last_receive, "the sender's clock restarted")
 
-    # -- what is known of the body -------------------------------------------------------------
+    # -- status of the body --------------------------------------------------------------------
 
     def take_changes(self) -> list[StateChange]:
         """
@@ -216,10 +229,9 @@ class ValidityGate(JumpRules):
 
     def status(self, now_ns: int) -> BodyStatus:
         """
-        Describe the body.
+        Return the status of the body.
 
         :param now_ns: the present on the clock of ``receive_ns``.
-        :returns: a snapshot.
         """
         good = self._last_receive if self._fast_ns >= 0 else self._good_receive
         return BodyStatus(
@@ -231,12 +243,12 @@ class ValidityGate(JumpRules):
 
     @property
     def last_seen_ns(self) -> int:
-        """Give the sender time (ns) of the last pose of any kind; far below zero before one."""
+        """Return the sender time (ns) of the last pose, valid or not; -NEVER_NS before one."""
         return self._good_ns if self._fast_ns >= 0 else self._last_ns
 
     @property
     def last_pose(self) -> tuple[Vector, Quat] | None:
-        """Give position and attitude, as sent, of the last finite pose of any kind."""
+        """Return position and attitude, as sent, of the last finite pose, valid or not."""
         if self._fast_ns >= 0:
             return self._position, self._raw
         if self._seen_position is None or self._seen_raw is None:
@@ -245,18 +257,18 @@ class ValidityGate(JumpRules):
 
     @property
     def last_receive_ns(self) -> int:
-        """Give the arrival (ns) of the last pose of any kind; far below zero before one."""
+        """Return the arrival (ns) of the last pose, valid or not; -NEVER_NS before one."""
         return self._last_receive
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether the last frame came too late, by its sender time."""
+        """Return whether the last frame was late by its sender time."""
         return self._late_run > 0
 
     # -- the full check ------------------------------------------------------------------------
 
     def _leave_fast_path(self) -> None:
-        """Store what the fast path leaves implicit."""
+        """Store the values that the fast path does not update."""
         if self._fast_ns >= 0:
             self._fast_ns = -1
             self._last_ns = self._seen_since = self._good_ns
@@ -270,7 +282,7 @@ class ValidityGate(JumpRules):
         """
         Check a pose in full: its time, its numbers, then the motion that leads to it.
 
-        :param refused: why the sender itself reports it as bad, if it does.
+        :param refused: the sender's own reason to report it as bad, if any.
         :returns: the attitude to publish, or why the pose is withheld.
         """
         self._leave_fast_path()
@@ -281,7 +293,7 @@ class ValidityGate(JumpRules):
                 return (Disposition.DUPLICATE if now == self._last_ns
                         else Disposition.OUT_OF_ORDER)
             self.restart()
-        elif self._late_run >= FALL_FRAMES:
+        elif self._late_run >= ROLLBACK_FRAMES:
             self.time_falls += 1
         self._late_run = 0
         unseen = self._follow_time(now, receive_ns)
@@ -300,11 +312,11 @@ class ValidityGate(JumpRules):
             self._seen_position, self._seen_raw, self._seen_since = position, raw, now
         elif self._frozen_ns != NEVER_NS:
             if self._track is not None:
-                self._track.began_ns += unseen    # only time seen counts
+                self._track.began_ns += unseen    # time out of sight does not count
             if now - self._seen_since >= self._frozen_ns:
                 self._interrupt(0)
                 self._observe(Observed.REPEATED, receive_ns,
-                              'the sender repeats one pose bit by bit')
+                              'the sender repeats one pose bit for bit')
             return Disposition.REPEAT
 
         seen = Seen(now, position, normalised(raw) if abs(_excess(raw)) >= UNIT_ERROR else raw)
@@ -316,14 +328,14 @@ class ValidityGate(JumpRules):
 
     def _follow_time(self, now: int, receive_ns: int) -> int:
         """
-        Take note of the times of a frame: rate, gaps and silence.
+        Update rate, gaps and silence from the times of a frame.
 
-        :returns: for how long (ns) the body was not seen, as far as no track knows it yet.
+        :returns: time (ns) for which the body was not seen and which no track includes yet.
         """
         since = now - self._last_ns if self._last_ns > -NEVER_NS else 0
         silent = receive_ns - self._last_receive
         if silent >= self._silence_ns and self._last_receive > -NEVER_NS:
-            # A NEW body is seen at this moment: what was before its clock restarted is over.
+            # A NEW body is seen now; its silence before the restart of the clock does not matter.
             if self.state is not State.NEW:
                 self._observe(Observed.SILENT, self._last_receive + self._silence_ns,
                               f'silent for {silent * 1e-9:.2f} s')
@@ -340,7 +352,7 @@ class ValidityGate(JumpRules):
         return since
 
     def _fault(self, position: Vector, raw: Quat) -> Disposition | None:
-        """Explain why these numbers are no pose at all."""
+        """Return why these numbers are not a pose; None if they are."""
         if not math.isfinite(sum(position) + sum(raw)):
             return Disposition.NOT_FINITE
         if (self.config.detect_zeroed and not any(position) and not any(raw[:3])
@@ -353,7 +365,7 @@ class ValidityGate(JumpRules):
         return None
 
     def _is_repeat(self, position: Vector, raw: Quat) -> bool:
-        """Tell whether these are the bits of the last pose, or of the last good one."""
+        """Return whether the pose equals the last one, or the last valid one, bit for bit."""
         if position == self._seen_position and self._seen_raw is not None:
             return raw in (self._seen_raw, _negated(self._seen_raw))
         return (self.state is not State.TRACKED and self._good_ns > -NEVER_NS
@@ -361,7 +373,7 @@ class ValidityGate(JumpRules):
 
     def _interrupt(self, unseen: int) -> None:
         """
-        Let a track begin anew; but a jump goes on, and only time seen counts for it.
+        Restart the track; but a jump continues, without the time out of sight.
 
         A jump of a single frame was an outlier.
         """
@@ -389,7 +401,7 @@ class ValidityGate(JumpRules):
             return self._jump(seen, receive_ns, reason, self._flip_of(seen))
         if dt < GAP_INTERVALS * self._interval or self.find_swap(self, seen) is None:
             return None
-        # Where the other bodies are shows when they have been seen as well.
+        # A possible swap: wait until the places of the other bodies are known.
         self._observe(Observed.UNSEEN, receive_ns, f'not seen for {dt * 1e-9:.2f} s')
         return self._check_untracked(seen, receive_ns)
 
@@ -419,9 +431,9 @@ class ValidityGate(JumpRules):
 
     def _accept(self, seen: Seen, receive_ns: int, raw: Quat, observed: Observed | None) -> Quat:
         """
-        Let a pose pass.
+        Accept a pose.
 
-        :param observed: what makes the body TRACKED, None if it is.
+        :param observed: the observation that makes the body TRACKED, None if it already is.
         """
         quat = _continued(self._shown or self._quat, seen.quat)
         self._shown = None
@@ -431,7 +443,7 @@ class ValidityGate(JumpRules):
             if self._track.origin is not Origin.NEAR:
                 self.resets += self.good > 0
                 self._velocity = None
-            self._observe(observed, receive_ns, 'the user has accepted the pose that it jumped to'
+            self._observe(observed, receive_ns, 'the user accepted the pose that it jumped to'
                           if observed is Observed.ACCEPTED else self._track.origin.value)
             self._track = self._other = None
             self._accepted = False
@@ -461,13 +473,13 @@ def _excess(q: Quat) -> float:
 
 
 def _continued(before: Quat, quat: Quat) -> Quat:
-    """Give an attitude the sign that continues the one before."""
+    """Return an attitude with the sign that continues the one before."""
     a, b, c, d = before
     x, y, z, w = quat
     return quat if a * x + b * y + c * z + d * w >= 0.0 else (-x, -y, -z, -w)
 
 
 def _describe(position: Vector, raw: Quat) -> str:
-    """Show numbers that are no pose."""
+    """Describe numbers that are not a pose."""
     numbers = ', '.join(f'{value:.6g}' for value in position + raw)
     return f'not a pose: x, y, z, qx, qy, qz, qw = {numbers}'

@@ -34,7 +34,7 @@ def body_names(count: int) -> tuple[str, ...]:
 
 def node_parameters(namespace: str) -> dict[str, Any]:
     """
-    Give the parameters that keep a simulated node's frames and control topics apart.
+    Return the parameters that keep a simulated node's frames and control topics apart.
 
     :param namespace: of the node, without slashes at its ends; not empty.
     """

@@ -12,7 +12,7 @@ import yaml
 
 def renamed(text: str, name: str, new: str) -> str:
     """
-    Give what a parameter file says for one node to another.
+    Return what a parameter file says for one node to another.
 
     :returns: the file as it was but for that name; all as it was if it is no YAML, which the
         node itself will say.

@@ -286,7 +286,7 @@ class DemoView:
         return foreign(endpoints, [own], nodes.count(own))
 
     def topic(self, name: str) -> str:
-        """Give the topic of a body's poses."""
+        """Return the topic of a body's poses."""
         return str(expand_topic_name(
             self._template.replace('{body}', name), self._target, '/'))
 

@@ -222,7 +222,7 @@ def _check_selection(
 
 
 def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
-    """Give the patterns of a list; a node of somebody else's may have anything there."""
+    """Return the patterns of a list; a node of somebody else's may have anything there."""
     value = node.settings.get(name)
     return tuple(one for one in value if isinstance(one, str) and one) if isinstance(
         value, (list, tuple)) else ()

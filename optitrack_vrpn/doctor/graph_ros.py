@@ -102,7 +102,7 @@ class GraphView:
                      processes=() if nodes else local_nodes())
 
     def extension_findings(self) -> list[CheckResult]:
-        """Give what the checks of other packages have found meanwhile."""
+        """Return what the checks of other packages have found meanwhile."""
         return self._extensions.findings(self._spin)
 
     def _spin(self, seconds: float) -> None:

@@ -381,7 +381,7 @@ def surroundings(root: str = '/') -> tuple[str, ...]:
 
 def is_unused(address: str, table: str = '/proc/net/arp') -> bool:
     """
-    Tell whether the local network was asked in vain who has an IPv4 address.
+    Return whether the local network was asked in vain who has an IPv4 address.
 
     :param table: the system's list of neighbours, as Linux gives it: the third column is 0x0
         while no answer has come.

@@ -304,5 +304,5 @@ class ProbeResults:
 
     @property
     def loopback(self) -> bool:
-        """Tell whether the server's address is in this machine, where no firewall stands."""
+        """Return whether the server's address is in this machine, where no firewall stands."""
         return self.address.startswith('127.') or self.address == '::1'

@@ -126,7 +126,7 @@ def frame_interval(steps: Iterable[float]) -> float:
 
 
 def _fitting(steps: Sequence[float], interval: float) -> float:
-    """Give the share of steps that are about a multiple of an interval."""
+    """Return the share of steps that are about a multiple of an interval."""
     fitting = sum(
         abs(step / interval - max(1, round(step / interval))) < _NEAR for step in steps)
     return fitting / len(steps)

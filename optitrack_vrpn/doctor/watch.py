@@ -173,7 +173,7 @@ class Watch:
 
     def rates(self) -> dict[str, float]:
         """
-        Give the frame rate (Hz) of every body that sent two frames, by sender time.
+        Return the frame rate (Hz) of every body that sent two frames, by sender time.
 
         Gaps do not show in it, as they do in the node's own estimate for some seconds.
         """
@@ -191,11 +191,11 @@ class Watch:
         return dict(self._exchanged)
 
     def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
-        """Give the state of every body that sent a pose."""
+        """Return the state of every body that sent a pose."""
         return tuple(channel.status(now_ns) for channel in self._pipeline.bodies)
 
     def clock(self) -> ClockStatus:
-        """Give what is known of the sender's clock."""
+        """Return what is known of the sender's clock."""
         return self._pipeline.stamps.status()
 
 

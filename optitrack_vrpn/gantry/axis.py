@@ -119,7 +119,7 @@ class Axis:
 
     @property
     def moving(self) -> bool:
-        """Tell whether the set point moves."""
+        """Return whether the set point moves."""
         return self.state.velocity != 0.0 or self.state.acceleration != 0.0
 
     # -- commands: each returns '' or why it is refused ----------------------------------------
@@ -244,7 +244,7 @@ class Axis:
             self._apply(event)
 
     def stream_target(self, target: Optional[float]) -> None:
-        """Take in a target of the stream (unit); None for a packet without one."""
+        """Process a target of the stream (unit); None for a packet without one."""
         if target is not None and math.isfinite(target):
             self._stream = target
             self._without_stream = 0
@@ -286,7 +286,7 @@ class Axis:
             self.fail(Event.LOST, 'stream_lost')
 
     def _advance(self, state: State) -> State:
-        """Give the set point after this cycle; a limit makes it that of a stop."""
+        """Return the set point after this cycle; a limit makes it that of a stop."""
         self._cycles += 1
         wanted = {
             Mode.MANUAL: self._manual, Mode.STREAM: self._streamed, Mode.SINE: self._on_sine,
@@ -297,7 +297,7 @@ class Axis:
         return wanted
 
     def _limited(self, state: State, wanted: State) -> bool:
-        """Tell whether a set point moves further beyond a limit, which stops the axis."""
+        """Return whether a set point moves further beyond a limit, which stops the axis."""
         up = wanted.position - state.position
         if (self.switches.high and up > 0.0) or (self.switches.low and up < 0.0):
             if self.mode is Mode.REFERENCE:

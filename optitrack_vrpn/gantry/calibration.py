@@ -72,7 +72,7 @@ class Calibration:
 
     @property
     def done(self) -> bool:
-        """Tell whether it has ended, well or not."""
+        """Return whether it has ended, well or not."""
         return self.result is not None or bool(self.reason)
 
     def step(self, measurement: Optional[Measurement], dt: float) -> None:

@@ -40,7 +40,7 @@ class CarriedMotion:
 
     def at(self, time_s: Array) -> MotionState:
         """
-        Give the pose now; for a time that was asked before, the pose of then.
+        Return the pose now; for a time that was asked before, the pose of then.
 
         :param time_s: (n,) seconds of the scenario.
         """

@@ -97,7 +97,7 @@ class Machine:
 
     @property
     def emergency(self) -> bool:
-        """Tell whether an axis is in an emergency."""
+        """Return whether an axis is in an emergency."""
         return any(axis.mode is Mode.EMERGENCY for axis in self.axes.values())
 
     def step(

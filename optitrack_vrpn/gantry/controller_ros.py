@@ -234,7 +234,7 @@ class GantryController(SettingsNode[ControllerSettings]):
     # -- inputs, on the executor's thread ------------------------------------------------------
 
     def _take_measured(self, message: JointState) -> None:
-        """Take in the axes from axis_bridge; NaN is no measurement."""
+        """Process the axes from axis_bridge; NaN is no measurement."""
         machine, used = self._machine, self._used
         if machine is None or used is None or len(message.name) != len(message.position):
             return

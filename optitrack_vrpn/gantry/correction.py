@@ -52,7 +52,7 @@ class RestNoise:
 
     def update(self, error: float, resting: bool) -> None:
         """
-        Take in the error of a cycle.
+        Process the error of a cycle.
 
         :param resting: the axis has been at rest for long enough.
         """
@@ -104,7 +104,7 @@ class Correction:
 
     @property
     def exceeded(self) -> bool:
-        """Tell whether the total correction since entering is beyond its limit."""
+        """Return whether the total correction since entering is beyond its limit."""
         return abs(self.offset - self.entry_offset) > self.settings.limit
 
     def shift(self) -> None:

@@ -29,7 +29,7 @@ class Cubic(NamedTuple):
         return self.start + t * (self.a + t * (self.b + t * self.c))
 
     def points(self, dt: float, count: int = POINTS) -> Iterator[float]:
-        """Give the positions at the ends of equal parts of the cycle."""
+        """Return the positions at the ends of equal parts of the cycle."""
         for k in range(1, count + 1):
             yield self.at(k * dt / count)
 

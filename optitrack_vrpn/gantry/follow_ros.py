@@ -27,7 +27,7 @@ _AHEAD_S = 0.1
 
 
 def action_type() -> Any:
-    """Give the type FollowJointTrajectory, or None where control_msgs is not installed."""
+    """Return the type FollowJointTrajectory, or None where control_msgs is not installed."""
     try:
         from control_msgs.action import FollowJointTrajectory
     except ImportError:
@@ -205,7 +205,7 @@ def tolerances(machine: Machine, goal: Any) -> Tolerances:
 def _read(
     machine: Machine, what: str, given: Sequence[Any], names: Sequence[str],
 ) -> dict[str, float]:
-    """Give the tolerances of position by axis (unit); infinite where a goal erases one."""
+    """Return the tolerances of position by axis (unit); infinite where a goal erases one."""
     found = {}
     for each in given:
         if each.name not in names:

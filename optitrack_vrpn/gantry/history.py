@@ -41,7 +41,7 @@ class History:
 
     def at(self, time: float) -> 'Commanded | None':
         """
-        Give what was commanded for a time, between cycles on a straight line.
+        Return what was commanded for a time, between cycles on a straight line.
 
         :returns: None where that is older than what is kept, or nothing is.
         """

@@ -23,7 +23,7 @@ class Driver(Protocol):
     """What the controller needs of a machine."""
 
     def feedback(self) -> Optional[Feedback]:
-        """Give what the machine reported since the last call, None if nothing."""
+        """Return what the machine reported since the last call, None if nothing."""
 
     def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
         """Drive the motors through the next cycle; the cubics are in units."""
@@ -32,7 +32,7 @@ class Driver(Protocol):
         """Cut the power: an emergency stop."""
 
     def restore_power(self) -> None:
-        """Give the power back, after the user has reset the emergency."""
+        """Return the power back, after the user has reset the emergency."""
 
     def close(self) -> None:
         """Release everything; may be called again."""
@@ -64,7 +64,7 @@ class SimDriver:
         self.machine.power = False
 
     def restore_power(self) -> None:
-        """Give the power back."""
+        """Return the power back."""
         self.machine.power = True
 
     def close(self) -> None:

@@ -69,5 +69,5 @@ TRANSITIONS: 'dict[tuple[Mode, Event], Mode]' = {
 
 
 def after(mode: Mode, event: Event) -> 'Mode | None':
-    """Give the mode after an event, or None where the event does not apply."""
+    """Return the mode after an event, or None where the event does not apply."""
     return TRANSITIONS.get((mode, event))

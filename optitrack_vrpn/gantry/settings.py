@@ -112,7 +112,7 @@ class AxisSettings:
 
     @property
     def si_per_unit(self) -> float:
-        """Give one unit in m or rad."""
+        """Return one unit in m or rad."""
         return 1.0 if self.kind == 'linear' else math.radians(1.0)
 
     @property

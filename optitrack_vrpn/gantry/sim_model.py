@@ -100,12 +100,12 @@ class SimulatedMachine:
                 axis.drive(point)
 
     def positions(self) -> dict[str, float]:
-        """Give the true position of each axis (unit)."""
+        """Return the true position of each axis (unit)."""
         return {name: axis.position for name, axis in self.axes.items()}
 
     def shown(self, now: float) -> dict[str, float]:
         """
-        Give the true positions at a time within the cycle that was run last.
+        Return the true positions at a time within the cycle that was run last.
 
         :param now: on the clock of ``run`` (s).
         """
@@ -116,5 +116,5 @@ class SimulatedMachine:
                 for name, axis in self.axes.items()}
 
     def switches(self) -> dict[str, Switches]:
-        """Give the switches of each axis."""
+        """Return the switches of each axis."""
         return {name: axis.switches for name, axis in self.axes.items()}

@@ -64,17 +64,17 @@ class SlipEstimator:
 
     @property
     def slip_positive(self) -> float:
-        """Give the estimated share of the way lost moving up."""
+        """Return the estimated share of the way lost moving up."""
         return float(self._x[1])
 
     @property
     def slip_negative(self) -> float:
-        """Give the estimated share of the way lost moving down."""
+        """Return the estimated share of the way lost moving down."""
         return float(self._x[2])
 
     @property
     def backlash(self) -> float:
-        """Give the estimated play (unit)."""
+        """Return the estimated play (unit)."""
         return float(self._x[3])
 
     def move(self, time: float, motor: float) -> None:
@@ -112,7 +112,7 @@ class SlipEstimator:
 
     def measure(self, time: float, distance: float) -> None:
         """
-        Take in a measurement.
+        Process a measurement.
 
         :param time: its stamp, on the clock of ``move`` (s).
         :param distance: axis less motor (unit).
@@ -143,7 +143,7 @@ class SlipEstimator:
 
     @property
     def uncertainty(self) -> float:
-        """Give the standard deviation of ``distance`` (unit)."""
+        """Return the standard deviation of ``distance`` (unit)."""
         if not self._regressors:
             return math.inf
         _, up, down, h = self._regressors[-1]

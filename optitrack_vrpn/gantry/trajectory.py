@@ -64,7 +64,7 @@ class Trajectory(NamedTuple):
                      2.0 * b + 6.0 * c * u)
 
     def greatest_velocity(self) -> float:
-        """Give the greatest velocity, between points and at them."""
+        """Return the greatest velocity, between points and at them."""
         slopes = []
         for i in range(len(self.times) - 1):
             dt = self.times[i + 1] - self.times[i]

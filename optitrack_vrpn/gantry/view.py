@@ -11,7 +11,7 @@ _HEAD = ('axis', 'mode', 'position', 'target', 'error', 'correction', 'limits', 
 
 
 def cells(view: AxisView) -> dict[str, str]:
-    """Give what is shown of an axis as strings, for a message."""
+    """Return what is shown of an axis as strings, for a message."""
     digits = 4 if view.unit == 'm' else 2
 
     def number(value: 'float | None') -> str:

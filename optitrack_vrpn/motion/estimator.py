@@ -1,14 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What is made of a body's good poses: where its base is, smoothed, how it moves, how sure.
+Estimate from a body's valid poses: pose of the base, smoothed pose, motion, covariances.
 
-One ``Estimator`` a body, in the world that is published (east north up, forward left up). Noise
-and motion are those of the rigid body that is measured, and are carried over to the robot's base
-afterwards (``lever.py``): at the base the noise of attitude and position would be mixed up.
+One ``Estimator`` per body, in the published world (east north up, forward left up). Noise and
+motion are estimated for the measured rigid body and then transferred to the robot's base
+(``lever_arm.py``): at the base, the noises of attitude and position would be correlated.
 
-The low-pass smooths the base's pose alone. The motion knows nothing of it, neither of its delay
-nor of the stamp that it may change: it has its own stamp and the pose measured at it.
+The low-pass smooths the pose of the base only. The motion estimate does not use it: it has its
+own stamp and the pose measured at that stamp.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from optitrack_vrpn.motion.transform import compose, Transform
 
 class MotionEstimate(NamedTuple):
     """
-    Where the robot's base is at one stamp, and how it moves; nothing of it has been smoothed.
+    Pose and motion of the robot's base at one stamp; no part of it is smoothed.
 
     Covariances are 36 numbers, row by row, in the order of REP 103 (x, y, z, then about x, y, z).
 
-    :ivar stamp_ns: when (ns), whatever a low-pass does to the stamp of its pose.
+    :ivar stamp_ns: stamp (ns); a low-pass does not change it.
     :ivar position, quat_xyzw: the pose as measured (m).
     :ivar velocity, acceleration: in the world (m/s, m/s^2).
     :ivar angular_velocity, angular_acceleration: in world axes (rad/s, rad/s^2).
@@ -57,15 +57,15 @@ class MotionEstimate(NamedTuple):
 @dataclass(frozen=True)
 class EstimateConfig:
     """
-    Say what is made of a body's poses.
+    Configure what is estimated from a body's poses.
 
     :ivar world_from_mocap: the mocap world in the user's world.
     :ivar body_from_base: the robot's base in Motive's rigid body.
     :ivar lowpass: smoothing of the pose; off by default.
     :ivar motion: noises of the motion estimate.
-    :ivar rest: when a body is at rest.
-    :ivar learn_noise: take the measurement noise from the body at rest, once it has been.
-    :ivar estimate_motion: whether velocities are wanted at all.
+    :ivar rest: limits below which a body is at rest.
+    :ivar learn_noise: learn the measurement noise whenever the body is at rest.
+    :ivar estimate_motion: whether velocities are estimated.
     """
 
     world_from_mocap: Transform = field(default_factory=Transform)
@@ -78,11 +78,11 @@ class EstimateConfig:
 
     def with_settings(self, settings: Mapping[str, Any]) -> EstimateConfig:
         """
-        Apply what is set for one body.
+        Apply the settings of one body.
 
         :param settings: ``offset`` (a transform: the base in Motive's body), and fields of
             ``LowpassConfig`` and ``MotionConfig`` as ``lowpass.<field>``, ``motion.<field>``.
-        :returns: this configuration with them.
+        :returns: this configuration with these settings.
         :raises ConfigurationError: a value is not allowed.
         """
         parts: dict[str, dict[str, Any]] = {'lowpass': {}, 'motion': {}}
@@ -98,13 +98,13 @@ class EstimateConfig:
 
 class Estimator:
     """
-    Follow one body's good poses.
+    Estimate pose and motion from the valid poses of one body.
 
-    :param config: what to make of them.
-    :ivar idle: whether poses pass untouched and unwatched.
+    :param config: what to estimate.
+    :ivar idle: whether poses pass unchanged and nothing is estimated.
     :ivar placed: stamp (ns), position (m) and attitude of the base at the last pose, before the
         low-pass.
-    :ivar lever: the base's place from the origin of Motive's body, in the base's axes (m).
+    :ivar lever: lever arm from the origin of Motive's body to the base, in the base's axes (m).
     """
 
     __slots__ = ('config', 'idle', 'lowpass', 'motion', 'rest', 'placed', 'lever', '_world',
@@ -128,14 +128,13 @@ class Estimator:
         self, stamp_ns: int, position: Vector, quat_xyzw: Quat, rate_hz: float, resets: int,
     ) -> tuple[int, Vector, Quat]:
         """
-        Take in one good pose.
+        Process one valid pose.
 
         :param stamp_ns: its stamp (ns).
         :param position: position in the mocap world (m).
         :param quat_xyzw: attitude of unit norm, its sign continuous.
         :param rate_hz: the body's own rate.
-        :param resets: the body's count of discontinuities; when it grows, nothing of what came
-            before continues.
+        :param resets: the body's count of discontinuities; when it grows, the estimates restart.
         :returns: stamp, position and attitude to publish.
         """
         if resets != self._resets:
@@ -169,13 +168,13 @@ class Estimator:
             self.config.body_from_base)
 
     def reset(self) -> None:
-        """Let nothing of what came before go on: the body jumped, or was unseen for long."""
+        """Restart all estimates: the body jumped, or was out of sight for too long."""
         for part in (self.lowpass, self.motion, self.rest):
             if part is not None:
                 part.reset()
 
     def new_epoch(self) -> None:
-        """Begin anew what counts by stamps: these have stepped, while the body has not moved."""
+        """Restart the estimates that use stamps: these have stepped, the body has not moved."""
         for part in (self.lowpass, self.motion):
             if part is not None:
                 part.reset()
@@ -187,13 +186,13 @@ class Estimator:
 
     @property
     def taken_off_ns(self) -> int:
-        """How much older (ns) the low-pass makes the stamps; 0 where it leaves them alone."""
+        """Delay (ns) that the low-pass subtracts from stamps; 0 where it does not."""
         if self.lowpass is None or not self.config.lowpass.compensate_delay:
             return 0
         return round(self.lowpass.delay_s * 1e9)
 
     def motion_estimate(self) -> MotionEstimate | None:
-        """Give the motion at the last pose, or None while it is not known."""
+        """Return the motion at the last pose, or None while it is not known."""
         motion = self.motion
         stamp_ns, position, quat = self.placed
         if motion is None or not motion.valid or motion.stamp_ns != stamp_ns:
@@ -221,7 +220,7 @@ class Estimator:
 
     def pose_covariance(self, quat_xyzw: Quat) -> list[float]:
         """
-        Give the covariance of a measured pose of the base: learned at rest, else as configured.
+        Return the covariance of a measured pose of the base: learned at rest, else as configured.
 
         :param quat_xyzw: the attitude of that pose.
         :returns: 36 numbers, row by row, in the order of REP 103.

@@ -1,24 +1,24 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-From OptiTrack's axes to ENU and NED (REP 103), position and attitude.
+Convert position and attitude from OptiTrack's axes to ENU and NED (REP 103).
 
 Motive's world is y-up: x forward, y up, z right. A rigid body's own axes are parallel to the
-world's when it is created, so that its nose is along x. Here:
+world's when it is created, so that its nose is along x. Conventions here:
 
-- *Motive y-up*, body axes the same: what everything is brought to first;
+- *Motive y-up*, body axes the same: every pose is converted to it first;
 - *ENU*: x east, y north, z up; body FLU: x forward, y left, z up;
 - *NED*: x north, y east, z down; body FRD: x forward, y right, z down.
 
-Which way Motive's x points on the map is a convention (``motive_x``):
+The direction of Motive's x on the map is a convention (``motive_x``):
 
 - ``north``: E = z, N = x, U = y; the convention of the original optitrack_vrpn package;
-- ``east``: E = x, N = -z, U = y; that of other packages in the field, 90 degrees apart.
+- ``east``: E = x, N = -z, U = y; the convention of other packages, rotated by 90 degrees.
 
-In either, a body as created in Motive looks along Motive's x, which is the forward axis of FLU and
+In both, a body as created in Motive points along Motive's x, which is the forward axis of FLU and
 FRD. Every conversion below is a change of axes, ``parent_from_child`` on both sides:
-``R_enu_flu = P_enu_motive R_motive_body P_body_flu``. The P are rotations by multiples of 90
-degrees, so that positions keep every bit and attitudes all but the last.
+``R_enu_flu = P_enu_motive R_motive_body P_body_flu``. Each P is a rotation by a multiple of 90
+degrees, so that positions keep all bits, and attitudes all but the last.
 """
 
 from dataclasses import dataclass
@@ -47,49 +47,49 @@ class Pose(NamedTuple):
 @checked
 @dataclass(frozen=True)
 class AxesConfig:
-    """What Motive sends and how its world lies on the map."""
+    """Axes that Motive sends, and their direction on the map."""
 
     up_axis: str = setting(
         'y', choices=UP_AXES, doc="the up axis that is set in Motive's streaming settings")
     motive_x: str = setting(
-        'north', choices=MOTIVE_X, doc="where Motive's x axis points on the map")
+        'north', choices=MOTIVE_X, doc="direction of Motive's x axis on the map")
 
 
 # -- each convention, position and attitude -------------------------------------------------------
 
 def position_to_enu_north(p: Vector) -> Vector:
-    """Take a y-up position to ENU, Motive's x pointing north."""
+    """Convert a y-up position to ENU, Motive's x pointing north."""
     return (p[2], p[0], p[1])
 
 
 def quat_to_enu_north(q: Quat) -> Quat:
     """
-    Take a y-up attitude to that of FLU in ENU, Motive's x pointing north.
+    Convert a y-up attitude to that of FLU in ENU, Motive's x pointing north.
 
-    The vector part is permuted as positions are, then follows a rotation by +90 degrees about z,
-    which turns the permuted body axes to forward-left-up: ``(z, x, y, w) (0, 0, h, h)``.
+    The vector part is permuted like a position; a rotation by +90 degrees about z then turns the
+    permuted body axes to forward-left-up: ``(z, x, y, w) (0, 0, h, h)``, h = sqrt(1/2).
     """
     x, y, z, w = q
     return (_HALF * (z + x), _HALF * (x - z), _HALF * (y + w), _HALF * (w - y))
 
 
 def position_to_enu_east(p: Vector) -> Vector:
-    """Take a y-up position to ENU, Motive's x pointing east."""
+    """Convert a y-up position to ENU, Motive's x pointing east."""
     return (p[0], -p[2], p[1])
 
 
 def quat_to_enu_east(q: Quat) -> Quat:
-    """Take a y-up attitude to that of FLU in ENU, Motive's x pointing east."""
+    """Convert a y-up attitude to that of FLU in ENU, Motive's x pointing east."""
     return (q[0], -q[2], q[1], q[3])
 
 
 def position_z_up_to_y_up(p: Vector) -> Vector:
-    """Bring a position of Motive's z-up setting (x forward, y left, z up) to y-up."""
+    """Convert a position of Motive's z-up setting (x forward, y left, z up) to y-up."""
     return (p[0], p[2], -p[1])
 
 
 def quat_z_up_to_y_up(q: Quat) -> Quat:
-    """Bring an attitude of Motive's z-up setting to y-up; body axes change with the world's."""
+    """Convert an attitude of Motive's z-up setting to y-up; body axes change like the world's."""
     return (q[0], q[2], -q[1], q[3])
 
 
@@ -98,7 +98,7 @@ QuaternionMap = Callable[[Quat], Quat]
 
 
 class FrameMaps(NamedTuple):
-    """The conversions of one convention, from what Motive sends."""
+    """The conversions of one convention, from Motive's axes."""
 
     position_to_enu: PositionMap
     quat_to_enu: QuaternionMap
@@ -126,12 +126,12 @@ def frame_maps(config: AxesConfig) -> FrameMaps:
 
 def enu_to_ned(pose: Pose) -> Pose:
     """
-    Take a pose of FLU in ENU to that of FRD in NED.
+    Convert a pose of FLU in ENU to that of FRD in NED.
 
-    With Motive's x to the north this is, of what Motive sends, position (x, z, -y) and attitude
-    (x, z, -y, w).
+    With Motive's x to the north, a pose (x, y, z), (x, y, z, w) of Motive becomes position
+    (x, z, -y) and attitude (x, z, -y, w).
 
-    :returns: ``R_ned_frd = R_ned_enu R_enu_flu R_flu_frd``; both outer ones half turns.
+    :returns: ``R_ned_frd = R_ned_enu R_enu_flu R_flu_frd``; the outer two are half turns.
     """
     (east, north, up), (x, y, z, w) = pose
     return Pose(

@@ -6,9 +6,9 @@ Estimate velocity, acceleration and angular rate of a body from its stamped pose
 Position: a Kalman filter with the Wiener-process acceleration model. Attitude: an error-state
 filter on SO(3) with the same model for the angular acceleration; its error is a rotation vector
 in world axes, q = exp(error) * estimate, its rates are in world axes too. The noise of each is
-taken to be alike on three axes, so that each has one 3 x 3 covariance (see ``gains``).
+equal on three axes, so that each has one 3 x 3 covariance (see ``gains``).
 
-The filters know no frames: whatever world the poses are given in, the estimates are in.
+The estimates are in the world frame of the poses, whichever it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,17 @@ from optitrack_vrpn.motion.quaternion import (
 from optitrack_vrpn.settings import Change, checked, setting
 
 SETTLED_RATIO = 2.0
-"""Velocities are valid once their variance is below this many times that of the long run."""
+"""
+Velocities are valid once their variance is below this multiple of the steady-state variance.
+Chosen: 1.4 times the final error. Nearer to 1, the first velocity comes later; doubled, it comes
+earlier with twice the final error.
+"""
+INITIAL_DEVIATIONS = ((5.0, 30.0), (10.0, 200.0))
+"""
+Standard deviations of velocity and acceleration at the first pose: (m/s, m/s^2), (rad/s, rad/s^2).
+Chosen: fast hand and drone motion. Halved, a body in fast motion converges later; doubled, noise
+has more influence on the first velocities.
+"""
 
 
 def _noise(default: float, unit: str, doc: str) -> Any:
@@ -35,29 +45,30 @@ def _noise(default: float, unit: str, doc: str) -> Any:
 @dataclass(frozen=True)
 class MotionConfig:
     """
-    How a body moves and how well it is measured.
+    Noises of the motion estimate.
 
-    Process noise is the square root of the power spectral density of the white noise that drives
-    the acceleration: in one second the acceleration changes by that much (one sigma), growing
-    with the square root of time.
+    Process noise is the square root of the power spectral density of the jerk: in one second the
+    acceleration changes by that much (one sigma), growing with the square root of time. Defaults
+    are chosen: noise of a well calibrated room, process noise of a small drone.
     """
 
     position_noise: float = _noise(
         0.0003, 'm', 'standard deviation of a measured position, each axis; used until the body '
-        'has been at rest, from which its noise is learned')
+        'has been at rest, where the noise is learned')
     attitude_noise: float = _noise(
         0.002, 'rad', 'standard deviation of a measured attitude, each axis; used likewise')
     process_noise: float = _noise(
-        10.0, 'm/s^3/sqrt(Hz)', 'process noise of the acceleration, from which adaptation starts; '
-        'more follows faster, less is smoother')
+        10.0, 'm/s^3/sqrt(Hz)', 'process noise of the acceleration at which adaptation starts; '
+        'a larger value follows faster, a smaller one is smoother')
     angular_process_noise: float = _noise(
         20.0, 'rad/s^3/sqrt(Hz)', 'the same for the angular acceleration')
     adaptive: bool = True
-    """Learn both process noises from the motion, up to a hundredfold either way."""
+    """Learn both process noises from the motion, up to a factor of 100 in both directions."""
     reset_after_s: float = 0.25
     """
-    Gap (s) between poses after which the estimate starts again. Chosen: a drone at 10 m/s^2 of
-    unknown acceleration is then off by 2.5 m/s. Half of it resets after short occlusions.
+    Gap (s) between poses after which the estimate starts again. Chosen: an unknown acceleration of
+    10 m/s^2 then makes an error of 2.5 m/s. Halved, short occlusions reset it; doubled, the error
+    after a gap is twice as large.
     """
 
     def check(self) -> None:
@@ -74,16 +85,16 @@ class MotionConfig:
 
 class Motion:
     """
-    Follow the motion of one body.
+    Estimate the motion of one body.
 
-    :ivar valid: whether velocities and accelerations have settled since the estimate began;
+    :ivar valid: whether velocities and accelerations have converged since the estimate began;
         publish none before. After gaps shorter than ``reset_after_s`` they stay valid, with the
-        covariance that the gap leaves.
-    :ivar stamp_ns: stamp of the last pose taken in.
+        larger covariance after the gap.
+    :ivar stamp_ns: stamp of the last processed pose.
     :ivar position, quat: pose (m; x, y, z, w).
     :ivar velocity, acceleration: in the world (m/s, m/s^2).
     :ivar angular_velocity, angular_acceleration: in world axes (rad/s, rad/s^2).
-    :ivar resets: how often the estimate began anew.
+    :ivar resets: how often the estimate restarted.
     """
 
     __slots__ = (
@@ -108,7 +119,7 @@ class Motion:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the motion: what comes next does not continue what was (a jump, an epoch)."""
+        """Discard the motion: the next pose does not continue the last (a jump, an epoch)."""
         self.valid = False
         self.resets += 1
         self.stamp_ns = -1 << 62
@@ -119,7 +130,7 @@ class Motion:
 
     def set_noise(self, position_noise: float, attitude_noise: float) -> None:
         """
-        Take measurement noise learned from the body at rest.
+        Set the measurement noise that was learned from the body at rest.
 
         :param position_noise: standard deviation, each axis (m), above zero.
         :param attitude_noise: standard deviation, each axis (rad), above zero.
@@ -129,9 +140,9 @@ class Motion:
 
     def update(self, stamp_ns: int, position: Vector, quat_xyzw: Quat) -> bool:
         """
-        Take in one good pose.
+        Process one valid pose.
 
-        :param stamp_ns: its stamp (ns). A pose not later than the one before is left out.
+        :param stamp_ns: its stamp (ns). A pose not later than the one before is ignored.
         :param position: position (m).
         :param quat_xyzw: attitude of unit norm, either sign.
         :returns: whether velocities are valid (see ``valid``).
@@ -203,36 +214,36 @@ class Motion:
             gains.learn(ex, ey, ez, t)
 
         if not self.valid:
-            self._judge(t)
+            self._check_converged(t)
         return self.valid
 
     def _begin(self, stamp_ns: int, position: Vector, quat_xyzw: Quat) -> None:
-        """Begin with one pose: at rest as far as known, which is not far."""
+        """Begin with one pose: velocity zero, with a large deviation."""
         if self.stamp_ns > -1 << 62:
             self.reset()
         self.stamp_ns = stamp_ns
         self.position = position
         self.quat = quat_xyzw
-        self.linear.begin(5.0, 30.0)
-        self.angular.begin(10.0, 200.0)
+        self.linear.begin(*INITIAL_DEVIATIONS[0])
+        self.angular.begin(*INITIAL_DEVIATIONS[1])
 
-    def _judge(self, t: float) -> None:
-        """Tell whether the velocities have settled."""
+    def _check_converged(self, t: float) -> None:
+        """Set ``valid`` once the velocities have converged."""
         self.valid = (
             self.linear.vv < SETTLED_RATIO * self.linear.steady_rate_variance(t)
             and self.angular.vv < SETTLED_RATIO * self.angular.steady_rate_variance(t))
 
     def body_velocity(self) -> Vector:
-        """Give the linear velocity in the body's axes (m/s)."""
+        """Return the linear velocity in the body's axes (m/s)."""
         return rotate(conjugate(self.quat), self.velocity)
 
     def body_angular_velocity(self) -> Vector:
-        """Give the angular rate in the body's axes (rad/s)."""
+        """Return the angular rate in the body's axes (rad/s)."""
         return rotate(conjugate(self.quat), self.angular_velocity)
 
     def pose_covariance(self) -> list[float]:
         """
-        Give the pose's covariance as ROS wants it.
+        Return the pose's covariance in the layout of geometry_msgs.
 
         :returns: 36 numbers, row by row; order x, y, z, rotation about fixed X, Y, Z (REP 103).
         """
@@ -240,7 +251,7 @@ class Motion:
 
     def world_twist_covariance(self) -> list[float]:
         """
-        Give the covariance of velocity and angular rate in world axes.
+        Return the covariance of velocity and angular rate in world axes.
 
         :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
         """
@@ -248,10 +259,10 @@ class Motion:
 
     def body_twist_covariance(self) -> list[float]:
         """
-        Give the covariance of velocity and angular rate in the body's axes.
+        Return the covariance of velocity and angular rate in the body's axes.
 
-        An attitude that is wrong by e turns a velocity v by e x v, so that the body's sideways
-        velocity is less certain the faster it goes; the same holds for the rates.
+        An attitude error e rotates a velocity v by e x v, so that the variance of the body's
+        sideways velocity grows with its speed; the same holds for the rates.
 
         :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
         """
@@ -262,7 +273,7 @@ class Motion:
 
     def acceleration_covariance(self) -> list[float]:
         """
-        Give the covariance of the accelerations in world axes.
+        Return the covariance of the accelerations in world axes.
 
         :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
         """
@@ -271,7 +282,7 @@ class Motion:
 
 def diagonal(linear: float, angular: float) -> list[float]:
     """
-    Lay out a 6 x 6 covariance that is alike on three axes.
+    Return a diagonal 6 x 6 covariance that is equal on three axes.
 
     :param linear: variance of each of the first three.
     :param angular: variance of each of the last three.

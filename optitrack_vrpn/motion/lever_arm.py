@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How a point away from a body's origin moves, and how sure that is.
+Motion and covariance of a point away from a body's origin.
 
-The base of a robot sits on an arm (m) of Motive's rigid body, fixed to it. What is measured and
+The base of a robot is fixed to Motive's rigid body at the end of a lever arm (m). Measured and
 estimated is the body; a small error e (rad) of its attitude moves the base by e x arm, so that
-errors of attitude and position belong together at the base although they do not at the body.
+errors of attitude and position are correlated at the base although they are not at the body.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
 def cross(a: Vector, b: Vector) -> Vector:
-    """Give a x b."""
+    """Return a x b."""
     return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
@@ -30,7 +30,7 @@ def _sum(a: Vector, b: Vector) -> Vector:
 
 def velocity_at(arm: Vector, velocity: Vector, rate: Vector) -> Vector:
     """
-    Give the velocity (m/s) at the end of an arm; all vectors along the same axes.
+    Return the velocity (m/s) at the end of an arm; all vectors along the same axes.
 
     :param arm: from the body's origin (m).
     :param velocity: of the body's origin (m/s).
@@ -41,7 +41,7 @@ def velocity_at(arm: Vector, velocity: Vector, rate: Vector) -> Vector:
 
 def acceleration_at(arm: Vector, acceleration: Vector, rate: Vector, change: Vector) -> Vector:
     """
-    Give the acceleration (m/s^2) at the end of an arm; all vectors along the same, fixed axes.
+    Return the acceleration (m/s^2) at the end of an arm; all vectors along the same, fixed axes.
 
     :param arm: from the body's origin (m).
     :param acceleration: of the body's origin (m/s^2).
@@ -53,7 +53,7 @@ def acceleration_at(arm: Vector, acceleration: Vector, rate: Vector, change: Vec
 
 def pose_covariance_at(arm: Vector, covariance: Sequence[float]) -> list[float]:
     """
-    Give the covariance of a pose at the end of an arm.
+    Return the covariance of a pose at the end of an arm.
 
     :param arm: from the body's origin, in world axes (m).
     :param covariance: of the body's pose, 36 numbers of which those off the diagonal are zero;
@@ -75,14 +75,14 @@ def twist_covariance_at(
     arm: Vector, linear: Gains, angular: Gains, velocity: Vector, rate: Vector,
 ) -> list[float]:
     """
-    Give the covariance of velocity and angular rate at the end of an arm, in the body's axes.
+    Return the covariance of velocity and angular rate at the end of an arm, in the body's axes.
 
-    What an error of the rate does at the end of the arm is a rotation's velocity. An error e of
-    the attitude turns the arm, and with it rate x arm; and seen in axes that are off by e,
-    velocity and rate themselves are off by velocity x e and rate x e.
+    An error of the rate adds its cross product with the arm. An error e of the attitude rotates
+    the arm, and with it rate x arm; in axes that are rotated by e, velocity and rate have the
+    errors velocity x e and rate x e.
 
-    It is a sum over errors that know nothing of each other: what each of them, one sigma large,
-    does to the six numbers is a column, and the columns' outer products add up.
+    The covariance is a sum over independent errors: the effect of each, at one sigma, on the six
+    numbers is a column, and the outer products of the columns add up.
 
     :param arm: from the body's origin (m); all vectors are in the axes of the result.
     :param linear: covariance of the body's position and velocity.
@@ -91,7 +91,7 @@ def twist_covariance_at(
     :param rate: angular rate (rad/s).
     :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
     """
-    # Part of the rate's error goes with the attitude's, the rest is its own.
+    # Part of the rate's error is correlated with the attitude's, the rest is independent.
     tilt = math.sqrt(angular.pp)
     shared = angular.pv / tilt
     own = math.sqrt(max(0.0, angular.vv - shared * shared))

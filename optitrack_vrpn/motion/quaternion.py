@@ -3,7 +3,7 @@
 """
 Quaternion arithmetic on plain floats, (x, y, z, w), Hamilton product.
 
-numpy's overhead on four numbers is ten times their arithmetic; poses come one by one.
+numpy's overhead on four numbers is ten times the arithmetic, and poses arrive one by one.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 """
 Learn a body's measurement noise while it is at rest.
 
-As in the OptiTrack-LabVIEW interface thesis, the standard deviation is taken over a sliding
-window of 100 samples. A window counts only when the body did not move in it: its scatter is
-small, its first and second half have the same mean within what the scatter allows, and
-neighbouring samples are not much more alike than distant ones, as they are when a body sways
-(von Neumann, Distribution of the ratio of the mean square successive difference to the variance,
-Annals of Mathematical Statistics 12(4), 1941).
+As in the OptiTrack-LabVIEW interface thesis, the standard deviation is computed over a sliding
+window of 100 samples. A window is used only when the body did not move in it: its scatter is
+small, the means of its halves agree within the scatter, and successive samples are not strongly
+correlated, as they are when a body sways (von Neumann, Distribution of the ratio of the mean
+square successive difference to the variance, Annals of Mathematical Statistics 12(4), 1941).
 """
 
 from __future__ import annotations
@@ -24,22 +23,32 @@ from optitrack_vrpn.motion.quaternion import Quat, Vector
 
 FLOOR_POSITION = 1e-5
 FLOOR_ATTITUDE = 1e-5
-"""Least noise that is believed (m, rad): a simulated body without noise must not have none."""
+"""
+Smallest learned noise (m, rad). Chosen: below that of any cameras; a simulated body without noise
+must not get covariance zero. Doubled or halved, only such bodies change.
+"""
 
 SWAY = 0.5
-"""Mean square successive difference over variance below which a body sways; white noise has 2."""
+"""
+Ratio of mean square successive difference to variance below which a body sways; white noise has 2.
+Chosen. Halved, slow sway is learned as noise; doubled, windows of coloured noise are rejected.
+"""
 
 
 @dataclass(frozen=True)
 class RestConfig:
     """
-    Say when a body is at rest.
+    Limits below which a body is at rest.
 
-    :ivar window: samples (count, at least 20).
-    :ivar max_position: scatter (m, one sigma of an axis) above which a body moves.
-    :ivar max_attitude: scatter (rad, one sigma of an axis) above which a body moves.
+    :ivar window: samples (count, at least 20), from the thesis. Halved, the learned deviation
+        scatters by 10 % instead of 7 %; doubled, a rest must last twice as long.
+    :ivar max_position: scatter (m, one sigma of an axis) above which a body moves. Chosen: ten
+        times usual noise. Halved, poorly calibrated rooms learn nothing; doubled, slow motion of
+        an almost static body can be learned.
+    :ivar max_attitude: scatter (rad, one sigma of an axis) above which a body moves; likewise.
     :ivar drift: difference of the means of the two halves that counts as motion, in standard
-        deviations of that difference.
+        deviations of that difference. Chosen: white noise exceeds it in one of 300 000 windows.
+        Halved, in one of 14; doubled, drift of the size of the noise passes.
     """
 
     window: int = 100
@@ -65,14 +74,14 @@ class RestConfig:
 
 class RestDetector:
     """
-    Watch a sliding window of one body's poses.
+    Evaluate a sliding window of one body's poses.
 
-    The window moves with every pose and is looked at twice a length.
+    The window moves with every pose and is evaluated each half length.
 
-    :ivar at_rest: whether the body was at rest when last looked at.
+    :ivar at_rest: whether the body was at rest at the last evaluation.
     :ivar position_deviation: standard deviation on x, y, z (m) as learned at rest, or None.
     :ivar attitude_deviation: the same for rotations about the fixed axes X, Y, Z (rad), or None.
-    :ivar learned: how many windows at rest have been learned from.
+    :ivar learned: number of windows at rest so far.
     """
 
     __slots__ = (
@@ -83,7 +92,7 @@ class RestDetector:
         """
         Begin with an empty window.
 
-        :param config: what rest is; the defaults when None.
+        :param config: limits of rest; the defaults when None.
         """
         self.config = config if config is not None else RestConfig()
         self.at_rest = False
@@ -94,18 +103,18 @@ class RestDetector:
         self.reset()
 
     def reset(self) -> None:
-        """Empty the window (a jump, a gap); what has been learned stays."""
+        """Empty the window (a jump, a gap); the learned deviations stay."""
         self.at_rest = False
         self._at = 0
         self._countdown = self.config.window
 
     def update(self, position: Vector, quat_xyzw: Quat) -> bool:
         """
-        Take in one good pose, unfiltered.
+        Process one valid pose, unfiltered.
 
         :param position: position (m).
         :param quat_xyzw: attitude of unit norm, its sign continuous.
-        :returns: whether something new has been learned.
+        :returns: whether the learned deviations have changed.
         """
         at = self._at
         self._ring[at] = position + quat_xyzw
@@ -115,10 +124,10 @@ class RestDetector:
         if self._countdown:
             return False
         self._countdown = self.config.window // 2
-        return self._look()
+        return self._evaluate()
 
-    def _look(self) -> bool:
-        """Look at the whole window."""
+    def _evaluate(self) -> bool:
+        """Evaluate the whole window."""
         config = self.config
         window = np.array(self._ring[self._at:] + self._ring[:self._at])
         half = config.window // 2
@@ -130,7 +139,7 @@ class RestDetector:
         moved = means[1] - means[0]
         steps = np.diff(values, axis=0)
         successive = np.einsum('jk,jk->k', steps, steps) / len(steps)
-        # Scatter about each half's own mean, so that drift does not excuse itself.
+        # Scatter about each half's own mean, so that drift does not raise its own limit.
         inner = np.sqrt(squares / (2 * half - 2))
         deviation = np.sqrt((squares + 0.5 * half * moved * moved) / (2 * half - 1))
         allowed = config.drift * math.sqrt(2.0 / half) * inner + 1e-9
@@ -149,7 +158,7 @@ class RestDetector:
 
     def noise(self) -> tuple[float, float] | None:
         """
-        Give one figure for all axes, for ``Motion.set_noise``.
+        Return one value for all axes, for ``Motion.set_noise``.
 
         :returns: root mean square of the axes' deviations (m, rad), or None before any rest.
         """
@@ -161,7 +170,7 @@ class RestDetector:
 
     def covariance(self) -> list[float] | None:
         """
-        Give the pose's covariance as learned.
+        Return the learned covariance of the pose.
 
         :returns: 36 numbers, row by row; order x, y, z, rotation about fixed X, Y, Z (REP 103);
             None before any rest.
@@ -176,10 +185,10 @@ class RestDetector:
 
 def small_rotations(quats: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """
-    Give each attitude as a small rotation, in world axes, from the middle one of a window.
+    Return each attitude as a small rotation, in world axes, from that in the middle of a window.
 
     :param quats: unit quaternions x, y, z, w, shape (n, 4), close to each other.
-    :returns: rotation vectors (rad), shape (n, 3), right to first order.
+    :returns: rotation vectors (rad), shape (n, 3), exact to first order.
     """
     a, b, c, d = quats[len(quats) // 2]
     x, y, z, w = quats.T

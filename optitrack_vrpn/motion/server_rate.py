@@ -3,8 +3,8 @@
 """
 Angular rates as VRPN servers send them: a rotation over a time.
 
-VRPN's velocity message holds ``vel_quat`` and ``vel_quat_dt``: the quaternion turns as far as the
-body turns in dt seconds (vrpn_Tracker.h of the VRPN library). Its acceleration message likewise.
+VRPN's velocity message contains ``vel_quat`` and ``vel_quat_dt``: the rotation of the body in dt
+seconds (vrpn_Tracker.h of the VRPN library). Its acceleration message has the same layout.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from optitrack_vrpn.motion.quaternion import Quat, to_rotation_vector, Vector
 
 def angular_rate(quat_xyzw: Quat, dt: float) -> Vector | None:
     """
-    Turn a rotation over dt into a rate.
+    Convert a rotation over dt into a rate.
 
-    Half a turn in dt is the fastest that can be told: q and -q are one rotation, taken the
-    shorter way round.
+    The fastest rate that can be represented is half a turn in dt: q and -q are the same rotation,
+    and the shorter of the two ways is used.
 
-    :param quat_xyzw: rotation over dt; its norm is immaterial.
-    :param dt: the time it takes (s).
-    :returns: the rate (rad/s) along the axes of the quaternion's frame, or None where there is
-        none: dt zero, negative or not finite, or no quaternion. The identity over dt zero, as
-        servers send it that know no rate, gives None too.
+    :param quat_xyzw: rotation over dt, of any norm.
+    :param dt: its duration (s).
+    :returns: the rate (rad/s) along the axes of the quaternion's frame, or None where dt is zero,
+        negative or not finite, or the quaternion has no usable norm. Servers without a rate send
+        the identity over dt zero, which gives None too.
     """
     norm = math.hypot(*quat_xyzw)
     if not (dt > 0.0 and math.isfinite(dt) and 1e-9 < norm < 1e9):

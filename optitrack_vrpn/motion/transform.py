@@ -3,8 +3,8 @@
 """
 Fixed transforms: from a rigid body to the robot's base, and from the mocap world to the user's.
 
-Names read parent_from_child: ``a_from_b`` turns the coordinates of a point in b into those in a,
-and is at the same time the pose of b in a.
+Names read parent_from_child: ``a_from_b`` converts the coordinates of a point in b into those in
+a, and is at the same time the pose of b in a.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from optitrack_vrpn.motion.quaternion import (
 
 class Transform(NamedTuple):
     """
-    Hold a rigid transform parent_from_child.
+    A rigid transform parent_from_child.
 
     :ivar position: the child's origin in the parent (m).
     :ivar quat_xyzw: the child's attitude in the parent, of unit norm.
@@ -30,7 +30,7 @@ class Transform(NamedTuple):
     quat_xyzw: Quat = IDENTITY
 
     def inverse(self) -> Transform:
-        """Give child_from_parent."""
+        """Return child_from_parent."""
         back = conjugate(self.quat_xyzw)
         x, y, z = rotate(back, self.position)
         return Transform((-x, -y, -z), back)
@@ -50,13 +50,13 @@ def compose(a_from_b: Transform, b_from_c: Transform) -> Transform:
 
 def quat_from_rpy(roll: float, pitch: float, yaw: float) -> Quat:
     """
-    Turn fixed-axis angles into a quaternion, as REP 103 and URDF have them.
+    Convert fixed-axis angles, as in REP 103 and URDF, into a quaternion.
 
     :param roll: about x first (rad).
     :param pitch: then about the fixed y (rad).
     :param yaw: then about the fixed z (rad).
     """
-    # Here and not at the top: most users never write an angle, and the import takes a while.
+    # Imported here: most users give no angle, and the import is slow.
     from transforms3d.euler import euler2quat
     w, x, y, z = euler2quat(roll, pitch, yaw, 'sxyz').tolist()
     return (x, y, z, w)
@@ -97,10 +97,10 @@ def body_from_base(values: Sequence[float], where: str = 'offset') -> Transform:
 
 def world_from_mocap(origin: Vector, yaw: float) -> Transform:
     """
-    Read the world offset: where in the mocap world the user's world is to be.
+    Read the world offset: the pose of the user's world in the mocap world.
 
-    Compose it before every pose: ``compose(world_from_mocap, mocap_from_body)``. A body that
-    stands at ``origin`` and heads along ``yaw`` comes out at zero, heading along x.
+    Compose it before every pose: ``compose(world_from_mocap, mocap_from_body)``. A body at
+    ``origin`` with heading ``yaw`` gets position zero and heading zero.
 
     :param origin: the user's origin in the mocap world (m, east north up).
     :param yaw: heading of the user's x axis in the mocap world (rad, about up).

@@ -30,7 +30,7 @@ _MESSAGE_TYPES = {kind.name: message_type(kind) for kind in KINDS.values() if ki
 
 
 def supports_raw_cdr() -> bool:
-    """Say whether all these messages can be made as bytes with this middleware."""
+    """Return whether all these messages can be made as bytes with this middleware."""
     try:
         for kind in KINDS.values():
             if kind.fill:

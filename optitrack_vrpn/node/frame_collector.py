@@ -67,7 +67,7 @@ class FrameCollector:
         return ended
 
     def complete(self) -> Optional[Frame]:
-        """Give the present frame once it holds the bodies of the one before; after a batch."""
+        """Return the present frame once it holds the bodies of the one before; after a batch."""
         if self._done or not self._before or not self._before <= self._poses.keys():
             return None
         return self._end()

@@ -76,7 +76,7 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
     @property
     def configuration(self) -> Optional[Configuration]:
-        """Give the configuration in use; None while the node is unconfigured."""
+        """Return the configuration in use; None while the node is unconfigured."""
         return self._configuration
 
     # -- transitions ---------------------------------------------------------------------------

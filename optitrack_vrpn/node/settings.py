@@ -80,7 +80,7 @@ class TopicSettings:
         "topic of a body's other outputs; {kind} becomes odom, twist and so on"))
 
     def templates(self) -> dict[str, str]:
-        """Give the template of each kind of topic, in which ``{body}`` is still open."""
+        """Return the template of each kind of topic, in which ``{body}`` is still open."""
         own = {'pose': self.pose, 'pose_ned': self.pose_ned}
         return {name: own.get(name, self.other.replace('{kind}', name))
                 for name, kind in KINDS.items() if kind.per_body}

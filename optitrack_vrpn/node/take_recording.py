@@ -13,7 +13,7 @@ def recorder_of(
     log: Callable[[str, str, str], None],
 ) -> Optional[Recorder]:
     """
-    Give the backend if it is to record in Motive.
+    Return the backend if it is to record in Motive.
 
     :param configuration: None while the node is unconfigured.
     :param log: takes severity, text and a key.

@@ -50,7 +50,7 @@ class TopicKind(NamedTuple):
 
     @property
     def per_body(self) -> bool:
-        """Say whether each body has a topic of its own."""
+        """Return whether each body has a topic of its own."""
         return '{body}' in self.topic
 
 

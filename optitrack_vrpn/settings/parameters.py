@@ -44,12 +44,12 @@ class Parameter:
 
     @property
     def description(self) -> str:
-        """Give the sentence that explains it."""
+        """Return the sentence that explains it."""
         return str(self.metadata['doc'])
 
     @property
     def unit(self) -> str:
-        """Give the unit of a number; '' if it has none."""
+        """Return the unit of a number; '' if it has none."""
         return str(self.metadata['unit'])
 
     @property
@@ -59,12 +59,12 @@ class Parameter:
 
     @property
     def low(self) -> float | None:
-        """Give the least value allowed."""
+        """Return the least value allowed."""
         return typing.cast('float | None', self.metadata['low'])
 
     @property
     def high(self) -> float | None:
-        """Give the greatest value allowed."""
+        """Return the greatest value allowed."""
         return typing.cast('float | None', self.metadata['high'])
 
     @property
@@ -74,14 +74,14 @@ class Parameter:
 
     @property
     def item_type(self) -> type[Any]:
-        """Give the type of a scalar, or of the elements of a list."""
+        """Return the type of a scalar, or of the elements of a list."""
         if typing.get_origin(self.hint) is tuple:
             return typing.cast('type[Any]', typing.get_args(self.hint)[0])
         return typing.cast('type[Any]', self.hint)
 
     @property
     def is_list(self) -> bool:
-        """Say whether it is a list."""
+        """Return whether it is a list."""
         return typing.get_origin(self.hint) is tuple
 
     @property
@@ -92,13 +92,13 @@ class Parameter:
 
     @property
     def ros_default(self) -> Any:
-        """Give the default as ROS takes it, which has no empty list of strings."""
+        """Return the default as ROS takes it, which has no empty list of strings."""
         if not self.is_list:
             return self.default
         return list(self.default) or ([''] if self.item_type is str else [])
 
     def renamed(self, name: str) -> 'Parameter':
-        """Give the same parameter under another name."""
+        """Return the same parameter under another name."""
         return dataclasses.replace(self, name=name)
 
     def check(self, value: Any) -> Any:
@@ -212,7 +212,7 @@ def unknown(name: str, known: Iterable[str]) -> str:
 
 def is_foreign(name: str, known: Iterable[str]) -> bool:
     """
-    Say whether an unknown parameter resembles no known one.
+    Return whether an unknown parameter resembles no known one.
 
     It then belongs to another node of a shared parameter file rather than to a typing error.
     """

@@ -75,7 +75,7 @@ def section(default: Any, *, name: Optional[str] = None, doc: str = '') -> Any:
 
 
 def is_section(hint: Any, metadata: Mapping[str, Any]) -> bool:
-    """Say whether a field holds one settings dataclass."""
+    """Return whether a field holds one settings dataclass."""
     return dataclasses.is_dataclass(hint) and not metadata.get('tags')
 
 
@@ -196,7 +196,7 @@ def _convert_tagged(tags: dict[str, type[Any]], value: Any, where: str) -> Any:
 
 
 def _is(kind: type[Any], value: Any) -> bool:
-    """Say whether a value is of a scalar type, as users write such values."""
+    """Return whether a value is of a scalar type, as users write such values."""
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, kind) or (kind is float and isinstance(value, int))
