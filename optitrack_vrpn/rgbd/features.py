@@ -1,0 +1,229 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Keypoints of an image with their place in space and its covariance.
+
+Depth of a structured-light camera: Khoshelham and Elberink, "Accuracy and Resolution of Kinect
+Depth Data", Sensors 12 (2012). Mixture over the neighbours: Dryanovski, Valenti, Xiao, "Fast
+visual odometry and mapping from RGB-D data", ICRA 2013.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
+from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.settings import checked, setting
+
+Floats = NDArray[np.float64]
+
+DETECTORS = ('gftt', 'orb')
+#: Neighbours of a pixel as (rows down, columns right), and the weights of a 3x3 binomial filter.
+_NEIGHBOURS = tuple((v, u) for v in (-1, 0, 1) for u in (-1, 0, 1))
+_WEIGHTS = np.array([1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0])
+_CENTRE = 4
+#: ORB as in its paper (Rublee and others, ICCV 2011), which are OpenCV's defaults too.
+_ORB_SCALE, _ORB_LEVELS, _ORB_EDGE = 1.2, 8, 31
+
+
+@checked
+@dataclass(frozen=True)
+class FeatureSettings:
+    """Which keypoints are used."""
+
+    detector: str = setting(
+        'gftt', choices=DETECTORS, doc='gftt (corners of Shi and Tomasi) or orb')
+    count: int = setting(400, low=20, high=5000, doc='most keypoints of a frame')
+    quality: float = setting(
+        0.01, low=0.0001, high=1.0, doc='gftt: least corner strength as a share of the strongest')
+    distance_px: float = setting(
+        2.0, unit='px', low=1.0, high=100.0, doc='gftt: least distance between two corners')
+    contrast: float = setting(
+        4.0, low=0.0, high=100.0,
+        doc='least grey levels per pixel along the weaker direction of a corner; without it the '
+        'noise of a white wall gives corners')
+    smooth: int = setting(0, low=0, high=10, doc='half width of a Gaussian blur; 0: none')
+    max_range_m: float = setting(
+        7.0, unit='m', low=0.1, high=100.0, doc='keypoints farther away are not used')
+    max_stdev_m: float = setting(
+        0.05, unit='m', low=0.001, high=1.0,
+        doc='keypoints with more uncertain depth are not used; this removes depth edges')
+    depth_noise: float = setting(
+        0.001425, unit='1/m', low=0.0, high=0.1,
+        doc='standard deviation of the depth z is this times z squared; 0.001425: Kinect '
+        '(Khoshelham 2012)')
+    pixel_noise: float = setting(
+        1.0, unit='px', low=0.01, high=20.0, doc='standard deviation of a keypoint')
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """
+    The keypoints with valid depth.
+
+    :ivar pixels: (N, 2), u and v.
+    :ivar means: (N, 3), metres in the optical frame.
+    :ivar covariances: (N, 3, 3), square metres.
+    :ivar detected: how many keypoints there were before the limits on depth.
+    """
+
+    pixels: Floats
+    means: Floats
+    covariances: Floats
+    detected: int = 0
+    found: Optional[tuple[Any, ...]] = None
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @property
+    def keypoints(self) -> tuple[Any, ...]:
+        """Return one cv2.KeyPoint for each feature, as descriptors of ORB need them."""
+        if self.found is not None:
+            return self.found
+        key_point = opencv().KeyPoint
+        return tuple(key_point(float(u), float(v), float(_ORB_EDGE)) for u, v in self.pixels)
+
+
+def find_features(
+    grey: Bytes, depth: Depth, camera: Intrinsics, settings: Optional[FeatureSettings] = None,
+) -> Features:
+    """
+    Find keypoints, and where they are.
+
+    :param grey: (height, width) uint8.
+    :param depth: (height, width) float32, metres, 0 for no measurement; registered to ``grey``.
+    :raises ImageError: if the sizes of the images and of the camera differ.
+    """
+    settings = settings or FeatureSettings()
+    check_sizes(grey, depth, camera)
+    pixels, found = detect(grey, depth, settings)
+    mean_z, variance_z, valid = depth_mixture(depth, pixels, settings.depth_noise)
+    with np.errstate(invalid='ignore'):
+        valid &= (mean_z <= settings.max_range_m) & (variance_z <= settings.max_stdev_m ** 2)
+    if found is not None:
+        found = tuple(point for point, good in zip(found, valid) if good)
+    detected = len(pixels)
+    pixels, mean_z, variance_z = pixels[valid], mean_z[valid], variance_z[valid]
+    rays = camera.rays(pixels)
+    return Features(pixels, rays * mean_z[:, None], covariances_of(
+        rays, mean_z, variance_z, camera, settings.pixel_noise), detected, found)
+
+
+def check_sizes(grey: Bytes, depth: Depth, camera: Intrinsics) -> None:
+    """
+    Compare the sizes of both images and of the camera.
+
+    :raises ImageError: naming the sizes.
+    """
+    if grey.shape[:2] != depth.shape[:2]:
+        raise ImageError(
+            f'the colour image has {grey.shape[1]} x {grey.shape[0]} pixels, the depth image '
+            f'{depth.shape[1]} x {depth.shape[0]}: use depth that is registered to the colour '
+            'camera, or rgbd_image_proc')
+    if grey.shape[:2] != (camera.height, camera.width):
+        raise ImageError(
+            f'the images have {grey.shape[1]} x {grey.shape[0]} pixels, camera_info says '
+            f'{camera.width} x {camera.height}: camera_info belongs to another image')
+
+
+def detect(
+    grey: Bytes, depth: Depth, settings: FeatureSettings,
+) -> tuple[Floats, Optional[tuple[Any, ...]]]:
+    """
+    Find keypoints where depth was measured.
+
+    :returns: pixels (N, 2), and the cv2.KeyPoints of detectors that make them.
+    """
+    cv2 = opencv()
+    grey = np.ascontiguousarray(grey)
+    if settings.smooth:
+        size = 2 * settings.smooth + 1
+        grey = cv2.GaussianBlur(grey, (size, size), 0)
+    mask = (depth > 0).view(np.uint8)
+    if settings.detector == 'gftt':
+        corners = cv2.goodFeaturesToTrack(
+            grey, settings.count, settings.quality, settings.distance_px, mask=mask)
+        pixels = np.zeros((0, 2)) if corners is None else corners.reshape(-1, 2).astype(float)
+        return pixels[corner_contrast(grey, pixels) >= settings.contrast], None
+    if settings.detector == 'orb':
+        orb = cv2.ORB_create(settings.count, _ORB_SCALE, _ORB_LEVELS, _ORB_EDGE)
+        found = tuple(orb.detect(grey, mask))
+        pixels = np.array([point.pt for point in found], float).reshape(-1, 2)
+        strong = corner_contrast(grey, pixels) >= settings.contrast
+        return pixels[strong], tuple(point for point, good in zip(found, strong) if good)
+    raise ConfigurationError(f'unknown detector {settings.detector!r}: {", ".join(DETECTORS)}')
+
+
+def corner_contrast(grey: Bytes, pixels: Floats) -> Floats:
+    """
+    Measure how much an image changes around pixels, along the direction of least change.
+
+    :returns: root of the smaller eigenvalue of the mean gradient tensor over 5x5 pixels, in grey
+        levels per pixel (N,).
+    """
+    height, width = grey.shape
+    # one pixel more than the window on each side, for the central differences
+    reach = np.arange(-3, 4)
+    u = np.rint(pixels[:, 0]).astype(int)
+    v = np.rint(pixels[:, 1]).astype(int)
+    patch = grey[np.clip(v[:, None] + reach, 0, height - 1)[:, :, None],
+                 np.clip(u[:, None] + reach, 0, width - 1)[:, None, :]].astype(np.float32)
+    along_u = (patch[:, 1:-1, 2:] - patch[:, 1:-1, :-2]).reshape(-1, 25) / 2
+    along_v = (patch[:, 2:, 1:-1] - patch[:, :-2, 1:-1]).reshape(-1, 25) / 2
+    uu = (along_u * along_u).mean(axis=1)
+    vv = (along_v * along_v).mean(axis=1)
+    uv = (along_u * along_v).mean(axis=1)
+    least = (uu + vv) / 2 - np.sqrt(((uu - vv) / 2) ** 2 + uv * uv)
+    contrast: Floats = np.sqrt(np.maximum(least, 0)).astype(float)
+    return contrast
+
+
+def depth_mixture(
+    depth: Depth, pixels: Floats, depth_noise: float,
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """
+    Give mean and variance of the depth at pixels, from a Gaussian mixture of 3x3 neighbours.
+
+    With weights w, depths z and standard deviations s = depth_noise z^2 of the valid neighbours:
+    mean = sum w z, variance = sum w (s^2 + z^2) - mean^2. At a depth edge the variance is large.
+
+    :returns: mean (m), variance (m2), and whether the pixel itself has depth, (N,) each.
+    """
+    height, width = depth.shape
+    u = np.rint(pixels[:, 0]).astype(int)
+    v = np.rint(pixels[:, 1]).astype(int)
+    padded = np.zeros((height + 2, width + 2), depth.dtype)
+    padded[1:-1, 1:-1] = depth
+    flat = padded.ravel()
+    offsets = np.array([row * (width + 2) + column for row, column in _NEIGHBOURS])
+    near = flat[((v + 1) * (width + 2) + u + 1)[:, None] + offsets].astype(float)
+    weights = np.where(near > 0, _WEIGHTS, 0.0)
+    total = weights.sum(axis=1)
+    valid = near[:, _CENTRE] > 0
+    weights /= np.where(total > 0, total, 1.0)[:, None]
+    mean = (weights * near).sum(axis=1)
+    # sum w z^2 - mean^2 as sum w (z - mean)^2, which does not cancel
+    variance = (weights * ((depth_noise * near ** 2) ** 2
+                           + (near - mean[:, None]) ** 2)).sum(axis=1)
+    return mean, variance, valid
+
+
+def covariances_of(
+    rays: Floats, mean_z: Floats, variance_z: Floats, camera: Intrinsics, pixel_noise: float,
+) -> Floats:
+    """
+    Give the covariances of points z d, d = (x, y, 1), from the variances of z and of the pixel.
+
+    :returns: var_z d d^T + (z^2 + var_z) diag(n^2/fx^2, n^2/fy^2, 0), (N, 3, 3).
+    """
+    covariances = rays[:, :, None] * rays[:, None, :] * variance_z[:, None, None]
+    second_moment = mean_z ** 2 + variance_z
+    covariances[:, 0, 0] += second_moment * (pixel_noise / camera.fx) ** 2
+    covariances[:, 1, 1] += second_moment * (pixel_noise / camera.fy) ** 2
+    result: Floats = covariances
+    return result

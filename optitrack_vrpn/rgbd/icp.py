@@ -1,0 +1,139 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Iterative closest point: align points to a model without known correspondences.
+
+Besl and McKay, "A Method for Registration of 3-D Shapes", PAMI 14 (1992); the rigid transform by
+SVD: Arun, Huang, Blostein, PAMI 9 (1987), with the sign of Umeyama, PAMI 13 (1991).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import checked, setting
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@checked
+@dataclass(frozen=True)
+class IcpSettings:
+    """How points are aligned to the model."""
+
+    rounds: int = setting(10, low=1, high=100, doc='most rounds of ICP')
+    distance_m: float = setting(
+        0.15, unit='m', low=0.001, high=10.0, doc='farthest model point that is taken for a pair')
+    pairs: int = setting(
+        15, low=3, high=1000, doc='fewest pairs; with less the frame is not used')
+    stop_m: float = setting(
+        1e-4, unit='m', low=0.0, high=1.0, doc='end when a round moves by less than this and '
+        'stop_rad')
+    stop_rad: float = setting(
+        1.7e-3, unit='rad', low=0.0, high=1.0, doc='end when a round turns by less than this and '
+        'stop_m')
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """
+    The outcome of ICP.
+
+    :ivar transform: 4x4, model_from_points.
+    :ivar points: indices of the points that have a pair.
+    :ivar pairs: indices of their model points.
+    :ivar rounds: how many there were.
+    :ivar rms_m: root mean square of the distances of the pairs.
+    """
+
+    transform: Floats
+    points: Indices
+    pairs: Indices
+    rounds: int
+    rms_m: float
+
+
+def rigid_transform(
+    source: Floats, target: Floats, weights: Optional[Floats] = None,
+) -> Floats:
+    """
+    Find the rotation and translation that bring points onto their partners, by least squares.
+
+    :param source: (N, 3) with N of at least 3.
+    :param target: (N, 3).
+    :param weights: (N,), not negative; all 1 by default.
+    :returns: 4x4, target_from_source, with determinant +1 whatever the points.
+    :raises ConfigurationError: if the shapes differ or there are fewer than 3 points.
+    """
+    source, target = np.asarray(source, float), np.asarray(target, float)
+    if source.shape != target.shape or source.ndim != 2 or source.shape[1] != 3:
+        raise ConfigurationError(
+            f'a rigid transform needs two arrays (N, 3), not {source.shape} and {target.shape}')
+    if len(source) < 3:
+        raise ConfigurationError(f'a rigid transform needs 3 points, not {len(source)}')
+    share = np.full(len(source), 1.0 / len(source)) if weights is None \
+        else np.asarray(weights, float) / np.sum(weights)
+    centre, aim = share @ source, share @ target
+    cross = ((source - centre) * share[:, None]).T @ (target - aim)
+    left, _, right = np.linalg.svd(cross)
+    sign = np.sign(np.linalg.det(left) * np.linalg.det(right)) or 1.0
+    rotation = right.T @ np.diag([1.0, 1.0, sign]) @ left.T
+    transform = np.eye(4)
+    transform[:3, :3] = rotation
+    transform[:3, 3] = aim - rotation @ centre
+    return transform
+
+
+def transformed(transform: Floats, points: Floats) -> Floats:
+    """Apply a 4x4 transform to points (N, 3)."""
+    moved: Floats = points @ transform[:3, :3].T + transform[:3, 3]
+    return moved
+
+
+def motion_of(transform: Floats) -> tuple[float, float]:
+    """Give how far (m) and by which angle (rad) a transform moves."""
+    rotation = transform[:3, :3]
+    skew = np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0],
+                     rotation[1, 0] - rotation[0, 1]])
+    # atan2 is exact for small angles, where the arc cosine of the trace is not
+    angle = np.arctan2(np.sqrt(skew @ skew), np.trace(rotation) - 1.0)
+    return float(np.sqrt(transform[:3, 3] @ transform[:3, 3])), float(angle)
+
+
+def align(
+    points: Floats, tree: Any, model: Floats, settings: IcpSettings,
+    start: Optional[Floats] = None,
+) -> tuple[Optional[Registration], str]:
+    """
+    Align points to the nearest points of a model.
+
+    :param points: (N, 3).
+    :param tree: scipy's cKDTree of ``model``.
+    :param model: (M, 3).
+    :param start: 4x4, first guess of model_from_points; identity by default.
+    :returns: the registration and '', or None and why there is none.
+    """
+    transform = np.eye(4) if start is None else start
+    moved = transformed(transform, points)
+    rounds = 0
+    while True:
+        rounds += 1
+        distances, nearest = tree.query(
+            moved, distance_upper_bound=settings.distance_m)
+        [kept] = np.nonzero(np.isfinite(distances))
+        if len(kept) < settings.pairs:
+            return None, (f'{len(kept)} of {len(points)} points lie within '
+                          f'{settings.distance_m:g} m of the model, {settings.pairs} are needed')
+        step = rigid_transform(moved[kept], model[nearest[kept]])
+        transform = step @ transform
+        moved = transformed(transform, points)
+        moved_m, turned_rad = motion_of(step)
+        if rounds == settings.rounds or (
+                moved_m < settings.stop_m and turned_rad < settings.stop_rad):
+            break
+    away = moved[kept] - model[nearest[kept]]
+    return Registration(transform, kept, nearest[kept], rounds,
+                        float(np.sqrt(np.mean(np.sum(away * away, axis=1))))), ''

@@ -1,0 +1,22 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The optional module cv2; only what OpenCV 4.5 and 5.0 both have is used."""
+
+from typing import Any
+
+from optitrack_vrpn.errors import BackendUnavailableError
+
+
+def opencv() -> Any:
+    """
+    Give the module cv2.
+
+    :raises BackendUnavailableError: if it is not installed.
+    """
+    try:
+        import cv2
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f'OpenCV for Python was not found ({error}); install it: apt install '
+            'python3-opencv, or pip install opencv-python-headless') from None
+    return cv2

@@ -1,0 +1,134 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Keypoints in space against closed forms and sampled noise."""
+
+import numpy as np
+from optitrack_vrpn.errors import BackendUnavailableError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.features import (
+    corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
+from optitrack_vrpn.rgbd.images import ImageError
+import pytest
+
+cv2 = pytest.importorskip('cv2')
+CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.5, 119.5)
+
+
+def chequers(edge=20):
+    """Paint squares of random brightness, whose corners are at known pixels."""
+    random = np.random.default_rng(2)
+    squares = random.integers(30, 226, (240 // edge, 320 // edge), dtype=np.uint8)
+    return np.kron(squares, np.ones((edge, edge), np.uint8))
+
+
+def flat(z=2.0):
+    return np.full((240, 320), z, np.float32)
+
+
+@pytest.mark.parametrize('detector', ['gftt', 'orb'])
+def test_features_of_a_wall_lie_on_the_wall_at_the_corners(detector):
+    features = find_features(chequers(), flat(), CAMERA, FeatureSettings(detector=detector))
+    assert len(features) > 60
+    np.testing.assert_allclose(features.means[:, 2], 2.0, rtol=1e-6)
+    np.testing.assert_allclose(CAMERA.project(features.means), features.pixels, atol=1e-6)
+    if detector == 'gftt':
+        # a corner lies between two squares, at a multiple of 20 less a half
+        off = (features.pixels + 0.5 + 10) % 20 - 10
+        assert (np.abs(off) < 2).all()
+
+
+@pytest.mark.parametrize('detector', ['gftt', 'orb'])
+def test_keypoints_serve_for_descriptors(detector):
+    features = find_features(chequers(), flat(), CAMERA, FeatureSettings(detector=detector))
+    assert len(features.keypoints) == len(features)
+    np.testing.assert_allclose([point.pt for point in features.keypoints], features.pixels)
+    kept, descriptors = cv2.ORB_create(400).compute(chequers(), features.keypoints)
+    assert len(kept) == len(descriptors) > 30
+
+
+def test_pixels_without_depth_give_no_features():
+    depth = flat()
+    depth[:, :160] = 0
+    features = find_features(chequers(), depth, CAMERA)
+    assert len(features) > 20
+    assert (features.pixels[:, 0] >= 160).all()
+    nothing = find_features(chequers(), 0 * depth, CAMERA)
+    assert len(nothing) == 0
+    assert nothing.means.shape == (0, 3)
+
+
+def test_a_depth_edge_gives_no_features():
+    depth = flat()
+    depth[:, 160:] = 2.5
+    features = find_features(chequers(), depth, CAMERA)
+    assert len(features) > 60
+    assert not ((features.pixels[:, 0] >= 159) & (features.pixels[:, 0] <= 160)).any()
+
+
+def test_what_is_too_far_away_is_left_out():
+    assert len(find_features(chequers(), flat(7.5), CAMERA)) == 0
+    assert len(find_features(chequers(), flat(5.5), CAMERA)) > 60
+
+
+def test_the_noise_of_a_white_wall_gives_no_features():
+    noise = np.random.default_rng(1).normal(0, 2.0, (240, 320))
+    wall = np.clip(np.rint(200 + noise), 0, 255).astype(np.uint8)
+    for detector in ('gftt', 'orb'):
+        assert len(find_features(wall, flat(), CAMERA, FeatureSettings(detector=detector))) < 15
+    # the corners that the threshold removes are there
+    assert len(find_features(wall, flat(), CAMERA, FeatureSettings(contrast=0.0))) > 100
+
+
+def test_contrast_is_in_grey_levels_per_pixel():
+    v, u = np.mgrid[:40, :60]
+    ramp = (3 * u).astype(np.uint8)
+    assert corner_contrast(ramp, np.array([[20.0, 20.0]])) == pytest.approx([0.0])
+    saddle = (100 + 4 * np.abs(u - 20) + 4 * np.abs(v - 20)).clip(0, 255).astype(np.uint8)
+    # 4 along each axis but on the ridge: 20 of 25 pixels
+    assert corner_contrast(saddle, np.array([[20.0, 20.0]])) == pytest.approx([4 * 0.8 ** 0.5])
+
+
+def test_mean_and_variance_of_depth_are_those_of_the_sampled_mixture():
+    random = np.random.default_rng(4)
+    depth = random.uniform(1.8, 2.2, (3, 3)).astype(np.float32)
+    depth[0, 2] = 0
+    weights = np.array([1, 2, 0, 2, 4, 2, 1, 2, 1]) / 15
+    chosen = random.choice(9, 400_000, p=weights)
+    samples = random.normal(depth.ravel()[chosen], 0.01 * depth.ravel()[chosen] ** 2)
+    [mean], [variance], [valid] = depth_mixture(depth, np.array([[1.0, 1.0]]), 0.01)
+    assert valid
+    assert mean == pytest.approx(samples.mean(), abs=1e-3)
+    assert variance == pytest.approx(samples.var(), rel=0.01)
+
+
+def test_the_mixture_at_the_edge_of_the_image_takes_what_is_there():
+    depth = flat()[:4, :5]
+    mean, variance, valid = depth_mixture(depth, np.array([[0.0, 0.0], [4.0, 3.0]]), 0.001425)
+    np.testing.assert_allclose(mean, 2.0)
+    np.testing.assert_allclose(np.sqrt(variance), 0.001425 * 4)
+    assert valid.all()
+
+
+def test_covariance_is_that_of_sampled_pixels_and_depths():
+    random = np.random.default_rng(5)
+    pixel, z, stdev, noise = np.array([60.0, 200.0]), 3.0, 0.05, 1.5
+    pixels = random.normal(pixel, noise, (400_000, 2))
+    samples = CAMERA.backproject(pixels, random.normal(z, stdev, len(pixels)))
+    [expected] = covariances_of(CAMERA.rays(pixel[None]), np.array([z]), np.array([stdev ** 2]),
+                                CAMERA, noise)
+    np.testing.assert_allclose(expected, np.cov(samples.T), atol=0.01 * expected.max())
+
+
+@pytest.mark.parametrize('grey, depth, message', [
+    (chequers(), flat()[::2, ::2], 'depth image 160 x 120.*rgbd_image_proc'),
+    (chequers()[:200], flat()[:200], '320 x 200 pixels, camera_info says 320 x 240'),
+])
+def test_sizes_that_differ_are_refused(grey, depth, message):
+    with pytest.raises(ImageError, match=message):
+        find_features(grey, depth, CAMERA)
+
+
+def test_without_opencv_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'cv2', None)
+    with pytest.raises(BackendUnavailableError, match='apt install python3-opencv'):
+        find_features(chequers(), flat(), CAMERA)
