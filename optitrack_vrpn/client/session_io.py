@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One conversation with a server over its sockets: read, answer, check for silence."""
 
+import dataclasses
 import select
 import socket
 from types import TracebackType
@@ -112,6 +113,12 @@ class Conversation:
     ) -> None:
         if self._udp is not None:
             self._udp.close()
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of this conversation; safe from any thread."""
+        connection = self.connection
+        return {**dataclasses.asdict(connection.counters),
+                'names_refused': connection.remote.refused}
 
     def queue(self) -> dict[str, int]:
         """

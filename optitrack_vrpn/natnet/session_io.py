@@ -45,15 +45,16 @@ class Session:
     :param config: what is wanted.
     :param clock: the host's clocks.
     :param sink: gets the reports.
-    :param tell: called with changes of the connection.
-    :param stranger: called with address and kind of anybody else that sends.
+    :param report: called with changes of the connection.
+    :param unexpected_peer: called with the address and the kind of a message from another host.
+    :param attempt_s: how long the server may take to answer (s).
     :param up_axis: the axis that the user takes for up, for comparison; '' for none.
     """
 
     def __init__(
         self, server: tuple[str, int], local: str, link: Link, config: NatNetConfig,
-        clock: HostClock, sink: Sink, tell: Callable[[Optional[LinkChange]], None],
-        stranger: Callable[[str, str], None], up_axis: str = '',
+        clock: HostClock, sink: Sink, report: Callable[[Optional[LinkChange]], None],
+        unexpected_peer: Callable[[str, str], None], attempt_s: float, up_axis: str = '',
     ) -> None:
         self._server = server
         self._local = local
@@ -61,8 +62,9 @@ class Session:
         self._config = config
         self._clock = clock
         self._sink = sink
-        self._tell = tell
-        self._stranger = stranger
+        self._report = report
+        self._unexpected_peer = unexpected_peer
+        self._attempt_s = attempt_s
         now_ns = clock.now_ns()
         self.connection = ClientConnection(
             now_ns, bitstream=config.version(), markers=config.markers)
@@ -79,7 +81,6 @@ class Session:
         self._poll: Optional[select.poll] = None
         self._failing_told = False
         self.most_waiting = 0
-        self.way = 'natnet'
 
     def __enter__(self) -> 'Session':
         return self
@@ -130,12 +131,11 @@ class Session:
         """Send a command when it is its turn; from the client's thread."""
         return self.connection.request(command)
 
-    def handle(self, ready: Sequence[tuple[int, int]], attempt_s: float) -> Optional[str]:
+    def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
         """
         Read what is ready, then send what is due.
 
         :param ready: what ``poll`` returned.
-        :param attempt_s: how long a server may take to answer.
         :returns: the reason if the conversation is over, else None.
         """
         data, command = self._data, self._command
@@ -149,13 +149,13 @@ class Session:
         now_ns = self._clock.now_ns()
         self._send_due(now_ns)
         if not self.connection.established:
-            if now_ns - self._started_ns > attempt_s * _NS:
-                return (f'{self._server[0]} did not answer on NatNet command port '
-                        f'{self._server[1]} within {attempt_s:g} s: is NatNet streaming on in '
-                        'Motive and its Local Interface this network, or does a firewall block '
-                        'UDP?')
+            if now_ns - self._started_ns > self._attempt_s * _NS:
+                return (
+                    f'{self._server[0]} did not answer on NatNet command port {self._server[1]} '
+                    f'within {self._attempt_s:g} s: is NatNet streaming on in Motive and its '
+                    'Local Interface this network, or does a firewall block UDP?')
             return None
-        self._tell(self._link.check(now_ns))
+        self._report(self._link.check(now_ns))
         return self._link.must_reconnect(now_ns)
 
     # -- reading -------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Session:
             if number >= self.most_waiting:
                 self.most_waiting = number + 1
             if arrival.address[0] != server_ip:
-                self._stranger(arrival.address[0], 'a datagram')
+                self._unexpected_peer(arrival.address[0], 'a datagram')
                 continue
             now_ns = clock.now_ns()
             arrived_ns = arrival_time_ns(arrival.kernel_ns, host_minus_arrival_ns, now_ns)
@@ -213,7 +213,7 @@ class Session:
             return
         self._sink.receive(reports, arrived_ns, host_minus_arrival_ns)  # type: ignore[arg-type]
         if len(reports) > 1:
-            self._tell(self._link.pose_received(now_ns))
+            self._report(self._link.pose_received(now_ns))
         for remark in self._watch.frame(frame, now_ns):
             self._remark(*remark, now_ns)
 
@@ -272,10 +272,10 @@ class Session:
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)
         self._link.established(now_ns)
-        self.way = f'natnet {"multicast" if multicast else "unicast"}'
+        self._link.way = f'natnet {"multicast" if multicast else "unicast"}'
         major, minor = info.version
         how = f'{group} port {port} on {self._local}' if multicast else 'unicast'
-        self._tell(self._link.to(
+        self._report(self._link.to(
             LinkState.CONNECTED,
             f'connected to {info.name!r} {".".join(map(str, info.app_version[:2]))} at '
             f'{self._server[0]}, NatNet {major}.{minor}, frames by {how}; no bodies yet', now_ns))
@@ -285,7 +285,7 @@ class Session:
                 'skipped'), now_ns)
 
     def _remark(self, severity: str, text: str, now_ns: int) -> None:
-        self._tell(self._link.message(text, now_ns, severity))
+        self._report(self._link.message(text, now_ns, severity))
 
     # -- writing -------------------------------------------------------------------------------
 
