@@ -215,7 +215,7 @@ def test_a_server_whose_conversations_are_brief_is_called_ever_more_rarely():
         say_hello(sock)
         sock.sendall(pose())
     with FakeServer(brief) as server:
-        calm = link(connection='tcp', retry_min_s=0.05, retry_max_s=0.4, max_attempts=2)
+        calm = link(connection='tcp', retry_min_s=0.05, retry_max_s=0.4)
         with client(server.port, link=calm) as (running, sink):
             sink.wait_state(LinkState.STREAMING, 5)
             # They were conversations all the same: nobody gives up.

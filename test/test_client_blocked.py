@@ -110,6 +110,30 @@ def test_a_server_without_a_tcp_port_that_does_not_answer_is_asked_once():
     assert 'nothing listens on TCP port' in sink.reasons(LinkState.LOST)[1]
 
 
+def test_a_client_that_replaces_another_one_does_not_ask_a_blocked_server_again():
+    """Cleaning a node up and configuring it again makes a new client."""
+    with FakeServer(stream, accept=False, connect_back=False) as server:
+        for connection in 'udp', 'udp', 'auto':
+            quick = link(connection=connection, attempt_s=0.05, blocked_s=LONG_S)
+            with client(server.port, link=quick) as (_, sink):
+                wait_until(lambda: server.requests)
+                sink.wait(lambda: any(change.severity == 'warn' for change in sink.changes))
+        assert len(server.requests) == 1
+        with client(server.port, link=link(connection='udp', attempt_s=0.05, blocked_s=0.2)):
+            wait_until(lambda: len(server.requests) == 2)
+
+
+def test_a_request_of_one_client_is_forgotten_when_another_one_is_greeted():
+    asking = link(connection='udp', attempt_s=0.05, blocked_s=LONG_S)
+    with FakeServer(stream, connect_back=False) as server:
+        with client(server.port, link=asking):
+            wait_until(lambda: server.requests)
+        with client(server.port, link=link(connection='tcp')) as (_, sink):
+            sink.wait_state(LinkState.STREAMING)
+        with client(server.port, link=asking):
+            wait_until(lambda: len(server.requests) == 2)
+
+
 def test_auto_sends_no_request_to_a_server_that_may_be_blocked():
     """A VRPN library that is blocked has no room in its accept queue for more than two clients."""
     with FakeServer(stream, accept=False, connect_back=False) as server, black_hole(

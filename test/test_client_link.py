@@ -6,11 +6,13 @@ import math
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.client.link import Link, LinkConfig, LinkState
+from optitrack_vrpn.client.requests import UnansweredRequests
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 
 S = 1_000_000_000
 MS = 1_000_000
+SERVER = ('10.0.0.1', 3883)
 
 
 def streaming(config, now_ns=0):
@@ -54,23 +56,23 @@ def test_a_long_conversation_makes_pauses_short_again():
 
 
 def test_brief_conversations_lengthen_the_pauses_like_failures():
-    link = Link(LinkConfig(max_attempts=3), 0)
+    link = Link(LinkConfig(), 0)
     pauses = []
     for n in range(5):
         link.established(n * S)
         link.pose_received(n * S)
         pauses.append(link.ended(n * S + 100 * MS))
     assert pauses == [0.25, 0.5, 1.0, 2.0, 2.0]
-    assert link.give_up_reason(5 * S) is None
+    assert link.failures == 0
 
 
 def test_conversations_that_end_without_a_pose_at_once_are_failed_attempts():
-    link = Link(LinkConfig(max_attempts=3), 0)
+    link = Link(LinkConfig(), 0)
     for n in range(3):
-        assert link.give_up_reason(n * S) is None
+        assert link.failures == n
         link.established(n * S)
         link.ended(n * S + 100 * MS)
-    assert '3 failed attempts' in link.give_up_reason(4 * S)
+    assert link.failures == 3
 
 
 def test_failed_attempts_do_not_change_the_way():
@@ -83,13 +85,14 @@ def test_failed_attempts_do_not_change_the_way():
 
 
 def test_no_request_follows_an_unanswered_one_while_the_server_may_be_blocked_by_it():
-    link = Link(LinkConfig(blocked_s=130.0), 0)
-    assert link.may_request(0)
-    link.request_unanswered(10 * S)
-    assert not link.may_request(140 * S - 1)
-    assert link.may_request(140 * S)
-    link.established(20 * S)    # it was not blocked: it has greeted
-    assert link.may_request(20 * S)
+    requests = UnansweredRequests()
+    assert not requests.left_s(SERVER, 130.0, 0)
+    requests.sent(SERVER, 10 * S)
+    assert requests.left_s(SERVER, 130.0, 100 * S) == 40.0
+    assert not requests.left_s(('10.0.0.2', 3883), 130.0, 100 * S)
+    assert not requests.left_s(SERVER, 130.0, 140 * S)
+    requests.answered(SERVER)
+    assert not requests.left_s(SERVER, 130.0, 100 * S)
 
 
 def test_a_server_is_taken_for_blocked_longer_than_any_system_lets_connect_wait():
@@ -206,7 +209,7 @@ def test_whatever_happens_pauses_and_states_are_in_bounds(connection, least, mos
 
 @pytest.mark.parametrize('wrong', [
     {'connection': 'multicast'}, {'attempt_s': 0.0}, {'retry_min_s': -1.0},
-    {'retry_max_s': math.inf}, {'blocked_s': math.nan}, {'max_attempts': -1},
+    {'retry_max_s': math.inf}, {'blocked_s': math.nan},
     {'silent_after_s': -0.1}, {'reconnect_after_s': math.inf}, {'give_up_after_s': math.nan}])
 def test_wrong_settings_are_refused_by_name(wrong):
     (name,) = wrong

@@ -317,10 +317,6 @@ def test_covariances_stand_in_the_order_of_rep_103():
     assert np.diag(pose) == pytest.approx([motion.linear.pp] * 3 + [motion.angular.pp] * 3)
     assert np.count_nonzero(pose - np.diag(np.diag(pose))) == 0
     assert 0 < motion.linear.pp < motion.config.position_noise**2
-    twist = np.array(motion.world_twist_covariance()).reshape(6, 6)
-    assert np.diag(twist) == pytest.approx([motion.linear.vv] * 3 + [motion.angular.vv] * 3)
-    assert np.diag(np.array(motion.acceleration_covariance()).reshape(6, 6)) == pytest.approx(
-        [motion.linear.aa] * 3 + [motion.angular.aa] * 3)
 
 
 def test_body_twist_covariance_counts_the_attitudes_error():

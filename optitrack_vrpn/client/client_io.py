@@ -4,17 +4,25 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+import math
 import socket
 from typing import Optional
 
 from optitrack_vrpn.client.backend_io import Sink
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.handshake_io import (
-    connect_back, connect_out, NoAnswerError, ServerAbsentError)
-from optitrack_vrpn.client.link import LinkState
+    connect_back, connect_out, NoAnswerError, ServerAbsentError, Stopped)
+from optitrack_vrpn.client.link import LinkChange, LinkState, waiting_for_earlier_request
 from optitrack_vrpn.client.reconnecting_io import ReconnectingClient
+from optitrack_vrpn.client.requests import UnansweredRequests
 from optitrack_vrpn.client.session_io import Conversation
 from optitrack_vrpn.clock.hostclock_io import HostClock
+
+_NS = 1_000_000_000
+#: Chosen: period (s) at which a client checks whether another client's request was answered.
+_REQUEST_CHECK_S = 0.1
+#: Shared by all clients of this process: a new client must not block a server again.
+_UNANSWERED = UnansweredRequests()
 
 
 class VrpnClient(ReconnectingClient[Conversation]):
@@ -65,7 +73,7 @@ class VrpnClient(ReconnectingClient[Conversation]):
             return connect_out(
                 self._waiting, server, self._local, self._seconds(config.attempt_s))
         except ServerAbsentError as error:
-            if config.connection == 'tcp' or not link.may_request(self._clock.now_ns()):
+            if config.connection == 'tcp' or self._blocked_s(server):
                 raise
             no_tcp = error
         link.way = 'udp'
@@ -76,16 +84,47 @@ class VrpnClient(ReconnectingClient[Conversation]):
 
     def _request(self, server: tuple[str, int], until_s: float) -> socket.socket:
         config = self._config
+        self._wait_for_earlier_request(server)
         self._change(
             LinkState.REQUESTING,
             f'asking {server[0]} port {server[1]} by UDP to connect back to '
             f'{config.advertise or self._local}')
-        sent_ns = self._clock.now_ns()
+        _UNANSWERED.sent(server, self._clock.now_ns())
         try:
-            return connect_back(
+            sock = connect_back(
                 self._waiting, server, self._local, config.advertise, config.link.attempt_s,
                 self._seconds(until_s),
                 lambda text: self._change(LinkState.REQUESTING, text, 'warn'))
-        except NoAnswerError:
-            self._link.request_unanswered(sent_ns)
+        except (NoAnswerError, Stopped):
             raise
+        except BaseException:
+            _UNANSWERED.answered(server)
+            raise
+        _UNANSWERED.answered(server)
+        return sock
+
+    def _wait_for_earlier_request(self, server: tuple[str, int]) -> None:
+        """
+        Wait while an unanswered request, also of an earlier client, may block the server.
+
+        :raises NoAnswerError: if the client gives up before.
+        """
+        report_at_ns: float = self._clock.now_ns() + self._config.link.attempt_s * _NS
+        while left_s := self._blocked_s(server):
+            if not self._seconds(left_s):
+                raise NoAnswerError(waiting_for_earlier_request(server[0], left_s))
+            now_ns = self._clock.now_ns()
+            if now_ns >= report_at_ns:
+                report_at_ns = math.inf
+                self._change(LinkState.REQUESTING,
+                             waiting_for_earlier_request(server[0], left_s), 'warn')
+            self._waiting.wait(now_ns + int(min(left_s, _REQUEST_CHECK_S) * _NS))
+
+    def _blocked_s(self, server: tuple[str, int]) -> float:
+        """Return how long an unanswered request may still block the server (s)."""
+        return _UNANSWERED.left_s(server, self._config.link.blocked_s, self._clock.now_ns())
+
+    def _report(self, change: Optional[LinkChange]) -> None:
+        if change is not None and change.state is LinkState.CONNECTED:
+            _UNANSWERED.answered((self._server_ip, self._port))    # the server has greeted
+        super()._report(change)

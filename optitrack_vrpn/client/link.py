@@ -71,7 +71,6 @@ class LinkConfig:
         handshake.
     :ivar retry_min_s: pause after the first failed attempt (s); it doubles up to ``retry_max_s``.
         Chosen.
-    :ivar max_attempts: consecutive failed attempts after which the client gives up; 0 for never.
     """
 
     connection: str = setting('auto', choices=CONNECTIONS, doc=(
@@ -93,19 +92,16 @@ class LinkConfig:
         10.0, unit='s', low=0.0, high=3600.0, name='watchdog.reconnect_after_s', doc=(
             'time without a pose after which the client connects again, doubling up to 60 s '
             'while that does not help; 0 for never'))
-    max_attempts: int = 0
 
     def check(self) -> None:
         """
         Check the fields that are not parameters.
 
-        :raises ConfigurationError: if a time is not positive, or a number is negative.
+        :raises ConfigurationError: if a time is not positive.
         """
         for name in ('attempt_s', 'blocked_s', 'retry_min_s'):
             if not 0 < getattr(self, name) < float('inf'):
                 raise ConfigurationError(f'{name} is {getattr(self, name)}; it must be positive')
-        if self.max_attempts < 0:
-            raise ConfigurationError(f'max_attempts is {self.max_attempts}; 0 or more is allowed')
 
 
 class Link:
@@ -142,7 +138,6 @@ class Link:
         self._last_pose_ns: Optional[int] = None
         self._established_ns = now_ns
         self._reconnect_after_s = config.reconnect_after_s
-        self._unanswered_ns: Optional[int] = None
 
     def to(
         self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
@@ -178,20 +173,6 @@ class Link:
         self.failures += 1
         return self._pause_s()
 
-    def may_request(self, now_ns: int) -> bool:
-        """
-        Return whether a UDP request cannot block the server again.
-
-        The server answers a request with a connect() that blocks it until this host answers.
-        While this connect() may last, another request would block the server again.
-        """
-        sent_ns = self._unanswered_ns
-        return sent_ns is None or now_ns - sent_ns >= self.config.blocked_s * _NS
-
-    def request_unanswered(self, sent_ns: int) -> None:
-        """Record a request that was neither refused nor answered by a connection."""
-        self._unanswered_ns = sent_ns
-
     def _pause_s(self) -> float:
         exponent = min(max(self.failures + self._brief_conversations - 1, 0), 30)
         return min(self.config.retry_min_s * 2.0 ** exponent, self.config.retry_max_s)
@@ -204,9 +185,6 @@ class Link:
 
     def give_up_reason(self, now_ns: int) -> Optional[str]:
         """Return the reason to give up, or None to try again."""
-        config = self.config
-        if config.max_attempts and self.failures >= config.max_attempts:
-            return f'gave up after {self.failures} failed attempts'
         if self.time_left_s(now_ns) <= 0.0:
             searching_s = (now_ns - self._searching_since_ns) / _NS
             return (f'gave up after {searching_s:.1f} s without a connection '
@@ -220,7 +198,6 @@ class Link:
         self.sessions += 1
         self._established_ns = now_ns
         self._last_pose_ns = None
-        self._unanswered_ns = None
 
     def ended(self, now_ns: int) -> float:
         """
@@ -336,3 +313,16 @@ def unanswered_request(
         f'{server} did not connect back to {host} port {port} within {waited_s:g} s: admit '
         'inbound TCP here and UDP there, or set connection: tcp. A dropped connection blocks the '
         f'server for all clients: next request after {until_s:g} s')
+
+
+def waiting_for_earlier_request(server: str, left_s: float) -> str:
+    """
+    Describe a server that an earlier, unanswered UDP request may still block.
+
+    :param server: its address.
+    :param left_s: time until the next request (s).
+    """
+    return (
+        f'{server} has not answered the UDP request of an earlier configuration and may be '
+        f'blocked by it: next request in {left_s:.0f} s. Check the firewall here for inbound '
+        'TCP, or set connection: tcp')

@@ -249,14 +249,6 @@ class Motion:
         """
         return diagonal(self.linear.pp, self.angular.pp)
 
-    def world_twist_covariance(self) -> list[float]:
-        """
-        Return the covariance of velocity and angular rate in world axes.
-
-        :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
-        """
-        return diagonal(self.linear.vv, self.angular.vv)
-
     def body_twist_covariance(self) -> list[float]:
         """
         Return the covariance of velocity and angular rate in the body's axes.
@@ -270,14 +262,6 @@ class Motion:
         _add_lever(matrix, 0, self.body_velocity(), self.angular.pp)
         _add_lever(matrix, 21, self.body_angular_velocity(), self.angular.pp)
         return matrix
-
-    def acceleration_covariance(self) -> list[float]:
-        """
-        Return the covariance of the accelerations in world axes.
-
-        :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
-        """
-        return diagonal(self.linear.aa, self.angular.aa)
 
 
 def diagonal(linear: float, angular: float) -> list[float]:

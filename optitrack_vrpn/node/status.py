@@ -56,6 +56,7 @@ class StatusReporter:
         assert self._sources is not None
         client = self._sources.configuration.client
         self._loss = LossWatch()
+        self.latency = LatencyStatistics()    # not those of an earlier configuration
         self._diagnostics.open(f'{client.server}:{client.port}')
 
     def configure(
