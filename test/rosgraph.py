@@ -83,11 +83,12 @@ class Observer:
     A ROS node as any user would write it, spinning in a thread.
 
     :param name: the node's name.
+    :param domain: its ROS domain; that of the environment if not given.
     """
 
-    def __init__(self, name='observer'):
+    def __init__(self, name='observer', domain=None):
         self.context = rclpy.Context()
-        self.context.init()
+        self.context.init(domain_id=domain)
         self.node = rclpy.create_node(name, context=self.context)
         self._executor = SingleThreadedExecutor(context=self.context)
         self._executor.add_node(self.node)

@@ -48,6 +48,9 @@ _UNREAD = 128 + signal.SIGPIPE
 _RATE = 240.0
 #: Pauses between looks at what arrived, and between looks for other publishers (s).
 _LOOK_S, _GRAPH_S = 0.25, 1.0
+#: Chosen: longest time for the node to appear (s), and for its topics to be discovered while it
+#: already receives poses (s). Both take less than 1 s unless the computer is overloaded.
+_APPEAR_S, _DISCOVERY_S = 40.0, 40.0
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -57,7 +60,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--server', metavar='HOST[:PORT]', type=server_address,
         help='a real Motive in place of the simulated one')
-    parser.add_argument('--seconds', type=duration, default=10.0, help='how long (default 10)')
+    parser.add_argument(
+        '--seconds', type=duration, default=10.0,
+        help='how long, from the time when all bodies stream (default 10)')
     parser.add_argument(
         '--bodies', type=body_count, metavar='N',
         help='so many simulated bodies, instead of three')
@@ -196,7 +201,7 @@ def watch(
             raise kind('the node ended by itself, see below')
 
     try:
-        view.bring_up(20.0, check, names)
+        view.bring_up(_APPEAR_S, check, names)
         expected = wanted(names, view.selection) if names else 1
         if arguments.autopilot:
             autopilot = start_autopilot(arguments.autopilot, names, view, children, files)
@@ -208,7 +213,10 @@ def watch(
         hinted = False
         begin = time.monotonic()
         graph_at = begin
-        while (now := time.monotonic()) < begin + arguments.seconds:
+        end, latest, complete = begin + arguments.seconds, begin + _DISCOVERY_S, False
+        while (now := time.monotonic()) < end or (
+                not complete and now < latest
+                and view.connection.startswith(LinkState.STREAMING.value)):
             time.sleep(_LOOK_S)
             check()
             if now >= graph_at:
@@ -217,6 +225,8 @@ def watch(
                     raise TransportError(
                         f'stopped: other publishers came to its topics: {"; ".join(others)}')
             rows = view.rows()
+            if not complete and not missing(rows, expected, view.transforms_wanted):
+                complete, end = True, now + arguments.seconds
             seen = [row.name for row in rows if row.poses]
             if seen and not hinted:
                 hinted = True
