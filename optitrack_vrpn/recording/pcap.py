@@ -11,8 +11,8 @@ recording equal those of the live run only with both clocks.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+import heapq
 import struct
 from typing import NamedTuple
 
@@ -34,6 +34,27 @@ _MARK = b'\x02ovr'
 _LARGEST = 1 << 18
 #: Segments that wait for one before them; more mean that it was never captured.
 _MOST_WAITING = 1000
+#: Packets of a foreign capture are put in order of time within this span (ns) and number. Chosen:
+#: several interfaces or processors swap neighbours by less than a millisecond.
+_DISORDER_NS = 200_000_000
+_MOST_HELD = 20_000
+
+
+Flow = tuple[str, int, str, int]
+
+
+class PcapFormat(NamedTuple):
+    """
+    What the head of a file says.
+
+    :ivar record: layout of the head of a packet.
+    :ivar unit_ns: unit of the fraction of a second (ns).
+    :ivar link: number of the link layer.
+    """
+
+    record: struct.Struct
+    unit_ns: int
+    link: int
 
 
 class Packet(NamedTuple):
@@ -56,6 +77,11 @@ class Packet(NamedTuple):
     seq: int = 0
     host_minus_arrival_ns: int = 0
 
+    @property
+    def flow(self) -> Flow:
+        """Return source and destination."""
+        return (self.src, self.sport, self.dst, self.dport)
+
 
 class Chunk(NamedTuple):
     """Bytes of one direction of a TCP connection, in order and without repeats."""
@@ -71,9 +97,9 @@ class Chunk(NamedTuple):
 
 # -- reading --------------------------------------------------------------------------------------
 
-def read_packets(read: Callable[[int], bytes], source: str) -> Iterator[Packet]:
+def read_head(read: Callable[[int], bytes], source: str) -> PcapFormat:
     """
-    Read the TCP and UDP packets of a capture; one that is cut off at the end is left out.
+    Read the head of a capture.
 
     :param read: gives the next bytes, at most so many.
     :param source: the file's name, for messages.
@@ -89,27 +115,86 @@ def read_packets(read: Callable[[int], bytes], source: str) -> Iterator[Packet]:
     link = struct.unpack_from(order + 'I', head, 20)[0] & 0x0FFFFFFF
     if link not in _LINK_HEADERS:
         raise ConfigurationError(f'{source}: link layer {link} cannot be read')
-    record = struct.Struct(order + 'IIII')
+    return PcapFormat(struct.Struct(order + 'IIII'), unit_ns, link)
+
+
+def read_located(
+    read: Callable[[int], bytes], form: PcapFormat, offset: int = 24,
+) -> Iterator[tuple[int, Packet]]:
+    """
+    Read the TCP and UDP packets of a capture; one that is cut off at the end is left out.
+
+    :param read: gives the next bytes, from a packet's head on.
+    :param offset: of that head in the file.
+    :returns: packets with the offsets of their heads.
+    """
+    skip = _LINK_HEADERS[form.link]
     while True:
         head = read(16)
         if len(head) < 16:
             return
-        sec, fraction, kept, _ = record.unpack(head)
+        sec, fraction, kept, _ = form.record.unpack(head)
         if kept > _LARGEST:
             return    # what follows a broken length is no packet
         frame = read(kept)
         if len(frame) < kept:
             return
+        begin, offset = offset, offset + 16 + kept
         offset_ns = 0
-        if link == _ETHERNET:
+        if form.link == _ETHERNET:
             if frame[12:14] == b'\x81\x00':    # a VLAN's tag
                 frame = frame[4:]
             if frame[:4] == _MARK:
+                if len(frame) < 12:
+                    continue
                 (offset_ns,) = struct.unpack_from('>q', frame, 4)
         packet = _parse_ip(
-            sec * 1_000_000_000 + fraction * unit_ns, frame[_LINK_HEADERS[link]:], offset_ns)
+            sec * 1_000_000_000 + fraction * form.unit_ns, frame[skip:], offset_ns)
         if packet is not None:
-            yield packet
+            yield begin, packet
+
+
+def read_packets(read: Callable[[int], bytes], source: str) -> Iterator[Packet]:
+    """
+    Read the TCP and UDP packets of a capture from its head on.
+
+    :raises ConfigurationError: see ``read_head``.
+    """
+    for _, packet in read_located(read, read_head(read, source)):
+        yield packet
+
+
+def in_order(located: Iterable[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
+    """
+    Put the packets of a capture in the order of time, as far as they are nearly so.
+
+    Recordings of this package are in the order of arrival, which is kept: the times of two packets
+    that arrived together may differ the other way round, and the clock may have been set.
+
+    :param located: packets with their offsets.
+    :returns: packets with the least offset from which on this packet and all after it are read.
+    """
+    held: list[tuple[int, int, Packet]] = []
+    newest_ns = 0
+    for offset, packet in located:
+        if packet.host_minus_arrival_ns:
+            yield offset, packet
+            continue
+        heapq.heappush(held, (packet.time_ns, offset, packet))
+        newest_ns = max(newest_ns, packet.time_ns)
+        while held[0][0] < newest_ns - _DISORDER_NS or len(held) > _MOST_HELD:
+            yield _next(held)
+            if not held:
+                break
+    while held:
+        yield _next(held)
+
+
+def _next(held: list[tuple[int, int, Packet]]) -> tuple[int, Packet]:
+    _, offset, packet = heapq.heappop(held)
+    if packet.proto == TCP and packet.flags & SYN:    # offsets of other packets are not used
+        offset = min(offset, min((other for _, other, _ in held), default=offset))
+    return offset, packet
 
 
 def _parse_ip(time_ns: int, ip: bytes, offset_ns: int) -> Packet | None:
@@ -134,48 +219,70 @@ def _parse_ip(time_ns: int, ip: bytes, offset_ns: int) -> Packet | None:
     return None
 
 
-def tcp_chunks(packets: Iterable[Packet]) -> Iterator[Chunk]:
+class Reassembly:
     """
-    Give every TCP connection's bytes, each direction in order, repeats taken out.
+    Put every TCP connection's bytes in order, each direction by itself, repeats taken out.
 
     Segments that overtake others wait until the gap before them is filled; a segment is given at
     the time at which it became readable.
     """
-    expected: dict[tuple[str, int, str, int], int] = {}
-    waiting: dict[tuple[str, int, str, int], dict[int, bytes]] = defaultdict(dict)
-    for packet in packets:
+
+    def __init__(self) -> None:
+        self._expected: dict[Flow, int] = {}
+        self._waiting: dict[Flow, dict[int, bytes]] = {}
+
+    def push(self, packet: Packet) -> list[Chunk]:
+        """Take a packet; give what became readable."""
         if packet.proto != TCP:
-            continue
-        flow = (packet.src, packet.sport, packet.dst, packet.dport)
+            return []
+        flow = packet.flow
         if packet.flags & SYN:
-            expected[flow] = (packet.seq + 1) & 0xFFFFFFFF
-            waiting.pop(flow, None)
-            continue
+            self._expected[flow] = (packet.seq + 1) & 0xFFFFFFFF
+            self._waiting.pop(flow, None)
+            return []
         if not packet.payload:
-            continue
-        expected.setdefault(flow, packet.seq)
-        if len(waiting[flow]) < _MOST_WAITING:
-            waiting[flow][packet.seq] = packet.payload
-        yield from _readable(packet, flow, expected, waiting[flow])
+            return []
+        expected = self._expected.setdefault(flow, packet.seq)
+        waiting = self._waiting.get(flow)
+        if packet.seq == expected and not waiting:    # nearly always
+            self._expected[flow] = (expected + len(packet.payload)) & 0xFFFFFFFF
+            return [self._chunk(packet, packet.payload)]
+        if waiting is None:
+            waiting = self._waiting[flow] = {}
+        if len(waiting) < _MOST_WAITING:
+            waiting[packet.seq] = packet.payload
+        return self._readable(packet, flow, waiting)
 
+    def forget(self, flow: Flow) -> None:
+        """Drop what is known of one direction."""
+        self._expected.pop(flow, None)
+        self._waiting.pop(flow, None)
 
-def _readable(
-    packet: Packet, flow: tuple[str, int, str, int],
-    expected: dict[tuple[str, int, str, int], int], waiting: dict[int, bytes],
-) -> Iterator[Chunk]:
-    progress = True
-    while progress:
-        progress = False
-        for seq in sorted(waiting, key=lambda s: (s - expected[flow] + 2**31) % 2**32):
-            known = (expected[flow] - seq) & 0xFFFFFFFF
+    def _readable(self, packet: Packet, flow: Flow, waiting: dict[int, bytes]) -> list[Chunk]:
+        found = []
+        while waiting:
+            expected = self._expected[flow]
+            seq = min(waiting, key=lambda s: (s - expected + 2**31) % 2**32)
+            known = (expected - seq) & 0xFFFFFFFF
             if known >= 2**31:
                 break
             data = waiting.pop(seq)[known:]
             if data:
-                expected[flow] = (expected[flow] + len(data)) & 0xFFFFFFFF
-                progress = True
-                yield Chunk(packet.time_ns, *flow, data, packet.host_minus_arrival_ns)
-            break
+                self._expected[flow] = (expected + len(data)) & 0xFFFFFFFF
+                found.append(self._chunk(packet, data))
+        return found
+
+    @staticmethod
+    def _chunk(packet: Packet, data: bytes) -> Chunk:
+        return Chunk(packet.time_ns, packet.src, packet.sport, packet.dst, packet.dport, data,
+                     packet.host_minus_arrival_ns)
+
+
+def tcp_chunks(packets: Iterable[Packet]) -> Iterator[Chunk]:
+    """Give every TCP connection's bytes; see ``Reassembly``."""
+    reassembly = Reassembly()
+    for packet in packets:
+        yield from reassembly.push(packet)
 
 
 # -- writing --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class Arrival(NamedTuple):
 def arrivals(session: Session) -> Iterator[Arrival]:
     """Give the events of a conversation; what is no VRPN ends it."""
     connection = Connection()
-    for action in session.actions:
+    for action in session.read():
         try:
             if action.kind == 'tcp':
                 events = connection.receive_stream(action.data)
@@ -40,8 +40,7 @@ def arrivals(session: Session) -> Iterator[Arrival]:
         except RemoteProtocolError:
             return
         if events:
-            yield Arrival(tuple(events), action.time_ns - action.host_minus_arrival_ns,
-                          action.host_minus_arrival_ns)
+            yield Arrival(tuple(events), action.arrival_ns, action.host_minus_arrival_ns)
 
 
 def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:

@@ -133,6 +133,33 @@ class RawSink:
         self.state = change.reason
 
 
+class LostDatagrams:
+    """
+    Add up what the system dropped since a socket's buffer was full; each connection has its own.
+
+    :ivar total: datagrams lost so far.
+    """
+
+    def __init__(self) -> None:
+        self._before = self._now = 0
+
+    def note(self, dropped: Optional[int]) -> None:
+        """
+        Take the count of the present socket.
+
+        :param dropped: None while there is no socket; less than before for a new one.
+        """
+        if dropped is not None:
+            if dropped < self._now:
+                self._before += self._now
+            self._now = dropped
+
+    @property
+    def total(self) -> int:
+        """Return the sum."""
+        return self._before + self._now
+
+
 def record_raw(
     path: Path, host: str, port: int, seconds: float, report: Report, min_free: int,
     ended: Optional[threading.Event] = None,
@@ -143,7 +170,7 @@ def record_raw(
     :param path: of the new file.
     :param seconds: after which to end, 0 for never.
     :param ended: set by others to end it.
-    :returns: what went wrong, '' for nothing.
+    :returns: what went wrong, losses included; '' for nothing.
     :raises ConfigurationError: if the file or the server cannot be.
     """
     ended = ended or threading.Event()
@@ -154,19 +181,25 @@ def record_raw(
     sink = RawSink(spool.put)
     client = VrpnClient(config, sink)
     spool.start()
+    lost = LostDatagrams()
     began = time.monotonic()
     try:
         client.start()
         while not ended.wait(min(_REPORT_S, seconds) if seconds else _REPORT_S):
             status, elapsed_s = spool.status(), time.monotonic() - began
-            lost = client.status().queue.get('dropped_unread', 0)
-            report(elapsed_s, status.messages, status.size, status.free, status.dropped, lost,
-                   sink.state)
+            lost.note(client.status().queue.get('dropped_unread'))
+            report(elapsed_s, status.messages, status.size, status.free, status.dropped,
+                   lost.total, sink.state)
             if status.stopped or 0 < seconds <= elapsed_s:
                 break
     except KeyboardInterrupt:
         pass
     finally:
+        lost.note(client.status().queue.get('dropped_unread'))
         client.stop()
         problem = spool.stop()
-    return problem
+    dropped = spool.status().dropped
+    losses = [f'{count} {what}' for count, what in (
+        (lost.total, 'datagrams were lost before the recorder read them (receive buffer full)'),
+        (dropped, 'packets were dropped since the disk was too slow')) if count]
+    return '; '.join(filter(None, (problem, *losses)))

@@ -11,7 +11,8 @@ from typing import Optional
 
 from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
-from optitrack_vrpn.recording.replay_io import load_sessions, ReplayConfig, ReplayServer
+from optitrack_vrpn.recording.capture_io import load_sessions
+from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
 
 _PORT = 3883
 

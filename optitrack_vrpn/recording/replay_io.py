@@ -10,10 +10,9 @@ port gets the recorded datagrams by TCP, as the VRPN library would send them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 import logging
-from pathlib import Path
 import re
 import select
 import socket
@@ -22,10 +21,8 @@ import time
 from typing import Optional
 
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.recording.pcap import read_packets
 from optitrack_vrpn.recording.raw_session import (
-    Action, clip, cut_sessions, described_all, described_udp_port, first_sender_time_ns,
-    scale_times, Session)
+    Action, clip, described_all, described_udp_port, first_sender_time_ns, scale_times, Session)
 
 _LOG = logging.getLogger(__name__)
 _NS = 1_000_000_000
@@ -36,24 +33,6 @@ _HANDSHAKE_S = 10.0
 _CONNECT_S = 2.0
 #: Bytes of a client's stream that are kept, to find its UDP port in.
 _MOST_HEARD = 1 << 20
-
-
-def load_sessions(path: Path) -> list[Session]:
-    """
-    Read the conversations of a capture.
-
-    :raises ConfigurationError: if it cannot be read, or holds none with its beginning.
-    """
-    try:
-        with open(path, 'rb') as file:
-            sessions = cut_sessions(read_packets(file.read, str(path)))
-    except OSError as error:
-        raise ConfigurationError(f'{path}: {error.strerror}') from None
-    if not sessions:
-        raise ConfigurationError(
-            f'{path}: holds no VRPN conversation with its beginning; begin to capture before the '
-            'client connects (record --raw does), and capture TCP and UDP alike')
-    return sessions
 
 
 @dataclass(frozen=True)
@@ -96,7 +75,7 @@ class ReplayServer:
     """
     Play recorded conversations; a context manager.
 
-    :param sessions: what to play, see ``load_sessions``.
+    :param sessions: what to play, see ``capture_io.load_sessions``; read anew for each client.
     :param config: how.
     :ivar port: TCP and UDP.
     :ivar finished: set when a client has got the last conversation to its end.
@@ -107,16 +86,10 @@ class ReplayServer:
 
     def __init__(self, sessions: Sequence[Session], config: ReplayConfig) -> None:
         self._config = config
-        self._played: list[list[Action]] = []
-        start_ns, end_ns = round(config.start_s * _NS), (
-            None if config.end_s is None else round(config.end_s * _NS))
-        for session in sessions:
-            actions = clip(session, start_ns, end_ns)
-            if config.rate != 1.0:
-                origin_ns = first_sender_time_ns(actions)
-                actions = [action._replace(data=scale_times(action.data, origin_ns, config.rate))
-                           if number else action for number, action in enumerate(actions)]
-            self._played.append(actions)
+        self._sessions = list(sessions)
+        #: The sender's times that stay as they are, by session; needed for other rates only.
+        self._origins = [0 if config.rate == 1.0 else first_sender_time_ns(clip(s, *self._span))
+                         for s in self._sessions]
         self._listener, self._udp = _sockets(config.host, config.port)
         self.port: int = self._listener.getsockname()[1]
         self.finished = threading.Event()
@@ -147,6 +120,20 @@ class ReplayServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    @property
+    def _span(self) -> tuple[int, Optional[int]]:
+        config = self._config
+        return (round(config.start_s * _NS),
+                None if config.end_s is None else round(config.end_s * _NS))
+
+    def _actions(self, number: int) -> Iterator[Action]:
+        """Read one conversation as it is to be played."""
+        rate, origin_ns = self._config.rate, self._origins[number]
+        for count, action in enumerate(clip(self._sessions[number], *self._span)):
+            if rate != 1.0 and count:
+                action = action._replace(data=scale_times(action.data, origin_ns, rate))
+            yield action
 
     # -- accepting -----------------------------------------------------------------------------
 
@@ -198,12 +185,12 @@ class ReplayServer:
         with sock:
             with self._lock:
                 number = self._next.get(peer, 0)
-            if number >= len(self._played):
+            if number >= len(self._sessions):
                 if not self._config.loop:
                     return
                 number = 0
             try:
-                played = self._play(sock, self._played[number])
+                played = self._play(sock, self._actions(number))
             except (_Gone, OSError) as error:
                 if not self._stopping:
                     _LOG.info('a client left: %s', error)
@@ -212,18 +199,19 @@ class ReplayServer:
                 return
             with self._lock:
                 self._next[peer] = number + 1
-            if number + 1 == len(self._played) and not self._config.loop:
+            if number + 1 == len(self._sessions) and not self._config.loop:
                 self.finished.set()
                 self._idle(sock)
 
-    def _play(self, sock: socket.socket, actions: Sequence[Action]) -> bool:
+    def _play(self, sock: socket.socket, actions: Iterator[Action]) -> bool:
         """
         Play one conversation.
 
         :returns: False if the client never said that it speaks VRPN.
         """
         heard = bytearray()
-        self._send(sock, heard, actions[0].data)
+        first = next(actions)
+        self._send(sock, heard, first.data)
         deadline = time.monotonic() + _HANDSHAKE_S
         # A client may wait for the cookie, and says last which UDP port it has.
         while not (described_udp_port(bytes(heard)) or described_all(bytes(heard))):
@@ -233,8 +221,8 @@ class ReplayServer:
         port = described_udp_port(bytes(heard))
         peer = sock.getpeername()[0]
         begin_ns = time.monotonic_ns()
-        for action in actions[1:]:
-            due_ns = begin_ns + round((action.time_ns - actions[0].time_ns) / self._config.rate)
+        for action in actions:
+            due_ns = begin_ns + round((action.arrival_ns - first.arrival_ns) / self._config.rate)
             while True:
                 left_s = (due_ns - time.monotonic_ns()) / _NS
                 if left_s <= 0:

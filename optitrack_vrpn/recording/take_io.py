@@ -12,11 +12,11 @@ from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.recording import mcap_format as mcap
 from optitrack_vrpn.recording.bag_io import find_mcap, read_records, RECORDER
+from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.cdr_reader import (
     read_diagnostics, read_pose, read_status, Stamped, Status)
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.recording.raw_events import stamped
-from optitrack_vrpn.recording.replay_io import load_sessions
 from optitrack_vrpn.recording.take import Body, ClockRow, rising, StateRow, Take
 from optitrack_vrpn.recording.topics import body_of
 from optitrack_vrpn.recording.trajectory import Trajectory
