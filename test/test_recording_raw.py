@@ -314,7 +314,7 @@ def test_datagrams_lost_in_a_full_buffer_are_counted(monkeypatch):
     (session,) = load_sessions(capture('udp_lob'))
     held, taken = threading.Event(), []
 
-    class Held(RawSink, Recorder):
+    class Held(Recorder, RawSink):
 
         def __init__(self):
             Recorder.__init__(self)
