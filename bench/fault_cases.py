@@ -16,7 +16,8 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from rosgraph import wait_until
-from transport_kit import client, FakeServer, free_port
+from server_kit import FakeServer, free_port
+from transport_kit import client
 
 BODIES = 3
 #: The same bodies at other places of their curves, so that two servers' poses can be told apart.

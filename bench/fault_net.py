@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 
-from replay_server import drain, pair_of_sockets, REQUEST
+from server_kit import drain, pair_of_sockets, REQUEST
 
 _UDP_DESCRIPTION = -3
 

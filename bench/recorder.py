@@ -60,7 +60,7 @@ def main():
 
 
 def run(arguments, take):
-    from transport_kit import free_port
+    from server_kit import free_port
     port = free_port()
     sim = start('motive_sim', '--port', port, '--bodies', arguments.bodies, '--rate',
                 arguments.rate, '--noise-mm', 0.1)

@@ -166,6 +166,13 @@ def seed_environment():
     return variables
 
 
+@pytest.fixture
+def unused_port():
+    """Give a port on which no program listens, by TCP or UDP."""
+    from server_kit import free_port
+    return free_port()
+
+
 class Console:
     """
     What this process writes to its standard error, ROS's log among it, while it goes on.

@@ -9,7 +9,6 @@ import time
 from conftest import at_last
 from optitrack_vrpn.doctor import command as doctor
 import pytest
-from replay_server import pair_of_sockets
 
 CHECKS = [
     'name', 'route', 'udp', 'connect-back', 'tcp', 'handshake', 'senders', 'data', 'rate',
@@ -72,13 +71,3 @@ def examine(capsys):
             assert bool(check['advice']) == (check['level'] in ('WARN', 'FAIL')), check
         return result
     return run
-
-
-@pytest.fixture
-def unused_port():
-    """Give a port that nobody listens on, by TCP or UDP."""
-    listener, udp = pair_of_sockets()
-    port = udp.getsockname()[1]
-    listener.close()
-    udp.close()
-    return port

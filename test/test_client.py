@@ -11,16 +11,11 @@ from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
+from server_kit import FakeServer
 from transport_kit import (
-    client, COOKIE, FakeServer, free_port, hold, link, mute, pose, PREAMBLE, say_hello, stream,
-    wait_until)
+    client, COOKIE, hold, link, mute, pose, PREAMBLE, say_hello, stream, wait_until)
 
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
-
-
-@pytest.fixture
-def unused_port():
-    return free_port()
 
 
 # -- absent ---------------------------------------------------------------------------------------

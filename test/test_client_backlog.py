@@ -17,7 +17,8 @@ from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
-from transport_kit import client, FakeServer, link, pose, Recorder, say_hello, wait_until
+from server_kit import FakeServer
+from transport_kit import client, link, pose, Recorder, say_hello, wait_until
 
 PERIOD_S = 0.004
 HELD_UP_S = 3.0

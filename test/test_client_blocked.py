@@ -16,7 +16,8 @@ from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
-from transport_kit import client, FakeServer, link, stream, wait_until
+from server_kit import FakeServer
+from transport_kit import client, link, stream, wait_until
 
 #: Another loopback address than the client's own, on which no client listens.
 FIREWALLED = '127.0.0.9'

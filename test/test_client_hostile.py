@@ -15,11 +15,11 @@ from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.vrpn.messages import SenderDescribed
 import pytest
 import rawvrpn
-from replay_server import unread
+from server_kit import FakeServer, unread
 import sessions
 from transport_kit import (
-    client, COOKIE, FakeServer, link, message, name, pose, POSE_TYPE_ID, PREAMBLE,
-    say_hello, stream, wait_until)
+    client, COOKIE, link, message, name, pose, POSE_TYPE_ID, PREAMBLE, say_hello, stream,
+    wait_until)
 
 MIB = 1 << 20
 

@@ -18,15 +18,10 @@ from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 import pytest
-from transport_kit import (
-    client, FakeServer, free_port, hold, link, mute, Recorder, stream, wait_until)
+from server_kit import FakeServer
+from transport_kit import client, hold, link, mute, Recorder, stream, wait_until
 
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
-
-
-@pytest.fixture
-def unused_port():
-    return free_port()
 
 
 # -- giving up ------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import threading
 
 from optitrack_vrpn.client import sockets_io as sockets
 import pytest
-from transport_kit import client, FakeServer, link, pose, Recorder, say_hello, wait_until
+from server_kit import FakeServer
+from transport_kit import client, link, pose, Recorder, say_hello, wait_until
 
 linux = pytest.mark.skipif(
     not sys.platform.startswith('linux'), reason='only Linux tells what waits in sockets')

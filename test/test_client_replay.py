@@ -10,9 +10,9 @@ from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, PongReport, PoseReport, SenderDescribed, TextReport, VelocityReport)
 import pytest
 import rawvrpn
-from replay_server import ReplayServer
+from server_kit import free_port, ReplayServer
 import sessions
-from transport_kit import client, free_port, link, Recorder, wait_until
+from transport_kit import client, link, Recorder, wait_until
 
 KINDS = {PoseReport: 'pose', VelocityReport: 'vel', AccelerationReport: 'acc'}
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])

@@ -19,7 +19,8 @@ from optitrack_vrpn.demo import child_io, command as demo_tool
 from optitrack_vrpn.demo.params_file_io import renamed
 from optitrack_vrpn.demo.view import BodyRow, missing, table
 import pytest
-from transport_kit import FakeServer, hold
+from server_kit import FakeServer
+from transport_kit import hold
 
 pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,9 +17,10 @@ from optitrack_vrpn.sim.scenario_io import (
     Body, Clock, named_bodies, Noise, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
-from transport_kit import COOKIE, FakeServer, pose, say_hello, stream
+from server_kit import FakeServer
+from transport_kit import COOKIE, pose, say_hello, stream
 
-examine, unused_port = doctor_kit.examine, doctor_kit.unused_port
+examine = doctor_kit.examine
 #: What depends on how busy the machine is that runs the test.
 BUSY = {'clock'}
 

@@ -16,11 +16,11 @@ from doctor_kit import CHECKS, despite_load, Result
 from optitrack_vrpn.doctor import command as doctor
 from optitrack_vrpn.doctor import probe_io as probe
 import pytest
-from transport_kit import (
-    COOKIE, FakeServer, message, name, pose, POSE_TYPE_ID, say_hello, stream)
+from server_kit import FakeServer
+from transport_kit import COOKIE, message, name, pose, POSE_TYPE_ID, say_hello, stream
 
 ROOT = Path(__file__).resolve().parent.parent
-examine, unused_port = doctor_kit.examine, doctor_kit.unused_port
+examine = doctor_kit.examine
 
 
 # -- hostile --------------------------------------------------------------------------------------

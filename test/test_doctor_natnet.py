@@ -9,7 +9,7 @@ from optitrack_vrpn.doctor.probe_results import Attempt, NatNetResults, Outcome,
 from optitrack_vrpn.doctor.result import Level
 import pytest
 
-examine, unused_port = doctor_kit.examine, doctor_kit.unused_port
+examine = doctor_kit.examine
 network = pytest.mark.network
 
 

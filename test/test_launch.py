@@ -21,6 +21,7 @@ import time
 from conftest import children_of
 from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
 import pytest
+from server_kit import free_port
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -413,19 +414,6 @@ def test_demo_streams_every_body_and_ends_on_ctrl_c(tmp_path):
     assert process.returncode == 0, output
     assert 'Traceback' not in output and 'process has died' not in output
     assert output.count('process has finished cleanly') == 2
-
-
-def free_port():
-    """Find a port that nobody has for TCP and UDP, as a launch argument can only name one."""
-    import socket
-    while True:
-        with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
-            stream.bind(('127.0.0.1', 0))
-            try:
-                datagram.bind(stream.getsockname())
-            except OSError:
-                continue
-            return stream.getsockname()[1]
 
 
 # -- misspelt arguments ------------------------------------------------------------------------

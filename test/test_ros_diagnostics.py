@@ -19,7 +19,8 @@ from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.clock import Clock
 from rosgraph import NodeHere, Observer, stamp_ns, wait_until
-from transport_kit import FakeServer, message, name, pose, say_hello
+from server_kit import FakeServer
+from transport_kit import message, name, pose, say_hello
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'diagnostics.md'

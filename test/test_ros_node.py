@@ -4,7 +4,6 @@
 
 import os
 import signal
-import socket
 import time
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from rosgraph import (
     NodeProcess, Observer, position, quat_xyzw, silence, stamp_ns, wait_until)
 from scipy.spatial.transform import Rotation
+from server_kit import free_port
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 NODE = '/optitrack_vrpn'
@@ -38,13 +38,6 @@ def motive(*arguments, port=0):
 def port_of(sim):
     """Wait until a simulated Motive listens; gives its port."""
     return int(sim.wait_for(r'listening on 127\.0\.0\.1:(\d+)')[1])
-
-
-def free_port():
-    """Find a port on which nobody listens."""
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 def at(port, *arguments):

@@ -11,7 +11,8 @@ from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import PoseReport, TextReport
 import pytest
-from transport_kit import client, FakeServer, link, message, name, pose, POSE_TYPE_ID, stream
+from server_kit import FakeServer
+from transport_kit import client, link, message, name, pose, POSE_TYPE_ID, stream
 from transport_kit import COOKIE
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,6 +21,7 @@ from optitrack_vrpn.natnet.frames import decode_frame
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
+from server_kit import free_port
 
 pytestmark = pytest.mark.network
 
@@ -33,12 +34,6 @@ for _ in range(5):
 print(json.dumps({name: [*map(float, b.position), b.rotation.x, b.rotation.y, b.rotation.z,
                          b.rotation.w] for name, b in client.rigidBodies.items()}), flush=True)
 """
-
-
-def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 def simulated(**natnet):

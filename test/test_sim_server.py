@@ -17,8 +17,8 @@ from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, Velocit
 import pytest
 import rawvrpn
 from rawvrpn import RawClient
+from server_kit import free_port
 import sessions
-from transport_kit import free_port
 
 REPORTS = {'pose': PoseReport, 'vel': VelocityReport, 'acc': AccelerationReport}
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What tests of the client share: a sink that records, servers of bare sockets, bytes made by hand.
+What tests of the client share: a sink that records, and bytes made by hand.
 
 Nothing here uses the package's codec, so that a peer's bytes are what the layout says and not
 what the package makes of it.
@@ -10,7 +10,6 @@ what the package makes of it.
 from __future__ import annotations
 
 import contextlib
-import random
 import select
 import socket
 import struct
@@ -23,12 +22,10 @@ from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkConfig, LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.vrpn.messages import PoseReport
-from replay_server import drain, pair_of_sockets, REQUEST
+from server_kit import FakeServer, TIMEOUT_S
 
 COOKIE = b'vrpn: ver. 07.38  0\0\0\0\0\0'
 POSE_TYPE_ID = 4
-#: How long what must happen is waited for; a busy machine may take its time.
-TIMEOUT_S = 30.0
 #: Less than any wait that stopping must cut short.
 _STOPS_WITHIN_S = 10.0
 
@@ -99,22 +96,6 @@ class Recorder:
         self.wait(lambda: any(text in change.reason for change in self.changes))
 
 
-def free_port() -> int:
-    """
-    Find a port that nobody listens on, by TCP or UDP.
-
-    Below the range from which the system gives ports away, so that it is still free later.
-    """
-    dice = random.SystemRandom()
-    while True:
-        try:
-            listener, udp = pair_of_sockets(port=dice.randrange(15_000, 32_000))
-        except OSError:
-            continue
-        with listener, udp:
-            return udp.getsockname()[1]
-
-
 def wait_until(so: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
     """Wait for what cannot be notified."""
     end = time.monotonic() + timeout_s
@@ -136,100 +117,6 @@ def client(port: int, sink=None, server: str = '127.0.0.1', **config):
         began = time.monotonic()
         running.stop()
         assert time.monotonic() - began < _STOPS_WITHIN_S, 'stopping took too long'
-
-
-class FakeServer:
-    """
-    A server that does with each connection what a test says.
-
-    :param serve: called in a thread of its own with this server and each connected socket, which
-        is closed when it returns.
-    :param connect_back: heed requests.
-    :param accept: take TCP connections.
-    :param udp: have a UDP socket at all; without one the system refuses requests.
-    :param back_from: the address that connect-backs come from.
-    :ivar connections: (monotonic time, way, peer address) of each connection.
-    :ivar requests: requests as they came.
-    """
-
-    def __init__(
-        self, serve: Callable[[FakeServer, socket.socket], None], *,
-        connect_back: bool = True, accept: bool = True, udp: bool = True,
-        back_from: str = '127.0.0.1', host: str = '127.0.0.1', port: int = 0,
-    ) -> None:
-        self.host = host
-        self.connections: list[tuple[float, str, tuple[str, int]]] = []
-        self.requests: list[bytes] = []
-        self.udp_targets: list[tuple[str, int]] = []
-        self.stopping = threading.Event()
-        self.errors: list[BaseException] = []
-        self._serve = serve
-        self._connect_back = connect_back
-        self._back_from = back_from
-        self._listener, self.udp = pair_of_sockets(host, port, listening=accept)
-        self.port = self.udp.getsockname()[1]
-        self._readers = ([self._listener] if accept else []) + ([self.udp] if udp else [])
-        if not udp:
-            self.udp.close()
-        if not accept:
-            self._listener.close()
-        self._threads = [threading.Thread(target=self._run, daemon=True)]
-
-    def __enter__(self) -> FakeServer:
-        self._threads[0].start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stopping.set()
-        for thread in self._threads:
-            thread.join(TIMEOUT_S)
-        self._listener.close()
-        self.udp.close()
-        if self.errors:
-            raise self.errors[0]
-
-    def _run(self) -> None:
-        while not self.stopping.is_set():
-            ready, _, _ = select.select(self._readers, [], [], 0.02)
-            for reader in ready:
-                if reader is self._listener:
-                    sock, address = self._listener.accept()
-                    self._begin(sock, 'tcp', address)
-                    continue
-                request, _ = self.udp.recvfrom(65536)
-                self.requests.append(request)
-                match = REQUEST.fullmatch(request)
-                if match and self._connect_back:
-                    try:
-                        address = (match[1].decode(), int(match[2]))
-                        sock = socket.create_connection(address, 1.0, (self._back_from, 0))
-                    except OSError:
-                        continue
-                    drain(self.udp)
-                    self._begin(sock, 'udp', address)
-
-    def _begin(self, sock: socket.socket, way: str, address: tuple[str, int]) -> None:
-        self.connections.append((time.monotonic(), way, address))
-        sock.settimeout(TIMEOUT_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        thread = threading.Thread(target=self._converse, args=(sock,), daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _converse(self, sock: socket.socket) -> None:
-        with sock:
-            try:
-                self._serve(self, sock)
-            except OSError:
-                pass  # the client went
-            except BaseException as error:
-                self.errors.append(error)
-
-    def hold(self, sock: socket.socket) -> None:
-        """Read until the client goes or the server is stopped."""
-        while not self.stopping.is_set():
-            if select.select([sock], [], [], 0.02)[0] and not sock.recv(65536):
-                return
 
 
 def message(sender: int, type_id: int, payload: bytes, time_us: int = 0) -> bytes:

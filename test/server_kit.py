@@ -1,34 +1,124 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The server side of recorded sessions on real sockets, for one client at a time.
+VRPN servers of bare sockets: one that a test scripts, and one that plays recorded sessions.
 
-No code of the package is in it, so that client and server cannot share a mistake: requests,
-cookies and the client's UDP port are read by hand, and what is sent is what the real library sent.
-
-    with ReplayServer(sessions.sessions('udp_lob')) as server:
-        ...                      # let a client loose on server.host, server.port
-        server.wait(10.0)        # everything was sent and read
-
-Clients may come either way: by the UDP request or by TCP. A client that described no UDP port
-gets the recorded datagrams' messages by TCP, as the real library would send them.
+No code of the package is in them, so that client and server cannot share a mistake: requests,
+cookies and the client's UDP port are read by hand, and a replay sends what the real library sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+import random
 import re
 import select
 import socket
 import threading
 import time
-from typing import Optional
+from typing import Callable, Optional
 
 import sessions
 
 COOKIE = re.compile(rb'vrpn: ver\. \d\d\.\d\d  [0-3]\0{5}')
 REQUEST = re.compile(rb'([A-Za-z0-9.]+) (\d+)\0')
+#: How long what must happen is waited for; a busy machine may take its time.
+TIMEOUT_S = 30.0
 _UNREAD_DATAGRAMS = 16
+
+
+class FakeServer:
+    """
+    A server that does with each connection what a test says.
+
+    :param serve: called in a thread of its own with this server and each connected socket, which
+        is closed when it returns.
+    :param connect_back: heed requests.
+    :param accept: take TCP connections.
+    :param udp: have a UDP socket at all; without one the system refuses requests.
+    :param back_from: the address that connect-backs come from.
+    :ivar connections: (monotonic time, way, peer address) of each connection.
+    :ivar requests: requests as they came.
+    """
+
+    def __init__(
+        self, serve: Callable[[FakeServer, socket.socket], None], *,
+        connect_back: bool = True, accept: bool = True, udp: bool = True,
+        back_from: str = '127.0.0.1', host: str = '127.0.0.1', port: int = 0,
+    ) -> None:
+        self.host = host
+        self.connections: list[tuple[float, str, tuple[str, int]]] = []
+        self.requests: list[bytes] = []
+        self.udp_targets: list[tuple[str, int]] = []
+        self.stopping = threading.Event()
+        self.errors: list[BaseException] = []
+        self._serve = serve
+        self._connect_back = connect_back
+        self._back_from = back_from
+        self._listener, self.udp = pair_of_sockets(host, port, listening=accept)
+        self.port = self.udp.getsockname()[1]
+        self._readers = ([self._listener] if accept else []) + ([self.udp] if udp else [])
+        if not udp:
+            self.udp.close()
+        if not accept:
+            self._listener.close()
+        self._threads = [threading.Thread(target=self._run, daemon=True)]
+
+    def __enter__(self) -> FakeServer:
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        for thread in self._threads:
+            thread.join(TIMEOUT_S)
+        self._listener.close()
+        self.udp.close()
+        if self.errors:
+            raise self.errors[0]
+
+    def _run(self) -> None:
+        while not self.stopping.is_set():
+            ready, _, _ = select.select(self._readers, [], [], 0.02)
+            for reader in ready:
+                if reader is self._listener:
+                    sock, address = self._listener.accept()
+                    self._begin(sock, 'tcp', address)
+                    continue
+                request, _ = self.udp.recvfrom(65536)
+                self.requests.append(request)
+                match = REQUEST.fullmatch(request)
+                if match and self._connect_back:
+                    try:
+                        address = (match[1].decode(), int(match[2]))
+                        sock = socket.create_connection(address, 1.0, (self._back_from, 0))
+                    except OSError:
+                        continue
+                    drain(self.udp)
+                    self._begin(sock, 'udp', address)
+
+    def _begin(self, sock: socket.socket, way: str, address: tuple[str, int]) -> None:
+        self.connections.append((time.monotonic(), way, address))
+        sock.settimeout(TIMEOUT_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        thread = threading.Thread(target=self._converse, args=(sock,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _converse(self, sock: socket.socket) -> None:
+        with sock:
+            try:
+                self._serve(self, sock)
+            except OSError:
+                pass  # the client went
+            except BaseException as error:
+                self.errors.append(error)
+
+    def hold(self, sock: socket.socket) -> None:
+        """Read until the client goes or the server is stopped."""
+        while not self.stopping.is_set():
+            if select.select([sock], [], [], 0.02)[0] and not sock.recv(65536):
+                return
 
 
 class Closed(Exception):
@@ -36,150 +126,82 @@ class Closed(Exception):
 
 
 class HungUp(Exception):
-    """The client went in the middle of a session."""
+    """The client left in the middle of a session."""
 
 
-class ReplayServer:
+class ReplayServer(FakeServer):
     """
-    Play recorded sessions, one after the other, each to the next client that comes.
+    Play recorded sessions, one after the other, each to the next client that connects.
+
+        with ReplayServer(sessions.sessions('udp_lob')) as server:
+            ...                      # run a client against server.host, server.port
+            server.wait(10.0)        # everything was sent and read
+
+    A client that described no UDP port gets the recorded datagrams' messages by TCP, as the real
+    library would send them. The connection of the last session stays open until the end.
 
     :param played: the sessions.
     :param real_time: play at the recorded times; else as fast as the client reads.
     :param gate: every session waits for this event before its action number ``hold_before``;
         open where not given. ``held`` is set while a session waits.
     :param hold_before: 1 is after the cookie, 2 after the descriptions in these captures.
-    :param connect_back: heed requests by UDP.
-    :param accept: take connections by TCP.
-    :param keep_open: leave the last connection open after its last action, until ``stop``.
-    :param host: the local address.
-    :ivar port: the port, UDP and TCP.
     :ivar finished: set when the last session's last action was sent and read.
-    :ivar client_streams: what the client of each session said by TCP.
-    :ivar ways: 'udp' or 'tcp' for each session, by which the client came.
-    :ivar requests: requests heard.
-    :ivar late_ns: how long after its recorded time each action was over, in a busy machine.
+    :ivar client_streams: what the client of each session sent by TCP.
+    :ivar ways: 'udp' or 'tcp' for each session, the way of its client.
+    :ivar late_ns: how long after its recorded time each action was over, on a busy machine.
     :ivar interrupted: sessions, counted from 0, that the client left before their end. A
-        client that leaves before its cookie, as one that got a better offer does, costs none.
+        client that leaves before its cookie costs none.
     """
 
     def __init__(
         self, played: Sequence[sessions.Session], *, real_time: bool = False,
-        gate: Optional[threading.Event] = None, hold_before: int = 1,
-        connect_back: bool = True, accept: bool = True, keep_open: bool = True,
-        host: str = '127.0.0.1', port: int = 0,
+        gate: Optional[threading.Event] = None, hold_before: int = 1, port: int = 0,
     ) -> None:
-        self.host = host
+        super().__init__(type(self)._next, port=port)
         self.finished = threading.Event()
         self.held = threading.Event()
         self.client_streams: list[bytearray] = []
         self.ways: list[str] = []
-        self.requests = 0
         self.late_ns: list[int] = []
         self.interrupted: list[int] = []
         self._played = list(played)
         self._real_time = real_time
         self._gate = gate
         self._hold_before = hold_before
-        self._connect_back = connect_back
-        self._accept = accept
-        self._keep_open = keep_open
-        self._listener, self._udp = pair_of_sockets(host, port, listening=accept)
-        self.port = self._udp.getsockname()[1]
-        self._wake, self._waker = socket.socketpair()
-        self._stopping = False
-        self._error: Optional[BaseException] = None
-        self._thread = threading.Thread(target=self._run, name='replay server', daemon=True)
-
-    # -- from the test's thread ----------------------------------------------------------------
-
-    def start(self) -> ReplayServer:
-        """Begin to serve."""
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """End and close everything; raises what went wrong in the server's thread."""
-        self._stopping = True
-        try:
-            self._waker.send(b'\0')
-        except OSError:
-            pass
-        if self._thread.ident is not None:
-            self._thread.join(10.0)
-        for sock in (self._listener, self._udp, self._wake, self._waker):
-            sock.close()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        self._index = 0
+        self._turn = threading.Lock()
 
     def wait(self, timeout_s: float) -> None:
         """Wait until everything was sent and read; an assertion fails if that takes longer."""
         assert self.finished.wait(timeout_s), (
             f'session {len(self.ways)} of {len(self._played)} after {timeout_s} s, interrupted '
-            f'{self.interrupted}; {self.requests} requests; {self._error!r}')
+            f'{self.interrupted}; {len(self.requests)} requests; {self.errors}')
 
-    def __enter__(self) -> ReplayServer:
-        return self.start()
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        assert all(REQUEST.fullmatch(request) for request in self.requests), self.requests
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    # -- the server's thread -------------------------------------------------------------------
-
-    def _run(self) -> None:
-        try:
-            index = 0
-            while index < len(self._played):
-                index += self._serve(index)
-        except Closed:
-            pass
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._listener.close()
-            self._udp.close()
-
-    def _serve(self, index: int) -> bool:
-        """Play one session; False if it is still to be played."""
-        with self._next_client() as tcp:
+    def _next(self, sock: socket.socket) -> None:
+        """Play the next session, if there is one left."""
+        with self._turn:
+            if self._index == len(self._played):
+                return
             heard = bytearray()
             self.client_streams.append(heard)
+            self.ways.append('tcp' if sock.getsockname()[1] == self.port else 'udp')
+            sock.setblocking(False)
             try:
-                self._play(self._played[index], tcp, heard, index == len(self._played) - 1)
+                self._play(self._played[self._index], sock, heard)
+            except Closed:
+                return
             except (HungUp, ConnectionError):
                 if len(heard) < 24:
                     del self.client_streams[-1], self.ways[-1]
-                    return False
-                self.interrupted.append(index)
-        return True
+                    return
+                self.interrupted.append(self._index)
+            self._index += 1
 
-    def _next_client(self) -> socket.socket:
-        readers = ([self._listener] if self._accept else []) + [self._udp]
-        while True:
-            ready = self._select(readers, None)
-            if self._accept and self._listener in ready:
-                sock, _ = self._listener.accept()
-                self.ways.append('tcp')
-                return prepared(sock)
-            if self._udp in ready:
-                request, _ = self._udp.recvfrom(2048)
-                match = REQUEST.fullmatch(request)
-                if match is None:
-                    raise AssertionError(f'not a request: {request!r}')
-                self.requests += 1
-                if self._connect_back:
-                    try:
-                        sock = socket.create_connection(
-                            (match[1].decode(), int(match[2])), 2.0, (self.host, 0))
-                    except OSError:
-                        continue  # a request that nobody waits for any more
-                    drain(self._udp)
-                    self.ways.append('udp')
-                    return prepared(sock)
-
-    def _play(
-        self, session: sessions.Session, tcp: socket.socket, heard: bytearray, last: bool,
-    ) -> None:
+    def _play(self, session: sessions.Session, tcp: socket.socket, heard: bytearray) -> None:
         actions = session.server_actions
         udp_port: Optional[int] = None
         flow = Flow(tcp)
@@ -199,31 +221,23 @@ class ReplayServer:
                 due_ns = begin_ns + action.time_ns - actions[0].time_ns
                 self._listen(tcp, heard, lambda due=due_ns: time.monotonic_ns() >= due, due_ns)
             if action.kind == 'udp' and udp_port is None:
-                udp_port = self._described_port(session, tcp, heard)
+                self._listen(tcp, heard, lambda: (
+                    sessions.described_udp_port(heard) is not None or type_described(heard)))
+                udp_port = sessions.described_udp_port(heard) or 0
             kind = action.kind if udp_port else 'tcp'
             if not self._real_time:
                 self._listen(tcp, heard, lambda kind=kind, port=udp_port: flow.ready(kind, port))
             if kind == 'udp':
-                self._udp.sendto(action.data, (tcp.getpeername()[0], udp_port))
+                self.udp.sendto(action.data, (tcp.getpeername()[0], udp_port))
             else:
                 self._send(tcp, heard, action.data)
             flow.sent(kind)
             if self._real_time:
                 self.late_ns.append(time.monotonic_ns() - due_ns)
         self._listen(tcp, heard, lambda: flow.all_read(udp_port))
-        if last:
+        if self._index == len(self._played) - 1:
             self.finished.set()
-            if self._keep_open:
-                self._listen(tcp, heard, lambda: False)
-
-    def _described_port(
-        self, session: sessions.Session, tcp: socket.socket, heard: bytearray,
-    ) -> int:
-        """Wait until the client has described its names, and tell its UDP port or 0."""
-        def described() -> bool:
-            return sessions.described_udp_port(heard) is not None or type_described(heard)
-        self._listen(tcp, heard, described)
-        return sessions.described_udp_port(heard) or 0
+            self._listen(tcp, heard, lambda: False)
 
     def _send(self, tcp: socket.socket, heard: bytearray, data: bytes) -> None:
         rest = memoryview(data)
@@ -231,28 +245,21 @@ class ReplayServer:
             try:
                 rest = rest[tcp.send(rest):]
             except BlockingIOError:
-                self._select([], 0.001)
-                self._listen(tcp, heard, lambda: not select.select([tcp], [], [], 0)[0])
+                self._listen(tcp, heard, lambda: select.select([], [tcp], [], 0)[1])
 
     def _listen(self, tcp: socket.socket, heard: bytearray, done, due_ns: int = 0) -> None:
-        """Read the client, as a server must never stop to, until something is so."""
+        """Read the client, which a server must never stop doing, until a condition holds."""
         while not done():
-            left = (due_ns - time.monotonic_ns()) / 1e9 if due_ns else 0.0005
-            if self._select([tcp], max(0.0, left)):
+            left_s = max(0.0, (due_ns - time.monotonic_ns()) / 1e9) if due_ns else 0.0005
+            if select.select([tcp], [], [], min(left_s, 0.02))[0]:
                 data = tcp.recv(65536)
                 if not data:
                     if done() or self.finished.is_set():
                         return
                     raise HungUp
                 heard += data
-
-    def _select(
-        self, readers: list[socket.socket], timeout_s: Optional[float],
-    ) -> list[socket.socket]:
-        ready, _, _ = select.select([*readers, self._wake], [], [], timeout_s)
-        if self._stopping:
-            raise Closed
-        return ready
+            if self.stopping.is_set():
+                raise Closed
 
 
 class Flow:
@@ -324,13 +331,6 @@ def type_described(stream: bytes | bytearray) -> bool:
     return False
 
 
-def prepared(sock: socket.socket) -> socket.socket:
-    """Set a stream up as the tests want it."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setblocking(False)
-    return sock
-
-
 def drain(sock: socket.socket) -> None:
     """Throw away what waits, as the real server does with requests after each one."""
     try:
@@ -338,6 +338,22 @@ def drain(sock: socket.socket) -> None:
             sock.recv(2048)
     except BlockingIOError:
         pass
+
+
+def free_port() -> int:
+    """
+    Find a port that nobody listens on, by TCP or UDP.
+
+    Below the range from which the system gives ports away, so that it is still free later.
+    """
+    dice = random.SystemRandom()
+    while True:
+        try:
+            listener, udp = pair_of_sockets(port=dice.randrange(15_000, 32_000))
+        except OSError:
+            continue
+        with listener, udp:
+            return udp.getsockname()[1]
 
 
 def pair_of_sockets(
