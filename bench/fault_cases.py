@@ -9,15 +9,13 @@ import signal
 import time
 
 from fault_kit import connect_quietly, Heard, RATE, scenario, Session
-from fault_net import Namespace, Proxy
-from optitrack_vrpn.client.client_io import VrpnClient
-from optitrack_vrpn.client.config import ClientConfig
+from fault_net import Namespace
+from fault_protocol import follower, other_client, relay_to, title
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from rosgraph import wait_until
 from server_kit import FakeServer, free_port
-from transport_kit import client
 
 BODIES = 3
 #: The same bodies at other places of their curves, so that two servers' poses can be told apart.
@@ -41,7 +39,7 @@ def row(session, name, judged_from_ns, begin_ns, end_ns, *, settle_s=1.5, recove
     time.sleep(settle_s)
     noticed = session.noticed(begin_ns)
     return {
-        'name': name, 'note': note,
+        'name': title(name), 'note': note,
         'noticed_s': None if noticed is None else (noticed[0] - begin_ns) / 1e9,
         'word': '' if noticed is None else word(noticed[1]),
         'recovered_s': None if back_ns is None else (back_ns - end_ns) / 1e9,
@@ -163,7 +161,7 @@ def version_refused():
 def _black_hole(name, seconds, **parameters):
     with Session(BODIES) as session:
         server = session.server(scenario(BODIES))
-        proxy = session.hold(Proxy(server.port))
+        proxy = session.hold(relay_to(server.port))
         session.start_node(proxy.port, **parameters)
         steady = session.steady()
         begin = time.time_ns()
@@ -191,7 +189,7 @@ def black_hole_long():
 def held_up():
     with Session(BODIES) as session:
         server = session.server(scenario(BODIES))
-        proxy = session.hold(Proxy(server.port))
+        proxy = session.hold(relay_to(server.port))
         session.start_node(proxy.port)
         steady = session.steady()
         begin = time.time_ns()
@@ -206,7 +204,7 @@ def held_up():
 def half_open():
     with Session(BODIES) as session:
         server = session.server(scenario(BODIES))
-        proxy = session.hold(Proxy(server.port))
+        proxy = session.hold(relay_to(server.port))
         session.start_node(proxy.port)
         steady = session.steady()
         begin = time.time_ns()
@@ -273,13 +271,13 @@ def jitter():
 def five_clients():
     session, server, steady = running('five clients')
     with session:
-        others = [session.hold(client(server.port)) for _ in range(4)]
-        wait_until(lambda: all(len(sink.poses) > 20 for _, sink in others))
+        others = [session.hold(other_client(server.port)) for _ in range(4)]
+        wait_until(lambda: all(count() > 20 for count in others))
         begin = time.time_ns()
-        heard = [len(sink.poses) for _, sink in others]
+        heard = [count() for count in others]
         time.sleep(6.0)
         seconds = (time.time_ns() - begin) / 1e9
-        least = min(len(sink.poses) - had for (_, sink), had in zip(others, heard))
+        least = min(count() - had for count, had in zip(others, heard))
         return [row(session, 'five clients', steady, begin, begin, recovers=False, settle_s=0.5,
                     note=f'the worst of the others got {least / (BODIES * RATE * seconds):.1%}')]
 
@@ -345,7 +343,7 @@ def clock_stepped():
         server = session.server(scenario(BODIES))
         clock = SteppedClock()
         sink = Stamper(clock)
-        following = VrpnClient(ClientConfig(server='127.0.0.1', port=server.port), sink, clock)
+        following = follower(server.port, sink, clock)
         following.start()
         rows = []
 

@@ -21,6 +21,7 @@ import time
 from typing import NamedTuple
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from fault_protocol import parameters as protocol_parameters, with_protocol
 from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
@@ -59,7 +60,7 @@ def scenario(bodies=3, **more):
         'type': 'figure_eight', 'centre': [0, 1 + 3 * (i // 5), 5 * (i % 5)], 'length': 1.5,
         'width': 0.7, 'climb': 0.3, 'period': 7.318309886 + 0.6180339887 * i}}
         for i in range(bodies)]
-    return {'bodies': listed, 'rate': RATE, **more}
+    return with_protocol({'bodies': listed, 'rate': RATE, **more})
 
 
 class Server:
@@ -211,8 +212,9 @@ class Session:
     def start_node(self, port, server='127.0.0.1', **parameters):
         """Start the node."""
         arguments = []
-        for name, value in {'autostart': 'true', 'server': server, 'port': port,
-                            'outputs': '[pose, status]', **parameters}.items():
+        for name, value in {'autostart': 'true', 'server': server,
+                            **protocol_parameters(port), 'outputs': '[pose, status]',
+                            **parameters}.items():
             arguments += ['-p', f'{name.replace("__", ".")}:={value}']
         self.node = self._stack.enter_context(NodeProcess(*arguments))
         return self.node

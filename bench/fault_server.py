@@ -7,9 +7,11 @@ A simulated Motive in a process of its own, to be killed, stopped and told what 
 
 Prints one JSON object a line: first where it is and when its frame 0 was due, then an answer to
 every command (``pause``, ``resume``, ``restart SECONDS``, ``step SECONDS`` of its clock,
-``network JSON``, ``count``). Ends with its input.
+``network JSON``, ``models NAMES`` in the order of their streaming ids, ``edit 0``
+or ``1``, ``count``). Ends with its input.
 """
 
+from dataclasses import replace
 import json
 from pathlib import Path
 import sys
@@ -17,6 +19,7 @@ import sys
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
 from optitrack_vrpn.clock.hostclock_io import HostClock  # noqa: E402
+from optitrack_vrpn.natnet.constants import REQUEST_MODEL_DEFINITIONS  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import Network, scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.server_io import MotiveSimServer  # noqa: E402
 
@@ -26,24 +29,57 @@ def say(**values):
     print(json.dumps(values), flush=True)
 
 
+def step_natnet(natnet, step_ns):
+    """Set the counter of the simulated Motive PC."""
+    before = natnet.server_ns
+    natnet.server_ns = lambda raw_ns: before(raw_ns) + step_ns
+
+
+def change_models(natnet, names):
+    """Give streaming ids to other bodies, and lose the first two requests for definitions."""
+    take, left = natnet._take_message, [2]
+
+    def take_later(message_id, payload, address):
+        if message_id == REQUEST_MODEL_DEFINITIONS and left[0]:
+            left[0] -= 1
+        else:
+            take(message_id, payload, address)
+    natnet._take_message = take_later
+    natnet.world.set_models(names)
+
+
 def main(scenario, host, port):
     """Serve until the input ends."""
-    sim = MotiveSimServer(scenario_from_mapping(json.loads(scenario)), host, int(port))
+    mapping = json.loads(scenario)
+    natnet = mapping.get('protocol') == 'natnet'
+    if natnet:
+        mapping['natnet']['port'] = int(port)
+    sim = MotiveSimServer(scenario_from_mapping(mapping), host, 0 if natnet else int(port))
     with sim:
         clock = HostClock()
         stream = sim._stream
         origin_ns = stream.due_ns - stream.time_ns(stream.number) + clock.host_minus_arrival_ns()
-        say(port=sim.port, origin_ns=origin_ns)
+        say(port=sim.natnet_port if natnet else sim.port, origin_ns=origin_ns)
         for line in sys.stdin:
             command, *arguments = line.split()
             if command == 'restart':
                 sim.restart(float(arguments[0]))
             elif command == 'step':
-                stream.base_ns += round(float(arguments[0]) * 1e9)
+                step_ns = round(float(arguments[0]) * 1e9)
+                stream.base_ns += step_ns
+                if natnet:
+                    sim._call(lambda: step_natnet(sim.natnet, step_ns))
+            elif command == 'models':
+                sim._call(lambda: change_models(sim.natnet, arguments))
+            elif command == 'edit':
+                world = sim.natnet.world
+                world._settings = replace(world._settings, edit_mode=bool(int(arguments[0])))
             elif command == 'network':
                 network = Network(**json.loads(' '.join(arguments)))
-                for peer in list(sim._clients._peers):
-                    peer._link._network, peer._link.ideal = network, False
+                links = [peer._link for peer in list(sim._clients._peers)] + (
+                    [client.link for client in sim.natnet._clients.values()] if natnet else [])
+                for link in links:
+                    link._network, link.ideal = network, False
             elif command in ('pause', 'resume'):
                 getattr(sim, command)()
             say(skipped=sim.counters.skipped_frames, clients=sim.clients)

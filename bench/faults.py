@@ -6,7 +6,8 @@ Put the node through everything that goes wrong, and compare what it published w
     make bench-faults                          some minutes; the table
     make bench-faults ARGS=--quick             a few cases, to see that it works
     make bench-faults ARGS='--only killed'     one case
-    make bench-faults ARGS=--write-docs        renew docs/faults.md too
+    make bench-faults ARGS='--protocol natnet' the same over NatNet
+    make bench-faults ARGS=--write-docs        renew docs/faults.md too; with --only, those rows
 
 The node runs in its own process against simulated servers in theirs, two cases at a time. The
 exit code is 1 if a stale, wrong or repeated pose was published.
@@ -26,8 +27,10 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
 from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
+VARIABLE = 'FAULT_PROTOCOL'
 DOCS = ROOT / 'docs' / 'faults.md'
-MARK = '<!-- bench/faults.py: {} -->'
+MARKS = {'vrpn': '<!-- bench/faults.py: {} -->',
+         'natnet': '<!-- bench/faults.py --protocol natnet: {} -->'}
 AT_ONCE = 2
 LONGEST_S = 180.0
 #: A server that skipped frames was starved by the machine: bodies fell silent that should not.
@@ -40,11 +43,20 @@ def run_here(name):
     with tempfile.TemporaryDirectory() as logs, claim_domain({own_domain()}) as claim:
         isolate(os.environ, claim.domain)
         os.environ['ROS_LOG_DIR'] = logs
-        import fault_cases
         from fault_net import namespaces_allowed
-        if name in fault_cases.PRIVILEGED and not namespaces_allowed():
+        cases = cases_of(os.environ[VARIABLE])
+        if name in cases.PRIVILEGED and not namespaces_allowed():
             return [{'name': name, 'skipped': 'no network namespaces without the rights to'}]
-        return fault_cases.CASES[name]()
+        return cases.CASES[name]()
+
+
+def cases_of(protocol):
+    """Import the cases of a protocol."""
+    if protocol == 'natnet':
+        import fault_natnet
+        return fault_natnet
+    import fault_cases
+    return fault_cases
 
 
 def run_apart(name):
@@ -73,8 +85,8 @@ def attempt(name):
     done = None
     try:
         done = subprocess.run(
-            [sys.executable, __file__, '--case', name], capture_output=True, text=True,
-            timeout=LONGEST_S)
+            [sys.executable, __file__, '--case', name, '--protocol', os.environ[VARIABLE]],
+            capture_output=True, text=True, timeout=LONGEST_S)
         return json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
         tail = '' if done is None else done.stderr[-2000:]
@@ -117,14 +129,26 @@ def table(rows):
     return '\n'.join(lines)
 
 
-def write_docs(text):
-    """Put the table between its marks."""
-    begin, end = MARK.format('begin'), MARK.format('end')
+def write_docs(text, protocol, only):
+    """Put the table between its marks; or replace single rows in it."""
+    begin, end = MARKS[protocol].format('begin'), MARKS[protocol].format('end')
     before, _, rest = DOCS.read_text().partition(begin)
     _, _, after = rest.partition(end)
     if not after:
         raise SystemExit(f'{DOCS} has lost its marks {begin} and {end}')
+    old = rest.partition(end)[0].strip().split('\n')
+    if only and len(old) > 2:
+        text = '\n'.join(merged(old, text.split('\n')))
     DOCS.write_text(f'{before}{begin}\n{text}\n{end}{after}')
+
+
+def merged(old, new):
+    """Replace the rows of a table that stand for the same cases; add others at the end."""
+    def case(line):
+        return line.split(' | ')[0].partition(' (the worst')[0].partition(' (held')[0]
+    renewed = {case(line): line for line in new[2:]}
+    lines = new[:2] + [renewed.pop(case(line), line) for line in old[2:]]
+    return lines + list(renewed.values())
 
 
 def main():
@@ -133,9 +157,11 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--quick', action='store_true', help='a few cases')
     parser.add_argument('--only', action='append', metavar='NAME', help='one case, or more')
+    parser.add_argument('--protocol', choices=tuple(MARKS), default='vrpn')
     parser.add_argument('--write-docs', action='store_true', help='renew docs/faults.md')
     parser.add_argument('--case', help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    os.environ[VARIABLE] = arguments.protocol    # for the processes of the cases too
     if arguments.case:
         try:
             rows = run_here(arguments.case)
@@ -143,18 +169,17 @@ def main():
             rows = [{'name': arguments.case, 'failed': traceback.format_exc()}]
         print(json.dumps(rows), flush=True)
         os._exit(0)    # whatever a broken case left running
-    import fault_cases
-    names = arguments.only or list(
-        fault_cases.QUICK if arguments.quick else fault_cases.CASES)
-    unknown = set(names) - set(fault_cases.CASES)
+    cases = cases_of(arguments.protocol)
+    names = arguments.only or list(cases.QUICK if arguments.quick else cases.CASES)
+    unknown = set(names) - set(cases.CASES)
     if unknown:
-        parser.error(f'no case {sorted(unknown)}; there are {", ".join(fault_cases.CASES)}')
+        parser.error(f'no case {sorted(unknown)}; there are {", ".join(cases.CASES)}')
     with ThreadPoolExecutor(AT_ONCE) as pool:
         rows = [row for rows in pool.map(run_apart, names) for row in rows]
     text = table(rows)
     print(text)
     if arguments.write_docs:
-        write_docs(text)
+        write_docs(text, arguments.protocol, bool(arguments.only))
     bad = [row for row in rows if 'failed' in row or any(
         row.get(key) for key in ('stale', 'wrong', 'repeated', 'backwards'))]
     return 1 if bad else 0

@@ -45,8 +45,9 @@ _MOST_ECHOES = 16
 _REQUEST_NS = 500 * _MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32
-#: After this long without a datagram the server is asked again whether it is there: it may have
-#: restarted, and forgotten this client and its models.
+#: After this long without a frame the client connects again: the server may have restarted, and
+#: forgotten this client and its models. Other answers prove nothing: a server answers echo requests
+#: of clients that it does not know.
 _SILENT_NS = _SECOND
 #: The command that tells the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'
@@ -118,7 +119,7 @@ class ClientConnection:
         self.keep_alive = keep_alive
         self.markers = markers
         self._connect_ns = now_ns
-        self._heard_ns = now_ns
+        self._frame_ns = now_ns
         self._keep_alive_ns = now_ns
         self._echo_ns = now_ns
         self._echoes: dict[int, None] = {}
@@ -148,7 +149,7 @@ class ClientConnection:
                 self._connect_ns = now_ns + _CONNECT_NS
                 out.append(codec.encode_hello(self._name, NEWEST, bitstream=self._bitstream))
             return out
-        if now_ns >= max(self._heard_ns, self._connect_ns) + _SILENT_NS:
+        if now_ns >= max(self._frame_ns, self._connect_ns) + _SILENT_NS:
             self._connect_ns = now_ns
             out.append(codec.encode_hello(self._name, NEWEST, bitstream=self._bitstream))
             self.models.ask(now_ns)
@@ -197,7 +198,7 @@ class ClientConnection:
         """Tell when ``due`` or ``echo_due`` has something."""
         if self.info is None:
             return self._connect_ns
-        moments = [max(self._heard_ns, self._connect_ns) + _SILENT_NS]
+        moments = [max(self._frame_ns, self._connect_ns) + _SILENT_NS]
         if self.keep_alive:
             moments.append(self._keep_alive_ns)
         if self.info.frequency:
@@ -244,7 +245,6 @@ class ClientConnection:
         """
         counters = self.counters
         counters.datagrams += 1
-        self._heard_ns = arrival_ns
         events: list[Event] = []
         if self._unanswered:
             events, self._unanswered = self._unanswered, []
@@ -308,6 +308,7 @@ class ClientConnection:
         if self.info is None:
             self.counters.early += 1
             return
+        self._frame_ns = now_ns
         frame = decode_frame(payload, self.version, self.markers)
         self.failing = 0
         self.counters.messages += 1

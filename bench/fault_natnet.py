@@ -1,0 +1,97 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The cases of the fault table over NatNet.
+
+Most are those of VRPN. Not among them: what needs TCP (backlogs of a stream, a client that stops
+reading); what VRPN's handshake has and NatNet has not.
+"""
+
+import socket
+import threading
+import time
+
+import fault_cases
+from fault_cases import BODIES, row, running, session_begin
+from fault_kit import scenario, Session
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.messages import ServerInfo
+
+_OLD = (2, 5)
+
+
+def models_changed():
+    """Give the streaming ids of two bodies to each other; the new definitions come late."""
+    session, server, steady = running('models changed')
+    with session:
+        begin = time.time_ns()
+        server.ask('models body1 body0 body2')
+        end = time.time_ns()
+        return [row(session, 'two bodies exchange streaming ids; two requests for definitions lost',
+                    steady, begin, end)]
+
+
+def take_played():
+    """Play a take for a while."""
+    session, server, steady = running('take played')
+    with session:
+        begin = time.time_ns()
+        server.ask('edit 1')
+        time.sleep(3.0)
+        server.ask('edit 0')
+        end = time.time_ns()
+        return [row(session, 'Motive plays a take for 3 s', steady, begin, end)]
+
+
+class OldServer:
+    """Answer every request to connect with a version that is too old."""
+
+    def __init__(self):
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(('127.0.0.1', 0))
+        self._socket.settimeout(0.1)
+        self.port = self._socket.getsockname()[1]
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stopping = True
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self):
+        answer = codec.encode_server_info(ServerInfo(
+            'NatNetLib', (2, 5, 0, 0), _OLD, 0, 0, None, ''))
+        while not self._stopping:
+            try:
+                _, address = self._socket.recvfrom(65536)
+            except TimeoutError:
+                continue
+            self._socket.sendto(answer, address)
+
+
+def version_refused():
+    """Meet a server of Motive 1.5 first."""
+    with Session(BODIES) as session:
+        with OldServer() as old:
+            node = session.start_node(old.port)
+            begin = session_begin(node, session)
+            time.sleep(6.0)
+        server = session.server(scenario(BODIES), port=old.port)
+        return [row(session, 'NatNet 2.5 answers, then the right server', begin, begin,
+                    server.begin_ns)]
+
+
+_SHARED = (
+    'bodies', 'absent', 'late', 'killed', 'restarted', 'paused', 'node_stopped',
+    'black_hole_udp', 'held_up', 'black_hole_namespace', 'loss', 'reordering', 'duplicates',
+    'jitter', 'half_open', 'address_changed', 'clock_stepped', 'sender_stepped', 'five_clients')
+CASES = {**{name: fault_cases.CASES[name] for name in _SHARED},
+         'version_refused': version_refused, 'models_changed': models_changed,
+         'take_played': take_played}
+PRIVILEGED = fault_cases.PRIVILEGED
+QUICK = ('bodies', 'killed', 'models_changed')

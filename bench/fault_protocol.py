@@ -1,0 +1,180 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What differs between VRPN and NatNet where the node is put through faults.
+
+The protocol comes from the environment, so that each case, a process of its own, has one.
+"""
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+
+from fault_net import Proxy
+from natnet_kit import Sink
+from optitrack_vrpn.client.client_io import VrpnClient
+from optitrack_vrpn.client.config import ClientConfig
+from optitrack_vrpn.natnet.client_io import NatNetClient
+from optitrack_vrpn.natnet.reports import RigidBodyReport
+from optitrack_vrpn.natnet.settings import NatNetConfig
+from transport_kit import client as vrpn_client
+
+VARIABLE = 'FAULT_PROTOCOL'
+PROTOCOL = os.environ.get(VARIABLE, 'vrpn')
+NATNET = PROTOCOL == 'natnet'
+
+
+#: Names of cases that say something else over NatNet.
+_TITLES = {
+    'server restarted: other ids, clock back at its start': 'server restarted',
+    'node stopped for 5 s, poses by UDP': 'node stopped for 5 s',
+    'black hole for 6 s (proxy), poses by UDP': 'black hole for 6 s (relay)',
+    'datagrams held up for 3 s (proxy), then a burst, some overtaken':
+        'datagrams held up for 3 s (relay), then a burst, some overtaken',
+    'half-open TCP: the server forgot the node': 'the server forgot the node',
+}
+
+
+def title(name):
+    """Give the name of a case."""
+    return _TITLES.get(name, name) if NATNET else name
+
+
+def parameters(port):
+    """Give the node's parameters for a server on a port."""
+    return {'protocol': 'natnet', 'natnet.port': port} if NATNET else {'port': port}
+
+
+def with_protocol(mapping):
+    """Complete a scenario: what the simulated Motive speaks."""
+    return {**mapping, 'protocol': PROTOCOL, 'natnet': {'port': 0, **mapping.get('natnet', {})}}
+
+
+def follower(port, sink, clock):
+    """Make a client of a server on this machine."""
+    if NATNET:
+        return NatNetClient(
+            ClientConfig(server='127.0.0.1'), NatNetConfig(port=port), sink, clock)
+    return VrpnClient(ClientConfig(server='127.0.0.1', port=port), sink, clock)
+
+
+class CountingSink(Sink):
+    """Count bodies instead of keeping them."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def receive(self, events, arrival_ns, host_minus_arrival_ns):
+        """Count the bodies of a frame."""
+        self.count += sum(isinstance(event, RigidBodyReport) for event in events)
+
+
+@contextlib.contextmanager
+def other_client(port):
+    """Run another client of a server; gives a function that counts its poses."""
+    if not NATNET:
+        with vrpn_client(port) as (_, sink):
+            yield lambda: len(sink.poses)
+        return
+    sink = CountingSink()
+    running = follower(port, sink, None)
+    running.start()
+    try:
+        yield lambda: sink.count
+    finally:
+        running.stop()
+
+
+def relay_to(server_port):
+    """Make something that stands between clients and a server and can fail."""
+    return Relay(server_port) if NATNET else Proxy(server_port)
+
+
+class Relay:
+    """
+    Stand between NatNet clients and a server on this machine, by unicast.
+
+    :param server_port: the command port of the server.
+    :ivar port: the command port that clients find.
+    """
+
+    def __init__(self, server_port):
+        self._server = ('127.0.0.1', server_port)
+        self._front = self._socket()
+        self.port = self._front.getsockname()[1]
+        self._backs = {}
+        self._hole = self._holding = self._stopping = False
+        self._held = []
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @staticmethod
+    def _socket():
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        sock.bind(('127.0.0.1', 0))
+        sock.setblocking(False)
+        return sock
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stopping = True
+        self._thread.join()
+        for sock in (self._front, *self._backs.values()):
+            sock.close()
+
+    def hole(self, open_):
+        """Swallow all datagrams; or end that."""
+        with self._lock:
+            self._hole = open_
+
+    def hold(self, on):
+        """Hold datagrams to the clients; or send them at once, every 30th ahead of one more."""
+        with self._lock:
+            self._holding = on
+            if on:
+                return
+            held, self._held = self._held, []
+            for at in range(29, len(held), 30):
+                held[at - 1], held[at] = held[at], held[at - 1]
+            for at, (data, client) in enumerate(held):
+                self._front.sendto(data, client)
+                # A tenth of the time in which they were sent: more does not fit into a socket.
+                time.sleep(0.001 if at % 10 else 0.002)
+
+    def half_open(self):
+        """Let the server lose every client: what a client sends comes from an unknown port."""
+        with self._lock:
+            for address, sock in self._backs.items():
+                sock.close()
+                self._backs[address] = self._socket()
+
+    def _run(self):
+        while not self._stopping:
+            with self._lock:
+                owners = {sock: address for address, sock in self._backs.items()}
+                ready, _, _ = select.select([self._front, *owners], [], [], 0.01)
+                for sock in ready:
+                    with contextlib.suppress(OSError):
+                        self._pass_on(sock, owners.get(sock))
+            time.sleep(0)
+
+    def _pass_on(self, sock, client):
+        data, address = sock.recvfrom(65536)
+        if self._hole:
+            return
+        if client is None:
+            if address not in self._backs:
+                self._backs[address] = self._socket()
+            self._backs[address].sendto(data, self._server)
+        elif self._holding:
+            self._held.append((data, client))
+        else:
+            self._front.sendto(data, client)

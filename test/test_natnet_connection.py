@@ -1,0 +1,72 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The client's side of a NatNet conversation, without sockets."""
+
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.connection import ClientConnection
+from optitrack_vrpn.natnet.constants import (
+    CONNECT, KEEP_ALIVE, REQUEST, REQUEST_MODEL_DEFINITIONS)
+from optitrack_vrpn.natnet.encoding import encode_frame
+from optitrack_vrpn.natnet.messages import Frame, ServerInfo, Unanswered
+
+S = 1_000_000_000
+INFO = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, False, '')
+
+
+def connected(info=INFO):
+    connection = ClientConnection(0)
+    connection.receive(codec.encode_server_info(info), 0)
+    return connection
+
+
+def sent(connection, now_ns):
+    return [codec.decode_message(datagram)[0] for datagram in connection.due(now_ns)]
+
+
+def frame(number, version=(4, 1)):
+    return codec.encode_message(7, encode_frame(Frame(
+        number, [], [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, 0), version)[4:])
+
+
+def test_a_server_that_answers_echoes_but_sends_no_frames_is_connected_to_again():
+    connection = connected()
+    for quarter in range(1, 5):
+        now = quarter * S // 4
+        token = codec.decode_message(connection.echo_request(now))[1]
+        connection.receive(codec.encode_echo_response(int.from_bytes(token, 'little'), 1), now)
+        assert (CONNECT in sent(connection, now)) is (quarter == 4)
+
+
+def test_frames_keep_the_client_from_connecting_again():
+    connection = connected()
+    for number in range(40):
+        connection.receive(frame(number), number * S // 10)
+        assert CONNECT not in sent(connection, number * S // 10)
+
+
+def test_a_unicast_client_says_each_second_that_it_is_there_and_a_multicast_one_does_not():
+    for keeps, expected in ((True, 5), (False, 0)):
+        connection = connected()
+        connection.keep_alive = keeps
+        found = [kind for tenth in range(50) for kind in sent(connection, tenth * S // 10)]
+        assert found.count(KEEP_ALIVE) == expected
+        assert bool(connection.farewell()) is keeps
+
+
+def test_definitions_are_requested_in_both_ways_until_they_come():
+    connection = connected()
+    masks = []
+    for tenth in range(30):
+        for datagram in connection.due(tenth * S // 10):
+            kind, payload = codec.decode_message(datagram)
+            if kind == REQUEST_MODEL_DEFINITIONS:
+                masks.append(payload)
+    assert masks[:4] == [b'', b'\x03\0\0\0', b'', b'\x03\0\0\0']
+
+
+def test_a_command_is_repeated_and_then_reported_as_unanswered():
+    connection = connected(INFO._replace(version=(3, 0)))
+    assert connection.request('StartRecording')
+    found = [kind for tenth in range(40) for kind in sent(connection, tenth * S // 10)]
+    assert found.count(REQUEST) == 3
+    assert Unanswered('StartRecording') in connection.receive(frame(1, (3, 0)), 4 * S)
