@@ -21,14 +21,15 @@ _OLD = (2, 5)
 
 
 def models_changed():
-    """Give the streaming ids of two bodies to each other; the new definitions come late."""
+    """Give the streaming ids of two bodies to each other; new definitions arrive late."""
     session, server, steady = running('models changed')
     with session:
         begin = time.time_ns()
         server.ask('models body1 body0 body2')
         end = time.time_ns()
-        return [row(session, 'two bodies exchange streaming ids; two requests for definitions lost',
-                    steady, begin, end)]
+        return [row(
+            session, 'two bodies exchange streaming ids; two requests for definitions lost',
+            steady, begin, end)]
 
 
 def take_played():

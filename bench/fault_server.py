@@ -12,6 +12,7 @@ or ``1``, ``count``). Ends with its input.
 """
 
 from dataclasses import replace
+from functools import partial
 import json
 from pathlib import Path
 import sys
@@ -68,9 +69,9 @@ def main(scenario, host, port):
                 step_ns = round(float(arguments[0]) * 1e9)
                 stream.base_ns += step_ns
                 if natnet:
-                    sim._call(lambda: step_natnet(sim.natnet, step_ns))
+                    sim._call(partial(step_natnet, sim.natnet, step_ns))
             elif command == 'models':
-                sim._call(lambda: change_models(sim.natnet, arguments))
+                sim._call(partial(change_models, sim.natnet, arguments))
             elif command == 'edit':
                 world = sim.natnet.world
                 world._settings = replace(world._settings, edit_mode=bool(int(arguments[0])))
@@ -82,7 +83,8 @@ def main(scenario, host, port):
                     link._network, link.ideal = network, False
             elif command in ('pause', 'resume'):
                 getattr(sim, command)()
-            say(skipped=sim.counters.skipped_frames, clients=sim.clients)
+            say(skipped=sim.counters.skipped_frames, clients=sim.clients,
+                accepted=sim.counters.accepted)
 
 
 if __name__ == '__main__':

@@ -15,7 +15,8 @@ pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges tak
     all on    this node with everything: NED, odometry, velocities, covariances, all subscribed to
     polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
 
-A fifth, `calm floor`, can be asked for: the floor with what client/scheduling_io.py does.
+Two more can be asked for: `calm floor`, the floor with what client/scheduling_io.py does, and
+`natnet`, this node with poses and TF in ENU, from a sender of NatNet.
 """
 
 import argparse
@@ -40,7 +41,10 @@ HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
 POINTS = ((1, 240), (1, 1000), (10, 240), (20, 240), (50, 240), (100, 240))
 BRIDGES = ('floor', 'node', 'all on', 'polled')
-MORE_BRIDGES = ('calm floor',)
+MORE_BRIDGES = ('calm floor', 'natnet')
+#: Tables with two of them beside each other: page, bridges.
+BLOCKS = {'calm': (DOCS, ('floor', 'calm floor')),
+          'natnet': (ROOT / 'docs' / 'natnet.md', ('node', 'natnet'))}
 SETTLE_S = 1.5
 #: ROS domains of this process, which it holds until its end.
 CLAIMS = []
@@ -141,8 +145,10 @@ def command_of(bridge, port, bodies):
     outputs = ['pose', 'tf', 'status']
     if bridge == 'all on':
         outputs += ['pose_ned', 'tf_ned', *TOPICS]
+    way = ({'protocol': 'natnet', 'natnet.port': port} if bridge == 'natnet' else
+           {'port': port})
     parameters = {
-        'server': '127.0.0.1', 'port': port, 'autostart': 'true',
+        'server': '127.0.0.1', **way, 'autostart': 'true',
         'outputs': f'[{", ".join(outputs)}]'}
     return ['-m', 'optitrack_vrpn', 'optitrack_vrpn_node', '--ros-args', *(
         word for name, value in parameters.items()
@@ -163,7 +169,8 @@ def measure(bridge, bodies, rate, seconds, variables):
             stack.callback(child.stop)
             return child
 
-        sender = start('latency_sender.py', '--bodies', str(bodies), '--rate', str(rate))
+        sender = start('latency_sender_natnet.py' if bridge == 'natnet' else
+                       'latency_sender.py', '--bodies', str(bodies), '--rate', str(rate))
         receiver = start('latency_receiver.py', '--bodies', str(bodies), *(
             ['--everything'] if bridge == 'all on' else []))
         port = int(sender.line())
@@ -229,7 +236,7 @@ def main():
     parser.add_argument('--output', type=Path, default=HERE / 'results', help='a folder')
     parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
     parser.add_argument(
-        '--write-calm', action='store_true', help='renew its table of the calm floor alone')
+        '--write-block', choices=tuple(BLOCKS), help='renew one of its other tables alone')
     arguments = parser.parse_args()
     points, repetitions, seconds = POINTS, arguments.repetitions, arguments.seconds
     if arguments.points:
@@ -248,8 +255,9 @@ def main():
         'load_before': round(before, 2), 'repetitions': repetitions, 'seconds': seconds}
     text = tables(result)
     print(text)
-    if arguments.write_calm:
-        write_block(DOCS, 'calm', side_by_side(result, ('floor', 'calm floor')))
+    if arguments.write_block:
+        page, bridges = BLOCKS[arguments.write_block]
+        write_block(page, arguments.write_block, side_by_side(result, bridges))
         return 0
     arguments.output.mkdir(parents=True, exist_ok=True)
     places = [arguments.output]

@@ -137,12 +137,17 @@ class Sender:
                     self._socket.sendto(datagram, peer.target)
 
 
-def main():
-    """Print the port, then send; print the time (ns) at which a client can be sent to."""
-    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
+def arguments_of(text):
+    """Read the command line of a sender."""
+    parser = argparse.ArgumentParser(description=text.strip().splitlines()[0])
     parser.add_argument('--bodies', type=int, default=1)
     parser.add_argument('--rate', type=int, default=240)
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    """Print the port, then send; print the time (ns) at which a client can be sent to."""
+    arguments = arguments_of(__doc__)
     sender = Sender(arguments.bodies, arguments.rate)
     print(sender.port, flush=True)
     try:

@@ -5,6 +5,7 @@ Run the node for long while faults come every minute, and see whether anything g
 
     make soak                             an hour: 20 bodies at 240 Hz
     make soak ARGS='--minutes 15'
+    make soak ARGS='--protocol natnet'
 
 Every minute Motive restarts with a new clock, bodies go out of view in three ways, datagrams are
 lost throughout. Memory, threads and file descriptors of the node's process are read every five
@@ -99,16 +100,18 @@ def soak(total_s, bodies, rate, period_s, interval_s):
     """
     Run it.
 
-    :returns: the readings, the node's log, how often the node was connected.
+    :returns: the readings, the node's log, how often the server accepted it.
     """
     from fault_kit import Server
+    from fault_protocol import parameters, with_protocol
     from rosgraph import NodeProcess, Observer, wait_until
     readings = []
-    server = Server(scenario(bodies, rate, period_s))
+    server = Server(with_protocol(scenario(bodies, rate, period_s)))
+    way = [word for name, value in parameters(server.port).items()
+           for word in ('-p', f'{name}:={value}')]
     try:
         with Observer('soak') as observer, NodeProcess(
-                '-p', 'autostart:=true', '-p', 'server:=127.0.0.1', '-p',
-                f'port:={server.port}') as node:
+                '-p', 'autostart:=true', '-p', 'server:=127.0.0.1', *way) as node:
             topics = [observer.poses(f'/body{i}/pose', depth=100) for i in range(LISTENED)]
             wait_until(lambda: all(map(len, topics)), 60.0, 'poses')
             begin = time.monotonic()
@@ -122,12 +125,13 @@ def soak(total_s, bodies, rate, period_s, interval_s):
                 if not len(readings) % max(1, round(60 / interval_s)):
                     print(line(readings[-1]), flush=True)
             log = list(node.lines)
+            connections = server.ask('count')['accepted']
             code, _ = node.end()
         if code:
             log.append(f'[ERROR] the node ended with exit code {code}')
     finally:
         server.close()
-    return readings, log
+    return readings, log, connections
 
 
 def line(reading):
@@ -145,8 +149,10 @@ def main():
     parser.add_argument('--seconds', type=float, help='instead of minutes, for tests')
     parser.add_argument('--bodies', type=int, default=20)
     parser.add_argument('--rate', type=float, default=240.0)
+    parser.add_argument('--protocol', choices=('vrpn', 'natnet'), default='vrpn')
     parser.add_argument('--json', metavar='FILE', help='write the readings there')
     arguments = parser.parse_args()
+    os.environ['FAULT_PROTOCOL'] = arguments.protocol    # read by fault_protocol
     total_s = arguments.seconds or 60.0 * arguments.minutes
     period_s = min(60.0, total_s / 2)
     interval_s = min(5.0, total_s / 24)
@@ -154,16 +160,16 @@ def main():
     with claim_domain({own_domain()}) as claim, tempfile.TemporaryDirectory() as logs:
         isolate(os.environ, claim.domain)
         os.environ['ROS_LOG_DIR'] = logs
-        readings, log = soak(
+        readings, log, connections = soak(
             total_s, arguments.bodies, arguments.rate, period_s, interval_s)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps([r._asdict() for r in readings]))
     quarter = len(readings) // 4
-    connections = sum('connected: connected' in entry for entry in log)
     errors = [entry for entry in log if '[ERROR]' in entry]
     print(line(readings[-1]))
-    print(f'{arguments.bodies} bodies at {arguments.rate:g} Hz for {total_s / 60:.1f} min, '
-          f'{connections} connections, {len(log)} lines of log, {len(errors)} errors')
+    print(f'{arguments.bodies} bodies at {arguments.rate:g} Hz by {arguments.protocol} for '
+          f'{total_s / 60:.1f} min, {connections} connections, {len(log)} lines of log, '
+          f'{len(errors)} errors')
     for name in ('rss_mb', 'threads', 'files'):
         values = [getattr(reading, name) for reading in readings[quarter:]]
         print(f'{name}: {min(values):.5g} to {max(values):.5g} after the first quarter, '

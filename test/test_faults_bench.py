@@ -14,6 +14,7 @@ sys.path[:0] = [str(BENCH)]
 
 from conftest import at_last  # noqa: E402
 from fault_kit import Heard, RATE, scenario, Server, Session  # noqa: E402
+from faults import merged  # noqa: E402
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.world import World  # noqa: E402
@@ -84,13 +85,25 @@ def test_another_bodys_pose_and_a_repeated_one_are_counted(session):
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_one_case_runs_and_finds_nothing_wrong():
-    at_last(check_case, 1, 2)    # whether its own server was starved this case does not look
+@pytest.mark.parametrize('protocol, case, row, word', [
+    ('vrpn', 'clock_stepped', 'host clock set 1 h ahead', 'epoch ended'),
+    ('natnet', 'models_changed', 'two bodies exchange streaming ids', ''),
+])
+def test_one_case_runs_and_finds_nothing_wrong(protocol, case, row, word):
+    def check(_):
+        check_case(protocol, case, row, word)
+    at_last(check, 1, 2)    # whether its own server was starved this case does not look
 
 
-def check_case(_):
+def check_case(protocol, case, row, word):
     done = subprocess.run(
-        [sys.executable, str(BENCH / 'faults.py'), '--only', 'clock_stepped'],
+        [sys.executable, str(BENCH / 'faults.py'), '--protocol', protocol, '--only', case],
         capture_output=True, text=True, timeout=110, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert '| host clock set 1 h ahead' in done.stdout and 'epoch ended' in done.stdout
+    assert f'| {row}' in done.stdout and word in done.stdout
+
+
+def test_single_rows_are_renewed_in_a_table_and_the_others_stay():
+    old = ['| Fault | x |', '|---|--:|', '| a | 1 |', '| b (the worst of them got 1%) | 2 |']
+    new = [*old[:2], '| b (the worst of them got 9%) | 3 |', '| c | 4 |']
+    assert merged(old, new) == [*old[:3], *new[2:]]

@@ -20,15 +20,19 @@ from soak import Reading, verdict  # noqa: E402
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_short_soak_survives_restarts_and_stays_flat():
+@pytest.mark.parametrize('protocol', ['vrpn', 'natnet'])
+def test_a_short_soak_survives_restarts_and_stays_flat(protocol):
+    def check(seconds):
+        check_soak(seconds, protocol)
     # On a busy machine a restart may take as long as a quarter of so short a time.
-    at_last(check_soak, '8', '16', '24')
+    at_last(check, '8', '16', '24')
 
 
-def check_soak(seconds):
+def check_soak(seconds, protocol):
     done = subprocess.run(
         [sys.executable, str(BENCH / 'soak.py'), '--seconds', seconds, '--bodies', '4', '--rate',
-         '100'], capture_output=True, text=True, timeout=100, env=dict(os.environ))
+         '100', '--protocol', protocol],
+        capture_output=True, text=True, timeout=100, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr
     assert '\nflat' in done.stdout
     assert 'rss_mb: ' in done.stdout and ' threads, ' in done.stdout

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Resolve names of hosts and network interfaces to IPv4 addresses (VRPN supports IPv4 only)."""
 
+import ipaddress
 import os
 import socket
 import struct
@@ -11,8 +12,9 @@ from typing import Callable, Optional
 from optitrack_vrpn.client.config import is_ipv4
 from optitrack_vrpn.errors import TransportError
 
-#: ioctl number that reads the address of a network interface (linux/sockios.h).
+#: ioctl numbers that read the address and the netmask of a network interface (linux/sockios.h).
 _SIOCGIFADDR = 0x8915
+_SIOCGIFNETMASK = 0x891b
 
 
 class _Search:
@@ -129,6 +131,27 @@ def local_address(server: str, port: int, interface: str) -> str:
         return str(probe.getsockname()[0])
 
 
+def broadcast_addresses(local: str = '') -> list[str]:
+    """
+    List the broadcast addresses of this computer's networks.
+
+    The limited broadcast address reaches only the network of the system's default route.
+
+    :param local: IPv4 address of the only network interface to list; '' for all.
+    """
+    found = []
+    for _, name in socket.if_nameindex():
+        try:
+            address = _card_value(name, _SIOCGIFADDR)
+            network = ipaddress.IPv4Interface(
+                f'{address}/{_card_value(name, _SIOCGIFNETMASK)}').network
+        except (OSError, ImportError):
+            continue    # an interface without an IPv4 address
+        if local in ('', address) and network.prefixlen < 31 and not network.is_loopback:
+            found.append(str(network.broadcast_address))
+    return list(dict.fromkeys(found))
+
+
 def card_address(name: str) -> str:
     """
     Return the IPv4 address of a network interface.
@@ -136,13 +159,18 @@ def card_address(name: str) -> str:
     :raises TransportError: if there is no such interface, or if it has no IPv4 address.
     """
     try:
-        import fcntl
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            request = struct.pack('256s', os.fsencode(name)[:15])
-            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
-        return socket.inet_ntoa(answer[20:24])
+        return _card_value(name, _SIOCGIFADDR)
     except (OSError, ImportError) as error:
         cards = ', '.join(card for _, card in socket.if_nameindex())
         raise TransportError(
             f'{name!r} is not a network interface with an IPv4 address ({error}); '
             f'set interface to one of {cards}') from None
+
+
+def _card_value(name: str, request: int) -> str:
+    """Read an address of a network interface from the system."""
+    import fcntl
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        answer = fcntl.ioctl(
+            probe.fileno(), request, struct.pack('256s', os.fsencode(name)[:15]))
+    return socket.inet_ntoa(answer[20:24])

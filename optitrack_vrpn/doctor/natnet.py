@@ -60,6 +60,12 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
             f'set natnet.bitstream: "{NEWEST[0]}.{NEWEST[1]}" (unicast) and report the version '
             'of Motive', **values)
     if not natnet.frames:
+        if natnet.other_card and natnet.other_source not in ('', probed.address):
+            return fail(
+                'natnet-data', f'no frame from {probed.address}, but frames from '
+                f'{natnet.other_source} on {natnet.other_card}',
+                f'if {natnet.other_source} is the Motive PC too, set server: '
+                f'{natnet.other_source}', **values)
         if natnet.other_card:
             return fail(
                 'natnet-data', f'no frame on {probed.local}, but frames on {natnet.other_card}',

@@ -10,6 +10,7 @@ import dataclasses
 import select
 import socket
 import threading
+import time
 from typing import Any
 
 from optitrack_vrpn.client.addresses_io import card_address
@@ -112,27 +113,37 @@ def look(
     probed.processing_ms = times[len(times) // 2] / 1e6 if times else 0.0
     probed.remarks = tuple(listener.remarks)
     if info.multicast is not False and not listener.frames and not probed.malformed:
-        probed.other_card = _other_card(info, address, local)
+        probed.other_card, probed.other_source = _other_card(info, address, local)
     return probed
 
 
-def _other_card(info: ServerInfo, server: str, local: str) -> str:
-    """Find a network card on which frames of the server arrive; '' for none."""
+def _other_card(info: ServerInfo, server: str, local: str) -> tuple[str, str]:
+    """
+    Find a network card on which frames arrive; ('', '') for none.
+
+    :returns: its name, and the address that sends them.
+    """
     for _, name in socket.if_nameindex():
         with contextlib.suppress(TransportError):
             address = card_address(name)
-            if address != local and _hears(
-                    info.group or MULTICAST_GROUP, info.data_port or DATA_PORT, address, server):
-                return name
-    return ''
+            if address == local:
+                continue
+            source = _heard(
+                info.group or MULTICAST_GROUP, info.data_port or DATA_PORT, address, server)
+            if source:
+                return name, source
+    return '', ''
 
 
-def _hears(group: str, port: int, local: str, server: str) -> bool:
+def _heard(group: str, port: int, local: str, server: str) -> str:
+    """Listen on one network card; give the server's address if it sends, else another sender's."""
     buffer = memoryview(bytearray(65536))
+    source = ''
     with multicast_socket(group, port, local) as sock:
         poll = select.poll()
         poll.register(sock.fileno(), select.POLLIN)
-        if not poll.poll(_OTHER_CARD_S * 1e3):
-            return False
-        arrival = receive_into(sock, buffer)
-        return arrival is not None and arrival.address[0] == server
+        end = time.monotonic() + _OTHER_CARD_S
+        while source != server and (left := end - time.monotonic()) > 0.0:
+            if poll.poll(left * 1e3) and (arrival := receive_into(sock, buffer)) is not None:
+                source = arrival.address[0]
+    return source

@@ -226,6 +226,7 @@ class NatNetResults:
     :ivar processing_ms: from exposure to transmission (median), 0 where that is not sent.
     :ivar remarks: what the client reports.
     :ivar other_card: another network card on which frames arrive, '' for none.
+    :ivar other_source: the address that they come from.
     """
 
     port: int
@@ -243,6 +244,7 @@ class NatNetResults:
     processing_ms: float = 0.0
     remarks: tuple[str, ...] = ()
     other_card: str = ''
+    other_source: str = ''
 
 
 @dataclass

@@ -96,15 +96,15 @@ class NatNetClient(ReconnectingClient[Session]):
             LinkState.RESOLVING, 'searching Motive by NatNet discovery on ' + (
                 interface or 'all network cards'))
         found: dict[str, ServerInfo] = {}
-        local = local_address('127.0.0.1', self._port, interface) if interface else '0.0.0.0'
+        local = local_address('127.0.0.1', self._port, interface) if interface else ''
         buffer = memoryview(bytearray(65536))
-        with command_socket(local) as sock:
+        with command_socket(local or '0.0.0.0') as sock:
             now_ns = self._clock.now_ns()
             end_ns = now_ns + int(_SEARCH_S * _NS)
             again_ns = now_ns
             while now_ns < end_ns:
                 if now_ns >= again_ns:
-                    send_discovery(sock, self._port, 'optitrack_vrpn')
+                    send_discovery(sock, self._port, 'optitrack_vrpn', local)
                     again_ns = now_ns + int(_SEARCH_AGAIN_S * _NS)
                 self._waiting.wait(min(end_ns, again_ns), (sock, select.POLLIN))
                 while (arrival := receive_into(sock, buffer)) is not None:

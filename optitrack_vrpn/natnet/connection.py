@@ -46,8 +46,8 @@ _REQUEST_NS = 500 * _MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32
 #: After this long without a frame the client connects again: the server may have restarted, and
-#: forgotten this client and its models. Other answers prove nothing: a server answers echo requests
-#: of clients that it does not know.
+#: forgotten this client and its models. Other answers prove nothing: a server answers the echo
+#: requests of clients that it does not know.
 _SILENT_NS = _SECOND
 #: The command that tells the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'

@@ -7,6 +7,7 @@ import socket
 import struct
 from typing import NamedTuple
 
+from optitrack_vrpn.client.addresses_io import broadcast_addresses
 from optitrack_vrpn.client.sockets_io import (
     ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns)
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
@@ -93,16 +94,17 @@ def arrival_time_ns(
     return arrival_ns if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS else now_ns
 
 
-def send_discovery(sock: socket.socket, port: int, name: str) -> None:
+def send_discovery(sock: socket.socket, port: int, name: str, local: str = '') -> None:
     """
-    Ask all servers in reach who they are: on the network card of the socket and on this machine.
+    Ask all servers in reach who they are: in the networks of this machine, and on it.
 
+    :param local: address of the only network card to search; '' for all.
     :raises TransportError: if nothing could be sent.
     """
     datagram = codec.encode_hello(name, NEWEST, discovery=True)
     failure = None
     sent = 0
-    for address in ('255.255.255.255', '127.0.0.1'):
+    for address in (*broadcast_addresses(local), '255.255.255.255', '127.0.0.1'):
         try:
             sock.sendto(datagram, (address, port))
             sent += 1
@@ -143,4 +145,4 @@ def choose_server(found: dict[str, ServerInfo]) -> str:
     listed = ', '.join(f'{address} ({found[address].name})' for address in addresses[:8])
     raise TransportError(
         f'{len(addresses)} servers answered a NatNet discovery: {listed}; set server to one of '
-        'them')
+        'them, or interface to the network card of one')
