@@ -33,7 +33,7 @@ def ends(action):
 def test_node_ends_while_rclpy_holds_its_lock(streaming):
     """Kilted's shutdown destroys nodes under the lock that Context.ok() takes."""
     with streaming.context._lock:
-        assert ends(streaming.node._release)
+        assert ends(streaming.node.destroy_node)
     assert streaming.node._backend is None
 
 

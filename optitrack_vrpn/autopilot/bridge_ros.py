@@ -26,12 +26,10 @@ from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.autopilot.vehicle import Vehicle
 from optitrack_vrpn.doctor.result import CheckResult, Level
-from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
+from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
 from optitrack_vrpn.ros.log import ThrottledLog
 from optitrack_vrpn.settings_ros import declare_settings, follow_settings, read_settings
-from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 NODE = 'mavlink_bridge'
@@ -48,7 +46,7 @@ _LEVELS = {
     Level.WARN: DiagnosticStatus.WARN, Level.FAIL: DiagnosticStatus.ERROR}
 
 
-class MavlinkBridge(ControlledLifecycleNode):
+class MavlinkBridge(ManagedNode):
     """
     Feed one autopilot with the poses of one body.
 
@@ -82,66 +80,12 @@ class MavlinkBridge(ControlledLifecycleNode):
         self.set_info_topics([])
         declare_settings(self, BridgeSettings)
         follow_settings(self, BridgeSettings, configured=lambda: self._settings is not None)
-        self._autostart_timer: Any = None
-        if self.get_parameter('autostart').value is True:
-            self._autostart_timer = self.create_timer(0.0, self._autostart)
-        else:
-            self.get_logger().info(
-                'unconfigured; bring it up with ros2 lifecycle set '
-                f'{self.get_fully_qualified_name()} configure, then activate, or set autostart')
+        self.start_by_parameters()
 
     # -- transitions -------------------------------------------------------------------------
 
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def acquire(self) -> None:
         """Read the parameters, open the link, and listen to the body."""
-        try:
-            self._acquire()
-        except OptitrackVrpnError as error:
-            self._release()
-            for line in str(error).splitlines():
-                self.get_logger().error(f'cannot configure: {line}')
-            return TransitionCallbackReturn.FAILURE
-        return super().on_configure(state)
-
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Let poses out."""
-        self._active = True
-        self._sent_before = (time.monotonic(), self._gate.sent if self._gate else 0)
-        return super().on_activate(state)
-
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Send no more poses; the link stays open."""
-        self._active = False
-        if self._gate is not None:
-            self._gate.interrupt()
-        if self._link is not None:
-            self._link.clear()
-        if self._vehicle is not None and self._vehicle.armed:
-            self.get_logger().error(
-                'deactivated while the vehicle is armed: its estimator gets no more poses')
-        return super().on_deactivate(state)
-
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Close the link."""
-        self._release()
-        return super().on_cleanup(state)
-
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Close the link permanently."""
-        self._release()
-        return super().on_shutdown(state)
-
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Go back to unconfigured after a bug in a transition."""
-        self._release()
-        return TransitionCallbackReturn.SUCCESS
-
-    def destroy_node(self) -> None:
-        """Release everything, whatever the state."""
-        self._release()
-        super().destroy_node()
-
-    def _acquire(self) -> None:
         settings = read_settings(self, BridgeSettings)
         chosen = plan(settings)
         for warning in chosen.warnings:
@@ -161,6 +105,22 @@ class MavlinkBridge(ControlledLifecycleNode):
         self._listen(settings)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self._timer = self.create_timer(_PERIOD_S, self._look, clock=self._steady)
+
+    def begin(self) -> None:
+        """Let poses out."""
+        self._active = True
+        self._sent_before = (time.monotonic(), self._gate.sent if self._gate else 0)
+
+    def end(self) -> None:
+        """Send no more poses; the link stays open."""
+        self._active = False
+        if self._gate is not None:
+            self._gate.interrupt()
+        if self._link is not None:
+            self._link.clear()
+        if self._vehicle is not None and self._vehicle.armed:
+            self.get_logger().error(
+                'deactivated while the vehicle is armed: its estimator gets no more poses')
 
     def _listen(self, settings: BridgeSettings) -> None:
         """Subscribe to the body's topics."""
@@ -183,8 +143,8 @@ class MavlinkBridge(ControlledLifecycleNode):
                     topics.append(self._listeners[-1].topic_name)
         self._sources = tuple(topics)
 
-    def _release(self) -> None:
-        self._active = False
+    def release(self) -> None:
+        """Close the link, and stop to listen."""
         link, self._link = self._link, None
         if link is not None:
             link.stop()
@@ -205,19 +165,6 @@ class MavlinkBridge(ControlledLifecycleNode):
         self._rate_hz = 0.0
         self._flushed = 0
         self._odometry_at = -math.inf
-
-    def _autostart(self) -> None:
-        self.destroy_timer(self._autostart_timer)
-        self._autostart_timer = None
-        try:
-            if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
-                self.get_logger().error(
-                    'autostart ends here: configure failed; put right what is said above and '
-                    'start the bridge again')
-            elif self.get_parameter('activate').value is True:
-                self.trigger_activate()
-        except Exception as error:    # another transition was quicker
-            self.get_logger().warning(f'autostart ends here: {error}')
 
     # -- samples -----------------------------------------------------------------------------
 

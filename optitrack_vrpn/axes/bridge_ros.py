@@ -49,7 +49,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._last: Optional[Sample] = None
         super().__init__(node_name, BridgeSettings, **kwargs)
 
-    def acquire(self, settings: BridgeSettings) -> None:
+    def prepare(self, settings: BridgeSettings) -> None:
         """
         Load the table, subscribe to the bodies, open the socket.
 

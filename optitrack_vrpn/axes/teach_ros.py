@@ -11,11 +11,10 @@ from optitrack_vrpn.axes.bridge_ros import POSE_QOS
 from optitrack_vrpn.axes.teach import Recording
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.motion.frames import Pose
-import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from optitrack_vrpn.ros.background_node import BackgroundNode
 
 
-class TeachRecorder:
+class TeachRecorder(BackgroundNode):
     """
     Listen to the poses of bodies on a thread; use it as a context manager.
 
@@ -25,35 +24,11 @@ class TeachRecorder:
 
     def __init__(self, suffix: str, ros_args: Sequence[str] = ()) -> None:
         self._suffix = suffix
-        self._context = rclpy.Context()
-        self._context.init(args=list(ros_args) or None)
-        self._node = rclpy.create_node('axis_bridge_teach', context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        super().__init__('axis_bridge_teach', ros_args)
         self._lock = threading.Lock()
         self._phase: Optional[str] = None
         self._recordings: dict[str, Recording] = {}
         self._subscriptions: dict[str, Any] = {}
-        self._thread = threading.Thread(target=self._spin, name='teach', daemon=True)
-
-    def __enter__(self) -> 'TeachRecorder':
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._context.try_shutdown()
-        self._thread.join(5.0)
-        self._node.destroy_node()
-
-    def _spin(self) -> None:
-        try:
-            while self._context.ok():
-                self._executor.spin_once(timeout_sec=0.1)
-        except ExternalShutdownException:
-            pass
-        except Exception:
-            if self._context.ok():
-                raise
 
     def find_bodies(self, timeout_s: float) -> tuple[str, ...]:
         """

@@ -8,16 +8,15 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 from diagnostic_msgs.msg import DiagnosticArray
 from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.ros.background_node import BackgroundNode
 from rcl_interfaces.srv import SetParameters
-import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 Value = Union[bool, float, str, Sequence[float]]
 
 
-class GantryClient:
+class GantryClient(BackgroundNode):
     """
     A small node on a thread; use it as a context manager.
 
@@ -27,35 +26,11 @@ class GantryClient:
 
     def __init__(self, node: str = '/gantry_controller', ros_args: Sequence[str] = ()) -> None:
         self._name = '/' + node.strip('/')
-        self._context = rclpy.Context()
-        self._context.init(args=list(ros_args) or None)
-        self._node = rclpy.create_node('gantry_client', context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        super().__init__('gantry_client', ros_args)
         self._axes: Optional[DiagnosticArray] = None
         self._seen_s = 0.0
         self._clients: dict[str, Any] = {}
         self._node.create_subscription(DiagnosticArray, f'{self._name}/axes', self._take, 10)
-        self._thread = threading.Thread(target=self._spin, name='gantry_client', daemon=True)
-
-    def __enter__(self) -> 'GantryClient':
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._context.try_shutdown()
-        self._thread.join(5.0)
-        self._node.destroy_node()
-
-    def _spin(self) -> None:
-        try:
-            while self._context.ok():
-                self._executor.spin_once(timeout_sec=0.1)
-        except ExternalShutdownException:
-            pass
-        except Exception:
-            if self._context.ok():
-                raise
 
     def _take(self, message: DiagnosticArray) -> None:
         self._axes, self._seen_s = message, time.monotonic()

@@ -74,7 +74,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     # -- transitions ---------------------------------------------------------------------------
 
-    def acquire(self, settings: ControllerSettings) -> None:
+    def prepare(self, settings: ControllerSettings) -> None:
         """
         Load the machine, open the driver, make topics and services.
 

@@ -4,31 +4,7 @@
 
 import functools
 import traceback
-from typing import Any, Callable
-
-from optitrack_vrpn.errors import OptitrackVrpnError
-from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
-
-Transition = Callable[[Any, LifecycleState], TransitionCallbackReturn]
-
-
-def failure_on_error(transition: Transition) -> Transition:
-    """
-    Log an error of this package in a transition, which is then a FAILURE.
-
-    The node keeps its state. Any other exception is a bug: the base class logs it and turns it
-    into an ERROR, after which the node cleans up in ``on_error``.
-    """
-    @functools.wraps(transition)
-    def wrapper(self: Any, state: LifecycleState) -> TransitionCallbackReturn:
-        name = transition.__name__[len('on_'):]
-        try:
-            return transition(self, state)
-        except OptitrackVrpnError as error:
-            for line in str(error).splitlines():
-                self.get_logger().error(f'cannot {name}: {line}')
-            return TransitionCallbackReturn.FAILURE
-    return wrapper
+from typing import Callable
 
 
 def log_exceptions(

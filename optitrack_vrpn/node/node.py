@@ -18,12 +18,9 @@ from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.client.link_log import LinkLog
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.errors import OptitrackVrpnError
-from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
+from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
 from optitrack_vrpn.mocap_control.protocol import Command
 from optitrack_vrpn.natnet.choice_io import make_backend
-from optitrack_vrpn.node.autostart import Autostart
-from optitrack_vrpn.node.callbacks import failure_on_error
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.discovery import Discovery
 from optitrack_vrpn.node.parameters import NodeParameters
@@ -36,10 +33,9 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 from optitrack_vrpn.ros.qos_advice import what_helps
 from optitrack_vrpn.vrpn.messages import Event
-from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 
-class OptitrackVrpnNode(ControlledLifecycleNode):
+class OptitrackVrpnNode(ManagedNode):
     """
     Bring the bodies of a Motive into ROS 2.
 
@@ -65,14 +61,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._status = StatusReporter(self, self._lock, self._log)
         self._node_parameters = NodeParameters(
             self, lambda: self._pipeline is not None, self._reconfigure)
-        if self.get_parameter('autostart').value is True:
-            self._autostart = Autostart(self)
-        else:
+        if self.get_parameter('autostart').value is not True:
             self._node_parameters.log_errors()
-            self.get_logger().info(
-                'unconfigured; bring it up with ros2 lifecycle set '
-                f'{self.get_fully_qualified_name()} configure, then activate, or set the '
-                'parameter autostart')
+        self.start_by_parameters()
 
     @property
     def configuration(self) -> Optional[Configuration]:
@@ -81,19 +72,9 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
 
     # -- transitions ---------------------------------------------------------------------------
 
-    @failure_on_error
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Read and check the parameters, and start to look for the server."""
+    def acquire(self) -> None:
+        """Read and check the parameters; create publishers and the client, and start both."""
         configuration = self._node_parameters.read()
-        try:
-            self._acquire(configuration)
-        except OptitrackVrpnError:
-            self._release()    # FAILURE leaves a node that has nothing
-            raise
-        return super().on_configure(state)
-
-    def _acquire(self, configuration: Configuration) -> None:
-        """Create publishers, timers and the client, and start the client."""
         check_installed(configuration.publish.outputs)
         backend = self._backend = make_backend(
             configuration.protocol, configuration.client, configuration.natnet, self,
@@ -114,49 +95,21 @@ class OptitrackVrpnNode(ControlledLifecycleNode):
         self._supervision.start()
         backend.start()
 
-    @failure_on_error
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def begin(self) -> None:
         """Publish from now on."""
         with self._lock:
             assert self._output is not None
             self._output.listen()
             self._output.send_static()
             self._active = True
-        return super().on_activate(state)
 
-    @failure_on_error
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def end(self) -> None:
         """Publish nothing more; keep listening."""
         with self._lock:
             self._active = False
-        return super().on_deactivate(state)
 
-    @failure_on_error
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def release(self) -> None:
         """Release sockets, threads and publishers."""
-        self._release()
-        return super().on_cleanup(state)
-
-    @failure_on_error
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Release sockets, threads and publishers, for good."""
-        self._release()
-        return super().on_shutdown(state)
-
-    @failure_on_error
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Go back to unconfigured after a bug in a transition."""
-        self._release()
-        return TransitionCallbackReturn.SUCCESS
-
-    def destroy_node(self) -> None:
-        """Release everything, whatever the state."""
-        self._release()
-        super().destroy_node()
-
-    def _release(self) -> None:
-        with self._lock:
-            self._active = False
         if self._backend is not None:
             self._backend.stop()
             self._backend = None

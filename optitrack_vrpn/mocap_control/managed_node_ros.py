@@ -1,0 +1,156 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A lifecycle node that holds resources while configured, and can start by itself."""
+
+import functools
+from typing import Any, Callable
+
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+
+Transition = Callable[[Any, LifecycleState], TransitionCallbackReturn]
+
+
+def failure_on_error(transition: Transition) -> Transition:
+    """
+    Log an error of this package in a transition, and return FAILURE.
+
+    The node keeps its state. Any other exception is a bug: the base class logs it and turns it
+    into an ERROR, after which the node cleans up in ``on_error``.
+    """
+    @functools.wraps(transition)
+    def wrapper(self: Any, state: LifecycleState) -> TransitionCallbackReturn:
+        name = transition.__name__[len('on_'):]
+        try:
+            return transition(self, state)
+        except OptitrackVrpnError as error:
+            for line in str(error).splitlines():
+                self.get_logger().error(f'cannot {name}: {line}')
+            return TransitionCallbackReturn.FAILURE
+    return wrapper
+
+
+class ManagedNode(ControlledLifecycleNode):
+    """
+    Acquire and release resources in the transitions of the lifecycle; follow mocap control.
+
+    Subclasses override ``acquire``, ``begin``, ``end`` and ``release``. An OptitrackVrpnError
+    that they raise is logged and makes the transition fail with nothing half done.
+
+    :param node_name: its name before any remapping.
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(self, node_name: str, **kwargs: Any) -> None:
+        self._acquired = self._begun = False
+        super().__init__(node_name, **kwargs)
+
+    # -- for subclasses ------------------------------------------------------------------------
+
+    def acquire(self) -> None:
+        """Read the parameters; create publishers, subscriptions, sockets and threads."""
+
+    def begin(self) -> None:
+        """Start to work."""
+
+    def end(self) -> None:
+        """Stop to work; called once after each ``begin``, before ``release`` at the latest."""
+
+    def release(self) -> None:
+        """Release what ``acquire`` created; also called after an ``acquire`` that raised."""
+
+    def start_by_parameters(self) -> None:
+        """
+        Make the transitions that the parameters ``autostart`` and ``activate`` ask for.
+
+        Call it at the end of the constructor; the transitions follow as soon as the node spins.
+        """
+        if self.get_parameter('autostart').value is True:
+            self._autostart_timer = self.create_timer(0.0, self._autostart)
+        else:
+            self.get_logger().info(
+                'unconfigured; bring it up with ros2 lifecycle set '
+                f'{self.get_fully_qualified_name()} configure, then activate, or set the '
+                'parameter autostart')
+
+    # -- transitions ---------------------------------------------------------------------------
+
+    @failure_on_error
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Read and check the parameters, and acquire resources."""
+        try:
+            self.acquire()
+        except Exception:
+            self.release()    # FAILURE leaves a node that has nothing
+            raise
+        self._acquired = True
+        return super().on_configure(state)
+
+    @failure_on_error
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Start to work."""
+        self._begun = True
+        try:
+            self.begin()
+        except Exception:
+            self._stop_work()
+            raise
+        return super().on_activate(state)
+
+    @failure_on_error
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop to work; keep the resources."""
+        self._stop_work()
+        return super().on_deactivate(state)
+
+    @failure_on_error
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Release all resources."""
+        self._release()
+        return super().on_cleanup(state)
+
+    @failure_on_error
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Release all resources permanently."""
+        self._release()
+        return super().on_shutdown(state)
+
+    @failure_on_error
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Return to unconfigured after a bug in a transition."""
+        self._release()
+        return TransitionCallbackReturn.SUCCESS
+
+    def destroy_node(self) -> None:
+        """Release all resources in any state."""
+        self._release()
+        super().destroy_node()
+
+    def _stop_work(self) -> None:
+        if self._begun:
+            self._begun = False
+            self.end()
+
+    def _release(self) -> None:
+        self._stop_work()
+        if self._acquired:
+            self._acquired = False
+            self.release()
+
+    def _autostart(self) -> None:
+        self.destroy_timer(self._autostart_timer)
+        log = self.get_logger()
+        try:
+            if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
+                log.error(
+                    'autostart stops: configure failed; correct the errors above and '
+                    'start the node again, or set it with ros2 param set and configure with ros2 '
+                    f'lifecycle set {self.get_fully_qualified_name()} configure')
+            elif self.get_parameter('activate').value is True and (
+                    self.trigger_activate() is not TransitionCallbackReturn.SUCCESS):
+                log.error(
+                    f'autostart stops: activate failed; the node is {self.lifecycle_label}')
+        except Exception as error:
+            # Another client made a transition meanwhile.
+            log.warning(f'autostart stops: {error}')
