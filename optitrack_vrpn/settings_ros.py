@@ -106,7 +106,8 @@ def read_settings(node: Node, cls: type[T], prefix: str = '') -> T:
     misspelt, foreign = unknown_parameters(node, prefix)
     if foreign:
         node.get_logger().warning(
-            f'parameters ignored, because none of this node resembles them: {", ".join(foreign)}')
+            'parameters ignored, because this node has no parameter with a similar name: '
+            f'{", ".join(foreign)}')
     made, wrong = sift(cls, values_of(node, cls, prefix), prefix)
     if wrong or misspelt:
         raise ConfigurationError('\n'.join([*wrong, *misspelt]))

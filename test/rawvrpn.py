@@ -113,7 +113,7 @@ class RawClient:
 
     @property
     def messages(self) -> list[Message]:
-        """Return what came by TCP after the cookie."""
+        """Return what arrived by TCP after the cookie."""
         return parse(self.stream[24:])
 
     @property

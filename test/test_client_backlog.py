@@ -186,7 +186,7 @@ def test_no_pose_of_the_burst_after_a_black_hole_goes_out_as_fresh():
             arrived = len(sink.poses)
             proxy.passing.set()
             sink.wait(lambda: sink.all_past(released_frame + 100))
-    # All of it came in one burst; nothing was lost on the way.
+    # All of it came in one burst; nothing was lost in the network.
     assert len(sink.poses) >= arrived + released_frame - held_frame
     for published in sink.published:
         published.check(clocked, held_ns, released_ns)

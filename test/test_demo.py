@@ -353,7 +353,7 @@ def check_demo_without_bodies(seconds):
     line, = done.stderr.splitlines()
     assert line == (
         'demo: no body appeared: connected to 127.0.0.1, VRPN 07.38, poses by TCP; no bodies yet; '
-        'make a rigid body in Motive and tick it for streaming, or run the doctor with '
+        'create a rigid body in Motive and tick it for streaming, or run the doctor with '
         f'--server 127.0.0.1 --port {server.port}')
 
 

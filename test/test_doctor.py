@@ -40,7 +40,7 @@ def test_nothing_is_wrong_with_a_healthy_server(examine):
     skipped = {'udp', 'connect-back', 'axes', 'natnet', 'natnet-data', 'natnet-clock', 'qos',
                'publishers', 'lifecycle', 'settings'}
     # A machine so busy that the simulator itself leaves frames out cannot be told from a Motive's.
-    hiccup = {'data'} if 'nothing came of any body' in result.found('data') else set()
+    hiccup = {'data'} if 'no body sent a pose' in result.found('data') else set()
     for check in set(CHECKS) - BUSY - hiccup:
         assert result.level(check) == ('SKIP' if check in skipped else 'OK'), result.checks[check]
     assert result.values('name')['address'] == '127.0.0.1'
@@ -248,7 +248,7 @@ def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
             thread.join()
     assert result.levels('udp', 'tcp', 'handshake') == ['SKIP', 'OK', 'FAIL']
     assert 'does not speak VRPN' in result.found('handshake')
-    assert 'another program has port' in result.advice('handshake')
+    assert 'another program uses port' in result.advice('handshake')
 
 
 @despite_load
@@ -256,7 +256,7 @@ def test_a_program_that_takes_the_connection_and_says_nothing(examine):
     with FakeServer(lambda server, sock: server.hold(sock)) as server:
         result = examine(server.port, timeout=IN_VAIN_S)
     assert result.levels('connect-back', 'tcp', 'handshake') == ['SKIP', 'OK', 'FAIL']
-    assert 'said nothing within' in result.found('handshake')
+    assert 'sent nothing within' in result.found('handshake')
     assert "firewall drops Motive's connection" in result.advice('handshake')
 
 
@@ -283,7 +283,7 @@ def test_without_bodies_it_says_to_make_one(examine):
     with MotiveSimServer(Scenario(), port=0) as server:
         result = examine(server.port, '--connection', 'tcp')
     assert result.levels('senders', 'data') == ['WARN', 'FAIL']
-    assert 'make a rigid body' in result.advice('senders')
+    assert 'create a rigid body' in result.advice('senders')
 
 
 @despite_load
@@ -301,7 +301,7 @@ def test_datagrams_that_get_lost_are_told_from_silence(examine):
     with FakeServer(serve) as server:
         result = examine(server.port, '--connection', 'udp')
     assert result.level('data') == 'FAIL'
-    assert 'came by TCP' in result.found('data')
+    assert 'arrived by TCP' in result.found('data')
     assert result.values('data')['tcp_poses'] > 0
     assert 'connection: tcp' in result.advice('data')
     assert 'firewall' not in result.advice('data')
@@ -357,7 +357,7 @@ def test_a_body_that_is_gone_for_a_part_of_every_second_is_found_out(examine, fa
 def test_frames_that_are_dropped_or_doubled_are_found_out(examine):
     for fault, check, said in (
             ({'type': 'drop_frames', 'probability': 0.3}, 'rate', 'missing at the sender'),
-            ({'type': 'duplicate_frames', 'probability': 1.0}, 'data', 'every frame comes twice')):
+            ({'type': 'duplicate_frames', 'probability': 1.0}, 'data', 'frame arrives twice')):
         scenario = scenario_from_mapping({'noise': NOISE, 'bodies': ['A'], 'faults': [fault]})
         with MotiveSimServer(scenario, port=0) as server:
             result = examine(server.port, seconds=1.5)
@@ -371,7 +371,7 @@ def test_datagrams_that_are_overtaken_are_not_called_lost(examine):
         'noise': NOISE, 'bodies': ['A', 'B'], 'network': {'reorder': 0.2, 'reorder_ms': 20.0}})
     with MotiveSimServer(scenario, port=0) as server:
         result = examine(server.port, '--connection', 'udp', seconds=1.5)
-    assert 'overtaken by later ones' in result.found('data')
+    assert 'arrived out of order' in result.found('data')
     assert 'lost' not in result.found('data')
     # The last that were overtaken may still be on their way.
     assert result.values('data').get('udp_lost', 0) <= 2 * 4

@@ -78,7 +78,7 @@ def test_rates(rates, expected, level, said):
     ((0.1, 0.02, 0.6), Level.OK, 'set up_axis: z'),
     ((0.01, 0.05, 0.03), Level.WARN, 'nothing was lifted'),
     ((0.6, 0.1, 0.1), Level.WARN, 'never up'),
-    ((0.0, 0.5, 0.4), Level.WARN, 'aslant'),
+    ((0.0, 0.5, 0.4), Level.WARN, 'diagonally'),
     ((0.0, -0.5, 0.1), Level.WARN, 'downwards'),
 ])
 def test_up_is_where_the_body_went_that_went_furthest(displacement, level, said):
@@ -99,7 +99,7 @@ def test_without_a_lift_axes_are_left_out_and_without_bodies_asked_for_again():
 def test_loss_matters_from_one_in_a_hundred_on(lost, level):
     found = stream.check_data(heard(counters={'udp_lost': lost}))
     assert found.level is level
-    assert ('lost on the way' in found.found) == (level is Level.WARN)
+    assert ('lost in the network' in found.found) == (level is Level.WARN)
 
 
 def test_messages_that_are_no_messages_are_counted():
@@ -173,7 +173,7 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
                 assert word not in one
         elsewhere = advice('192.168.1.20', tcp)
         assert 'sudo ufw allow from 192.168.1.20' in elsewhere[0]
-        assert 'let UDP in from 192.168.1.20' in elsewhere[1]
+        assert 'admit inbound UDP from 192.168.1.20' in elsewhere[1]
 
 
 def test_where_nobody_has_the_address_no_firewall_is_blamed():
@@ -285,7 +285,7 @@ def test_frames_that_are_missing_are_said_to_be_lost_or_never_sent(lost):
     assert bodies.check_bodies(facts).level is Level.OK
     if lost:
         assert rate.level is Level.OK
-        assert 'were lost on the way' in stream.check_data(facts).found
+        assert 'were lost in the network' in stream.check_data(facts).found
     else:
         assert rate.level is Level.WARN
         assert '120.0 Hz, but 27% of the frames are missing at the sender' in rate.found
@@ -293,7 +293,7 @@ def test_frames_that_are_missing_are_said_to_be_lost_or_never_sent(lost):
 
 
 @pytest.mark.parametrize(('share', 'said'), [
-    (1.0, 'every frame comes twice'), (0.5, '% of the frames come twice'), (0.005, None)])
+    (1.0, 'every frame arrives twice'), (0.5, '% of the frames arrive twice'), (0.005, None)])
 def test_frames_that_come_twice(share, said):
     draw = random.Random(4).random
     facts = listened([(t, [pose('A', t)] * (1 + (draw() < share))) for t in frames()])
@@ -307,7 +307,7 @@ def test_datagrams_that_come_twice_are_the_networks_fault():
     facts = listened([(t, [pose('A', t)] * 2) for t in frames()],
                      counters={'udp_repeated': 480, 'datagrams': 960})
     found = stream.check_data(facts)
-    assert '50% of the datagrams came twice' in found.found
+    assert '50% of the datagrams arrived twice' in found.found
     assert 'every frame' not in found.found
 
 
@@ -318,7 +318,7 @@ def test_datagrams_that_were_overtaken_are_neither_lost_nor_unsent():
     facts = listened([(k / 120, [pose('A', t)]) for k, t in enumerate(times)],
                      counters={'udp_reordered': 92, 'datagrams': 480})
     found = stream.check_data(facts)
-    assert '19% of the datagrams were overtaken' in found.found
+    assert '19% of the datagrams arrived out of order' in found.found
     assert 'lost' not in found.found
     assert stream.check_rate(facts).level is Level.OK
     assert stream.check_stamps(facts).level is Level.OK
@@ -330,7 +330,7 @@ def test_times_that_repeat_call_for_stamps_by_arrival():
     found = stream.check_stamps(listened(
         [(t, [pose('A', t)._replace(sender_time_ns=int(t * 100) * 10**7)]) for t in frames()]))
     assert found.level is Level.WARN
-    assert 'bear the time of the pose before' in found.found
+    assert 'have the time of the pose before' in found.found
     assert 'stamps.mode: arrival' in found.advice
 
 
@@ -338,7 +338,7 @@ def test_where_all_bodies_are_silent_at_once_it_is_none_of_theirs():
     facts = listened([(t, [pose('A', t), pose('B', t)]) for t in without(frames(), 0.3, 0.6)])
     assert bodies.check_bodies(facts).level is Level.OK
     found = stream.check_data(facts)
-    assert 'nothing came of any body for up to 0.31 s at a time, 4 times' in found.found
+    assert 'no body sent a pose for up to 0.31 s at a time, 4 times' in found.found
     assert 'Motive paused' in found.advice
 
 
@@ -351,21 +351,21 @@ def test_where_nothing_comes_any_more_it_is_said_since_when():
     assert stream.check_data(slow).level is Level.OK
     gone = body('A', State.STALE, 'silent for 0.60 s')._replace(age_s=3.04)
     found = bodies.check_bodies(heard(bodies=(gone,)))
-    assert "'A' is STALE (no good pose for the last 3.0 s)" in found.found
+    assert "'A' is STALE (no valid pose for the last 3.0 s)" in found.found
 
 
 def test_loss_for_want_of_room_is_no_cables_fault():
     found = stream.check_data(heard(counters={'udp_lost': 300, 'dropped_unread': 200}))
-    assert 'this machine had no room' in found.found
+    assert 'this machine was full' in found.found
     assert 'cable' not in found.advice
 
 
 def test_everything_that_is_wrong_with_the_data_is_said():
     found = stream.check_data(heard(counters={
         'udp_lost': 300, 'udp_reordered': 100, 'datagrams': 960, 'malformed': 3}))
-    for said in ('3 malformed', 'lost on the way', 'overtaken'):
+    for said in ('3 malformed', 'lost in the network', 'out of order'):
         assert said in found.found
-    assert '. A cable' in found.advice
+    assert '. Use a cable' in found.advice
 
 
 # -- exchanged names ----------------------------------------------------------------------------
@@ -459,10 +459,10 @@ def test_nodes_that_publish_on_one_topic_are_a_warning():
 def test_a_subscriber_that_gets_nothing_is_a_failure():
     found = graph.check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE'),)))
     assert found.level is Level.FAIL
-    assert '/mavros gets nothing from /wand/pose (RELIABLE)' in found.found
+    assert '/mavros receives nothing from /wand/pose (RELIABLE)' in found.found
     assert graph.check_qos(running()).level is Level.OK
     twins = running(count=2, mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE', 1, 2),))
-    assert '/mavros gets nothing from 1 of 2 publishers of /wand/pose (RELIABLE)' in (
+    assert '/mavros receives nothing from 1 of 2 publishers of /wand/pose (RELIABLE)' in (
         graph.check_qos(twins).found)
     twins.graph = replace(twins.graph, nodes=(*twins.graph.nodes, RunningNode('/b')))
     assert 'of /wand/pose of /mocap (RELIABLE)' in graph.check_qos(twins).found
@@ -475,7 +475,7 @@ def test_a_node_that_follows_another_server_or_axis_is_a_warning():
     assert graph.check_settings(running(settings=by_address)).level is Level.OK
     other = graph.check_settings(running(settings={**by_address, 'server': '10.0.0.9'}))
     assert other.level is Level.WARN
-    assert 'follows 10.0.0.9 port 3883, not motive' in other.found
+    assert 'uses 10.0.0.9 port 3883, not motive' in other.found
     facts = running()
     facts.stream = replace(facts.stream, lifts=(Lift('wand', (0.0, 0.0, 0.5)),))
     found = graph.check_settings(facts)
@@ -493,10 +493,10 @@ def test_up_axis_is_only_said_to_fit_where_somebody_has_seen_which_axis_is_up():
 
 
 @pytest.mark.parametrize(('lists', 'said'), [
-    ({'bodies.deny': ['wand']}, "'wand' is hidden by bodies.deny"),
+    ({'bodies.deny': ['wand']}, "'wand' is excluded by bodies.deny"),
     ({'bodies.deny': ['*'], 'bodies.allow': ['none']},
-     "'wand', 'drone' are hidden by bodies.deny of /mocap"),
-    ({'bodies.allow': ['wand', '']}, "'drone' is hidden by bodies.allow"),
+     "'wand', 'drone' are excluded by bodies.deny of /mocap"),
+    ({'bodies.allow': ['wand', '']}, "'drone' is excluded by bodies.allow"),
     ({'bodies.deny': ['Wnad*', 'wand']},
      "'Wnad*' in bodies.deny matches no body seen so far; did you mean 'wand'?"),
     ({'bodies.deny': [''], 'bodies.allow': ['*']}, ''),
@@ -527,7 +527,7 @@ def test_a_node_that_was_asked_for_must_be_there():
         assert judged(facts).level is Level.SKIP
     facts.graph = Graph(wanted='/mocap', waited_s=3.0)
     assert graph.check_lifecycle(facts).level is Level.FAIL
-    facts.graph = Graph(wanted='/mocap', absent='ROS 2 is not there')
+    facts.graph = Graph(wanted='/mocap', absent='ROS 2 is not available')
     assert graph.check_lifecycle(facts).level is Level.SKIP
 
 

@@ -114,7 +114,7 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
             bad.node == '/picky' for one in facts.graph.nodes for bad in one.mismatches))
         found = check_qos(facts)
     assert found.level is Level.FAIL
-    assert '/picky gets nothing from /wand/pose' in found.found
+    assert '/picky receives nothing from /wand/pose' in found.found
     assert 'eliab' in found.found
     assert found.values['mismatches'] == 1
 
@@ -139,7 +139,7 @@ def test_a_node_that_does_not_answer_is_a_failure(view, server):
             60.0)
         found = check_lifecycle(facts)
     assert found.level is Level.FAIL
-    assert '/optitrack_vrpn_stuck does not answer' in found.found
+    assert '/optitrack_vrpn_stuck does not report its state' in found.found
 
 
 def test_an_answer_that_gets_lost_is_asked_for_again(view, server, monkeypatch):
@@ -202,7 +202,7 @@ def test_each_of_two_nodes_of_one_name_is_judged_by_its_own_quality_of_service(v
             for one in facts.graph.nodes for bad in one.mismatches))
     found = check_qos(facts)
     assert found.level is Level.FAIL
-    assert '/picky gets nothing from 1 of 2 publishers of /wand/pose' in found.found
+    assert '/picky receives nothing from 1 of 2 publishers of /wand/pose' in found.found
 
 
 def test_a_node_that_is_not_there_is_missed_only_where_it_was_asked_for(view, server):

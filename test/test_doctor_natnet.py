@@ -50,7 +50,7 @@ def test_natnet_off_and_vrpn_on_is_told_to_a_user_of_auto(examine):
     with simulated(['Wand'], protocol='vrpn') as server:
         result = examine(server.port, '--protocol', 'auto', '--natnet-port', '9', timeout=0.5)
     assert result.level('natnet') == 'WARN'
-    assert 'VRPN is on there' in result.found('natnet')
+    assert 'VRPN answers' in result.found('natnet')
 
 
 @network

@@ -234,7 +234,7 @@ def test_late_joiners_get_resolved_topics(systems, controller):
 
 @pytest.mark.parametrize('how, reason, after', [
     ('failure', 'activate failed (its reason is logged above)', 'inactive'),
-    ('raise', 'activate broke down (on_activate raised RuntimeError: the lens cap is on)',
+    ('raise', 'activate ended in an error (on_activate raised RuntimeError: the lens cap is on)',
      'unconfigured'),
     ('none', 'on_activate returned None', 'unconfigured'),
 ])

@@ -54,7 +54,7 @@ def test_nothing_but_start_and_stop_matters(number):
     (STOP, 'inactive', (), c.Kind.ACK_STOP),
 ])
 def test_commands_that_fit_the_state_are_followed(kind, state, transitions, answer):
-    verdict = c.Follower('cam').judge(command(kind), state)
+    verdict = c.Follower('cam').decide(command(kind), state)
     assert verdict.action is c.Action.FOLLOW
     assert (verdict.transitions, verdict.answer) == (transitions, answer)
 
@@ -63,7 +63,7 @@ def test_commands_that_fit_the_state_are_followed(kind, state, transitions, answ
 @pytest.mark.parametrize('state, advice', [
     ('unconfigured', 'configure it first'), ('finalized', 'restart')])
 def test_commands_that_cannot_be_followed_are_refused_with_advice(kind, state, advice):
-    verdict = c.Follower('cam').judge(command(kind), state)
+    verdict = c.Follower('cam').decide(command(kind), state)
     assert verdict.action is c.Action.REFUSE
     assert verdict.answer is None
     assert advice in verdict.reason
@@ -74,22 +74,22 @@ def test_commands_that_cannot_be_followed_are_refused_with_advice(kind, state, a
     'configuring', 'activating', 'deactivating', 'cleaningup', 'shuttingdown',
     'errorprocessing'])
 def test_commands_wait_for_a_transition_under_way(kind, state):
-    assert c.Follower('cam').judge(command(kind), state).action is c.Action.WAIT
+    assert c.Follower('cam').decide(command(kind), state).action is c.Action.WAIT
 
 
 def test_start_configures_first_where_it_may():
     follower = c.Follower('cam', configure_on_start=True)
-    assert follower.judge(command(START), 'unconfigured').transitions == (
+    assert follower.decide(command(START), 'unconfigured').transitions == (
         'configure', 'activate')
-    assert follower.judge(command(START), 'inactive').transitions == ('activate',)
-    assert follower.judge(command(STOP), 'unconfigured').action is c.Action.REFUSE
+    assert follower.decide(command(START), 'inactive').transitions == ('activate',)
+    assert follower.decide(command(STOP), 'unconfigured').action is c.Action.REFUSE
 
 
 def test_acknowledgements_carry_the_session():
     follower = c.Follower('cam')
 
     def acknowledge(given, state):
-        return follower.acknowledge(given, follower.judge(given, state))
+        return follower.acknowledge(given, follower.decide(given, state))
     assert acknowledge(command(START, session='take 1'), 'inactive') == (
         c.Kind.ACK_START, 'take 1')
     assert acknowledge(command(STOP), 'active') == (c.Kind.ACK_STOP, 'take 1')   # as rqt stops
@@ -107,14 +107,14 @@ def test_a_command_is_known_again_in_another_generation_alone():
             'session': 's', 'stamp_ns': 5, 'generation': generation, **others})
     first = given('mocap4r2')
     assert not follower.has_followed(first)
-    follower.acknowledge(first, follower.judge(first, 'inactive'))
+    follower.acknowledge(first, follower.decide(first, 'inactive'))
     assert follower.has_followed(given('mocap'))
     assert not follower.has_followed(first), 'sent again in the same one'
     for others in ({'stamp_ns': 6}, {'session': 't'}, {'source': 'x'}, {'systems': ['cam']}):
         assert not follower.has_followed(given('mocap', **others))
     assert not follower.has_followed(command(STOP, (), 's', stamp_ns=5, generation='mocap'))
     unstamped = given('mocap4r2', stamp_ns=0)
-    follower.acknowledge(unstamped, follower.judge(unstamped, 'active'))
+    follower.acknowledge(unstamped, follower.decide(unstamped, 'active'))
     assert not follower.has_followed(given('mocap', stamp_ns=0))
 
 

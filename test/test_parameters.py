@@ -377,7 +377,7 @@ def test_all_wrong_values_of_a_file_are_told_at_start_and_again_by_configure(
              "validation.max_speed is 'fast'; it must be a number",
              'autostart is 1; it must be true or false',
              "bodies.drone 1.max_sped: there is no setting 'max_sped'",
-             'bodies.wand.offset is [1, 2]: give', "'a' and 'b' are both given the topic name 'x'",
+             'bodies.wand.offset is [1, 2]: give', "'a' and 'b' have the same topic name 'x'",
              "server is '10.0.0.1:3883'; give '10.0.0.1' alone: the port is the parameter port",
              "topics.pose is 'pose'; it must contain", "frames.body is 'nose'; it must contain",
              "frames.world is '/w'", "frames.world_ned is ''", 'use_sim_time is true')

@@ -50,8 +50,9 @@ def test_how_long_a_body_is_gone_does_not_stand_still():
     said = [body_entry('wand', status._replace(age_s=age), {}, 0).message
             for age in (0.16, 12.34, math.nan)]
     assert said == [
-        'STALE: the last good pose came 0.2 s ago', 'STALE: the last good pose came 12.3 s ago',
-        'STALE: no good pose has come yet']
+        'STALE: the last valid pose arrived 0.2 s ago',
+        'STALE: the last valid pose arrived 12.3 s ago',
+        'STALE: no valid pose has arrived yet']
 
 
 @pytest.mark.parametrize('state, reason, said', [

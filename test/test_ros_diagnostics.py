@@ -206,7 +206,8 @@ def test_what_became_of_frames_and_of_the_clock_is_told(troubled):
 
 def test_how_long_a_body_is_gone_goes_on_counting(troubled):
     _, _, messages = troubled
-    gone = [float(re.fullmatch(r'STALE: the last good pose came (.*) s ago', status.message)[1])
+    line = r'STALE: the last valid pose arrived (.*) s ago'
+    gone = [float(re.fullmatch(line, status.message)[1])
             for array in messages for status in array.status
             if status.name.endswith('body body') and status.level == DiagnosticStatus.STALE]
     assert len(gone) >= 3 and gone == sorted(gone) and gone[-1] > gone[0] + 1.0

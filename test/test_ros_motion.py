@@ -131,7 +131,7 @@ def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
         late.wait(1)
         status = late.messages()[0]
         values = {v.key: v.value for v in status.values}
-        assert values['state'] == 'STALE' and 'the last good pose came' in status.message
+        assert values['state'] == 'STALE' and 'the last valid pose arrived' in status.message
         # The last that was known; what a busy machine does not send is missing in it.
         assert 100 < float(values['rate_hz']) < 252
         assert paused_s < float(values['since']) < time.time()

@@ -371,7 +371,7 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
         wait_until(lambda: '/wand/pose' in observer.topics())
         with monkeypatch.context() as patch:
             patch.setattr(type(here.node._pipeline), 'tick', bug)
-            logged(console, 'a bug in tick')
+            logged(console, 'bug in tick')
         assert observer.state() == 'active'
         here.node._pipeline._report('info', 'test', 'made up')
         logged(console, 'made up')
@@ -518,7 +518,7 @@ def test_what_is_latched_ends_with_what_it_tells_of(observer, motive, monkeypatc
         assert observer.set(bodies__deny=['ghost']) == ''
         # Its last word; its topic goes right after, and may overtake that on a busy machine.
         last = [status for name, status in sent if name == 'ghost'][-1]
-        assert (last.level, last.message) == (DiagnosticStatus.STALE, 'not followed any more')
+        assert (last.level, last.message) == (DiagnosticStatus.STALE, 'no longer selected')
         wait_until(lambda: not observer.node.count_publishers('/ghost/status'))
         late = observer.listen(DiagnosticStatus, '/ghost/status', latched)
         silence([late])

@@ -65,12 +65,13 @@ class LinkConfig:
 
     :ivar attempt_s: timeout of a TCP connection (s). A handshake or connect-back that takes longer
         is reported, and the client waits for it up to ``blocked_s``. Chosen: a LAN answers within
-        milliseconds, and TCP retransmits a lost SYN after 1 s.
+        milliseconds, and TCP retransmits a lost SYN after 1 s and 3 s. Halved, one retransmission
+        must arrive; doubled, an absent server is reported later.
     :ivar blocked_s: longest time for which a client that does not answer the connect-back blocks
         a server (s). Within this time the client sends no second request and does not abandon a
         handshake.
     :ivar retry_min_s: pause after the first failed attempt (s); it doubles up to ``retry_max_s``.
-        Chosen.
+        Chosen. Halved or doubled, the first reconnection comes earlier or later by that much.
     """
 
     connection: str = setting('auto', choices=CONNECTIONS, doc=(
@@ -117,11 +118,13 @@ class Link:
     :ivar failures: number of failed attempts since the last conversation.
     """
 
-    #: Chosen: longest pause between reconnections during silence (s). Longer pauses delay the
-    #: recovery from a lost connection that neither side detects.
+    #: Chosen: longest pause between reconnections during silence (s). Doubled, recovery from a
+    #: lost connection that neither side detects takes longer; halved, a paused Motive is contacted
+    #: more often.
     _LONGEST_SILENCE_S = 60.0
     #: Chosen: a shorter conversation (s) counts as a failure, so that a server that closes each
-    #: connection immediately is not contacted more often than ``retry_max_s`` allows.
+    #: connection immediately is not contacted more often than ``retry_max_s`` allows. Halved or
+    #: doubled, the limit of what counts as immediately.
     _BRIEF_CONVERSATION_S = 2.0
 
     def __init__(self, config: LinkConfig, now_ns: int) -> None:

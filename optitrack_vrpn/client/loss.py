@@ -15,13 +15,16 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.throttle import Throttle
 
-#: Chosen: length of the window (s). Half reacts to single bursts; double delays the warning.
+#: Chosen: length of the window (s). Halved, single bursts cause warnings; doubled, a warning comes
+#: later.
 WINDOW_S = 5.0
 #: Chosen: shares of lost messages that start and end a warning, with hysteresis between them.
+#: Halved, usual wireless links cause warnings; doubled, losses of 5 % are not reported.
 MUCH, LITTLE = 0.03, 0.01
 #: Chosen: smallest number of messages, and of lost messages, from which a share is computed.
+#: Halved, 5 lost messages cause a warning; doubled, slow senders never do.
 ENOUGH = 10
-#: Chosen: shortest time between two warnings (s).
+#: Chosen: shortest time between two warnings (s). Halved, twice as many lines; doubled, half.
 _REPEAT_S = 60.0
 
 
@@ -115,5 +118,5 @@ class LossWatch:
             return None
         self._reported = False
         return LossEvent(
-            'info', 'lossy no more: less than '
+            'info', 'losses have ended: less than '
             f'{LITTLE:.0%} of the messages of the last {WINDOW_S:g} s were lost')

@@ -24,20 +24,24 @@ from optitrack_vrpn.vrpn.messages import (
 _NS = 1_000_000_000
 #: The largest UDP datagram has 65507 bytes of payload; rounded up to a power of two.
 _LARGEST_DATAGRAM = 65536
-#: Chosen: bytes per read of the stream. Smaller reads need more system calls after a pause.
+#: Chosen: bytes per read of the stream. Halved, a backlog needs twice as many system calls;
+#: doubled, memory only.
 _STREAM_PIECE = 65536
-#: Chosen: datagrams read before TCP and the watchdog are served again.
+#: Chosen: datagrams read before TCP and the watchdog are served again. Halved, a backlog needs
+#: more polls; doubled, TCP waits longer during a backlog.
 _MOST_DATAGRAMS = 64
-#: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns). A shorter age is
-#: plausible: the process may have been suspended.
+#: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns). Halved, a process
+#: that was suspended for so long loses the arrival times; doubled, smaller steps pass as age.
 _LONGEST_QUEUE_NS = 60 * _NS
 #: Servers fill a datagram before they begin another one of the same frame: a datagram with room
 #: for another pose is the last one of its frame.
 _LAST_OF_A_FRAME = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
 #: Chosen: a datagram read within this time of its arrival (ns) has rarely another one behind it,
-#: which saves one system call per frame. Motive's frames are at least 1 ms apart.
+#: which saves one system call per frame. Motive's frames are at least 1 ms apart. Halved, the call
+#: is saved less often; doubled, the next frame may wait for one more poll.
 _FRESH_NS = 500_000
-#: Chosen: pings per tracker.
+#: Chosen: pings per tracker, one a second. Doubled or halved, a tracker that is created later than
+#: its name is found more or less often.
 _MOST_PINGS = 5
 #: Chosen, the limit of ``bodies``: further names are not pinged, which bounds the data that waits
 #: for a peer that does not read.

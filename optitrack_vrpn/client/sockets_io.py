@@ -21,11 +21,12 @@ _TIMESPEC = struct.Struct('@qq')
 _SO_MEMINFO = 55
 _MEMINFO = struct.Struct('@9I')
 _INT = struct.Struct('@i')
-#: Chosen: receive buffer (bytes), which the kernel limits to net.core.rmem_max. A smaller buffer
-#: loses datagrams earlier while the process is suspended.
+#: Chosen: receive buffer (bytes), which the kernel limits to net.core.rmem_max. Halved or doubled,
+#: datagrams are lost after half or twice the time while the process is suspended.
 _RECEIVE_BUFFER = 4 << 20
 #: Chosen: detects a server that disappeared without closing the connection after 10 + 4 * 3 s.
-#: The watchdog usually reacts earlier but can be disabled.
+#: Halved or doubled: after that much less or more. The watchdog usually reacts earlier but can be
+#: disabled.
 _KEEPALIVE = {'TCP_KEEPIDLE': 10, 'TCP_KEEPINTVL': 3, 'TCP_KEEPCNT': 4}
 #: Size of the ancillary data of a read: one time stamp.
 ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)

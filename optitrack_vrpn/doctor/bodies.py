@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check whether bodies are seen, at the end and all the while."""
+"""Check whether bodies are tracked, at the end and during the whole time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from optitrack_vrpn.doctor.shares import (
 from optitrack_vrpn.doctor.stream_statistics import Intervals
 from optitrack_vrpn.names import printable
 
+#: Chosen: characters of a state's description; halved, its values are cut off.
 _LONGEST_DETAIL = 160
 #: Longest name in VRPN: a shortened name could stand for two bodies.
 _LONGEST_NAME = 100
+#: Chosen: bodies in one result; halved or doubled, fewer or more lines.
 _MOST_SHOWN = 4
-#: Characters for all bodies together; the result is limited in length.
+#: Chosen: characters for all bodies together, below the limit of a result (900).
 _ROOM = 800
-#: A body that appears this much later than the first was absent until then (s).
+#: A body that appears this much later (s) than the first was absent until then. Chosen: longer
+#: than the handshake with all bodies takes. Halved, slow servers are reported; doubled, an absence
+#: of 0.9 s is not.
 _LATE_S = 0.5
 
 _IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
@@ -29,8 +33,8 @@ _CAUSES = {
     State.FROZEN: (
         f'out of view, and Motive repeats its last pose: {_IN_VIEW} (Or a simulator without '
         'noise: then set validation.frozen_after_s: 0.0)'),
-    State.ZEROED: f'out of view, and Motive fills in zeros: {_IN_VIEW}',
-    State.UNTRACKED: f'out of view, says Motive: {_IN_VIEW}',
+    State.ZEROED: f'out of view, and Motive sends zeros: {_IN_VIEW}',
+    State.UNTRACKED: f'Motive reports it as out of view: {_IN_VIEW}',
     State.STALE: f'out of view, or deleted in Motive: {_IN_VIEW}',
     State.JUMPED: (
         'Motive confuses its markers: is their arrangement symmetric or similar to that of '
@@ -40,14 +44,14 @@ _CAUSES = {
     State.NEW: 'seen too briefly: listen longer (--seconds)',
 }
 _EXCHANGED = (
-    'Motive confuses two bodies: give each an asymmetric marker arrangement of its own, then '
+    'Motive confuses two bodies: give each a different, asymmetric marker arrangement, then '
     'delete both rigid bodies there and create them again (or refine them); if you exchanged the '
     'names yourself, clean up and configure the node')
-#: How unusable poses look, and the dispositions that count them.
+#: Description of unusable poses, and the dispositions that count them.
 _NO_USE = {
     State.FROZEN: ('repeats of one pose', ('repeat',)),
     State.ZEROED: ('zeros', ('zeroed',)),
-    State.UNTRACKED: ('not tracked, says Motive', ('not_tracked', 'mean_error')),
+    State.UNTRACKED: ('not tracked by Motive', ('not_tracked', 'mean_error')),
     State.INVALID: ('not a pose', ('not_finite', 'norm')),
     State.JUMPED: ('at positions or attitudes that it cannot reach', (
         'moved_too_far', 'turned_too_far', 'jumped')),
@@ -63,7 +67,7 @@ def check_bodies(probed: ProbeResults) -> CheckResult:
     clock = stream.clock
     if clock is not None and clock.samples <= 1 and stream.poses >= ENOUGH_POSES:
         return fail(
-            'bodies', 'poses arrive with a constant time, so that the node takes them for repeats',
+            'bodies', 'all poses have the same sender time: the node withholds them as repeats',
             BY_ARRIVAL)
     bad = [body for body in stream.bodies if body.state is not State.TRACKED]
     faulty = [(body, *_faults_of(body, stream)) for body in stream.bodies]
@@ -149,9 +153,9 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
 
 
 def _detail(body: BodyStatus) -> str:
-    """Describe a state; for STALE how long it has lasted instead of when it began."""
+    """Describe a state; for STALE with its duration until now."""
     if body.state is State.STALE and math.isfinite(body.age_s):
-        return f'no good pose for the last {body.age_s:.1f} s'
+        return f'no valid pose for the last {body.age_s:.1f} s'
     return body.detail
 
 

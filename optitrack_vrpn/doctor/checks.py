@@ -12,7 +12,7 @@ from optitrack_vrpn.doctor.result import CheckResult
 
 Check = Callable[[ProbeResults], CheckResult]
 
-#: Stage to its checks. All checks of a stage are judged once its probed are there.
+#: Checks of each stage; they run when the probes of the stage have ended.
 STAGES: dict[str, tuple[Check, ...]] = {
     'name': (network.check_name,),
     'route': (network.check_route,),

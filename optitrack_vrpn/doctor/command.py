@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Find out, step by step, why poses of a Motive do or do not arrive, and say what to do.
+Find out, step by step, why poses of Motive do or do not arrive, and report the remedy.
 
-Each check ends as OK, WARN, FAIL or SKIP with what was found. The verdict comes last, with what to
-do about each failure and warning.
+Each check ends as OK, WARN, FAIL or SKIP with a finding. A summary follows, with the remedy for
+each failure and warning.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 #: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
 OUTPUT_CLOSED = 141
-#: ROS 2 nodes may take 3 s to find each other.
+#: Chosen: DDS repeats its announcements every 3 s. Halved, nodes are missed; doubled, a run
+#: without a node takes 3.5 s longer.
 _DISCOVERY_S = 3.5
-#: How long NatNet may take to answer where only VRPN was asked for; it takes milliseconds.
+#: Timeout (s) of NatNet when the protocol is VRPN. Chosen: an answer takes milliseconds. Halved, a
+#: busy server is missed; doubled, each run without NatNet takes 0.4 s longer.
 _IN_PASSING_S = 0.4
 _COLOURS = {Level.OK: 32, Level.WARN: 33, Level.FAIL: 31, Level.SKIP: 90}
 _INDENT = 20
@@ -49,9 +51,9 @@ _GRAPH_CHECKS = ('qos', 'publishers', 'lifecycle', 'settings')
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Return the parser of the command line."""
     parser = Parser(
-        prog='doctor', description='Find out why poses of a Motive do or do not arrive.',
+        prog='doctor', description='Find out why poses of Motive do or do not arrive.',
         epilog='Exit code: 0 nothing is wrong, 1 warnings, 2 failures, 64 the command line is '
         'wrong, 130 Ctrl-C. Skipped checks do not change it. Arguments of ROS follow '
         '--ros-args; ROS_DOMAIN_ID selects the domain.')
@@ -59,36 +61,36 @@ def make_parser() -> argparse.ArgumentParser:
     add('--server', required=True, metavar='HOST', help='the Motive PC: name or IPv4 address')
     add('--port', type=int, default=DEFAULT_PORT, help='its VRPN port (default %(default)s)')
     add('--interface', default='', metavar='CARD',
-        help='local address or network card, as the parameter of the node')
+        help='local address or network card, like the parameter of the node')
     add('--advertise', default='', metavar='HOST[:PORT]',
-        help='what the server is to connect back to, as the parameter of the node')
+        help='address that the server is asked to connect back to, like the parameter of the node')
     add('--connection', choices=CONNECTIONS, default='auto',
-        help='as the parameter of the node (default %(default)s)')
+        help='like the parameter of the node (default %(default)s)')
     add('--protocol', choices=PROTOCOLS, default='vrpn',
-        help='as the parameter of the node; natnet leaves VRPN out, auto looks at both (default '
-        '%(default)s: NatNet too where VRPN does not answer)')
+        help='like the parameter of the node; natnet skips VRPN, auto checks both (default '
+        '%(default)s: NatNet only if VRPN does not answer)')
     add('--natnet-port', type=int, default=COMMAND_PORT, metavar='PORT',
         help='command port of NatNet (default %(default)s)')
     add('--seconds', type=seconds, default=4.0, metavar='S',
-        help='how long to listen from the first pose on (default %(default)g)')
+        help='time to receive after the first pose (default %(default)g)')
     add('--timeout', type=seconds, default=3.0, metavar='S',
-        help='longest wait for each way to the server (default %(default)g)')
+        help='longest wait for each connection to the server (default %(default)g)')
     add('--expect-rate', type=hertz, default=0.0, metavar='HZ', help="the cameras' rate")
     add('--lift', type=seconds, nargs='?', const=8.0, default=0.0, metavar='S',
-        help='then lift one body: tells which axis is up (default %(const)g s for it)')
+        help='ask the user to lift one body, and report which axis is up (default %(const)g s)')
     add('--node', default='', metavar='NAME',
-        help='full name of the running node to look at (default: all of this package)')
-    add('--no-ros', action='store_true', help='leave the ROS graph alone')
-    add('--json', action='store_true', help='one JSON object, for tools')
+        help='full name of the running node to check (default: all of this package)')
+    add('--no-ros', action='store_true', help='skip the checks of the ROS graph')
+    add('--json', action='store_true', help='print one JSON object, for tools')
     return parser
 
 
 class Report:
     """
-    Write results down as they come.
+    Print results as they arrive.
 
-    :param probed: what they are made from.
-    :param as_json: keep them for one JSON object at the end.
+    :param probed: results of the probes.
+    :param as_json: collect the results for one JSON object at the end.
     """
 
     def __init__(self, probed: ProbeResults, as_json: bool) -> None:
@@ -101,13 +103,13 @@ class Report:
             print(f'doctor: {printable(probed.server)} port {probed.port}, connection '
                   f'{probed.connection}', flush=True)
 
-    def judge(self, stage: str) -> None:
-        """Check the checks of a stage, and show them."""
+    def run_checks(self, stage: str) -> None:
+        """Run the checks of a stage and print their results."""
         for check in STAGES[stage]:
             self.add(check(self._probed))
 
     def add(self, one: CheckResult) -> None:
-        """Take a result, and show it."""
+        """Add a result and print it."""
         self.results.append(one)
         if not self._json and one.level is not Level.SKIP:
             print('\n'.join(self._lines(one)), flush=True)
@@ -137,7 +139,7 @@ class Report:
                     f'{", ".join(checks)}: {reason}')))]
 
     def _remedies(self) -> list[str]:
-        """Write what to do, failures first."""
+        """Return the remedies, those of failures first."""
         checks: dict[str, list[str]] = {}
         for level in (Level.FAIL, Level.WARN):
             for one in self.results:
@@ -156,7 +158,7 @@ class Report:
 
     def end(self) -> int:
         """
-        Write the end.
+        Print the summary.
 
         :returns: the exit code.
         """
@@ -185,7 +187,7 @@ def examine(
     arguments: argparse.Namespace, config: ClientConfig, ros_args: Sequence[str],
 ) -> int:
     """
-    Go through all checks in order.
+    Run all checks in order.
 
     :returns: the exit code.
     """
@@ -197,27 +199,27 @@ def examine(
         view = None if arguments.no_ros else _open_graph(probed, ros_args, stack)
         probe = stack.enter_context(Probe(config, probed))
         probe.look_up()
-        report.judge('name')
+        report.run_checks('name')
         probe.find_route()
-        report.judge('route')
+        report.run_checks('route')
         if probed.protocol != 'natnet':
             probe.try_ways()
-        report.judge('ways')
+        report.run_checks('ways')
         if probed.protocol != 'natnet':
             probe.listen(
                 arguments.seconds, arguments.lift, lambda: _ask_for_lift(
                     arguments.lift, sys.stderr if arguments.json else sys.stdout))
-        report.judge('stream')
+        report.run_checks('stream')
         if probed.local and (probed.protocol != 'vrpn' or probed.stream is None):
             wanted = probed.protocol != 'vrpn'
             found = look(config, probed.address, arguments.natnet_port, arguments.seconds,
                          arguments.timeout if wanted else min(arguments.timeout, _IN_PASSING_S))
-            # Where nobody asked for NatNet, its absence is no news.
+            # With protocol vrpn, a missing NatNet server is not reported.
             probed.natnet = found if found.version or wanted else None
-        report.judge('natnet')
+        report.run_checks('natnet')
         if view is not None:
             probed.graph = view.look(arguments.node, _DISCOVERY_S)
-        report.judge('graph')
+        report.run_checks('graph')
         for one in view.extension_findings() if view is not None else ():
             report.add(one)
     return report.end()
@@ -226,15 +228,15 @@ def examine(
 def _open_graph(
     probed: ProbeResults, ros_args: Sequence[str], stack: contextlib.ExitStack,
 ) -> Optional[GraphView]:
-    """Join the ROS graph, or note why that cannot be."""
+    """Join the ROS graph, or record why that is not possible."""
     try:
         from optitrack_vrpn.doctor.graph_ros import GraphView
     except ImportError as error:
-        probed.graph = Graph(absent=f'ROS 2 is not there ({error}): source its setup.bash')
+        probed.graph = Graph(absent=f'ROS 2 is not available ({error}): source its setup.bash')
         return None
     try:
         return stack.enter_context(GraphView(ros_args))
-    except Exception as error:    # whatever the middleware has against it
+    except Exception as error:    # any error of the middleware
         probed.graph = Graph(absent=f'ROS 2 does not start here ({error})')
         return None
 
@@ -254,7 +256,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
-    # Names may hold letters that this terminal cannot show.
+    # Names can contain characters that this terminal cannot show.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, 'reconfigure'):
             stream.reconfigure(errors='backslashreplace')
@@ -272,7 +274,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print('doctor: stopped', file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads any more; at exit Python would try once more to write.
+        # The reader has closed the pipe; at exit Python would try to write again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
 

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Checks that other packages add to the doctor's look at the ROS graph.
+Checks of the ROS graph that other packages add to the doctor.
 
-They are named and loaded here, so that the doctor depends on none of them. An extension is made
-with the doctor's node, early, so that what it subscribes to is collected meanwhile.
+They are loaded here by name, so that the doctor depends on none of them. An extension is created
+early with the doctor's node, so that messages for its subscriptions arrive meanwhile.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from optitrack_vrpn.doctor.result import CheckResult, warn
 
-#: As ``module:class``; made with a node, and asked for ``findings(spin)`` at the end, where
-#: ``spin`` lets the node take messages for so many seconds.
+#: As ``module:class``; created with a node. At the end the doctor calls ``findings(spin)``;
+#: ``spin(seconds)`` processes messages of the node for that time.
 EXTENSIONS = ('optitrack_vrpn.autopilot.check_ros:BridgeChecks',)
 
 
@@ -38,7 +38,7 @@ class Extensions:
                 self._failed.append(_broken(place, error))
 
     def findings(self, spin: Callable[[float], None]) -> list[CheckResult]:
-        """Ask all of them."""
+        """Return the findings of all extensions."""
         found = list(self._failed)
         for one in self._made:
             try:

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check what runs on the ROS graph: subscribers, lifecycle states, parameters."""
+"""Check the ROS graph: subscribers, lifecycle states, parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 4
 
 
 def check_qos(probed: ProbeResults) -> CheckResult:
-    """Check whether subscribers get what is published."""
+    """Check whether subscribers receive the published messages."""
     graph = probed.graph
     reason = _why_no_node(graph)
     if graph is None or reason is not None:
@@ -32,7 +32,7 @@ def check_qos(probed: ProbeResults) -> CheckResult:
     values = {'topics': topics, 'subscriptions': subscribers, 'mismatches': len(mismatches)}
     if mismatches:
         shown = '; '.join(
-            f'{printable(one.node, 60)} gets nothing from {_source(one)}'
+            f'{printable(one.node, 60)} receives nothing from {_source(one)}'
             f'{f" of {printable(node.name, 60)}" if len(graph.nodes) > 1 else ""} '
             f'({printable(one.reason, 90)})' for node, one in mismatches[:_SHOWN])
         if len(mismatches) > _SHOWN:
@@ -45,22 +45,22 @@ def check_qos(probed: ProbeResults) -> CheckResult:
               f'no subscription to any of {counted(topics, "topic")}', **values)
 
 
-#: Words of the middleware's reason (rmw_dds_common, qos.cpp), and what helps.
+#: Words of the middleware's reason (rmw_dds_common, qos.cpp), and the remedy.
 _REMEDIES = {
-    'transient local': 'let the subscriber ask for durability volatile: poses are not kept for '
+    'transient local': 'request durability volatile in the subscriber: poses are not kept for '
                        'late subscribers',
-    'reliable': 'let the subscriber ask for best effort, or set qos.reliability: reliable for '
+    'reliable': 'request best effort in the subscriber, or set qos.reliability: reliable for '
                 'the node',
-    'deadline': 'let the subscriber ask for no deadline: the node offers none',
-    'liveliness': 'let the subscriber ask for liveliness automatic with no lease: the node offers '
+    'deadline': 'request no deadline in the subscriber: the node offers none',
+    'liveliness': 'request liveliness automatic without lease in the subscriber: the node offers '
                   'no other',
 }
 
 
 def _remedies(reason: str) -> list[str]:
-    """Choose what helps against each policy that does not match."""
+    """Return the remedy for each policy that does not match."""
     return [remedy for word, remedy in _REMEDIES.items() if word in reason.lower()] or [
-        'let the subscriber ask for the default quality of service']
+        'request the default quality of service in the subscriber']
 
 
 def _source(one: Mismatch) -> str:
@@ -102,7 +102,7 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
     graph = probed.graph
     reason = _why_no_node(graph)
     if graph is None or graph.absent:
-        return skip('lifecycle', reason or 'not looked at')
+        return skip('lifecycle', reason or 'not checked')
     if reason is not None:
         return _check_absence(graph, reason)
     results = [_check_node(node) for node in graph.nodes]
@@ -140,7 +140,7 @@ def _check_absence(graph: Graph, reason: str) -> CheckResult:
     return warn('lifecycle', reason,
                 'start it: ros2 launch optitrack_vrpn optitrack_vrpn.launch.py server:=HOST. '
                 'If it runs, compare ROS_DOMAIN_ID, or name it with --node /NAME. '
-                '--no-ros leaves these checks out')
+                '--no-ros skips these checks')
 
 
 def _check_node(node: RunningNode) -> CheckResult:
@@ -149,36 +149,36 @@ def _check_node(node: RunningNode) -> CheckResult:
         return warn('lifecycle', f'{node.count} nodes are called {name}',
                     f'{ONE_NAME}; {LINGERS}.')
     if not node.state:
-        return fail('lifecycle', f'{name} does not answer for its state',
+        return fail('lifecycle', f'{name} does not report its state',
                     'it hangs or is not reachable: read its log, or start it again.')
     found = f'{name} is {printable(node.state, 30)}'
     if node.state == 'active':
         return ok('lifecycle', found)
-    todo = {'unconfigured': 'ros2 lifecycle set {} configure, then activate; its log says why if '
-                            'it refuses.',
+    todo = {'unconfigured': 'ros2 lifecycle set {} configure, then activate; if that fails, its '
+                            'log has the reason.',
             'inactive': 'ros2 lifecycle set {} activate; or a START of mocap control.'}
     return warn('lifecycle', f'{found}, so that it publishes no pose',
                 todo.get(node.state, 'start the node again.').format(name))
 
 
 def check_settings(probed: ProbeResults) -> CheckResult:
-    """Check whether the nodes' parameters fit what was found."""
+    """Check whether the nodes' parameters agree with the server."""
     graph = probed.graph
     reason = _why_no_node(graph)
     if graph is None or reason is not None:
         return skip('settings', _without_node(graph, reason))
-    told = [node for node in graph.nodes if node.settings]
-    if not told:
+    reporting = [node for node in graph.nodes if node.settings]
+    if not reporting:
         return skip('settings', 'the node does not report its parameters')
     wrong: list[str] = []
     advice: list[str] = []
     lifted = _lifted(probed)
-    for node in told:
+    for node in reporting:
         server, port = node.settings.get('server'), node.settings.get('port')
         if not _same_server(probed, server) or port != probed.port:
-            wrong.append(f'{node.name} follows {server} port {port}, not {probed.server} port '
+            wrong.append(f'{node.name} uses {server} port {port}, not {probed.server} port '
                          f'{probed.port}')
-            advice.append('set server and port of the node, or examine that one.')
+            advice.append('set server and port of the node, or check that server.')
         else:
             _check_selection(probed, node, wrong, advice)
         up_axis = node.settings.get('up_axis')
@@ -192,13 +192,13 @@ def check_settings(probed: ProbeResults) -> CheckResult:
         return warn('settings', shown, ' '.join(dict.fromkeys(advice)))
     # Only a lift shows which axis is up.
     compared = 'server and port' if lifted is None else 'server, port and up_axis'
-    return ok('settings', f'{compared} of {listed([node.name for node in told])} fit')
+    return ok('settings', f'{compared} of {listed([node.name for node in reporting])} agree')
 
 
 def _check_selection(
     probed: ProbeResults, node: RunningNode, wrong: list[str], advice: list[str],
 ) -> None:
-    """Find bodies that were heard and that the node hides, and settings that are for none."""
+    """Find received bodies that the node ignores, and settings that match no body."""
     stream = established(probed)
     heard = [body.name for body in stream.bodies] if stream is not None else []
     if not heard:
@@ -208,21 +208,21 @@ def _check_selection(
     unwanted = [name for name in heard if not selection.wanted(name)]
     denied = [name for name in unwanted if not Selection(deny=deny).wanted(name)]
     for where, names, cure in (
-            ('deny', denied, 'take out of bodies.deny what you want to see.'),
+            ('deny', denied, 'remove wanted bodies from bodies.deny.'),
             ('allow', [name for name in unwanted if name not in denied],
-             'add to bodies.allow what you want to see.')):
+             'add wanted bodies to bodies.allow.')):
         if names:
-            wrong.append(f'{listed(names)} {"is" if len(names) == 1 else "are"} hidden by '
+            wrong.append(f'{listed(names)} {"is" if len(names) == 1 else "are"} excluded by '
                          f'bodies.{where} of {node.name}')
             advice.append(cure)
     lines = unmatched(selection, node.bodies, heard)
     if lines:
         wrong += lines
-        advice.append('give each name as Motive has it; or is its body out of view?')
+        advice.append('write each name as in Motive; or is its body out of view?')
 
 
 def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
-    """Return the patterns of a list; a node of somebody else's may have anything there."""
+    """Return the patterns of a list; a node of another package can have any type there."""
     value = node.settings.get(name)
     return tuple(one for one in value if isinstance(one, str) and one) if isinstance(
         value, (list, tuple)) else ()
@@ -240,16 +240,16 @@ def _lifted(probed: ProbeResults) -> Optional[str]:
 
 
 def _without_node(graph: Optional[Graph], reason: Optional[str]) -> str:
-    """Say why a check of running nodes is skipped; `lifecycle` reports a missing node."""
+    """Return why a check of running nodes is skipped; `lifecycle` reports a missing node."""
     if graph is not None and not graph.absent:
         return 'no node to check'
-    return reason or 'not looked at'
+    return reason or 'not checked'
 
 
 def _why_no_node(graph: Optional[Graph]) -> Optional[str]:
     """Explain why there is no node to check; None if there is one."""
     if graph is None:
-        return 'not looked at (--no-ros)'
+        return 'not checked (--no-ros)'
     if graph.absent:
         return f'no ROS graph: {graph.absent}'
     if not graph.nodes:

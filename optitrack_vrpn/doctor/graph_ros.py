@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Look at the ROS graph for the doctor: nodes, their states, who subscribes and how."""
+"""Query the ROS graph for the doctor: nodes, their states and parameters, subscriptions."""
 
 from __future__ import annotations
 
@@ -25,34 +25,39 @@ from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import qos_check_compatible, QoSCompatibility
 
 _OURS = 'optitrack_vrpn'
-#: Parameters that no other package's nodes have together, whatever a node is called.
+#: Parameters that only nodes of this package have together, under any node name.
 _ONLY_OURS = ('stamps.mode', 'validation.frozen_after_s', 'motive_x')
 _SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
 _POSE = 'geometry_msgs/msg/PoseStamped'
 _NOT_POSES = ('/rosout', '/parameter_events')
-#: Once a node is found, others and their subscriptions may still be on their way (s).
+#: Shortest time of discovery (s), after which other nodes and subscriptions are known too. Chosen.
+#: Halved, subscriptions are missed on a busy computer; doubled, each run takes 1 s longer.
 _LEAST_S = 1.0
+#: Chosen: timeout of a service (s). Halved, busy nodes count as hanging; doubled, a hanging node
+#: delays the result by 2 s more.
 _ANSWER_S = 2.0
-#: How long an answer may take until the question is put again (s): it is lost where the node has
-#: not found its reader yet.
+#: Time (s) after which a request is repeated: an answer is lost if the node has not discovered its
+#: reader yet. Chosen. Halved, slow answers cause repetitions; doubled, lost ones take longer.
 _ASK_AGAIN_S = 0.4
+#: Chosen: longest wait of the executor (s), which delays Ctrl-C. Halved, twice as many wakes.
 _SLICE_S = 0.02
+#: Chosen limits, above the size of known systems: checked nodes, lifecycle nodes that are asked
+#: whether they are of this package, reported mismatches. They bound the time in large graphs.
 _MOST_NODES = 20
-#: Nodes with a lifecycle that are asked whether they are of this package.
 _MOST_ASKED = 100
 _MOST_MISMATCHES = 100
 
 
 class GraphView:
     """
-    A node of the doctor's own. Make it early: the middleware discovers others meanwhile.
+    The doctor's node. Create it early: the middleware discovers other nodes meanwhile.
 
-    :param ros_args: ``--ros-args`` and what follows.
+    :param ros_args: ``--ros-args`` and the arguments after it.
     """
 
     def __init__(self, ros_args: Sequence[str] = ()) -> None:
         self._began = time.monotonic()
-        # A context of its own leaves signals alone, so that Ctrl-C stays an exception.
+        # A separate context installs no signal handlers, so that Ctrl-C stays an exception.
         self._context = rclpy.Context()
         self._context.init(args=list(ros_args))
         try:
@@ -79,10 +84,10 @@ class GraphView:
 
     def look(self, wanted: str, wait_s: float) -> Graph:
         """
-        Find nodes of this package, and ask them.
+        Find nodes of this package, and query them.
 
-        :param wanted: name of the node to look at; '' for all of this package.
-        :param wait_s: how long after this object was made nodes may take to be discovered.
+        :param wanted: name of the node to check; '' for all of this package.
+        :param wait_s: time of the discovery (s), from the creation of this object.
         """
         wanted = f'/{wanted.strip("/")}' if wanted else ''
         found = self._find(wanted)
@@ -102,7 +107,7 @@ class GraphView:
                      processes=() if nodes else local_nodes())
 
     def extension_findings(self) -> list[CheckResult]:
-        """Return what the checks of other packages have found meanwhile."""
+        """Return the findings of the checks of other packages."""
         return self._extensions.findings(self._spin)
 
     def _spin(self, seconds: float) -> None:
@@ -112,9 +117,9 @@ class GraphView:
 
     def _find(self, wanted: str) -> dict[tuple[str, str], int]:
         """
-        Find nodes by (name, namespace), and how many there are of each.
+        Find nodes by (name, namespace), and the number of each.
 
-        :param wanted: full name of the one; '' for all that have a lifecycle.
+        :param wanted: full name of one node; '' for all lifecycle nodes.
         """
         lifecycles = {
             name[:-len('/get_state')] for name, kinds in self._node.get_service_names_and_types()
@@ -127,7 +132,7 @@ class GraphView:
         return found
 
     def _ours(self, found: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-        """Leave out nodes of other packages, all of which are asked at once."""
+        """Remove nodes of other packages; all nodes are asked at once."""
         asked = sorted(found, key=lambda key: _OURS not in key[0])[:_MOST_ASKED]
         services = {key: f'{full_name(*key)}/get_parameters' for key in asked}
         answers = self._call_all(
@@ -135,7 +140,7 @@ class GraphView:
 
         def is_ours(key: tuple[str, str]) -> bool:
             answer = answers.get(services[key])
-            if answer is None:    # it hangs: then its name must do
+            if answer is None:    # it hangs: decide by its name
                 return _OURS in key[0]
             return len(answer.values) == len(_ONLY_OURS) and all(
                 value.type for value in answer.values)
@@ -146,7 +151,7 @@ class GraphView:
         node = RunningNode(full, count)
         state = self._call(GetState, f'{full}/get_state', GetState.Request())
         answer = None
-        if state is not None:    # who does not answer the one will not answer the other
+        if state is not None:    # a node that does not answer this will not answer the next
             node.state = state.current_state.label
             answer = self._call(
                 GetParameters, f'{full}/get_parameters', GetParameters.Request(names=_SETTINGS))
@@ -166,23 +171,23 @@ class GraphView:
 
     def _call(self, kind: Any, service: str, request: Any) -> Any:
         """
-        Call a service, again and again until it answers; None if it does not.
+        Call a service repeatedly until it answers; None if it does not.
 
-        :param request: one that does no harm when it is asked twice.
+        :param request: an idempotent request.
         """
         return self._call_all(kind, [service], request).get(service)
 
     def _call_all(self, kind: Any, services: Sequence[str], request: Any) -> dict[str, Any]:
         """
-        Call services, all in the time that one may take; gives the answers of those that did.
+        Call services in parallel, within the timeout of one; return the answers by service.
 
-        :param request: as of ``_call``.
+        :param request: as for ``_call``.
         """
         clients: dict[str, Any] = {}
         answers: dict[str, Any] = {}
         try:
             for service in services:
-                # A name that somebody else's node has may be one that rclpy refuses.
+                # rclpy refuses some names that nodes of other packages can have.
                 with contextlib.suppress(Exception):
                     clients[service] = self._node.create_client(kind, service)
             futures: dict[str, list[Any]] = {service: [] for service in clients}
@@ -194,7 +199,7 @@ class GraphView:
                             client.service_is_ready()):
                         futures[service].append(client.call_async(request))
                         again[service] = now + _ASK_AGAIN_S
-                # In slices, so that Ctrl-C is heard.
+                # A short timeout, so that Ctrl-C has an effect.
                 self._executor.spin_once(_SLICE_S)
                 for service, asked in futures.items():
                     done = [future for future in asked if future.done()]
@@ -208,7 +213,7 @@ class GraphView:
     def _look_at_topics(self, node: RunningNode, name: str, namespace: str) -> None:
         try:
             topics = self._node.get_publisher_names_and_types_by_node(name, namespace)
-        except Exception:    # it has just gone
+        except Exception:    # the node has ended
             return
         mismatches: list[Mismatch] = []
         conflicting: dict[str, tuple[str, ...]] = {}
@@ -241,7 +246,7 @@ class GraphView:
 
 
 def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:
-    """Say of each publisher from which a subscription gets nothing why that is."""
-    judged = [qos_check_compatible(offer, asked) for offer in offers]
-    return [reason.strip().rstrip(';') for compatibility, reason in judged
+    """Return the reason for each publisher from which a subscription receives nothing."""
+    checked = [qos_check_compatible(offer, asked) for offer in offers]
+    return [reason.strip().rstrip(';') for compatibility, reason in checked
             if compatibility == QoSCompatibility.ERROR]

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge what a server sends by NatNet."""
+"""Check a server's NatNet: command port, frames, clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from optitrack_vrpn.doctor.probe_results import NatNetResults, Outcome, ProbeRes
 from optitrack_vrpn.doctor.result import CheckResult, counted, fail, listed, ok, skip, warn
 from optitrack_vrpn.natnet.constants import NEWEST
 
-_UNSEEN = 'NatNet was not looked at (--protocol natnet or auto does)'
+_UNSEEN = 'NatNet was not checked (use --protocol natnet or auto)'
 
 
 def _found(probed: ProbeResults) -> NatNetResults | None:
@@ -16,7 +16,7 @@ def _found(probed: ProbeResults) -> NatNetResults | None:
 
 
 def check_natnet(probed: ProbeResults) -> CheckResult:
-    """Judge whether the command port answers, and with which version."""
+    """Check whether the command port answers, and with which version."""
     natnet = probed.natnet
     if natnet is None:
         return skip('natnet', _UNSEEN)
@@ -25,7 +25,7 @@ def check_natnet(probed: ProbeResults) -> CheckResult:
         found = f'no answer on UDP port {natnet.port} of {probed.address}'
         if by_vrpn:
             return warn(
-                'natnet', f'{found}; VRPN is on there',
+                'natnet', f'{found}; VRPN answers',
                 'switch NatNet on in Motive for exposure times and tracking flags, or keep '
                 'protocol: vrpn', answered=False)
         return fail(
@@ -34,11 +34,11 @@ def check_natnet(probed: ProbeResults) -> CheckResult:
             'this network, and does no firewall drop UDP ports 1510 and 1511?', answered=False)
     version = '.'.join(map(str, natnet.version))
     how = f'multicast to {natnet.group}' if natnet.multicast else 'unicast'
-    found = f'{natnet.name} speaks NatNet {version}, {how}'
+    found = f'{natnet.name} uses NatNet {version}, {how}'
     if natnet.version > NEWEST:
         return warn(
             'natnet', f'{found}, newer than {NEWEST[0]}.{NEWEST[1]}',
-            'what it adds is skipped; if frames cannot be read, set natnet.bitstream: '
+            'new fields are skipped; if frames cannot be read, set natnet.bitstream: '
             f'"{NEWEST[0]}.{NEWEST[1]}" (unicast)', answered=True, version=version)
     unused = probed.protocol == 'vrpn'
     if unused:
@@ -48,7 +48,7 @@ def check_natnet(probed: ProbeResults) -> CheckResult:
 
 
 def check_natnet_data(probed: ProbeResults) -> CheckResult:
-    """Judge whether frames and bodies come."""
+    """Check whether frames and bodies arrive."""
     natnet = _found(probed)
     if natnet is None:
         return skip('natnet-data', _UNSEEN if probed.natnet is None else 'no server answered')
@@ -72,13 +72,13 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
                 f'the group is joined on the wrong network card: set interface: '
                 f'{natnet.other_card}', **values)
         return fail(
-            'natnet-data', f'the server answers, but no frame came in {natnet.listened_s:g} s',
+            'natnet-data', f'the server answers, but no frame in {natnet.listened_s:g} s',
             'is streaming (Broadcast Frame Data) on in Motive, and is it not paused? By '
             f'multicast, does a firewall or switch drop {natnet.group or "the group"}?', **values)
     if not natnet.bodies:
         return warn(
-            'natnet-data', f'{counted(natnet.frames, "frame")}, no rigid body in them',
-            'switch Rigid Bodies on in the streaming settings and make one in Motive', **values)
+            'natnet-data', f'{counted(natnet.frames, "frame")} without a rigid body',
+            'switch Rigid Bodies on in the streaming settings and create one in Motive', **values)
     found = (f'{counted(natnet.frames, "frame")} in {natnet.listened_s:g} s with '
              f'{counted(len(natnet.bodies), "body")}: {listed(natnet.bodies)}'
              .replace('bodys', 'bodies'))
@@ -90,14 +90,14 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
 
 
 def check_natnet_clock(probed: ProbeResults) -> CheckResult:
-    """Judge what round trips and exposure times tell."""
+    """Check round trips and exposure times."""
     natnet = _found(probed)
     if natnet is None or not natnet.frames:
-        return skip('natnet-clock', 'no frame came')
+        return skip('natnet-clock', 'no frame arrived')
     if not natnet.echoes:
         return warn(
-            'natnet-clock', 'no answer to echo requests: the least delay stays in the stamps',
-            'NatNet before 3.0 has none; else does a firewall drop answers of port 1510? Set '
+            'natnet-clock', 'no answer to echo requests: stamps are late by the smallest delay',
+            'NatNet before 3.0 has none; otherwise does a firewall drop answers of port 1510? Set '
             'stamps.latency_ms', echoes=0)
     found = (f'round trip {natnet.round_trip_ms:.3f} ms at best of {natnet.echoes}; '
              f'{natnet.processing_ms:.1f} ms from exposure to transmission')
@@ -106,6 +106,6 @@ def check_natnet_clock(probed: ProbeResults) -> CheckResult:
     if not natnet.processing_ms:
         return warn(
             'natnet-clock', f'{found}: the cameras send no exposure times',
-            'stamps are times of transmission; stamps are late by what the cameras take',
+            'stamps are times of transmission, late by the processing time of the cameras',
             **values)
     return ok('natnet-clock', found, **values)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check the way to the server: its name, the route, and the two ways in."""
+"""Check the path to the server: its name, the route, and the two kinds of connection."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _HINTS = {
            'mirrored',
     'ufw': 'ufw is enabled here',
 }
-#: For a server in this very machine: neither firewall nor NAT is on the way.
+#: For a server on this machine: no firewall or NAT is involved.
 _HANGS = (
-    'the server hangs, or another program has its port (sudo ss -tulnp shows it): start it again')
+    'the server hangs, or another program uses its port (sudo ss -tulnp shows it): start it again')
 
 
 def check_name(probed: ProbeResults) -> CheckResult:
@@ -30,20 +30,20 @@ def check_name(probed: ProbeResults) -> CheckResult:
         return fail('name', probed.name_error,
                     "give the Motive PC's IPv4 address as server (ipconfig shows it there)")
     if not probed.addresses:
-        return skip('name', 'not looked up')
+        return skip('name', 'not resolved')
     address = probed.address
     if len(probed.addresses) > 1:
         return warn(
             'name', f'{probed.server!r} has several addresses: {listed(probed.addresses)}; '
-            f'{address} is examined',
+            f'{address} is checked',
             'give the one in the network of the cameras; the node tries them in turn',
             address=address)
     if address.startswith('127.') and probed.server not in (address, 'localhost'):
         return warn(
-            'name', f'{probed.server!r} is {address}, which is this machine itself',
+            'name', f'{probed.server!r} is {address}, which is this machine',
             'if Motive runs on another machine, correct /etc/hosts or give its address',
             address=address)
-    own = ', this machine itself' if address.startswith('127.') else ''
+    own = ', this machine' if address.startswith('127.') else ''
     found = address if probed.server == address else f'{probed.server!r} is {address}'
     return ok('name', found + own, address=address)
 
@@ -54,12 +54,12 @@ def check_route(probed: ProbeResults) -> CheckResult:
         found, _, advice = probed.route_error.partition(': ')
         return fail('route', found, advice or 'look at ip addr and ip route')
     if not probed.local:
-        return skip('route', 'no address to go to')
+        return skip('route', 'no address')
     card = f' ({probed.card})' if probed.card else ''
     if probed.local.startswith('127.') and not probed.address.startswith('127.'):
         return warn(
-            'route', f'{probed.address} is an address of this machine itself',
-            'if Motive runs on another machine, its address is another one',
+            'route', f'{probed.address} is an address of this machine',
+            'if Motive runs on another machine, give that address',
             local=probed.local, card=probed.card)
     return ok('route', f'from {probed.local}{card} to {probed.address}',
               local=probed.local, card=probed.card)
@@ -72,27 +72,27 @@ def check_udp(probed: ProbeResults) -> CheckResult:
         return skip('udp', _why_not_tried(probed))
     where = f'UDP port {probed.port} of {probed.address}'
     if attempt.outcome is Outcome.OPEN:
-        return ok('udp', f'a request to {where} was heard', outcome=attempt.outcome.value)
-    judged = _judged_by_need(probed)
+        return ok('udp', f'a request to {where} was answered', outcome=attempt.outcome.value)
+    result = _fail_or_warn(probed)
     if attempt.outcome is Outcome.REFUSED:
-        return judged('udp', f'nothing listens on {where}: its machine says so itself', _MOTIVE,
-                      outcome=attempt.outcome.value)
+        return result('udp', f'nothing listens on {where}: its machine refused the request',
+                      _MOTIVE, outcome=attempt.outcome.value)
     if probed.address_unused:
-        return judged(
+        return result(
             'udp', f'no machine in the network of {probed.card or probed.local} has the address '
             f'{probed.address}', 'is the Motive PC on, is its cable in, and is this its address?',
             outcome='address unused')
     if attempt.outcome is Outcome.SILENT:
-        # UDP acknowledges nothing: whether the request was heard shows in the connect-back.
-        return ok('udp', f'a request to {where} was sent and not refused; more UDP does not tell',
-                  outcome=attempt.outcome.value)
+        # UDP has no acknowledgement: only the connect-back shows whether the request arrived.
+        return ok('udp', f'a request to {where} was sent and not refused; whether it arrived is '
+                  'not known', outcome=attempt.outcome.value)
     found, _, advice = attempt.detail.partition(': ')
-    return judged('udp', found, advice or 'look at the address and the cable',
+    return result('udp', found, advice or 'check the address and the cable',
                   outcome=attempt.outcome.value)
 
 
 def check_connect_back(probed: ProbeResults) -> CheckResult:
-    """Check whether the server comes back by TCP."""
+    """Check whether the server connects back by TCP."""
     check = 'connect-back'
     attempt = probed.udp
     if attempt is None:
@@ -101,11 +101,11 @@ def check_connect_back(probed: ProbeResults) -> CheckResult:
         return ok(check, f'{probed.address} connected back to {_connect_back_address(probed)} '
                          f'within {attempt.took_s * 1e3:.0f} ms', took_s=round(attempt.took_s, 4))
     if attempt.outcome is not Outcome.SILENT or probed.address_unused:
-        return skip(check, 'no request was heard')
-    judged = _judged_by_need(probed)
+        return skip(check, 'no request arrived')
+    result = _fail_or_warn(probed)
     if probed.unexpected_peers:
         others = ', '.join(sorted(probed.unexpected_peers))
-        return judged(
+        return result(
             check, f'the connection came from {others}, not from {probed.address}, and was '
             'refused',
             f'the server has several network cards: set server to {others}')
@@ -113,18 +113,18 @@ def check_connect_back(probed: ProbeResults) -> CheckResult:
         advice = f'{_HANGS}.'
     else:
         advice = (
-            "does this machine's firewall drop it (it must let TCP in from "
-            f'{probed.address}, as by sudo ufw allow from {probed.address}), or the one there '
-            f"(UDP {probed.port} in)? Is Motive's Local Interface that of this network?")
+            "does this machine's firewall drop it (it must admit inbound TCP from "
+            f'{probed.address}: sudo ufw allow from {probed.address}), or the one there (inbound '
+            f"UDP {probed.port})? Is Motive's Local Interface that of this network?")
         hints = [_HINTS[one] for one in probed.surroundings if one in _HINTS]
         if hints:
             advice += f' Note: {"; ".join(hints)}.'
     if _open(probed.tcp):
-        advice += ' Or set connection: tcp, which needs no connect-back, as auto'
+        advice += ' Or set connection: tcp or auto, which need no connect-back'
     if probed.advertise:
         advice = (f'--advertise asks the server to connect to {probed.advertise}: does that '
                   f'address lead from the server to this machine? {advice}')
-    return judged(check, f'{probed.address} did not connect back to '
+    return result(check, f'{probed.address} did not connect back to '
                          f'{_connect_back_address(probed)} within {attempt.took_s:.3g} s', advice)
 
 
@@ -137,31 +137,32 @@ def check_tcp(probed: ProbeResults) -> CheckResult:
     """Check the connection by ``tcp://``."""
     attempt = probed.tcp
     if attempt is None:
-        return skip('tcp', 'there is no way to the server')
+        return skip('tcp', 'there is no route to the server')
     where = f'TCP port {probed.port} of {probed.address}'
     if attempt.outcome is Outcome.OPEN:
-        return ok('tcp', f'{where} takes connections, within {attempt.took_s * 1e3:.0f} ms',
+        return ok('tcp', f'{where} accepts connections, within {attempt.took_s * 1e3:.0f} ms',
                   took_s=round(attempt.took_s, 4))
     needed = probed.connection == 'tcp' or not _open(probed.udp)
-    judged = fail if needed else warn
+    result = fail if needed else warn
     if attempt.outcome is Outcome.REFUSED:
-        return judged('tcp', f'nothing listens on {where}: its machine says so itself', _MOTIVE)
+        return result('tcp', f'nothing listens on {where}: its machine refused the connection',
+                      _MOTIVE)
     if attempt.outcome is Outcome.SILENT:
-        return judged(
+        return result(
             'tcp', f'{where} does not answer within {attempt.took_s:.3g} s',
             _HANGS if probed.loopback else
-            'is the Motive PC on, and is this its address? Does its firewall let TCP '
-            f'{probed.port} in, also for networks that Windows takes for public?')
+            'is the Motive PC on, and is this its address? Does its firewall admit inbound TCP '
+            f'{probed.port}, also for networks that Windows classifies as public?')
     found, _, advice = attempt.detail.partition(': ')
-    return judged('tcp', found, advice or 'look at the address and the cable')
+    return result('tcp', found, advice or 'check the address and the cable')
 
 
 def _open(attempt: Attempt | None) -> bool:
     return attempt is not None and attempt.outcome is Outcome.OPEN
 
 
-def _judged_by_need(probed: ProbeResults) -> Callable[..., CheckResult]:
-    """Fail where poses need the default way in, warn where the other one stands in for it."""
+def _fail_or_warn(probed: ProbeResults) -> Callable[..., CheckResult]:
+    """Return ``warn`` if poses can arrive over TCP instead, else ``fail``."""
     return warn if probed.connection == 'auto' and _open(probed.tcp) else fail
 
 
@@ -169,10 +170,10 @@ def _why_not_tried(probed: ProbeResults) -> str:
     if probed.connection == 'tcp' and probed.local:
         return 'not used with connection: tcp'
     if _open(probed.tcp):
-        return 'not tried, since TCP is open: see --connection udp'
+        return 'not tried, because TCP is open: see --connection udp'
     if probed.connection == 'auto' and probed.local:
         return (
             'not tried: with auto, the node sends a request only where TCP is refused (where a '
             'firewall drops the connect-back, a request blocks the server for all its clients; '
             '--connection udp sends one)')
-    return 'there is no way to the server'
+    return 'there is no route to the server'

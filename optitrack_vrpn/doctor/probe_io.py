@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Try every way to a server once, and listen for a while: the doctor's hands.
+Try each kind of connection to a server once, and receive for some seconds.
 
-It goes the ways that the client goes, by the same functions, and holds no connection open that it
-does not read: a VRPN server may wait for one client and serve none meanwhile.
+The probe uses the functions of the client, and leaves no connection open without reading it: a
+VRPN server can wait for one client and serve none meanwhile.
 """
 
 from __future__ import annotations
@@ -34,23 +34,28 @@ from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.messages import PeerHello
 
 _NS = 1_000_000_000
+#: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
+#: Halved, a slow resolver fails; doubled, a dead one delays the report.
 _LOOKUP_S = 5.0
+#: Chosen limits of stored addresses of the server and of other peers; they bound the output only.
 _MOST_ADDRESSES = 8
 _MOST_PEERS = 8
-#: How long another program on the port is given to say what it is.
+#: Chosen: wait for the answer of another program on the port (s). Halved, slow programs are not
+#: recognised; doubled, the report comes later.
 _LAST_WORD_S = 0.5
-#: While listening, how often to look whether it has been long enough.
+#: Chosen: period of the checks for the end of the reception (s). Halved or doubled, it ends by so
+#: much earlier or later.
 _LOOK_S = 0.05
-#: How often the node looks whether a body is silent.
+#: Period (ns) of the check for silent bodies, that of the node (``supervision.py``).
 _TICK_NS = 100_000_000
 
 
 class Probe:
     """
-    Look at one server; every method fills in its part of the probed and none waits without end.
+    Probe one server; each method fills its part of the results and has a timeout.
 
-    :param config: the server and how it is to be reached; ``link.attempt_s`` bounds each wait.
-    :param probed: filled in.
+    :param config: the server and the connection to it; ``link.attempt_s`` limits each wait.
+    :param probed: the results, which the methods fill.
     """
 
     def __init__(self, config: ClientConfig, probed: ProbeResults) -> None:
@@ -95,7 +100,7 @@ class Probe:
             probed.name_error = str(error).partition(': ')[0]
 
     def find_route(self) -> None:
-        """Find the local address on the way to the server."""
+        """Find the local address of the route to the server."""
         probed = self._probed
         probed.surroundings = surroundings()
         if not probed.address:
@@ -110,10 +115,10 @@ class Probe:
 
     def try_ways(self) -> None:
         """
-        Connect by TCP; request a connection by UDP where that is needed, and keep it.
+        Connect by TCP; request a connection by UDP if that is needed, and keep it.
 
-        With ``auto`` the request is sent only where TCP is refused, as by the node: a server whose
-        connect-back is dropped by a firewall stops for all its clients until its connect() times
+        With ``auto`` the request is sent only if TCP is refused, as in the node: a server whose
+        connect-back is dropped by a firewall blocks for all its clients until its connect() times
         out.
         """
         probed = self._probed
@@ -158,7 +163,7 @@ class Probe:
         return Attempt(outcome, detail, self._since_s(began_ns))
 
     def _greet(self, sock: socket.socket, attempt: Attempt) -> None:
-        """Exchange cookies, and find out what else the peer is if it is no VRPN server."""
+        """Exchange cookies, and identify a peer that is not a VRPN server."""
         connection = Connection(time_ns=self._clock.now_ns())
         deadline = self._clock.now_ns() + int(self._config.link.attempt_s * _NS)
         try:
@@ -171,23 +176,23 @@ class Probe:
                     break
                 data = sock.recv(65536)
                 if not data:
-                    attempt.fault = 'it closed the connection before it said a word of VRPN'
+                    attempt.fault = 'it closed the connection without a VRPN greeting'
                     break
                 _note_hello(attempt, connection, data)
         except RemoteProtocolError as error:
             attempt.fault = str(error)
             attempt.version_refused = isinstance(error, VersionRefusedError)
         except OSError as error:
-            attempt.fault = f'it broke the connection ({error.strerror or error})'
+            attempt.fault = f'the connection failed ({error.strerror or error})'
 
     def _last_word(self, sock: socket.socket, connection: Connection) -> str:
         """
-        Say no more, upon which servers of other kinds answer what they have understood.
+        Close the sending side, after which servers of other protocols usually answer.
 
-        :raises RemoteProtocolError: with what the peer said, if it did.
+        :raises RemoteProtocolError: with the answer of the peer, if it is not VRPN.
         """
         silent = (
-            f'it takes connections but said nothing within {self._config.link.attempt_s:g} s')
+            f'it accepts connections but sent nothing within {self._config.link.attempt_s:g} s')
         sock.shutdown(socket.SHUT_WR)
         deadline = self._clock.now_ns() + int(_LAST_WORD_S * _NS)
         while self._waiting.wait(deadline, (sock, select.POLLIN)):
@@ -196,17 +201,17 @@ class Probe:
                 break
             connection.receive_stream(data)
             if connection.established:
-                return f'{silent}, and its greeting only when this side had hung up'
+                return f'{silent}, and its greeting only after this side had closed'
         return silent
 
     # -- listening -----------------------------------------------------------------------------
 
     def listen(self, seconds: float, lift_s: float, on_lift: Callable[[], None]) -> None:
         """
-        Talk to the server as the node would.
+        Communicate with the server as the node does.
 
-        :param seconds: how long from the first pose on.
-        :param lift_s: how long then for the user to lift a body; 0 for not at all.
+        :param seconds: time to receive after the first pose (s).
+        :param lift_s: time after that in which the user lifts a body (s); 0 for none.
         :param on_lift: called when that time begins.
         """
         probed = self._probed
@@ -221,7 +226,8 @@ class Probe:
                     self._waiting, self._server, probed.local, self._config.link.attempt_s)
             except (TransportError, OSError) as error:
                 probed.stream = Stream('tcp', Attempt(
-                    Outcome.FAILED, fault=f'it was there a moment ago, but not again ({error})'))
+                    Outcome.FAILED,
+                    fault=f'the first connection worked, the second not ({error})'))
                 return
         with sock:
             probed.stream = self._converse(sock, way, seconds, lift_s, on_lift)
@@ -231,7 +237,7 @@ class Probe:
             probed.tcp_poses = self._count_by_tcp()
 
     def _count_by_tcp(self) -> Optional[int]:
-        """Look whether poses come by TCP, where none came by UDP."""
+        """Count poses that arrive by TCP, when none arrived by UDP."""
         try:
             sock = connect_out(
                 self._waiting, self._server, self._probed.local, self._config.link.attempt_s)
@@ -298,7 +304,7 @@ class Probe:
         _sum_up(stream, watch, greeted_ns, self._clock.now_ns())
         return stream
 
-    # -- small ones ----------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------
 
     @property
     def _server(self) -> tuple[str, int]:
@@ -320,7 +326,7 @@ def _note_hello(attempt: Attempt, connection: Connection, data: bytes) -> None:
 
 
 def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int) -> None:
-    """Write down what was heard."""
+    """Store the results of the reception."""
     attempt = stream.attempt
     if watch.hello is not None:
         attempt.version = (watch.hello.major, watch.hello.minor)
@@ -352,7 +358,7 @@ def _peer(sock: socket.socket) -> str:
 
 
 def _card_of(address: str) -> str:
-    """Find the network card that has an address; '' where none says so."""
+    """Return the network card that has an address; '' if none is found."""
     for _, name in socket.if_nameindex():
         with contextlib.suppress(TransportError):
             if card_address(name) == address:
@@ -362,9 +368,9 @@ def _card_of(address: str) -> str:
 
 def surroundings(root: str = '/') -> tuple[str, ...]:
     """
-    Look what may stand between this process and the network.
+    Detect a container, WSL and a firewall between this process and the network.
 
-    :param root: where the file system begins.
+    :param root: root of the file system.
     :returns: some of 'container', 'wsl' and 'ufw'.
     """
     found = []
@@ -381,10 +387,9 @@ def surroundings(root: str = '/') -> tuple[str, ...]:
 
 def is_unused(address: str, table: str = '/proc/net/arp') -> bool:
     """
-    Return whether the local network was asked in vain who has an IPv4 address.
+    Return whether ARP requests for an IPv4 address in the local network have no answer.
 
-    :param table: the system's list of neighbours, as Linux gives it: the third column is 0x0
-        while no answer has come.
+    :param table: the neighbour table of Linux: the third column is 0x0 before an answer.
     """
     rows = [line.split() for line in _read(table).splitlines()[1:]]
     flags = [row[2] for row in rows if len(row) > 2 and row[0] == address]

@@ -20,7 +20,7 @@ from optitrack_vrpn.vrpn.messages import Vector
 
 
 class Outcome(enum.Enum):
-    """How an attempt to get to the server ended."""
+    """Outcome of an attempt to connect to the server."""
 
     OPEN = 'open'
     """Connected."""
@@ -35,16 +35,16 @@ class Outcome(enum.Enum):
 @dataclass
 class Attempt:
     """
-    One way to the server.
+    One attempt to connect to the server.
 
-    :ivar outcome: how far it came.
-    :ivar detail: the error's own sentence, or ''.
-    :ivar took_s: until it was decided (s).
-    :ivar peer: address and port of the other end, once connected.
-    :ivar version: the peer's version of VRPN, (major, minor), once it said its cookie.
-    :ivar note: what is unusual about the version.
-    :ivar fault: what it said or did instead of VRPN.
-    :ivar version_refused: True if it speaks another major version of VRPN.
+    :ivar outcome: its outcome.
+    :ivar detail: text of the error, or ''.
+    :ivar took_s: duration (s).
+    :ivar peer: address and port of the peer, once connected.
+    :ivar version: the peer's version of VRPN, (major, minor), once its cookie arrived.
+    :ivar note: peculiarity of the version, or ''.
+    :ivar fault: description of a peer that is not a VRPN server.
+    :ivar version_refused: True if it uses another major version of VRPN.
     """
 
     outcome: Outcome
@@ -65,14 +65,14 @@ class Lift(NamedTuple):
 
     @property
     def length(self) -> float:
-        """How far that is (m)."""
+        """Length of the displacement (m)."""
         return math.hypot(*self.displacement)
 
 
 @dataclass
 class Stream:
     """
-    What was heard in one conversation.
+    Data received in one conversation.
 
     :ivar way: 'udp' or 'tcp'.
     :ivar attempt: the handshake.
@@ -80,22 +80,22 @@ class Stream:
     :ivar first_pose_s: time from the handshake to the first pose (s), None without any.
     :ivar quiet_s: time from the last pose to the end (s).
     :ivar poses: poses of any kind.
-    :ivar senders: names that were described, the library's own left out.
-    :ivar answered: those that answered a ping.
-    :ivar bodies: those that sent poses, as the node judges them.
-    :ivar rates: frame rate (Hz) of each body, by sender time, gaps left out.
-    :ivar paces: how regularly the frames of each body came.
-    :ivar pace: how regularly frames of any body came.
+    :ivar senders: described names, without the library's own.
+    :ivar answered: names that answered a ping.
+    :ivar bodies: bodies that sent poses, with the states that the node would report.
+    :ivar rates: frame rate (Hz) of each body, by sender time, without gaps.
+    :ivar paces: interval statistics of each body.
+    :ivar pace: interval statistics of all bodies together.
     :ivar returns: how often a body became TRACKED again after it was lost.
     :ivar exchanged: bodies that were seen at the place of another body, and that body.
-    :ivar more_bodies: poses of bodies beyond the most that are followed.
-    :ivar clock: what the node's estimator makes of the stamps.
-    :ivar newest_sender_ns: the newest sender time (ns, its own zero).
-    :ivar ahead_s: that less the host's time of its arrival (s).
-    :ivar lifts: displacements of all bodies, where the user was asked to lift one.
-    :ivar texts: what the server wants people to read.
-    :ivar counters: the protocol's counters, and what the kernel says of the sockets.
-    :ivar ended: why the conversation ended before its time, or ''.
+    :ivar more_bodies: poses of bodies beyond the limit.
+    :ivar clock: estimate of the sender's clock by the node's estimator.
+    :ivar newest_sender_ns: the newest sender time (ns, epoch of the sender).
+    :ivar ahead_s: that minus the host's time of its arrival (s).
+    :ivar lifts: displacements of all bodies, if the user was asked to lift one.
+    :ivar texts: text messages of the server.
+    :ivar counters: counters of the protocol, and values of the kernel for the sockets.
+    :ivar ended: why the conversation ended early, or ''.
     """
 
     way: str
@@ -128,10 +128,10 @@ class Mismatch:
     A subscription that receives nothing from a publisher.
 
     :ivar topic: the topic.
-    :ivar node: who subscribes.
-    :ivar reason: which quality of service does not match, in the middleware's words.
-    :ivar refused: publishers of the running node from which it gets nothing.
-    :ivar publishers: all those of the running node: two nodes of one name have two.
+    :ivar node: name of the subscribing node.
+    :ivar reason: the mismatch, in the middleware's words.
+    :ivar refused: publishers of the running node from which it receives nothing.
+    :ivar publishers: all publishers of the running node: two nodes of one name have two.
     """
 
     topic: str
@@ -147,16 +147,15 @@ class RunningNode:
     A node of this package on the ROS graph.
 
     :ivar name: its full name.
-    :ivar count: nodes of this name; two would mix up their services.
-    :ivar state: its lifecycle state, '' where it did not say.
-    :ivar settings: those of its parameters that the doctor compares; those it did not tell are
-        missing.
-    :ivar topics: topics that it publishes.
-    :ivar subscribers: subscriptions to those.
-    :ivar mismatches: those of the subscriptions that do not match.
+    :ivar count: number of nodes of this name; with two, services are ambiguous.
+    :ivar state: its lifecycle state, '' if it did not answer.
+    :ivar settings: parameters that the doctor compares; unanswered ones are missing.
+    :ivar topics: number of published topics.
+    :ivar subscribers: subscriptions to these topics.
+    :ivar mismatches: subscriptions whose quality of service does not match.
     :ivar bodies: names and patterns of bodies that have settings of their own.
-    :ivar pose_topics: those of the topics that bring poses.
-    :ivar conflicting: those of them on which others publish too, and the others' full names.
+    :ivar pose_topics: number of topics with poses.
+    :ivar conflicting: pose topics on which other nodes publish too, with their full names.
     """
 
     name: str
@@ -176,8 +175,8 @@ class LocalProcess(NamedTuple):
     A process of this machine that runs the node.
 
     :ivar pid: its process id.
-    :ivar stopped: True where it is stopped, as by SIGSTOP or a debugger.
-    :ivar domain: its ROS_DOMAIN_ID, '0' where that is not set; None where it is unknown.
+    :ivar stopped: True if it is stopped, by SIGSTOP or a debugger.
+    :ivar domain: its ROS_DOMAIN_ID, '0' if that is not set; None if it is unknown.
     """
 
     pid: int
@@ -188,12 +187,12 @@ class LocalProcess(NamedTuple):
 @dataclass
 class Graph:
     """
-    What the ROS graph shows.
+    State of the ROS graph.
 
-    :ivar absent: why there is no graph to look at, or ''.
-    :ivar wanted: full name of the node that the user asked for, or ''.
-    :ivar waited_s: how long nodes had to be discovered (s).
-    :ivar nodes: nodes of this package, or the one that was asked for.
+    :ivar absent: why there is no graph, or ''.
+    :ivar wanted: full name of the requested node, or ''.
+    :ivar waited_s: time of the discovery (s).
+    :ivar nodes: nodes of this package, or the requested one.
     :ivar domain: the ROS_DOMAIN_ID of the doctor.
     :ivar processes: processes of this machine that run the node, in any domain.
     """
@@ -209,22 +208,22 @@ class Graph:
 @dataclass
 class NatNetResults:
     """
-    What was heard by NatNet.
+    Data received by NatNet.
 
     :ivar port: command port.
-    :ivar name: of the server's application.
-    :ivar version: of NatNet; None where no server answered.
-    :ivar multicast: whether it sends to a group.
+    :ivar name: name of the server's application.
+    :ivar version: version of NatNet; None if no server answered.
+    :ivar multicast: whether it sends to a multicast group.
     :ivar group: that group.
-    :ivar listened_s: for how long (s).
-    :ivar frames: frames that were read.
-    :ivar malformed: datagrams that could not be.
+    :ivar listened_s: time of the reception (s).
+    :ivar frames: decoded frames.
+    :ivar malformed: datagrams that could not be decoded.
     :ivar bodies: names of rigid bodies.
-    :ivar untracked: those that were not tracked at last.
-    :ivar echoes: round trips.
-    :ivar round_trip_ms: the shortest.
-    :ivar processing_ms: from exposure to transmission (median), 0 where that is not sent.
-    :ivar remarks: what the client reports.
+    :ivar untracked: bodies that were not tracked at the end.
+    :ivar echoes: number of round trips.
+    :ivar round_trip_ms: the shortest round trip.
+    :ivar processing_ms: time from exposure to transmission (median), 0 if it is not sent.
+    :ivar remarks: messages of the client.
     :ivar other_card: another network card on which frames arrive, '' for none.
     :ivar other_source: the address that they come from.
     """
@@ -250,31 +249,30 @@ class NatNetResults:
 @dataclass
 class ProbeResults:
     """
-    Everything that the probes found of one server and of the nodes that follow it.
+    All results of the probes of one server and of the nodes that use it.
 
-    :ivar server: as the user gave it.
+    :ivar server: the server, as given by the user.
     :ivar port: its VRPN port.
-    :ivar connection: 'auto', 'udp' or 'tcp', as the node's parameter.
-    :ivar interface: as the user gave it, '' for none.
-    :ivar advertise: what the server is asked to connect back to, as the user gave it, '' for the
-        local address.
-    :ivar expected_rate_hz: the cameras' rate where the user gave it, else 0.
-    :ivar addresses: what the server's name stands for.
-    :ivar name_error: why it stands for nothing.
-    :ivar local: this machine's address on the way to the server.
-    :ivar card: the network card that has it, '' where that is unknown.
-    :ivar route_error: why there is no way.
-    :ivar surroundings: what stands between this process and the network: 'container', 'wsl',
-        'ufw'.
-    :ivar udp: the request and the connect-back; None where not tried.
-    :ivar tcp: the connection by ``tcp://``; None where not tried.
+    :ivar connection: 'auto', 'udp' or 'tcp', like the node's parameter.
+    :ivar interface: as given by the user, '' for none.
+    :ivar advertise: address that the server is asked to connect back to, as given by the user, ''
+        for the local address.
+    :ivar expected_rate_hz: the cameras' rate (Hz) if the user gave it, else 0.
+    :ivar addresses: addresses of the server's name.
+    :ivar name_error: why the name has no address.
+    :ivar local: this machine's address on the route to the server.
+    :ivar card: the network card with that address, '' if unknown.
+    :ivar route_error: why there is no route.
+    :ivar surroundings: some of 'container', 'wsl' and 'ufw'.
+    :ivar udp: the request and the connect-back; None if not tried.
+    :ivar tcp: the connection by ``tcp://``; None if not tried.
     :ivar address_unused: True if no machine of the local network answers for the address (ARP).
-    :ivar unexpected_peers: what came from other addresses than the server's, by address.
+    :ivar unexpected_peers: kind of message from other addresses than the server's, by address.
     :ivar stream: the stream; None without a connection.
-    :ivar tcp_poses: poses by TCP where none came by UDP; None where not tried.
-    :ivar graph: the ROS graph; None where not looked at.
-    :ivar protocol: 'vrpn', 'natnet' or 'auto', as the node's parameter.
-    :ivar natnet: what was heard by NatNet; None where not looked at.
+    :ivar tcp_poses: poses by TCP when none arrived by UDP; None if not tried.
+    :ivar graph: the ROS graph; None if not checked.
+    :ivar protocol: 'vrpn', 'natnet' or 'auto', like the node's parameter.
+    :ivar natnet: data received by NatNet; None if not checked.
     """
 
     server: str
@@ -306,5 +304,5 @@ class ProbeResults:
 
     @property
     def loopback(self) -> bool:
-        """Return whether the server's address is in this machine, where no firewall stands."""
+        """Return whether the server runs on this machine, without a firewall between."""
         return self.address.startswith('127.') or self.address == '::1'

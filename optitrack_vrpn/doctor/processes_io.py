@@ -10,6 +10,7 @@ from optitrack_vrpn.doctor.probe_results import LocalProcess
 
 _NODE = b'optitrack_vrpn_node'
 _DOMAIN = b'ROS_DOMAIN_ID='
+#: Chosen: limit of the listed processes, above any use.
 _MOST = 20
 
 
@@ -29,7 +30,7 @@ def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
             words = (folder / 'cmdline').read_bytes().split(b'\0')
             if not any(word.rsplit(b'/', 1)[-1] == _NODE for word in words[:4]):
                 continue
-            # The name in parentheses may hold spaces; the state follows it.
+            # The name in parentheses can contain spaces; the state follows it.
             state = (folder / 'stat').read_text(errors='replace').rpartition(')')[2].split()[0]
         except (OSError, IndexError):
             continue    # the process has ended

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The result of one check, and the verdict over all of them."""
+"""The result of one check, and the exit code for all results."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import NamedTuple, Union
 
 from optitrack_vrpn.names import printable
 
-#: Most characters of a text: parts of it come from the network.
+#: Chosen: longest text (characters), because parts of it come from the network. Halved, remedies
+#: are cut off; doubled, a long name fills the screen.
 _LONGEST = 900
+#: Chosen: names in one text; halved or doubled, fewer or more.
 _MOST_NAMED = 6
 
 Value = Union[str, int, float, bool, None]
 
 
 class Level(enum.Enum):
-    """How a check ended."""
+    """Level of a result."""
 
     OK = 'OK'
     WARN = 'WARN'
@@ -28,13 +30,13 @@ class Level(enum.Enum):
 
 class CheckResult(NamedTuple):
     """
-    What one check found.
+    Result of one check.
 
     :ivar check: the check's name, as in `name`, `udp`, `rate`.
-    :ivar level: how it ended.
-    :ivar found: what was found, one line.
-    :ivar advice: what to do about it, '' where nothing is to be done.
-    :ivar values: figures for tools; keys carry their unit.
+    :ivar level: its level.
+    :ivar found: the finding, one line.
+    :ivar advice: the remedy; '' if none is needed.
+    :ivar values: values for tools; keys contain their unit.
     """
 
     check: str
@@ -87,7 +89,7 @@ def counted(number: int, what: str) -> str:
 
 def exit_code(results: Iterable[CheckResult]) -> int:
     """
-    Sum results up for the shell.
+    Return the exit code for all results.
 
     :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures.
     """

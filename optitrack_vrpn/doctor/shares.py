@@ -10,14 +10,19 @@ from typing import Optional
 from optitrack_vrpn.doctor.probe_results import ProbeResults, Stream
 from optitrack_vrpn.doctor.stream_statistics import Intervals
 
-#: Share of poses or of time below which a fault is not reported (chosen).
+#: Share of poses or of time below which a fault is not reported. Chosen: usual wireless losses
+#: stay below. Halved, these are reported; doubled, one lost frame in 60 is not.
 MUCH = 0.01
-#: Fewest frames that are reported as a fault (chosen).
+#: Fewest frames that are reported as a fault. Chosen; halved, single frames are; doubled, short
+#: runs of the doctor report less.
 ENOUGH_FRAMES = 3
+#: Share above which a text says "every frame". Chosen; it changes the wording only.
 NEARLY_ALL = 0.95
-#: Shortest silence at the end that is reported (s); longer than a scheduling delay.
+#: Shortest silence at the end that is reported (s). Chosen: longer than a scheduling delay.
+#: Halved, a busy computer is reported; doubled, a server that stops at the end is not.
 QUIET_S = 0.5
-#: Fewest poses from which a fault of the server is concluded.
+#: Fewest poses from which a fault of the server is concluded. Chosen; halved, chance can look like
+#: a fault; doubled, slow servers need a longer run.
 ENOUGH_POSES = 10
 BY_ARRIVAL = 'set stamps.mode: arrival, which does not use the times of the server'
 

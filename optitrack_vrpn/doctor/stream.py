@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check what the server says once it is connected: handshake, poses, rates, axes, stamps."""
+"""Check the stream of a connected server: handshake, poses, rates, axes, stamps."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from optitrack_vrpn.doctor.shares import (
     sentences, silence, unsent_share)
 from optitrack_vrpn.names import printable
 
-#: The server must send a pose this soon after the handshake (s).
+#: Longest time from the handshake to the first pose (s). Chosen: two frames of the slowest
+#: supported sender (1 Hz). Halved, such a sender fails; doubled, a silent one is reported later.
 DATA_WITHIN_S = 2.0
+#: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz. Halved, usual WLAN
+#: is reported; doubled, only congested networks are.
 _MUCH_JITTER_S = 0.010
-#: Nobody lifts a body by less (m); noise and a nudge stay below.
+#: Smallest displacement of a lift (m). Chosen: above noise and accidental motion. Halved, these
+#: can count as a lift; doubled, users must lift higher.
 _LEAST_LIFT = 0.1
-#: The other axes may show this share of the largest displacement.
+#: Largest displacement along another axis, relative to the lift. Chosen: 27 degrees off vertical.
+#: Halved, users must lift straighter; doubled, every direction passes.
 _STRAIGHT = 0.5
-_UNHEARD = 'nothing was heard'
+_UNHEARD = 'no data was received'
 
 
 def check_handshake(probed: ProbeResults) -> CheckResult:
@@ -37,11 +42,11 @@ def check_handshake(probed: ProbeResults) -> CheckResult:
                   version=f'{major:02d}.{minor:02d}')
     if attempt.version_refused:
         return fail('handshake', attempt.fault,
-                    'no Motive speaks it: what listens on this port there?')
-    fault = attempt.fault or 'the connection ended before a word of VRPN'
+                'Motive does not use it: check which program listens on this port there')
+    fault = attempt.fault or 'the connection ended before the VRPN greeting'
     return fail('handshake', fault,
-                f'another program has port {probed.port} there, or Motive hangs: give the port of '
-                "Motive's VRPN streaming. A client whose firewall drops Motive's connection to it "
+                f'another program uses port {probed.port} there, or Motive hangs: give the port '
+                "of Motive's VRPN streaming. A client whose firewall drops Motive's connection "
                 'blocks Motive for 21 s at a time (VRPN servers on Linux for 127 s): stop the '
                 'other clients, wait, try again; then restart Motive')
 
@@ -62,7 +67,7 @@ def check_senders(probed: ProbeResults) -> CheckResult:
     if not stream.senders:
         return warn(
             'senders', 'the server names no rigid body',
-            'make a rigid body in Motive; only rigid bodies are streamed over VRPN', count=0)
+            'create a rigid body in Motive; only rigid bodies are streamed over VRPN', count=0)
     echoes = [name for name in stream.senders
               if name not in stream.answered
               and not any(body.name == name for body in stream.bodies)]
@@ -76,7 +81,7 @@ def check_senders(probed: ProbeResults) -> CheckResult:
 
 
 def check_data(probed: ProbeResults) -> CheckResult:
-    """Check whether poses come, and soon."""
+    """Check whether poses arrive, and how soon."""
     stream = established(probed)
     if stream is None:
         return skip('data', _UNHEARD)
@@ -93,7 +98,7 @@ def check_data(probed: ProbeResults) -> CheckResult:
         f'{stream.first_pose_s * 1e3:.0f} ms{said}')
     if stream.ended:
         return warn('data', f'{found}; then: {stream.ended}',
-                    'does Motive stay up? Is another client in its way?', **values)
+                    'does Motive keep running? Does another client block it?', **values)
     faults = {name: counters.get(name, 0) for name in (
         'malformed', 'bad_time', 'unknown_type', 'names_refused')}
     troubles = []
@@ -101,9 +106,9 @@ def check_data(probed: ProbeResults) -> CheckResult:
         values.update(faults)
         noted = [f'{count} {name}' for name, count in faults.items() if count]
         if stream.more_bodies:
-            noted.append(f'{stream.more_bodies} poses of more bodies than are followed')
+            noted.append(f'{stream.more_bodies} poses of bodies beyond the limit')
         troubles.append((f'but also: {", ".join(noted)}',
-                         'the node leaves these out; what server is that?'))
+                         'the node ignores these; check which program is the server'))
     troubles += _troubles_on_the_way(stream)
     values.update({
         name: counters[name] for name in ('udp_lost', 'udp_reordered', 'udp_repeated')
@@ -119,49 +124,49 @@ def _bodies(count: int) -> str:
 
 
 def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
-    """Find what became of the frames between the server and this process, and what to do."""
+    """Find faults of the frames between the server and this process, with remedies."""
     counters, result = stream.counters, []
     lost, unread = lost_share(stream), counters.get('dropped_unread', 0)
     if lost > MUCH and unread:
         result.append((
-            f'{percent(lost)} were lost, since this machine had no room for datagrams',
-            'something keeps this machine too busy to read: look at its load'))
+            f'{percent(lost)} were lost because the receive buffer of this machine was full',
+            'this machine is too busy to read: reduce its load'))
     elif lost > MUCH:
         result.append((
-            f'{percent(lost)} were lost on the way',
-            'a cable in place of WLAN, a switch of its own; or connection: tcp, which loses '
-            'nothing but comes late'))
+            f'{percent(lost)} were lost in the network',
+            'use a cable instead of WLAN and a separate switch; or connection: tcp, which loses '
+            'nothing but adds delay'))
     datagrams = max(counters.get('datagrams', 0), 1)
     late = counters.get('udp_reordered', 0)
     if late > MUCH * datagrams:
         result.append((
-            f'{percent(late / datagrams)} of the datagrams were overtaken by later ones, and '
-            'the node leaves poses out that are older than the last',
-            'a cable in place of WLAN, no two network paths at once; or connection: tcp, which '
-            'keeps the order but comes late'))
+            f'{percent(late / datagrams)} of the datagrams arrived out of order; the node drops '
+            'poses that are older than the last',
+            'use a cable instead of WLAN, and only one network path; or connection: tcp, which '
+            'keeps the order but adds delay'))
     twice = counters.get('udp_repeated', 0)
     if twice > MUCH * datagrams:
         result.append((
-            f'{percent(twice / datagrams)} of the datagrams came twice, of which the node takes '
-            'one', 'is there a loop, a repeater or a second path in the network?'))
+            f'{percent(twice / datagrams)} of the datagrams arrived twice; the node uses one',
+            'is there a loop, a repeater or a second path in the network?'))
     frames = sum(pace.frames for pace in stream.paces.values())
     doubled = sum(pace.doubled for pace in stream.paces.values()) - twice
     if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
         share = doubled / frames
         result.append((
-            ('every frame comes' if share > NEARLY_ALL else
-             f'{percent(share)} of the frames come') + ' twice, of which the node takes one',
-            'the server sends them so: does a second program, a relay, send what Motive sends?'))
+            ('every frame arrives' if share > NEARLY_ALL else
+             f'{percent(share)} of the frames arrive') + ' twice; the node uses one',
+            'the server sends them twice: does a second program relay the data of Motive?'))
     if stream.quiet_s > max(QUIET_S, 5.0 * stream.pace.interval_s):
         result.append((
             f'but none in the last {stream.quiet_s:.1f} s',
-            'is Motive paused, or every body out of view? Does the network hold?'))
+            'is Motive paused, or every body out of view? Is the network interrupted?'))
     pace = stream.pace
     if len(stream.paces) > 1 and pace.silences:
         result.append((
-            f'nothing came of any body for {silence(pace)}',
+            f'no body sent a pose for {silence(pace)}',
             'is Motive paused at times, or its machine too busy?' if lost <= MUCH else
-            'see that the network holds'))
+            'check the network for interruptions'))
     return result
 
 
@@ -171,33 +176,33 @@ def _check_silence(probed: ProbeResults, stream: Stream, values: dict[str, Value
         found += f' ({"; ".join(stream.texts)})'
     if stream.ended:
         return fail('data', f'{found}: {stream.ended}',
-                    'look at what Motive, or the program on that port, says', **values)
+                    'check the messages of Motive, or of the program on that port', **values)
     if probed.unexpected_peers:
         others = ', '.join(sorted(probed.unexpected_peers))
-        return fail('data', f'{found}; but there is something from {others}, which is refused',
+        return fail('data', f'{found}; messages from {others} were refused',
                     f'the server has several network cards: set server to {others}', **values)
     if probed.tcp_poses:
         values['tcp_poses'] = probed.tcp_poses
         return fail(
-            'data', f'{found} by UDP, though {probed.tcp_poses} came by TCP',
+            'data', f'{found} by UDP, but {probed.tcp_poses} arrived by TCP',
             'the server hangs, or sends its datagrams elsewhere: start it again, or set '
             'connection: tcp' if probed.loopback else
-            f'a firewall drops the datagrams: let UDP in from {probed.address} (sudo ufw allow '
-            f'from {probed.address}), or set connection: tcp', **values)
+            f'a firewall drops the datagrams: admit inbound UDP from {probed.address} (sudo ufw '
+            f'allow from {probed.address}), or set connection: tcp', **values)
     if stream.counters.get('datagrams'):
         values['datagrams'] = stream.counters['datagrams']
         return fail('data', f'{found}, only messages of another kind',
-                    'is that Motive? Other VRPN servers send what this package does not use',
+                    'is that Motive? Other VRPN servers send messages that this package ignores',
                     **values)
     return fail(
         'data', found,
         'is Motive live, not paused or in edit mode? Is a rigid body ticked for streaming and in '
-        'view?' if stream.senders else 'make a rigid body in Motive and tick it for streaming',
+        'view?' if stream.senders else 'create a rigid body in Motive and tick it for streaming',
         **values)
 
 
 def check_rate(probed: ProbeResults) -> CheckResult:
-    """Check how fast bodies come."""
+    """Check the frame rate of the bodies."""
     stream = established(probed)
     if stream is None or not stream.rates:
         return skip('rate', 'too few poses')
@@ -213,34 +218,34 @@ def check_rate(probed: ProbeResults) -> CheckResult:
         shown = ', '.join(f'{printable(name, 48)!r} {rate:.1f} Hz'
                           for name, rate in list(slow.items())[:4])
         return warn('rate', f'{fastest:.1f} Hz, but slower: {shown}',
-                    'are these often out of view? Poses that get lost look alike', **values)
+                    'are these often out of view? Lost poses have the same effect', **values)
     unsent = unsent_share(stream)
     if unsent:
         values['missing_share'] = round(unsent, 4)
         return warn(
             'rate', f'{fastest:.1f} Hz, but {percent(unsent)} of the frames are missing at the '
-            'sender: they were not lost on the way',
-            "Motive does not keep up: look at its machine's load, and whether its cameras drop "
+            'sender: they were not lost in the network',
+            "Motive cannot keep up: check its machine's load, and whether its cameras drop "
             'frames', **values)
     like_a_display = display_rate(fastest, probed.expected_rate_hz)
     if like_a_display:
         return warn(
             'rate', like_a_display,
-            f'{WHERE_TO_LOOK}; if 60 Hz is what you want, say --expect-rate 60 here and set '
+            f'{WHERE_TO_LOOK}; if 60 Hz is intended, give --expect-rate 60 here and set '
             'expected_rate_hz: 60 for the node', **values)
     return ok('rate', f'{fastest:.1f} Hz', **values)
 
 
 def check_axes(probed: ProbeResults) -> CheckResult:
-    """Check which axis is up, from a body that the user lifted and from nothing else."""
+    """Check which axis is up; only a body that the user lifted shows that."""
     stream = established(probed)
     if stream is None or not stream.bodies:
         return skip('axes', 'no body sent a pose')
     if stream.lifts is None:
         return skip('axes', 'run with --lift and lift a body to learn which axis is up')
-    again = 'say --lift again and lift one body straight up by half a metre, in view'
+    again = 'run with --lift again and lift one body straight up by half a metre, in view'
     if not stream.lifts:
-        return warn('axes', 'no body was tracked while it was to be lifted', again)
+        return warn('axes', 'no body was tracked during the lift', again)
     lift = max(stream.lifts, key=lambda one: one.length)
     name = repr(printable(lift.body, 48))
     if lift.length < _LEAST_LIFT:
@@ -252,7 +257,7 @@ def check_axes(probed: ProbeResults) -> CheckResult:
     moved = f'{name} moved by {along:+.2f} m along {letter}'
     if sorted(sizes)[1] > _STRAIGHT * sizes[axis]:
         shown = ', '.join(f'{value:+.2f}' for value in lift.displacement)
-        return warn('axes', f'{name} moved aslant, by x, y, z = {shown} m', again)
+        return warn('axes', f'{name} moved diagonally, by x, y, z = {shown} m', again)
     if letter == 'x':
         return warn('axes', f'{moved}, which is never up in Motive', again)
     if along < 0:
@@ -261,7 +266,7 @@ def check_axes(probed: ProbeResults) -> CheckResult:
 
 
 def check_stamps(probed: ProbeResults) -> CheckResult:
-    """Check what the sender's times count from."""
+    """Check the epoch of the sender's times."""
     stream = established(probed)
     clock = stream.clock if stream else None
     if stream is None or clock is None or not clock.samples:
@@ -272,15 +277,15 @@ def check_stamps(probed: ProbeResults) -> CheckResult:
     stuck = sum(pace.stuck for pace in stream.paces.values())
     if stuck > MUCH * poses:
         return warn(
-            'stamps', f'{percent(stuck / poses)} of the poses bear the time of the pose before, '
-            'though they differ, so that the node takes them for repeats', BY_ARRIVAL,
+            'stamps', f'{percent(stuck / poses)} of the poses have the time of the pose before, '
+            'although they differ: the node drops them as repeats', BY_ARRIVAL,
             **values, stuck=stuck)
     late = sum(pace.late for pace in stream.paces.values())
     if late > MUCH * poses and not stream.counters.get('udp_reordered'):
         return warn(
             'stamps', f'{percent(late / poses)} of the poses are older than the one before, '
-            'though they came in order, so that the node leaves them out',
-            "do two programs send under this server's name? Is its clock set again and again?",
+            'although they arrived in order: the node drops them',
+            "do two programs send under this server's name? Is its clock set repeatedly?",
             **values, late=late)
     if clock.sender_base == UNIX_EPOCH:
         values['ahead_s'] = round(stream.ahead_s, 6)
@@ -291,7 +296,7 @@ def check_stamps(probed: ProbeResults) -> CheckResult:
 
 
 def check_clock(probed: ProbeResults) -> CheckResult:
-    """Check offset and jitter as the node's estimator sees them."""
+    """Check offset and jitter of the node's clock estimate."""
     stream = established(probed)
     clock = stream.clock if stream else None
     if clock is None or not clock.samples:
@@ -311,9 +316,9 @@ def check_clock(probed: ProbeResults) -> CheckResult:
                     **values)
     if clock.jitter_p99_s > _MUCH_JITTER_S:
         return warn(
-            'clock', found, 'the network or this machine is busy: a cable in place of WLAN, and '
-            'power saving off; stamps.mode: tracking takes most of it out of the stamps, but '
-            'poses come late', **values)
+            'clock', found, 'the network or this machine is busy: use a cable instead of WLAN, '
+            'and switch power saving off; stamps.mode: tracking removes most of the jitter from '
+            'the stamps, but poses arrive late', **values)
     return ok('clock', found, **values)
 
 

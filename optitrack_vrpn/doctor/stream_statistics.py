@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Count how regularly frames came, all the while: what is well when one looks may not have been.
+Interval statistics of frames during the whole time of the reception.
 
-By the sender's times alone, which no network and no busy host of ours can disturb.
+They use the sender's times only, on which the network and the load of this host have no effect.
 """
 
 from __future__ import annotations
@@ -15,34 +15,39 @@ from typing import NamedTuple
 
 from optitrack_vrpn.vrpn.messages import Quaternion, Vector
 
-#: Steps between frames that are remembered, the latest.
+#: Chosen: number of stored intervals, 17 s at 240 Hz; it bounds the memory. Halved, longer runs
+#: use their end only.
 _MOST_STEPS = 4096
-#: A hole as long as this, or as so many frames, is a silence and no frames that got lost.
+#: A gap of this time (s) and this number of frames is a silence, a shorter one lost frames.
+#: Chosen: networks lose single frames. Halved, bursts of losses are silences; doubled, short
+#: occlusions count as losses.
 _SILENCE_S = 0.1
 _SILENCE_FRAMES = 5
-#: A time this much earlier, or later (s), is another clock's.
+#: A time that is this much earlier (ns) or later (s) is from another clock. Chosen as in the
+#: validity gate; 60 s exceeds any pause of the reception. Halved or doubled: smaller or larger
+#: steps only.
 _RESTART_NS = 1_000_000_000
 _OTHER_CLOCK_S = 60.0
-#: Steps so near to a multiple of the frame interval fit it; fewer than this share, and nothing
-#: can be said of what is missing.
+#: An interval fits if it is this close to a multiple of the frame interval; if fewer than the
+#: share ``_MOST`` fit, missing frames are not counted. Chosen. Halved, sender jitter prevents the
+#: count; doubled, jitter is counted as missing frames.
 _NEAR = 0.2
 _MOST = 0.8
 
 
 class Intervals(NamedTuple):
     """
-    How regularly frames came.
+    Interval statistics.
 
-    :ivar frames: frames with a time of their own.
-    :ivar interval_s: from one to the next where none is missing (s), 0 where unknown.
-    :ivar span_s: from the first to the last (s).
-    :ivar missing: frames missing in holes too short to be silences, those that came late not
-        among them.
-    :ivar silences: longer holes.
-    :ivar silent_s: those together (s).
+    :ivar frames: frames with distinct times.
+    :ivar interval_s: interval of successive frames (s), 0 if unknown.
+    :ivar span_s: time from the first to the last (s).
+    :ivar missing: frames missing in short gaps, without those that arrived late.
+    :ivar silences: number of longer gaps.
+    :ivar silent_s: their sum (s).
     :ivar longest_s: the longest of them (s).
-    :ivar doubled: frames that came again, the same in time and pose.
-    :ivar stuck: poses with the time of the one before, but another place or attitude.
+    :ivar doubled: frames that arrived again with equal time and pose.
+    :ivar stuck: poses with the time of the one before, but another position or attitude.
     :ivar late: poses with an earlier time than the one before.
     :ivar first_ns: the first sender time (ns).
     """
@@ -61,7 +66,7 @@ class Intervals(NamedTuple):
 
 
 class IntervalStatistics:
-    """Take the poses of one body, or of all; memory is bounded."""
+    """Collect the poses of one body, or of all, in bounded memory."""
 
     __slots__ = (
         '_steps', '_first_ns', '_last_ns', '_pose', '_frames', '_doubled', '_stuck', '_late')
@@ -73,7 +78,7 @@ class IntervalStatistics:
         self._frames = self._doubled = self._stuck = self._late = 0
 
     def take(self, time_ns: int, position: Vector, quat_xyzw: Quaternion) -> None:
-        """Take a pose and its sender time."""
+        """Add a pose and its sender time."""
         pose = position, quat_xyzw
         step = time_ns - self._last_ns
         if self._frames and -_RESTART_NS <= step <= 0:
@@ -93,7 +98,7 @@ class IntervalStatistics:
         self._last_ns, self._pose = time_ns, pose
 
     def pace(self) -> Intervals:
-        """Sum up; where steps were forgotten, of those that are remembered."""
+        """Return the statistics of the stored intervals."""
         steps = [step * 1e-9 for step in self._steps if step < _OTHER_CLOCK_S * 1e9]
         interval = frame_interval(steps)
         longest = max(_SILENCE_S, _SILENCE_FRAMES * interval)
@@ -107,11 +112,11 @@ class IntervalStatistics:
 
 def frame_interval(steps: Iterable[float]) -> float:
     """
-    Find the time from one frame to the next, be many of them missing.
+    Find the frame interval, even if many frames are missing.
 
-    :param steps: times between those frames that came (s).
-    :returns: it (s), 0 for no steps. The median, or the shorter steps where that is a multiple of
-        them.
+    :param steps: intervals between received frames (s).
+    :returns: the interval (s), 0 without steps: the median, or a shorter one of which most steps
+        are multiples.
     """
     ordered = sorted(steps)
     if not ordered:
@@ -136,8 +141,8 @@ def _missing(steps: Sequence[float], interval: float) -> int:
     """
     Count the frames that are missing.
 
-    Both the holes and the count of frames in the whole time must say so: jitter makes holes that
-    short steps make up for, and coarse times a count too small without holes.
+    The smaller of two counts: missing frames in gaps, and missing frames in the whole time. Jitter
+    makes gaps that short intervals compensate; coarse times reduce the count without gaps.
     """
     if not steps or _fitting(steps, interval) < _MOST:
         return 0

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Receive a stream as the node does, and keep what the checks need."""
+"""Receive a stream as the node does, and collect the input of the checks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
 
+#: Chosen limits, above any installation: names, bodies (that of the node), texts of the server.
+#: They bound the memory against a hostile server.
 _MOST_NAMES = 2000
 _MOST_BODIES = 500
 _MOST_TEXTS = 5
+#: Chosen: silence (s) that makes a body STALE here; the node's 0.1 s is within the delays of a
+#: busy computer that runs the doctor. Halved, these are reported; doubled, short occlusions are
+#: not.
 _PATIENCE_S = 0.5
 
 
@@ -31,15 +36,15 @@ class Watch:
     """
     Receive the events of one connection, in bounded memory.
 
-    The node's pipeline with default settings validates bodies and makes stamps. It tolerates a
-    longer silence, since a delay of this machine is not a body out of view.
+    The node's pipeline with default settings validates bodies and makes stamps. It accepts a
+    longer silence, because a delay of this machine does not mean a body out of view.
 
-    :ivar hello: the peer's, once it came.
-    :ivar poses: poses so far.
-    :ivar first_pose_ns: arrival of the first.
-    :ivar last_pose_ns: arrival of the last.
-    :ivar newest_sender_ns: the newest sender time.
-    :ivar ahead_s: that less the host's time of its arrival (s).
+    :ivar hello: the peer's greeting, once it arrived.
+    :ivar poses: number of poses.
+    :ivar first_pose_ns: arrival of the first (ns).
+    :ivar last_pose_ns: arrival of the last (ns).
+    :ivar newest_sender_ns: the newest sender time (ns).
+    :ivar ahead_s: that minus the host's time of its arrival (s).
     """
 
     def __init__(self) -> None:
@@ -64,7 +69,7 @@ class Watch:
     def receive(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Take the events of one datagram or one piece of the stream; see ``Sink``."""
+        """Process the events of one datagram or one read of the stream; see ``Sink``."""
         for event in events:
             if isinstance(event, PoseReport):
                 self.poses += 1
@@ -85,16 +90,16 @@ class Watch:
         if self._lifting:
             for sample in samples:
                 self._follow(sample.channel)
-        for notice in self._pipeline.take_events():
-            if notice.text.startswith('the server says') and len(self._texts) < _MOST_TEXTS:
-                self._texts.append(notice.text)
+        for reported in self._pipeline.take_events():
+            if reported.text.startswith('the server says') and len(self._texts) < _MOST_TEXTS:
+                self._texts.append(reported.text)
         self._note_changes()
 
     def link_changed(self, change: LinkChange) -> None:
-        """Ignore the states of the connection, which the caller knows; see ``Sink``."""
+        """Ignore changes of the connection; see ``Sink``."""
 
     def tick(self, now_ns: int) -> None:
-        """Let silence be noticed, as the node does, and about as often."""
+        """Detect silent bodies; call it ten times a second, like the node."""
         self._pipeline.tick(now_ns)
         self._note_changes()
         for channel in self._pipeline.bodies:
@@ -102,7 +107,7 @@ class Watch:
                 self._exchanged[channel.names.motive] = channel.gate.swapped_with
 
     def begin_lift(self) -> None:
-        """Measure displacements from where the bodies are now."""
+        """Start to measure displacements, from the present positions."""
         self._lifting = True
         for channel in self._pipeline.bodies:
             self._follow(channel)
@@ -150,7 +155,7 @@ class Watch:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return the first things that the server wants people to read."""
+        """Return the first text messages of the server."""
         return tuple(self._texts)
 
     @property
@@ -160,34 +165,34 @@ class Watch:
 
     @property
     def more_bodies(self) -> int:
-        """Poses of bodies beyond the most that are followed."""
+        """Number of poses of bodies beyond the limit."""
         return self._pipeline.refused_bodies
 
     def paces(self) -> dict[str, Intervals]:
-        """Tell how regularly the frames of every body came."""
+        """Return the interval statistics of each body."""
         return {body_name(*key): tally.pace() for key, tally in self._tallies.items()}
 
     def pace(self) -> Intervals:
-        """Tell how regularly frames came of any body."""
+        """Return the interval statistics of all bodies together."""
         return self._all.pace()
 
     def rates(self) -> dict[str, float]:
         """
         Return the frame rate (Hz) of every body that sent two frames, by sender time.
 
-        Gaps do not show in it, as they do in the node's own estimate for some seconds.
+        Gaps do not affect it; they affect the node's own estimate for some seconds.
         """
         return {name: 1.0 / pace.interval_s for name, pace in self.paces().items()
                 if pace.interval_s > 0.0}
 
     @property
     def returns(self) -> dict[str, int]:
-        """How often each body was believed anew after it had been lost."""
+        """How often each body became TRACKED again after it was lost."""
         return {name: count - 1 for name, count in self._tracked.items() if count > 1}
 
     @property
     def exchanged(self) -> dict[str, str]:
-        """Bodies that were seen in another one's place, and that one, by name."""
+        """Bodies that were seen in the place of another body, and that body, by name."""
         return dict(self._exchanged)
 
     def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
@@ -195,7 +200,7 @@ class Watch:
         return tuple(channel.status(now_ns) for channel in self._pipeline.bodies)
 
     def clock(self) -> ClockStatus:
-        """Return what is known of the sender's clock."""
+        """Return the estimate of the sender's clock."""
         return self._pipeline.stamps.status()
 
 

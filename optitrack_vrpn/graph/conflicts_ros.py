@@ -9,30 +9,32 @@ from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 from optitrack_vrpn.names import printable
 from rclpy.node import Node
 
-#: When to look, after the beginning (ns): discovery takes a moment, and on a busy machine several.
-_LOOKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
-#: How often to look at the topics of one body (ns), for as long as the node runs: others may come
-#: later. A look takes 0.1 to 0.3 ms, in which Python does nothing else.
+#: Times of the checks after the start (ns). Chosen: DDS discovery takes about 1 s, several seconds
+#: on a busy computer. Halved, slow discovery is missed; doubled, the warning comes later.
+_CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
+#: Period of the checks of one body's topics (ns), while the node runs. Chosen: a check takes 0.1
+#: to 0.3 ms with Python's interpreter lock held. Halved, twice that load; doubled, the warning
+#: comes later.
 TURN_NS = 2_000_000_000
-#: Other nodes that are reported at most.
+#: Chosen: largest number of reported nodes. Doubled or halved, more or fewer lines.
 _MOST_REPORTED = 8
 
 
 class DuplicateNames:
     """
-    Look a few times for nodes with the name of this one.
+    Search for nodes with the name of this node, a few times after its start.
 
-    :param node: this one.
-    :param now_ns: the beginning.
+    :param node: this node.
+    :param now_ns: time of the start.
     """
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
-        self._due_ns = [now_ns + after_ns for after_ns in _LOOKS_NS]
+        self._due_ns = [now_ns + after_ns for after_ns in _CHECKS_NS]
 
     def look(self, now_ns: int) -> str:
         """
-        Look, if a look is due.
+        Check the names, if a check is due.
 
         :returns: a warning about other nodes of this name, once; else ''.
         """
@@ -47,26 +49,26 @@ class DuplicateNames:
         name = self._node.get_fully_qualified_name()
         return (
             f'{"another node is" if others == 1 else f"{others} other nodes are"} called {name} '
-            'too, so that topics and transforms are published twice, and commands reach either: '
-            f'{ONE_NAME}; {LINGERS}')
+            'too, so that topics and transforms are published twice, and commands reach either '
+            f'node: {ONE_NAME}; {LINGERS}')
 
 
 class ConflictingPublishers:
     """
-    Look every two seconds for other publishers on one body's topics.
+    Search every two seconds for other publishers on the topics of one body.
 
-    :param node: this one.
-    :param now_ns: the beginning.
+    :param node: this node.
+    :param now_ns: time of the start.
     """
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
-        self._due_ns = now_ns + _LOOKS_NS[0]
+        self._due_ns = now_ns + _CHECKS_NS[0]
         self._turns = 0
         self._reported: set[str] = set()
 
     def turn(self, now_ns: int) -> Optional[int]:
-        """Count the turns: gives the next one's number, or None while it is not due."""
+        """Return the number of the next turn, or None while it is not due."""
         if now_ns < self._due_ns or len(self._reported) >= _MOST_REPORTED:
             return None
         self._due_ns = now_ns + TURN_NS
@@ -75,10 +77,10 @@ class ConflictingPublishers:
 
     def look(self, topics: Sequence[str]) -> list[str]:
         """
-        Look at topics of this node.
+        Check topics of this node.
 
         :param topics: resolved names.
-        :returns: a warning for each other node that publishes there, once.
+        :returns: a warning for each other node that publishes there, once per node.
         """
         own = self._node.get_name(), self._node.get_namespace()
         lines = []
@@ -90,6 +92,6 @@ class ConflictingPublishers:
                     continue
                 self._reported.add(other)
                 lines.append(
-                    f'{printable(other)} publishes on {topic} too, so that subscribers get '
+                    f'{printable(other)} publishes on {topic} too, so that subscribers receive '
                     f'both: {ONE_TOPIC}; {LINGERS}')
         return lines

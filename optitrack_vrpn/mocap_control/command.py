@@ -116,7 +116,7 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
             print(f'{one}: {states.get(one, "state unknown")} ({known})')
             _print_topics(announced.pop(one, ()))
         for topics in announced.values():
-            print(f'{name}: which of them has these topics is not known')
+            print(f'{name}: these topics belong to one of them; which one is not known')
             _print_topics(topics)
     _report_duplicates(shared, '')
     return SUCCESS
@@ -250,7 +250,7 @@ def _pose(
         return '-'
     if base_name(one) in outcome.poses:
         after_ns, topic = outcome.poses[base_name(one)]
-        return f'{_ms(after_ns)} on {topic}, from which of them is not known'
+        return f'{_ms(after_ns)} on {topic}, publisher not known'
     pose = f'none within {timeout_s:g} s'
     return pose if controller.has_poses(one) else f'{pose} (no pose topic yet)'
 

@@ -23,12 +23,17 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
-#: Chosen: number of topics per system on which the first pose is awaited.
+#: Chosen: number of topics per system on which the first pose is awaited. Halved or doubled, fewer
+#: or more bodies of a large system can be the first.
 _MOST_POSE_TOPICS = 50
+#: Chosen: period at which a wait checks its condition (s). Halved or doubled, waits end by so much
+#: earlier or later.
 _STEP_S = 0.02
-#: Chosen: time after which an unanswered request is repeated (s).
+#: Chosen: time after which an unanswered request is repeated (s). Halved, a slow answer causes a
+#: second request; doubled, a lost answer takes longer.
 _ASK_AGAIN_S = 0.5
-#: Chosen: period of the search for new pose topics (s).
+#: Chosen: period of the search for new pose topics (s). Halved, twice the graph queries; doubled,
+#: a first pose is seen later.
 _LOOK_S = 0.2
 
 

@@ -10,10 +10,15 @@ from optitrack_vrpn.mocap_control.protocol import Command, Kind
 from rclpy.clock import Clock
 from rclpy.node import Node
 
-#: Longest wait of an acknowledgement for a controller that has not subscribed yet (s). mocap4r2cli
-#: sends its command before it subscribes, and gives up 0.5 s after the command.
+#: Longest wait of an acknowledgement for a controller that has not subscribed yet (ns). Chosen:
+#: mocap4r2cli sends its command before it subscribes, and gives up 0.5 s after the command.
+#: Halved, slow discovery loses the answer; doubled, a controller that never subscribes delays it
+#: by 0.4 s.
 _PATIENCE_NS = 200_000_000
+#: Chosen: period of the checks during that wait (s). Halved, twice the graph queries; doubled, an
+#: acknowledgement is up to 10 ms later.
 _RETRY_S = 0.005
+#: Chosen: limit of the stored publishers without subscription; it bounds the memory only.
 _MOST_DEAF = 1000
 
 

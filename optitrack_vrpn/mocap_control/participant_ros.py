@@ -3,8 +3,8 @@
 """
 A lifecycle node that mocap control starts and stops; subclass it for any capture system.
 
-See docs/mocap_control.md. Everything here runs in the executor's thread, except
-``set_info_topics``, which any thread may call.
+See docs/mocap_control.md. All methods run on the executor thread, except ``set_info_topics``,
+which any thread may call.
 """
 
 from collections import deque
@@ -37,10 +37,13 @@ _ASKED = {
     Transition.TRANSITION_INACTIVE_SHUTDOWN: 'shutdown',
     Transition.TRANSITION_ACTIVE_SHUTDOWN: 'shutdown'}
 _PREFIX = 'control'
-#: Chosen: bodies that appear within this time (s) are announced together.
+#: Chosen: bodies that appear within this time (s) are announced together. Halved, more messages at
+#: the start; doubled, a controller learns the topics later.
 _INFO_DELAY_S = 0.05
 #: Chosen: period at which a waiting command checks whether the current transition has ended (s).
+#: Halved or doubled, the command is executed by so much earlier or later.
 _RETRY_S = 0.02
+#: Chosen: limit of waiting commands, far above any use; it bounds the memory in a flood.
 _MOST_WAITING = 1000
 
 
@@ -127,7 +130,7 @@ class ControlledLifecycleNode(LifecycleNode):
 
     @property
     def control_generations(self) -> tuple[str, ...]:
-        """Names of the generations this node speaks."""
+        """Names of the generations that this node supports."""
         return tuple(endpoint.generation.name for endpoint in self._endpoints)
 
     @property
@@ -287,7 +290,7 @@ class ControlledLifecycleNode(LifecycleNode):
 
     def _follow(self, endpoint: Endpoint, command: Command) -> bool:
         """Execute a command; return False during a transition."""
-        verdict = self._follower.judge(command, self.lifecycle_label)
+        verdict = self._follower.decide(command, self.lifecycle_label)
         if verdict.action is Action.WAIT:
             return False
         if verdict.action is Action.REFUSE:
@@ -319,7 +322,7 @@ class ControlledLifecycleNode(LifecycleNode):
             return ''
         if self.lifecycle_label.endswith('ing'):   # the same from Kilted on, which gives ERROR
             return None
-        outcome = 'failed' if result is TransitionCallbackReturn.FAILURE else 'broke down'
+        outcome = 'failed' if result is TransitionCallbackReturn.FAILURE else 'ended in an error'
         reason = self._fault or 'its reason is logged above'
         return f'{transition} {outcome} ({reason}); the node is {self.lifecycle_label}'
 

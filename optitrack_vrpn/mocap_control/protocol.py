@@ -98,8 +98,7 @@ class ControlConfig:
         'generations of mocap control to follow: auto (those whose messages are installed), or '
         'some of mocap4r2, mocap and seed, or none'))
     absolute_topics: bool = setting(True, change=Change.START, doc=(
-        'use control topics in the root namespace, where rqt looks, whatever the namespace of '
-        'the node'))
+        'use control topics in the root namespace, as rqt does, in every namespace of the node'))
     configure_on_start: bool = setting(
         False, change=Change.START, doc='let a START configure an unconfigured node')
 
@@ -162,14 +161,13 @@ def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
     """
     if NONE in names and len(names) > 1:
         raise ConfigurationError(
-            f'generations holds {NONE!r} beside others: give {NONE!r} alone, or leave '
-            'it out')
+            f'generations contains {NONE!r} and others: give {NONE!r} alone, or remove it')
     known = {generation.name: generation for generation in GENERATIONS}
     for name in names:
         if name not in (AUTO, NONE) and name not in known:
             near = difflib.get_close_matches(str(name), [AUTO, *known, NONE], 1)
             raise ConfigurationError(
-                f'generations holds {name!r}; allowed: {AUTO}, {", ".join(known)}, '
+                f'generations contains {name!r}; allowed: {AUTO}, {", ".join(known)}, '
                 f'{NONE}'
                 f'{f" (did you mean {near[0]!r}?)" if near else ""}')
     return tuple(g for g in GENERATIONS if AUTO in names or g.name in names)
@@ -267,10 +265,10 @@ class Verdict:
 
 _UNCONFIGURED = (
     'the node is unconfigured: configure it first (ros2 lifecycle set <node> configure)')
-_FINALIZED = 'the node is finalized: it was shut down for good, restart it'
+_FINALIZED = 'the node is finalized: it was shut down, restart it'
 
 _VERDICTS: dict[tuple[Kind, str], Verdict] = {
-    # A controller that restarts, or speaks several generations, asks for what is so already.
+    # A controller that restarts, or uses several generations, requests the present state.
     (Kind.START, 'active'): Verdict(Action.FOLLOW, (), Kind.ACK_START),
     (Kind.START, 'inactive'): Verdict(Action.FOLLOW, ('activate',), Kind.ACK_START),
     (Kind.START, 'unconfigured'): Verdict(
@@ -282,6 +280,7 @@ _VERDICTS: dict[tuple[Kind, str], Verdict] = {
     (Kind.STOP, 'finalized'): Verdict(Action.REFUSE, reason=_FINALIZED),
 }
 #: Chosen: number of stored commands, to recognise a command that repeats in another generation.
+#: Halved or doubled, such a repetition is recognised after fewer or more other commands.
 _MOST_REMEMBERED = 32
 _CONFIGURE_FIRST = Verdict(Action.FOLLOW, ('configure', 'activate'), Kind.ACK_START)
 
@@ -352,7 +351,7 @@ class Follower:
             counters.stops += 1
         return True
 
-    def judge(self, command: Command, state: str) -> Verdict:
+    def decide(self, command: Command, state: str) -> Verdict:
         """
         Decide how to execute a command for this system.
 
@@ -382,8 +381,8 @@ class Follower:
         """
         Record that a command was followed.
 
-        :returns: the kind of the acknowledgement and its session: that of the command, or, for
-            a STOP that names none, as rqt's, that of the START before it.
+        :returns: the kind of the acknowledgement and its session: that of the command, or, for a
+            STOP without a session (rqt sends none), that of the START before it.
         """
         assert verdict.answer is not None
         self.counters.acknowledged += 1

@@ -11,14 +11,15 @@ from optitrack_vrpn.mocap_control.protocol import Command, Kind
 
 ANSWERS = {Kind.START: Kind.ACK_START, Kind.STOP: Kind.ACK_STOP}
 
-#: How long systems are usually looked for (s). DDS repeats its announcements every 3 s by default,
-#: and the first ones do get lost.
+#: Default time of the search for systems (s). Chosen: DDS repeats its announcements every 3 s by
+#: default, and the first ones can be lost. Halved, systems are missed; doubled, commands wait.
 DISCOVERY_S = 4.0
 
 #: Chosen: time to wait for further systems of the same name (s), after all named ones are found.
+#: Halved, a second system of one name can be missed; doubled, each command takes 2 s longer.
 DUPLICATES_S = 2.0
 
-#: Systems of one base name: the generations each listens in, by full name.
+#: Systems of one base name: the generations to which each subscribes, by full name.
 Duplicates = dict[str, frozenset[str]]
 
 
@@ -165,7 +166,7 @@ class Round:
         Process a message of the control topic.
 
         :param now_ns: its arrival, on the clock of ``sent``.
-        :param clock_ns: its arrival on the clock that stamps are made with.
+        :param clock_ns: its arrival on the clock of the stamps.
         """
         kind = command.kind
         if kind is not ANSWERS[self.kind] or self._sent_ns is None:

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Services by which the user accepts a pose that time alone does not make valid.
+Services with which the user accepts a pose that does not become valid by itself.
 
-A body that has turned in place is withheld until it turns back (docs/bodies.md). Where the user
-has redefined its orientation in Motive it never does. Each such body has a service of its own,
-so that nobody accepts the wrong pose of another one. It is created when the body is first held.
+A body that turned in place is withheld until it turns back (docs/bodies.md). If the user redefined
+its orientation in Motive, it never does. Each such body has its own service, so that a request
+cannot accept a wrong pose of another body. It is created when the body is first held.
 """
 
 import contextlib
@@ -35,13 +35,13 @@ class AcceptServices:
 
     def offer(self, channels: Sequence[Channel]) -> None:
         """
-        Create the services of bodies, with the lock free: each takes milliseconds.
+        Create the services of bodies, without the lock: each takes milliseconds.
 
-        :param channels: bodies that are held and have none.
+        :param channels: bodies that are held and have no service.
         """
         for channel in channels:
             name = f'{channel.names.ros}/accept_pose'
-            self._channels[name] = channel    # of its present run, where a body was forgotten
+            self._channels[name] = channel    # a new channel, if the body was forgotten before
             if name not in self._services:
                 self._services[name] = self._node.create_service(
                     Trigger, name, lambda request, response, name=name: self._accept(
@@ -49,11 +49,11 @@ class AcceptServices:
             channel.accept_service = self._node.resolve_service_name(name)
 
     def _accept(self, name: str, response: Any) -> Any:
-        """Answer one request, in the executor's thread."""
+        """Answer one request, on the executor thread."""
         with self._lock:
             channel = self._channels.get(name)
             accepted = channel is not None and channel.gate.accept_jump()
-            state = channel.gate.state.value if channel is not None else 'not followed any more'
+            state = channel.gate.state.value if channel is not None else 'no longer selected'
         body = repr(printable(channel.names.motive)) if channel is not None else name
         response.success = accepted
         response.message = (
@@ -63,7 +63,7 @@ class AcceptServices:
         return response
 
     def close(self) -> None:
-        """Destroy all services; call it in the executor's thread, or when nothing spins."""
+        """Destroy all services; call it on the executor thread, or while no executor spins."""
         while self._services:
             _, service = self._services.popitem()
             with contextlib.suppress(InvalidHandle):

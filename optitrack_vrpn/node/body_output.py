@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The publishers of one body: created as the configuration says, prepared for the hot path."""
+"""The publishers of one body, created for a configuration and prepared for the hot path."""
 
 import importlib
 from typing import Any, Callable, Optional
@@ -30,7 +30,7 @@ _MESSAGE_TYPES = {kind.name: message_type(kind) for kind in KINDS.values() if ki
 
 
 def supports_raw_cdr() -> bool:
-    """Return whether all these messages can be made as bytes with this middleware."""
+    """Return whether this middleware accepts all these messages as bytes."""
     try:
         for kind in KINDS.values():
             if kind.fill:
@@ -44,10 +44,10 @@ def supports_raw_cdr() -> bool:
 
 def sender(publisher: Any, as_bytes: bool) -> Callable[[Any], None]:
     """
-    Choose how to publish what the writers make.
+    Return the function that publishes the output of the writers.
 
-    rclpy's ``publish`` guards its handle against destruction meanwhile, which takes longer than
-    publishing; the node's lock does that already.
+    rclpy's ``publish`` protects its handle against concurrent destruction, which takes longer than
+    publishing; the node's lock already prevents that.
     """
     return publisher.handle.publish_raw if as_bytes else publisher.publish
 
@@ -57,19 +57,19 @@ class BodyOutput:
     The publishers of one body; ``hot_path.py`` uses them.
 
     :param channel: the body.
-    :param create: makes a publisher from message type, topic and kind.
-    :param destroy: closes one.
-    :param as_bytes: make messages as bytes; else they are objects that are filled again and
-        again, since rclpy serialises them before ``publish`` returns.
-    :ivar config: what the publishers were created for.
-    :ivar publishers: by kind.
-    :ivar heard: kinds on demand that have subscribers.
+    :param create: creates a publisher from message type, topic and kind.
+    :param destroy: destroys a publisher.
+    :param as_bytes: write messages as bytes; else as objects that are reused, since rclpy
+        serialises them before ``publish`` returns.
+    :ivar config: the configuration of the publishers.
+    :ivar publishers: publishers by kind.
+    :ivar heard: kinds computed on demand that have subscribers.
     :ivar send_pose: publishes a pose in ENU; None where that is off.
-    :ivar write_pose: makes one from stamp, position and attitude.
+    :ivar write_pose: writes this pose from stamp, position and attitude.
     :ivar tf: whether the transform in ENU is broadcast.
-    :ivar tf_ned: whether that in NED is.
-    :ivar write_tf: makes the piece of a TFMessage in ENU.
-    :ivar write_tf_ned: and in NED.
+    :ivar tf_ned: whether the transform in NED is broadcast.
+    :ivar write_tf: writes one transform of a TFMessage in ENU.
+    :ivar write_tf_ned: the same in NED.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class BodyOutput:
         self._senders: dict[str, Callable[[Any], None]] = {}
 
     def equip(self, config: PublishConfig) -> None:
-        """Create or close publishers as the configuration wants it."""
+        """Create and destroy publishers for a configuration."""
         self.config = config
         names = self.channel.names
         for name, kind in KINDS.items():
@@ -143,7 +143,7 @@ class BodyOutput:
         return TransformWriter(write, write)
 
     def listen(self) -> None:
-        """Look which topics have subscribers; others on demand are not computed."""
+        """Find the topics with subscribers; other outputs on demand are not computed."""
         self.heard = {
             kind for kind in ON_DEMAND
             if kind in self.publishers and self.publishers[kind].get_subscription_count()}
@@ -151,15 +151,15 @@ class BodyOutput:
 
     def send(self, kind: str, stamp: bytes, *numbers: Any) -> None:
         """
-        Make one message and publish it.
+        Write one message and publish it.
 
-        :param kind: which topic.
-        :param numbers: the groups that the kind's message takes.
+        :param kind: kind of output.
+        :param numbers: the groups of numbers of its message.
         """
         self._senders[kind](self._writers[kind](stamp, *numbers))
 
     def close(self) -> None:
-        """Close every publisher."""
+        """Destroy all publishers."""
         self.send_pose = None
         for publisher in self.publishers.values():
             self._destroy(publisher)

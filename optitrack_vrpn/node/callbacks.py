@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Wrappers of the node's callbacks: no exception is lost, and none ends a thread."""
+"""Wrappers of the node's callbacks: each exception is logged, and none ends a thread."""
 
 import functools
 import traceback
@@ -11,7 +11,7 @@ def log_exceptions(
     log: Callable[[str, str, str], None], callback: Callable[[], None],
 ) -> Callable[[], None]:
     """
-    Log what a callback raises: it would end its thread, or the executor the process.
+    Log exceptions of a callback, which would end its thread or the process.
 
     :param log: takes severity, text and a key.
     """
@@ -20,6 +20,6 @@ def log_exceptions(
         try:
             callback()
         except Exception:
-            log('error', f'a bug in {callback.__name__}:\n{traceback.format_exc()}',
+            log('error', f'bug in {callback.__name__}:\n{traceback.format_exc()}',
                 callback.__name__)
     return wrapper

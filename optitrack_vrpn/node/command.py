@@ -15,17 +15,17 @@ from optitrack_vrpn.settings import parameters_of
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of what is not for ROS: nothing but a request for help."""
+    """Return the parser of the arguments that are not for ROS: help and version."""
     return Parser(
         prog='optitrack_vrpn_node', usage='%(prog)s [-h] [--ros-args ...]', allow_abbrev=False,
         description='Run the lifecycle node: motion capture in, PoseStamped and TF out.',
-        epilog='Everything is a ROS parameter, as in: optitrack_vrpn_node --ros-args '
+        epilog='All settings are ROS parameters, as in: optitrack_vrpn_node --ros-args '
         '-p server:=10.0.0.1 -p autostart:=true, or --ros-args --params-file FILE. The tool '
-        '"parameters" prints such a file with every parameter, its default and what it means.')
+        '"parameters" prints such a file with every parameter, its default and its meaning.')
 
 
 def for_ros(given: Sequence[str]) -> str:
-    """Say how arguments would be written that are meant for ROS, as far as that can be told."""
+    """Return the ROS form of arguments that were probably meant for ROS, as a hint."""
     known = {parameter.name for parameter in parameters_of(NodeSettings)}
     found = []
     for argument, following in zip(given, [*given[1:], '']):
@@ -40,7 +40,7 @@ def for_ros(given: Sequence[str]) -> str:
 
 def check(argv: Sequence[str]) -> None:
     """
-    Give help, or refuse arguments that the node would not notice.
+    Print help, or refuse arguments that the node would ignore.
 
     :param argv: the command line without the program's name.
     :raises SystemExit: in both cases.
@@ -54,7 +54,7 @@ def check(argv: Sequence[str]) -> None:
 
 def main() -> int:
     """
-    Run the lifecycle node until it is told to end; ``--ros-args`` as for any node.
+    Run the lifecycle node until a signal ends it; ``--ros-args`` as for any node.
 
     :returns: exit code.
     """

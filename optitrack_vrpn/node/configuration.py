@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""From parameter values to the configuration of each part of the node."""
+"""Build the configuration of each part of the node from parameter values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,10 +22,10 @@ from optitrack_vrpn.settings import sift
 @dataclass(frozen=True)
 class PublishConfig:
     """
-    What is published, and how.
+    Configuration of the publishers.
 
     :ivar outputs: names of ``topic_kinds.KINDS``.
-    :ivar server_motion: whether velocities are those that the server sends.
+    :ivar server_motion: whether the server's velocities are published, not estimates.
     :ivar world: frame id of the ENU world.
     :ivar world_ned: frame id of the NED world.
     :ivar reliable: reliability of the poses.
@@ -43,14 +43,14 @@ class PublishConfig:
 @dataclass(frozen=True)
 class Configuration:
     """
-    Everything that the node needs to configure itself.
+    The complete configuration of the node.
 
-    :ivar client: which server, and how to reach it.
+    :ivar client: the server and the connection to it.
     :ivar protocol: 'vrpn', 'natnet' or 'auto'.
-    :ivar natnet: what belongs to NatNet alone.
-    :ivar pipeline: everything between the wire and the publishers.
-    :ivar publish: what is published.
-    :ivar expected_rate_hz: the camera rate, 0 where it was not given.
+    :ivar natnet: settings of NatNet only.
+    :ivar pipeline: the stages between protocol and publishers.
+    :ivar publish: the publishers.
+    :ivar expected_rate_hz: the camera rate (Hz); 0 if it is not given.
     """
 
     client: ClientConfig
@@ -66,7 +66,7 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
     Check all parameters and build the configuration of each part.
 
     :param values: parameter values by name, as given by the user.
-    :raises ConfigurationError: naming all that is wrong and what is allowed, one a line.
+    :raises ConfigurationError: one line for each wrong value, with the allowed values.
     """
     settings, wrong = sift(NodeSettings, values)
     bodies, wrong_bodies = body_settings.sift_body_settings(values)
@@ -79,8 +79,8 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
         wrong.append('server is auto; VRPN servers cannot be searched: set protocol to natnet or '
                      'auto, or server to the address of the Motive PC')
     if 'markers' in settings.outputs and settings.protocol == 'vrpn':
-        wrong.append('outputs has markers, which VRPN does not carry: set protocol to natnet or '
-                     'auto, or remove markers from outputs')
+        wrong.append('outputs contains markers, which VRPN does not send: set protocol to natnet '
+                     'or auto, or remove markers from outputs')
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
     publish = PublishConfig(
@@ -109,7 +109,7 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
 def _pick(
     bodies: Mapping[str, Mapping[str, Any]], wanted: tuple[str, ...],
 ) -> dict[str, dict[str, Any]]:
-    """Pick some of the settings of single bodies, without bodies that have none of them."""
+    """Return some settings of single bodies, without bodies that have none of them."""
     picked = {
         body: {key: value for key, value in settings.items() if key in wanted}
         for body, settings in bodies.items()}
@@ -117,7 +117,7 @@ def _pick(
 
 
 def _estimate(settings: NodeSettings, publish: PublishConfig) -> EstimateConfig:
-    """Say what is made of good poses; nothing is estimated that no output needs."""
+    """Configure the estimates; only those that an output needs are enabled."""
     motion = not (publish.server_motion or MOTION_KINDS.isdisjoint(publish.outputs))
     return EstimateConfig(
         world_from_mocap=world_from_mocap(

@@ -3,8 +3,8 @@
 """
 The node's own reports on /diagnostics (REP 107).
 
-Where diagnostic_updater is installed it publishes them, with the parameters that its users know
-(``diagnostic_updater.period``, ``diagnostic_updater.use_fqn``); elsewhere a plain publisher does.
+If diagnostic_updater is installed, it publishes them and has its usual parameters
+(``diagnostic_updater.period``, ``diagnostic_updater.use_fqn``); otherwise a plain publisher does.
 """
 
 from typing import Any, Callable, Sequence
@@ -18,6 +18,8 @@ try:
 except ImportError:
     Updater = None
 
+#: Period (s) by the convention of REP 107. Halved or doubled, the load of diagnostics doubles or
+#: halves.
 PERIOD_S = 1.0
 
 
@@ -33,8 +35,8 @@ class Diagnostics:
     """
     Publish entries on /diagnostics once a second.
 
-    :param node: creates the publisher; one instance a node, for as long as it lives.
-    :param collect: gives the present entries, or none while there is nothing to report.
+    :param node: creates the publisher; one instance per node, for its whole life.
+    :param collect: returns the present entries; empty while there is nothing to report.
     """
 
     def __init__(self, node: Node, collect: Callable[[], Sequence[Entry]]) -> None:
@@ -57,15 +59,15 @@ class Diagnostics:
             self._publisher = self._node.create_publisher(DiagnosticArray, '/diagnostics', 10)
             self._timer = self._node.create_timer(PERIOD_S, self._publish)
             return
-        if self._updater is None:    # it declares parameters, which can be done once
+        if self._updater is None:    # it declares parameters, which is possible only once
             self._updater = Updater(self._node, PERIOD_S)
         self._updater.setHardwareID(hardware_id)
         self._updater.timer.reset()
-        # Ahead of the updater's own timer, which finds the entries there.
+        # This timer runs before the updater's own timer, which then publishes the entries.
         self._timer = self._node.create_timer(self._updater.period, self._refresh)
 
     def close(self) -> None:
-        """Publish nothing more."""
+        """Stop publishing."""
         if self._timer is not None:
             self._node.destroy_timer(self._timer)
             self._timer = None
@@ -79,7 +81,7 @@ class Diagnostics:
         self._latest.clear()
 
     def status(self, entry: Entry) -> DiagnosticStatus:
-        """Make the message of one entry."""
+        """Return the message of one entry."""
         return fill(DiagnosticStatus(
             name=f'{self._node.get_name()}: {entry.name}', hardware_id=self._hardware_id), entry)
 
@@ -91,7 +93,7 @@ class Diagnostics:
             self._publisher.publish(message)
 
     def _refresh(self) -> None:
-        """Bring the updater's tasks up to date."""
+        """Update the tasks of the updater."""
         entries = {entry.name: entry for entry in self._collect()}
         for name in [name for name in self._latest if name not in entries]:
             self._updater.removeByName(name)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""New bodies get their publishers on the ticker's thread, so that poses of others do not wait."""
+"""Create the publishers of new bodies on the ticker thread, so that other poses do not wait."""
 
 from collections import deque
 import threading
@@ -18,7 +18,7 @@ class Discovery:
 
     :param lock: guards pipeline and publishers.
     :param log: takes severity, text and a key.
-    :ivar wake: lets the ticker's thread run at once.
+    :ivar wake: wakes the ticker thread.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Discovery:
         self.wake: Callable[[], None] = lambda: None
 
     def add(self, channel: Channel) -> None:
-        """Queue a new body; on the client's thread, which holds the lock."""
+        """Queue a new body; on the client thread, which holds the lock."""
         self._waiting.append(channel)
         self.wake()
 
@@ -38,10 +38,10 @@ class Discovery:
         """
         Create the publishers of all queued bodies, which takes milliseconds each.
 
-        The lock is free meanwhile.
+        The lock is not held meanwhile.
 
-        :param pipeline: knows which bodies are still followed.
-        :returns: whether there were any.
+        :param pipeline: contains the bodies that are still selected.
+        :returns: whether a body was queued.
         """
         created = False
         while self._waiting:
@@ -55,7 +55,7 @@ class Discovery:
                     else:
                         output.close()
             except Exception as error:
-                # A topic that the middleware refuses must not cost the other bodies their frames.
+                # A topic that the middleware refuses must not affect the other bodies.
                 name = channel.names.motive
                 self._log('error', f'body {printable(name)!r} cannot be published: {error}',
                           ('refused', name))

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the documents of the node's parameters hold beside its settings; imports no ROS."""
+"""Parts of the documents of the node's parameters beside its settings; imports no ROS."""
 
 from optitrack_vrpn.bodies.body_settings import BodySettings
 from optitrack_vrpn.node import topic_kinds
@@ -18,8 +18,8 @@ YAML_NOTES = {'bodies': (
     'motion.*, and these:',
     "'Rigid Body 1':",
     '  name: cf1            # its name in ROS; topic: and frame: set one of the two',
-    '  validation: {max_speed: 30.0}      # this one is fast',
-    '  lowpass: {cutoff_hz: 5.0}     # and smoothed',
+    '  validation: {max_speed: 30.0}      # a fast body',
+    '  lowpass: {cutoff_hz: 5.0}     # smoothed',
     "  offset: [0.0, 0.0, -0.05]  # its base in Motive's body: x y z (m), then rpy or quaternion",
 )}
 
@@ -28,12 +28,12 @@ def sections() -> str:
     """Write the tables of outputs and of settings for single bodies."""
     return '\n'.join((
         '### Outputs', '',
-        'The parameter `outputs` lists what is published. Outputs without subscribers cost '
-        'nothing where the last column says so.', '',
+        'The parameter `outputs` lists what is published. Outputs whose last column says "while '
+        'it has subscribers" cost nothing without subscribers.', '',
         topic_kinds.markdown_table(),
         '### Settings of single bodies', '',
         "`bodies.NAME.SETTING`, with Motive's name of the body or a pattern (`*`, `?`, `[abc]`). "
-        "What is not set follows the settings of all bodies. The body's own name wins over "
-        'patterns, and later patterns over earlier ones. `bodies.NAME.validation.max_speed` is '
-        'the same as `bodies.NAME.max_speed`.', '',
+        'A setting that is not given has the value for all bodies. A setting under the name of '
+        'the body overrides patterns, and later patterns override earlier ones. '
+        '`bodies.NAME.validation.max_speed` is the same as `bodies.NAME.max_speed`.', '',
         markdown_table(parameters_of(BodySettings))))

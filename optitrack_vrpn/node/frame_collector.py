@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-From samples to frames of several bodies, decimated by stamp; imports no ROS.
+Collect samples into frames of several bodies, decimated by stamp; imports no ROS.
 
 Samples of one frame share a stamp and may come in several datagrams. A frame is complete when it
-holds the bodies of the frame before; else it ends with the first sample of the next one.
+contains the bodies of the frame before; otherwise it ends with the first sample of the next one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
-#: A frame this much of a period before it is due counts as due: see ``autopilot/gate.py``.
+#: Fraction of a period by which a frame may be early: see ``autopilot/gate.py``. Chosen: the
+#: jitter of stamps. Halved, jitter makes frames miss their turn; doubled, intervals vary more.
 SLACK = 0.1
 
 
@@ -40,7 +41,7 @@ class FrameCollector:
     """
     Collect samples into frames.
 
-    :param rate_hz: frames a second that are collected; others are left out, by stamp.
+    :param rate_hz: rate of collected frames; others are skipped, by stamp.
     """
 
     def __init__(self, rate_hz: float) -> None:
@@ -54,9 +55,9 @@ class FrameCollector:
 
     def add(self, stamp_ns: int, pose: NamedPose) -> Optional[Frame]:
         """
-        Take a sample.
+        Add a sample.
 
-        :returns: the frame before, if this sample begins another and that one was not complete.
+        :returns: the frame before, if this sample begins another and the last was not complete.
         """
         ended = None
         if stamp_ns != self._stamp_ns:
@@ -67,7 +68,7 @@ class FrameCollector:
         return ended
 
     def complete(self) -> Optional[Frame]:
-        """Return the present frame once it holds the bodies of the one before; after a batch."""
+        """Return the present frame if it contains the bodies of the last; call after a batch."""
         if self._done or not self._before or not self._before <= self._poses.keys():
             return None
         return self._end()
@@ -75,7 +76,7 @@ class FrameCollector:
     def _begin(self, stamp_ns: int) -> None:
         self._stamp_ns = stamp_ns
         self._poses = {}
-        # Stamps that run backwards begin a new grid.
+        # Stamps that step back begin a new grid of due times.
         far = not -2 * self._period_ns < self._due_ns - stamp_ns <= 2 * self._period_ns
         self._wanted = far or stamp_ns >= self._due_ns - self._slack_ns
         if self._wanted:
@@ -85,7 +86,7 @@ class FrameCollector:
     _wanted = False
 
     def _end(self) -> Optional[Frame]:
-        """End the present frame; a body that comes for it afterwards waits for the next one."""
+        """End the present frame; a body that arrives later belongs to no frame."""
         poses = self._poses
         if self._wanted and poses:
             self._before = frozenset(poses)

@@ -1,14 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long poses take through the node."""
+"""Latency of poses in the node."""
 
 from typing import Sequence
 
 from optitrack_vrpn.pipeline.channel import Sample
 from optitrack_vrpn.stats import Window
 
-#: One batch of so many is measured. Chosen: a second at 240 Hz gives 15 measurements, enough for
-#: percentiles of the window; measuring each batch would cost some microseconds a batch.
+#: One batch of this number is measured. Chosen: 15 measurements a second at 240 Hz, enough for
+#: percentiles. Halved or doubled, the cost (some microseconds each) doubles or halves.
 _ONE_OF = 16
 
 
@@ -16,9 +16,9 @@ class LatencyStatistics:
     """
     Measure some batches of samples.
 
-    :ivar wait: of datagrams in the kernel, before they are read (s).
-    :ivar work: from reading a datagram to publishing its poses (s).
-    :ivar latency: from a pose's stamp to its publication (s).
+    :ivar wait: time of datagrams in the kernel, before they are read (s).
+    :ivar work: time from reading a datagram to publishing its poses (s).
+    :ivar latency: time from the stamp of a pose to its publication (s).
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class LatencyStatistics:
         self._batches = 0
 
     def due(self) -> bool:
-        """Count a batch, and say whether it is measured."""
+        """Count a batch, and return whether to measure it."""
         self._batches += 1
         return not self._batches % _ONE_OF
 
@@ -39,9 +39,9 @@ class LatencyStatistics:
         """
         Add a batch that has been published.
 
-        :param arrival_ns: when it arrived; on the arrival clock, as are begin and end.
-        :param begun_ns: when it was read.
-        :param done_ns: when it had been published.
+        :param arrival_ns: arrival (ns), on the arrival clock like the next two.
+        :param begun_ns: time of reading (ns).
+        :param done_ns: time after publishing (ns).
         """
         self.wait.add((begun_ns - arrival_ns) * 1e-9)
         self.work.add((done_ns - begun_ns) * 1e-9)

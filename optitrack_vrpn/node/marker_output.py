@@ -15,9 +15,9 @@ class MarkerOutput:
     """
     Publish the markers of each frame, while there are subscribers.
 
-    :param create: makes a publisher from message type, topic and kind.
+    :param create: creates a publisher from message type, topic and kind.
     :param world: frame id of the ENU world.
-    :ivar publisher: its publisher.
+    :ivar publisher: the publisher.
     """
 
     def __init__(self, create: Callable[[Any, str, str], Any], world: str) -> None:
@@ -31,7 +31,7 @@ class MarkerOutput:
         self._message.header.frame_id = world
 
     def listen(self) -> None:
-        """Look whether there are subscribers."""
+        """Check whether there are subscribers."""
         self._heard = self.publisher.get_subscription_count() > 0
 
     def publish(self, cloud: MarkerCloud) -> None:

@@ -3,7 +3,8 @@
 """
 Fill ROS messages with plain numbers: positions in metres, quaternions x, y, z, w.
 
-``cdr.py`` makes the same messages as bytes, and learns and proves how from these functions.
+``cdr.py`` writes the same messages as bytes: it derives and verifies the layout with these
+functions.
 """
 
 from typing import Any, Sequence
@@ -18,10 +19,10 @@ from optitrack_vrpn.ros.cdr import Fill, time_of, Write
 
 def keep(message: Any, fill: Fill) -> Write:
     """
-    Make a function that fills one and the same message anew each time, as it is to be published.
+    Return a function that fills and returns the same message object at each call.
 
-    :returns: ``write(stamp, *groups)`` like those of ``cdr.serialisation_template``, but it gives
-        an object.
+    :returns: ``write(stamp, *groups)`` like those of ``cdr.serialisation_template``, but it
+        returns an object.
     """
     def write(stamp: bytes, *groups: Sequence[float]) -> Any:
         fill(message, time_of(stamp), *groups)

@@ -3,10 +3,11 @@
 """
 The lifecycle node: wiring between parameters, the VRPN client, the pipeline and the publishers.
 
-Three threads: the executor's makes transitions, handles parameters and publishes diagnostics; the
-client's receives poses and publishes them itself, so that no pose waits for an executor; the
-ticker's creates topics and notices silence (``supervision.py``). ``_lock`` guards pipeline and
-publishers. Publishers are destroyed on the executor's thread, whichever thread retires them.
+Three threads: the executor thread makes transitions, handles parameters and publishes diagnostics;
+the client thread receives poses and publishes them itself, so that no pose waits for an executor;
+the ticker thread creates topics and detects silence (``supervision.py``). ``_lock`` guards
+pipeline and publishers. Publishers are destroyed on the executor thread, whichever thread retires
+them.
 """
 
 import threading
@@ -37,12 +38,12 @@ from optitrack_vrpn.vrpn.messages import Event
 
 class OptitrackVrpnNode(ManagedNode):
     """
-    Bring the bodies of a Motive into ROS 2.
+    Publish the rigid bodies of Motive in ROS 2.
 
-    Configure reads the parameters and starts to connect, activate publishes, deactivate stops
-    publishing and keeps listening, cleanup and shutdown release every socket and thread.
+    Configure reads the parameters and starts to connect, activate starts to publish, deactivate
+    stops publishing but keeps receiving, cleanup and shutdown release all sockets and threads.
 
-    :param node_name: its name before any remapping.
+    :param node_name: name before remapping.
     :param kwargs: passed to rclpy's node.
     """
 
@@ -124,12 +125,12 @@ class OptitrackVrpnNode(ManagedNode):
             self._output = self._pipeline = self._configuration = None
         self._retired.run()
 
-    # -- the client's thread -------------------------------------------------------------------
+    # -- the client thread ---------------------------------------------------------------------
 
     def receive(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Take events from the client and publish the resulting poses, on its thread."""
+        """Process events and publish the resulting poses, on the client thread."""
         try:
             with self._lock:
                 if self._pipeline is None or self._output is None:
@@ -152,11 +153,11 @@ class OptitrackVrpnNode(ManagedNode):
                             samples, arrival_ns, host_minus_arrival_ns, now_ns,
                             self._clock_reader.now_ns())
         except Exception:
-            # The thread must go on: the next frame may be sound.
-            self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}', 'frame')
+            # The thread must continue: the next frame may be valid.
+            self._log('error', f'bug: a frame was lost:\n{traceback.format_exc()}', 'frame')
 
     def link_changed(self, change: LinkChange) -> None:
-        """Log a change of the connection, on the client's thread."""
+        """Log a change of the connection, on the client thread."""
         if change.state is LinkState.CONNECTED:
             with self._lock:
                 if self._pipeline is not None:
@@ -167,16 +168,16 @@ class OptitrackVrpnNode(ManagedNode):
                       f'{state}: {change.reason}', ('link', change.now_ns))
 
     def control_start(self, msg: Command) -> None:
-        """Start a recording in Motive under the id of the session, if that is wanted."""
+        """Start a recording in Motive with the id of the session, if ``natnet.record`` is set."""
         if recorder := recorder_of(self._configuration, self._backend, self._log):
             recorder.record(msg.session_id)
 
     def control_stop(self, msg: Command) -> None:
-        """Stop the recording in Motive, if that is wanted."""
+        """Stop the recording in Motive, if ``natnet.record`` is set."""
         if recorder := recorder_of(self._configuration, self._backend, self._log):
             recorder.stop_recording()
 
-    # -- the executor's thread -----------------------------------------------------------------
+    # -- the executor thread -------------------------------------------------------------------
 
     def _reconfigure(self, configuration: Configuration) -> None:
         """

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The node's parameters: declared, read, and checked whenever they change."""
+"""The node's parameters: declare, read, and check each change."""
 
 import traceback
 from typing import Any, Callable, Mapping
@@ -26,8 +26,8 @@ class NodeParameters:
     The parameters of ``NodeSettings`` and those of single bodies.
 
     :param node: declares them.
-    :param configured: says whether the node has left the state unconfigured.
-    :param apply: takes the configuration that results from a change while the node is configured.
+    :param configured: returns whether the node is in another state than unconfigured.
+    :param apply: applies the configuration after a change while the node is configured.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class NodeParameters:
         self._misspelt, foreign = unknown_parameters(node)
         if foreign:
             node.get_logger().warning(
-                'parameters ignored, because none of this node resembles them: '
+                'parameters ignored, because this node has no parameter with a similar name: '
                 f'{", ".join(foreign)}')
         node.add_on_set_parameters_callback(self._on_set)
 
@@ -56,7 +56,7 @@ class NodeParameters:
         """
         wrong = list(self._misspelt)
         if self._node.get_parameter('use_sim_time').value:
-            # Cameras expose in real time: a stamp of a simulated clock would be off by anything.
+            # Cameras expose in real time: stamps of a simulated clock would be arbitrary.
             wrong.append(
                 'use_sim_time is true, but a motion capture system runs in real time: set it to '
                 'false for this node (to replay a recording, replay its topics)')
@@ -69,7 +69,7 @@ class NodeParameters:
         return configuration
 
     def log_errors(self) -> None:
-        """Log at start what configure will refuse."""
+        """Log at start the errors with which configure will fail."""
         try:
             self.read()
         except ConfigurationError as error:
@@ -79,7 +79,7 @@ class NodeParameters:
     def _values(self) -> dict[str, Any]:
         """Read every parameter of this package, unchecked."""
         values = values_of(self._node, NodeSettings)
-        # rclpy's own annotation of these is wrong: they are parameters, not values.
+        # rclpy's annotation is wrong: these are parameters, not values.
         of_bodies: Mapping[str, Any] = self._node.get_parameters_by_prefix('bodies')
         for rest, parameter in of_bodies.items():
             if body_settings.is_body_setting(f'bodies.{rest}'):
@@ -92,15 +92,15 @@ class NodeParameters:
         except ConfigurationError as error:
             return SetParametersResult(successful=False, reason=str(error))
         except Exception as error:
-            self._node.get_logger().error(f'a bug in a parameter:\n{traceback.format_exc()}')
-            return SetParametersResult(successful=False, reason=f'a bug: {error!r}')
+            self._node.get_logger().error(f'bug in a parameter:\n{traceback.format_exc()}')
+            return SetParametersResult(successful=False, reason=f'bug: {error!r}')
         return SetParametersResult(successful=True)
 
     def _change(self, changed: Mapping[str, Any]) -> None:
         """
-        Check values that a user sets, and apply those that may change now.
+        Check changed values, and apply them if the node is configured.
 
-        :raises ConfigurationError: if one is unknown, wrong or fixed; nothing is applied then.
+        :raises ConfigurationError: if one is unknown, wrong or fixed; then none is applied.
         """
         configured = self._configured()
         check_changes(PARAMETERS, changed, configured)
@@ -123,7 +123,8 @@ class NodeParameters:
                 name: value for name, value in values.items()
                 if name in NAMES or value is not None})
             if configuration.natnet.markers and 'markers' not in before['outputs']:
-                # The client reads them or not from its start: the topic would stay empty.
+                # The client decides at its start whether it reads markers.
                 raise ConfigurationError(
-                    'outputs cannot get markers while the node is configured: clean it up first')
+                    'markers cannot be added to outputs while the node is configured: clean it up '
+                    'first')
             self._apply(configuration)

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What the node knows of itself, as names, levels and values for people and monitors (REP 107).
+Entries of the node's diagnostics: names, levels and values (REP 107).
 
-Pure: takes snapshots, gives entries; the ROS side turns them into diagnostic_msgs.
+Pure: the functions convert snapshots to entries; ``status.py`` makes diagnostic_msgs of them.
 """
 
 import enum
@@ -25,7 +25,8 @@ _LATER_STAGES = (
     Disposition.BACKLOG, Disposition.UNSTAMPED, Disposition.TOO_OLD, Disposition.SUPERSEDED,
     Disposition.STAMP_NOT_RISING, Disposition.SHED, Disposition.INACTIVE, Disposition.NO_TOPICS)
 
-#: Reasons are cut off beyond this: what helps stands at their end.
+#: Longest reason (characters). Chosen: the longest one of this package fits with its remedy, which
+#: is at the end. Halved, remedies are cut off; doubled, nothing changes.
 MAX_REASON = 400
 
 
@@ -42,10 +43,10 @@ class Entry(NamedTuple):
     """
     One diagnostic.
 
-    :ivar name: what it is about.
-    :ivar level: how it stands.
+    :ivar name: the subject.
+    :ivar level: the level.
     :ivar message: one short line.
-    :ivar values: details; keys carry their unit.
+    :ivar values: details; keys contain their unit.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Entry(NamedTuple):
     values: dict[str, str]
 
 
-#: How each state of the connection is judged.
+#: Level of each state of the connection.
 _LINK_LEVELS = {
     LinkState.STREAMING: Level.OK,
     LinkState.CONNECTED: Level.WARN,
@@ -70,7 +71,7 @@ _LINK_LEVELS = {
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Write a number for a table; what is not known is ``unknown``."""
+    """Format a number for a table; NaN and infinity become ``unknown``."""
     return f'{value:.{digits}f}' if math.isfinite(value) else 'unknown'
 
 
@@ -83,7 +84,7 @@ def link_entry(
 
     :param values: way, server, sessions and the like.
     :param counters: the protocol's counters.
-    :param loss: whether messages get lost on the way.
+    :param loss: rate of lost messages.
     """
     details = {name: str(value) for name, value in values.items()}
     details.update({name: str(count) for name, count in counters.items()})
@@ -100,9 +101,9 @@ def link_entry(
 
 def clock_entry(status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None) -> Entry:
     """
-    Report what is known of the sender's clock.
+    Report the estimate of the sender's clock.
 
-    :param ptp_minus_stamp_ns: PTP time of a frame less its stamp, where one is sent.
+    :param ptp_minus_stamp_ns: PTP time of a frame minus its stamp (ns), if the server sends it.
     """
     level, message = Level.OK, f'{status.mode}, epoch {status.epoch}'
     if not status.samples:
@@ -139,13 +140,13 @@ def frames_entry(
     shedding: bool = False,
 ) -> Entry:
     """
-    Report how quickly poses go through the node.
+    Report the latency of poses in the node.
 
-    :param work: from a datagram's being read to its poses' being published (s).
-    :param latency: from a pose's stamp to its publication (s).
-    :param wait: of datagrams in the kernel, before they were read (s).
+    :param work: time from reading a datagram to publishing its poses (s).
+    :param latency: time from the stamp of a pose to its publication (s).
+    :param wait: time of datagrams in the kernel, before they are read (s).
     :param dropped: poses that were not published, by reason.
-    :param shedding: whether frames are left out since this computer does not keep up.
+    :param shedding: whether frames are shed because this computer cannot keep up.
     """
     values = {}
     for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
@@ -156,8 +157,8 @@ def frames_entry(
         latency.p50) else 'latency from stamp to topic unknown'
     if shedding:
         return Entry('frames', Level.WARN, (
-            f'{message}; this computer does not keep up, and whole frames are left out so that '
-            'the others are fresh'), values)
+            f'{message}; this computer cannot keep up: whole frames are left out so that the '
+            'others are on time'), values)
     return Entry('frames', Level.OK, message, values)
 
 
@@ -171,21 +172,21 @@ def body_entry(
     Report one body.
 
     :param name: its name in ROS.
-    :param dispositions: what became of its poses.
-    :param host_minus_arrival_ns: host clock less the clock of the status.
-    :param lowpass_delay_s: group delay of the low-pass, 0 where there is none.
-    :param expected_hz: the cameras' rate as the user gave it (Hz), 0 where not.
-    :param fastest_hz: the fastest body's rate (Hz), which is expected of all where the cameras'
-        is not given; 0 where not known.
-    :param latency: from stamp to publication (s).
-    :param all_too_old: whether poses come, but are all too old to be published.
-    :param how_to_accept: what the user can do about a jump that time alone does not end.
+    :param dispositions: number of poses by disposition.
+    :param host_minus_arrival_ns: host clock minus the clock of the status (ns).
+    :param lowpass_delay_s: group delay of the low-pass (s), 0 without one.
+    :param expected_hz: the cameras' rate given by the user (Hz), or 0.
+    :param fastest_hz: the fastest body's rate (Hz), expected of all bodies if the cameras' rate is
+        not given; 0 while unknown.
+    :param latency: time from stamp to publication (s).
+    :param all_too_old: whether poses arrive, but all are too old to be published.
+    :param how_to_accept: remedy for a jump that does not end by itself.
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
     message = f'{status.state.value}: {printable(status.detail, MAX_REASON)}'
-    if status.state is State.STALE:    # its detail is of when that began
-        message = (f'STALE: the last good pose came {status.age_s:.1f} s ago'
-                   if math.isfinite(status.age_s) else 'STALE: no good pose has come yet')
+    if status.state is State.STALE:    # its detail is from the beginning of the silence
+        message = (f'STALE: the last valid pose arrived {status.age_s:.1f} s ago'
+                   if math.isfinite(status.age_s) else 'STALE: no valid pose has arrived yet')
     if how_to_accept:
         message += f'. {how_to_accept}'
     nominal_hz = expected_hz or fastest_hz
@@ -196,17 +197,17 @@ def body_entry(
             f'{status.rate_hz:.0f} Hz where {nominal_hz:.0f} Hz is expected: {WHERE_TO_LOOK}')
     elif level is Level.OK and like_a_display:
         level = Level.WARN
-        message = (f'{like_a_display}: {WHERE_TO_LOOK}; if 60 Hz is what you want, set '
+        message = (f'{like_a_display}: {WHERE_TO_LOOK}; if 60 Hz is intended, set '
                    'expected_rate_hz: 60')
     if all_too_old:
         level = Level.WARN
         message = (
-            f'{status.state.value}, but nothing is published: every pose is too old when it is '
-            'to go out (stamps.max_age_s)')
+            f'{status.state.value}, but nothing is published: every pose is older than '
+            'stamps.max_age_s before it can be published')
     values = {
         'motive_name': printable(status.name),
         'state': status.state.value,
-        # Absolute, since a latched status is read later.
+        # Absolute time, because a latched status can be read later.
         'since': number((status.since_ns + host_minus_arrival_ns) / 1e9
                         if status.since_ns >= 0 else math.nan),
         'rate_hz': number(status.rate_hz, 1),

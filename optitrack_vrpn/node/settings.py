@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Every parameter of the node: the settings of the parts, and those of the node itself.
+All parameters of the node: the settings of its parts, and its own.
 
-This file imports no ROS, so that documents can be made without it.
+This file imports no ROS, so that documents can be generated without it.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def _check_each(*checks: Callable[[], None]) -> None:
     """
     Run all checks.
 
-    :raises ConfigurationError: with the lines of all that raise one.
+    :raises ConfigurationError: contains the lines of all errors.
     """
     wrong = []
     for check in checks:
@@ -55,7 +55,7 @@ class FrameSettings:
         """
         Check names and templates.
 
-        :raises ConfigurationError: naming all that is wrong.
+        :raises ConfigurationError: one line for each error.
         """
         _check_each(
             lambda: check_frame(self.world, 'world'),
@@ -80,7 +80,7 @@ class TopicSettings:
         "topic of a body's other outputs; {kind} becomes odom, twist and so on"))
 
     def templates(self) -> dict[str, str]:
-        """Return the template of each kind of topic, in which ``{body}`` is still open."""
+        """Return the template of each kind of topic, which still contains ``{body}``."""
         own = {'pose': self.pose, 'pose_ned': self.pose_ned}
         return {name: own.get(name, self.other.replace('{kind}', name))
                 for name, kind in KINDS.items() if kind.per_body}
@@ -89,11 +89,11 @@ class TopicSettings:
         """
         Check the templates.
 
-        :raises ConfigurationError: naming all that is wrong.
+        :raises ConfigurationError: one line for each error.
         """
         if '{kind}' not in self.other:
             raise ConfigurationError(
-                f"other is {self.other!r}; it must hold '{{body}}' and '{{kind}}', as in "
+                f"other is {self.other!r}; it must contain '{{body}}' and '{{kind}}', as in "
                 "'{body}/{kind}'")
         _check_each(
             lambda: check_template(self.pose, 'pose', True),
@@ -109,7 +109,7 @@ class TopicSettings:
 @checked
 @dataclass(frozen=True)
 class WorldOffset:
-    """Where the user's world is in the mocap world."""
+    """Pose of the user's world in the mocap world."""
 
     origin: tuple[float, float, float] = setting(
         (0.0, 0.0, 0.0), unit='m', doc='position of your origin in the mocap world (ENU)')
@@ -121,7 +121,7 @@ class WorldOffset:
 @checked
 @dataclass(frozen=True)
 class QosSettings:
-    """Quality of service of everything that holds poses."""
+    """Quality of service of all topics with poses."""
 
     reliability: str = setting('reliable', choices=('reliable', 'best_effort'), doc=(
         'reliability of all poses; reliable serves every subscriber'))
@@ -135,8 +135,8 @@ class NodeSettings:
 
     client: ClientConfig = section(ClientConfig(), name='')
     protocol: str = setting('vrpn', choices=PROTOCOLS, doc=(
-        'natnet gives exposure times and whether a body is tracked; auto tries both and prefers '
-        'it'))
+        'natnet has exposure times and a tracking flag per body; auto tries both and prefers '
+        'natnet'))
     natnet: NatNetConfig = section(NatNetConfig())
     autostart: bool = setting(False, change=Change.START, doc=(
         'configure at start, for use without a lifecycle manager'))
@@ -145,7 +145,7 @@ class NodeSettings:
     axes: AxesConfig = section(AxesConfig(), name='')
     expected_rate_hz: float = setting(
         0.0, unit='Hz', low=0.0, high=10000.0, change=Change.ANY_TIME, doc=(
-            'the camera rate; a slower body is a warning on /diagnostics; 0 compares with the '
+            'the camera rate; a slower body causes a warning on /diagnostics; 0 compares with the '
             'fastest body, and warns of 60 Hz, the rate of displays'))
     outputs: tuple[str, ...] = setting(
         DEFAULT_OUTPUTS, choices=tuple(KINDS), change=Change.ANY_TIME,
@@ -157,16 +157,16 @@ class NodeSettings:
     stamps: StampConfig = section(StampConfig())
     max_age_s: float = setting(
         0.5, unit='s', low=0.0, high=3600.0, name='stamps.max_age_s', doc=(
-            'a pose that waits longer than this is not published; what stamps.latency_ms and '
-            'lowpass.compensate_delay subtract from its stamp does not count; 0 for any'))
+            'a pose older than this is not published; stamps.latency_ms and the delay subtracted '
+            'by lowpass.compensate_delay do not count; 0 publishes poses of any age'))
     load_shedding: bool = setting(True, change=Change.ANY_TIME, doc=(
-        'when this computer does not keep up, skip whole frames, evenly, so that the others are '
-        'fresh; false publishes all, late, until stamps.max_age_s'))
+        'while this computer cannot keep up, skip whole frames, evenly, so that the others are '
+        'on time; false publishes all, late, up to stamps.max_age_s'))
     world_offset: WorldOffset = section(WorldOffset())
     lowpass: LowpassConfig = section(LowpassConfig())
     velocity_source: str = setting('estimate', choices=('estimate', 'server'), doc=(
-        'velocities and accelerations: estimated from the poses, or those that the server sends '
-        '(Motive sends none)'))
+        'velocities and accelerations: estimated from the poses, or sent by the server (Motive '
+        'sends none)'))
     motion: MotionConfig = section(MotionConfig())
     qos: QosSettings = section(QosSettings())
     control: ControlConfig = section(ControlConfig())

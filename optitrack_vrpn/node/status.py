@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the node reports: /diagnostics, and the state of each body on its own topic."""
+"""Report on /diagnostics, and the state of each body on its own topic."""
 
 import threading
 import traceback
@@ -21,7 +21,7 @@ from rclpy.node import Node
 
 
 class _Sources(NamedTuple):
-    """What a configured node reports on."""
+    """Sources of the reports of a configured node."""
 
     configuration: Configuration
     backend: Backend
@@ -37,7 +37,7 @@ class StatusReporter:
     :param lock: guards pipeline and publishers; ``configure``, ``measure``, ``close`` and
         ``retire`` are called with it held, everything else without.
     :param log: takes severity, text and a key.
-    :ivar latency: how long poses take through the node.
+    :ivar latency: latency of poses in the node.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class StatusReporter:
         self.latency = LatencyStatistics()
 
     def open(self) -> None:
-        """Begin to publish on /diagnostics, once configured."""
+        """Start to publish on /diagnostics; call it after ``configure``."""
         assert self._sources is not None
         client = self._sources.configuration.client
         self._loss = LossWatch()
@@ -63,7 +63,7 @@ class StatusReporter:
         self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
         publishers: Publishers,
     ) -> None:
-        """Take what is reported on, with the lock held."""
+        """Set the sources of the reports, with the lock held."""
         self._sources = _Sources(configuration, backend, pipeline, publishers)
 
     def measure(
@@ -77,21 +77,21 @@ class StatusReporter:
         self.latency.add(samples, arrival_ns, host_minus_arrival_ns, begun_ns, done_ns)
 
     def stop(self) -> None:
-        """Publish nothing more on /diagnostics."""
+        """Stop publishing on /diagnostics."""
         self._diagnostics.close()
 
     def close(self) -> None:
-        """Report on nothing more, with the lock held."""
+        """Release the sources, with the lock held."""
         self._sources = None
 
     def publish(self, channels: Sequence[Channel], now_ns: int) -> list[Entry]:
         """
         Publish the state of bodies on their own topics.
 
-        The lock is taken for each body, so that no pose waits for a hundred messages. The topics
-        are latched, so they are published without subscribers too.
+        The lock is acquired for each body, so that no pose waits for a hundred messages. The
+        topics are latched, so they are also published without subscribers.
 
-        :returns: the same for /diagnostics.
+        :returns: the entries for /diagnostics.
         """
         entries: list[Entry] = []
         fastest_hz: Optional[float] = None
@@ -110,7 +110,7 @@ class StatusReporter:
                     configuration.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
                     channel.all_too_old, how_to_accept(channel) if channel.gate.held else '')
                 if channel.gate.config.publish_untracked:
-                    # Readers that must not use such poses refuse them all.
+                    # Nodes that must not use such poses can detect them here.
                     entry.values['publish_untracked'] = 'true'
                 if publishers.status_wanted(channel):
                     publishers.publish_status(channel, self._diagnostics.status(entry))
@@ -118,20 +118,20 @@ class StatusReporter:
         return entries
 
     def retire(self, channels: Sequence[Channel]) -> None:
-        """Publish that bodies are not followed any more, with the lock held."""
+        """Publish that bodies are no longer selected, with the lock held."""
         assert self._sources is not None
         publishers = self._sources.publishers
         for channel in channels:
             if publishers.status_wanted(channel):
                 publishers.publish_status(channel, self._diagnostics.status(Entry(
-                    channel.names.ros, Level.STALE, 'not followed any more', {})))
+                    channel.names.ros, Level.STALE, 'no longer selected', {})))
 
     def _collect(self) -> list[Entry]:
-        """Collect the entries for /diagnostics; on the executor's thread."""
+        """Collect the entries for /diagnostics; on the executor thread."""
         try:
             return self._entries()
         except Exception:
-            self._log('error', f'a bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
+            self._log('error', f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
             return []
 
     def _entries(self) -> list[Entry]:
@@ -140,9 +140,9 @@ class StatusReporter:
             return []
         link = sources.backend.status()
         now_ns = self._clock.now_ns()
-        remark = self._loss.look(link.counters, link.queue.get('dropped_unread', 0), now_ns)
-        if remark is not None:
-            self._log(*remark, ('loss', now_ns))
+        event = self._loss.look(link.counters, link.queue.get('dropped_unread', 0), now_ns)
+        if event is not None:
+            self._log(*event, ('loss', now_ns))
         entries = [link_entry(link.state, link.reason, {
             'way': link.way, 'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',

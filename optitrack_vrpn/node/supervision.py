@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the node does ten times a second beside publishing poses."""
+"""Tasks of the node that run ten times a second beside publishing poses."""
 
 import threading
 from typing import Callable, Optional, Sequence
@@ -17,16 +17,16 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.ticker_io import Ticker
 from rclpy.node import Node
 
-#: Chosen: new bodies wake the thread, so this only limits how late silence is noticed. Half of
-#: it doubles the load of an idle node.
+#: Chosen: period (s). New bodies wake the thread, so it only delays the detection of silence.
+#: Halved, the load of an idle node doubles; doubled, silence is detected 0.1 s later.
 _PERIOD_S = 0.1
 
 
 class Supervision:
     """
-    Create topics and services of bodies, notice silent ones, and log what happened.
+    Create topics and services of bodies, detect silent bodies, and log events.
 
-    :param node: whose names are compared with those of other nodes.
+    :param node: the node; its name and topics are compared with those of other nodes.
     :param lock: guards pipeline and publishers.
     :param announce: takes the resolved names of all topics when they change.
     :param log: takes severity, text and a key.
@@ -52,18 +52,18 @@ class Supervision:
         self._conflicts = ConflictingPublishers(node, now_ns)
 
     def start(self) -> None:
-        """Begin, on a thread of its own."""
+        """Start the ticker thread."""
         self._ticker = Ticker(_PERIOD_S, log_exceptions(self._log, self.tick))
         self._discovery.wake = self._ticker.wake
 
     def stop(self) -> None:
-        """End, and wait for the thread; call it on the executor's thread."""
+        """Stop the thread and wait for its end; call it on the executor thread."""
         if self._ticker is not None:
             self._ticker.stop()
         self._accept_services.close()
 
     def tick(self) -> None:
-        """Do it once, on the ticker's thread."""
+        """Run all tasks once, on the ticker thread."""
         if self._discovery.create_publishers(self._pipeline, self._publishers):
             with self._lock:
                 self._announce(self._publishers.topics())

@@ -1,10 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Outputs that hold all bodies of a frame: ``poses`` for Crazyswarm2, ``pose_array`` for viewers.
+Outputs with all bodies of a frame: ``poses`` for Crazyswarm2, ``pose_array`` for viewers.
 
-Crazyswarm2 requests a deadline of 10 ms, and DDS connects it only with a publisher that offers
-one as short. Bodies that are lost are left out, and a frame without any body is not published.
+Crazyswarm2 requests a deadline of 10 ms, and DDS connects it only to a publisher that offers a
+deadline that is not longer. Messages contain TRACKED bodies only; a frame without one is not
+published.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _PACKAGE = 'motion_capture_tracking_interfaces'
-#: Frames a second. Crazyswarm2 warns outside 80 to 120 Hz and sends each by radio to all.
+#: Frames per second. Crazyswarm2 warns outside 80 to 120 Hz and sends each frame by radio.
 RATE_HZ = 100.0
-#: What Crazyswarm2 requests (poses_qos_deadline 100 Hz).
+#: Deadline that Crazyswarm2 requests (poses_qos_deadline 100 Hz); a longer one does not match.
 DEADLINE_NS = 10_000_000
-#: A frame that was waiting for a body for longer than this is not published (ns). Chosen: the
-#: next frame ends it, 33 ms later at the lowest camera rate in use.
+#: A frame that waited longer for a body is not published (ns). Chosen: the next frame ends the
+#: wait, after 33 ms at the lowest camera rate in use. Halved, slower senders lose incomplete
+#: frames; doubled, older frames are published.
 _MAX_WAIT_NS = 100_000_000
 SHARED = ('poses', 'pose_array')
 
@@ -74,7 +76,7 @@ class SwarmOutput:
 
     def equip(self, config: PublishConfig) -> None:
         """
-        Create or close publishers as the configuration says.
+        Create and destroy publishers for a configuration.
 
         :raises BackendUnavailableError: if the messages of an output are not installed.
         """
@@ -99,7 +101,7 @@ class SwarmOutput:
             else ReliabilityPolicy.BEST_EFFORT))
 
     def listen(self) -> None:
-        """Look which topics have subscribers; others are not made."""
+        """Find the topics with subscribers; messages of others are not written."""
         self._heard = tuple(name for name, publisher in self._publishers.items()
                             if publisher.get_subscription_count())
 
@@ -114,15 +116,15 @@ class SwarmOutput:
         """
         Publish the frames that samples complete.
 
-        :param clock: reads the present (ns).
-        :param allowance_ns: how far that may be beyond a stamp, see ``publish_samples``.
+        :param clock: reads the present time (ns).
+        :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
         if not self._heard:
             return
         frames = []
         for sample in samples:
             if sample.channel.gate.state is not State.TRACKED:
-                continue    # publish_untracked is for people to look at, and not to fly by
+                continue    # poses of publish_untracked are for debugging, not for flight
             pose = NamedPose(sample.channel.names.ros, sample.position, sample.quat_xyzw)
             frames.append(self._collector.add(sample.stamp_ns, pose))
         frames.append(self._collector.complete())
@@ -145,7 +147,7 @@ class SwarmOutput:
             self._publishers[name].publish(message)
 
     def close(self) -> None:
-        """Close every publisher."""
+        """Destroy all publishers."""
         for publisher in self._publishers.values():
             self._destroy(publisher)
         self._publishers.clear()

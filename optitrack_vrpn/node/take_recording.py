@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""START and STOP of mocap control start and stop a recording in Motive, if that is wanted."""
+"""Start and stop a recording in Motive on START and STOP of mocap control (``natnet.record``)."""
 
 from typing import Callable, Optional
 
@@ -13,7 +13,7 @@ def recorder_of(
     log: Callable[[str, str, str], None],
 ) -> Optional[Recorder]:
     """
-    Return the backend if it is to record in Motive.
+    Return the backend if ``natnet.record`` is set.
 
     :param configuration: None while the node is unconfigured.
     :param log: takes severity, text and a key.
@@ -22,6 +22,6 @@ def recorder_of(
         return None
     if isinstance(backend, Recorder):
         return backend
-    log('error', 'natnet.record needs protocol natnet or auto: VRPN has no command for it',
+    log('error', 'natnet.record needs protocol natnet or auto: VRPN has no recording command',
         'natnet.record')
     return None

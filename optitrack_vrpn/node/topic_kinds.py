@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Every kind of output of the node, once.
+The kinds of output of the node: their only definition.
 
 Publishers, the parameter ``outputs`` and the table in docs/parameters.md are made from ``KINDS``.
-This file imports no ROS, so that documents can be made without it: types and functions are given
-by name, and ``body_output.py`` resolves them.
+This file imports no ROS, so that documents can be generated without it: types and functions are
+given by name, and ``body_output.py`` resolves them.
 """
 
 import enum
@@ -28,14 +28,14 @@ class TopicKind(NamedTuple):
 
     :ivar name: as in the parameter ``outputs``.
     :ivar message: its ROS type.
-    :ivar topic: default topic; without ``{body}`` for one that all bodies share.
+    :ivar topic: default topic; without ``{body}`` if all bodies share it.
     :ivar enabled: whether it is on by default.
-    :ivar computed: when.
-    :ivar meaning: what it holds, for users.
+    :ivar computed: when it is computed.
+    :ivar meaning: its content, for users.
     :ivar world: 'enu' or 'ned', the world frame of its header; '' without a frame.
     :ivar fill: the function of ``messages.py`` that writes stamp and groups of numbers into a
-        message; '' where another file does.
-    :ivar sizes: how many numbers each group has.
+        message; '' if another file does.
+    :ivar sizes: number of values in each group.
     """
 
     name: str
@@ -86,7 +86,7 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         Computed.STATE, "the body's state, latched", ''),
     TopicKind(
         'markers', 'sensor_msgs/msg/PointCloud2', 'markers', False, Computed.SUBSCRIBED,
-        'labelled markers in ENU with body, member and residual (NatNet alone)'),
+        'labelled markers in ENU with body, member and residual (NatNet only)'),
     TopicKind(
         'poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', 'poses', False,
         Computed.FRAME, 'poses in ENU of all bodies that are TRACKED, for Crazyswarm2: best '

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Publishers are destroyed on the executor's thread, whichever thread retires them."""
+"""Destroy publishers on the executor thread, whichever thread retires them."""
 
 from collections import deque
 import contextlib
@@ -15,7 +15,7 @@ class DeferredDestruction:
     Destroy retired publishers on the thread of the node's executor.
 
     Before each wait rclpy's executor reads the events of every publisher. If another thread
-    destroys one between two of its reads, ``spin_once`` raises, up to Kilted at least.
+    destroys one between two reads, ``spin_once`` raises (up to Kilted at least).
 
     :param node: the publishers' node.
     """
@@ -26,13 +26,13 @@ class DeferredDestruction:
         self._guard = node.create_guard_condition(self.run)
 
     def add(self, publisher: Any) -> None:
-        """Retire a publisher, from any thread; returns at once."""
+        """Retire a publisher, from any thread; return immediately."""
         self._waiting.append(publisher)
-        with contextlib.suppress(InvalidHandle):    # the node is being destroyed, and calls run
+        with contextlib.suppress(InvalidHandle):    # the node is being destroyed and will call run
             self._guard.trigger()
 
     def run(self) -> None:
-        """Destroy what was retired; on the executor's thread, or when nothing spins."""
+        """Destroy retired publishers; on the executor thread, or while no executor spins."""
         with contextlib.suppress(IndexError):
             while True:
                 self._node.destroy_publisher(self._waiting.popleft())

@@ -10,7 +10,8 @@ from optitrack_vrpn.ros.alive import ros_is_up
 from optitrack_vrpn.throttle import Throttle
 from rclpy.node import Node
 
-#: Chosen: shortest time between two lines with the same key (s).
+#: Chosen: shortest time between two lines with the same key (s). Halved or doubled, a persistent
+#: fault writes twice or half as many lines.
 _PERIOD_S = 5.0
 
 

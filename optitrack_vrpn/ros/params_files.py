@@ -13,7 +13,7 @@ from rclpy.node import Node
 import yaml
 
 _PARAMETERS = 'ros__parameters'
-#: Names in a file that a warning lists.
+#: Chosen: names in a file that a warning lists; more or fewer change the length of the line only.
 _MOST_NAMES = 5
 
 

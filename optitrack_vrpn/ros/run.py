@@ -19,17 +19,21 @@ from rclpy.node import Node
 
 #: Chosen: longest time for which a thread keeps Python's interpreter lock while another thread
 #: waits for it (s). With Python's default of 5 ms, a pose that arrives while diagnostics are
-#: written would wait for longer than the frame interval of 240 Hz.
+#: written would wait for longer than the frame interval of 240 Hz. Halved, threads switch more
+#: often; doubled, such a pose waits for up to 0.2 ms.
 _SWITCH_S = 1e-4
 
-#: Chosen: period at which an idle executor checks whether ROS has shut down (s).
+#: Chosen: period at which an idle executor checks whether ROS has shut down (s). Halved, twice the
+#: idle load; doubled, a shutdown that wakes nothing takes up to 2 s.
 _LOOK_S = 1.0
 #: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
-#: ever when its peers leave at the same time; a supervisor must not wait for that.
+#: ever when its peers leave at the same time; a supervisor must not wait for that. Halved, a slow
+#: but regular shutdown is cut off; doubled, a supervisor waits longer.
 _LEAVE_S = 5.0
 #: Beginning of rcl's error for a list with mixed types, such as [0, 0.5], in a parameter file.
 _MIXED_LIST = 'Sequence should be of same type'
-#: Chosen: consecutive InvalidHandle errors after which the executor is considered broken.
+#: Chosen: consecutive InvalidHandle errors after which the executor is considered broken. Doubled
+#: or halved, a broken executor ends later or earlier; usual races cause one.
 _MAX_INVALID_HANDLES = 100
 
 
