@@ -130,7 +130,7 @@ def advice(cause: str, host: str, port: int) -> str:
     if not cause.startswith(LinkState.CONNECTED.value):
         return ''
     at_port = '' if port == DEFAULT_PORT else f' --port {port}'
-    return ('; make a rigid body in Motive and tick it for streaming, or run the doctor with '
+    return ('; create a rigid body in Motive and tick it for streaming, or run the doctor with '
             f'--server {host}{at_port}')
 
 
