@@ -42,7 +42,7 @@ def check_handshake(probed: ProbeResults) -> CheckResult:
                   version=f'{major:02d}.{minor:02d}')
     if attempt.version_refused:
         return fail('handshake', attempt.fault,
-                'Motive does not use it: check which program listens on this port there')
+                    'Motive does not use it: check which program listens on this port there')
     fault = attempt.fault or 'the connection ended before the VRPN greeting'
     return fail('handshake', fault,
                 f'another program uses port {probed.port} there, or Motive hangs: give the port '

@@ -165,7 +165,7 @@ class Watch:
 
     @property
     def more_bodies(self) -> int:
-        """Number of poses of bodies beyond the limit."""
+        """Count the poses of bodies beyond the limit."""
         return self._pipeline.refused_bodies
 
     def paces(self) -> dict[str, Intervals]:
