@@ -37,11 +37,11 @@ class FeatureSettings:
 
     detector: str = setting(
         'gftt', choices=DETECTORS, doc='gftt (corners of Shi and Tomasi) or orb')
-    count: int = setting(400, low=20, high=5000, doc='most keypoints of a frame')
+    count: int = setting(300, low=20, high=5000, doc='most keypoints of a frame')
     quality: float = setting(
         0.01, low=0.0001, high=1.0, doc='gftt: least corner strength as a share of the strongest')
     distance_px: float = setting(
-        2.0, unit='px', low=1.0, high=100.0, doc='gftt: least distance between two corners')
+        4.0, unit='px', low=1.0, high=100.0, doc='gftt: least distance between two corners')
     contrast: float = setting(
         4.0, low=0.0, high=100.0,
         doc='least grey levels per pixel along the weaker direction of a corner; without it the '

@@ -30,7 +30,7 @@ class IcpSettings:
     pairs: int = setting(
         15, low=3, high=1000, doc='fewest pairs; with less the frame is not used')
     stop_m: float = setting(
-        1e-4, unit='m', low=0.0, high=1.0, doc='end when a round moves by less than this and '
+        1e-3, unit='m', low=0.0, high=1.0, doc='end when a round moves by less than this and '
         'stop_rad')
     stop_rad: float = setting(
         1.7e-3, unit='rad', low=0.0, high=1.0, doc='end when a round turns by less than this and '

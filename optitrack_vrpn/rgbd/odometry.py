@@ -1,0 +1,439 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Visual odometry: images with depth in; pose, covariance and status out.
+
+Each frame's keypoints are aligned to a model of landmarks by ICP (``icp``), refined with all
+covariances (``refinement``) and merged into the model (``model``). The fixed frame is the base's
+frame at the first image.
+
+A frame that cannot be used gives a reason and no pose; nothing of it enters the model. The first
+such frame after a good one increments ``resets``: motion since then is not known until a later
+frame matches the model again. If none does for ``restart_after_s``, a new model begins at the last
+known pose.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+import enum
+from statistics import median
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
+from optitrack_vrpn.rgbd.icp import align, IcpSettings, motion_of, transformed
+from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
+from optitrack_vrpn.rgbd.model import LandmarkModel, Matches, ModelSettings
+from optitrack_vrpn.rgbd.refinement import (
+    cross_matrix, refine, Refined, RefinementSettings, rotated)
+from optitrack_vrpn.settings import checked, section, setting
+from scipy.spatial.transform import Rotation
+
+Floats = NDArray[np.float64]
+
+CONSTRAINTS = ('none', 'level', 'planar')
+_SECOND = 1_000_000_000
+#: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are alike,
+#: so that the covariance of a registration, which takes them as independent, is too small by this
+#: factor. A greater one makes the covariances of the odometry greater.
+CORRELATION = 4.0
+#: Chosen: speeds (m/s, rad/s) that the covariance allows for while nothing was tracked.
+_LOST_SPEED, _LOST_TURN = 0.5, 0.5
+#: Chosen: number of frames that are older than the last one but in order among themselves, after
+#: which the clock counts as set back: a bag that was started again.
+_LATE_FRAMES = 5
+_INTERVALS = 15
+
+
+class Status(enum.Enum):
+    """What became of a frame."""
+
+    STARTED = 'started'    # it is the first of a model
+    TRACKED = 'tracked'
+    FAILED = 'failed'
+    LATE = 'late'          # not newer than the last one: ignored
+
+
+class Cause(enum.Enum):
+    """Why a frame was not used."""
+
+    NONE = ''
+    INPUT = 'images and camera_info do not fit together'
+    NO_DEPTH = 'no depth'
+    FEW_FEATURES = 'too few keypoints'
+    NO_MATCH = 'no match with the model'
+    INCONSISTENT = 'keypoints contradict the model'
+    UNCERTAIN = 'motion not determined'
+    JUMP = 'motion too fast'
+    LATE = 'late'
+
+
+@checked
+@dataclass(frozen=True)
+class OdometrySettings:
+    """The method."""
+
+    motion_constraint: str = setting(
+        'none', choices=CONSTRAINTS,
+        doc='level: the base keeps its roll and pitch; planar: its height too')
+    predict: bool = setting(
+        True, doc='begin the search where the last velocity leads; half the rounds of ICP')
+    inlier_share: float = setting(
+        0.35, low=0.0, high=1.0,
+        doc='least share of the keypoints that fit the model; below it the frame is not used')
+    max_speed_m_s: float = setting(
+        3.0, unit='m/s', low=0.01, high=100.0, doc='a faster motion is not believed')
+    max_turn_rad_s: float = setting(
+        4.0, unit='rad/s', low=0.01, high=100.0, doc='a faster turn is not believed')
+    max_stdev_m: float = setting(
+        0.05, unit='m', low=0.001, high=10.0,
+        doc='greatest standard deviation of the position against the model')
+    restart_after_s: float = setting(
+        1.0, unit='s', low=0.0, high=3600.0,
+        doc='time without a match after which a new model begins at the last known pose')
+    features: FeatureSettings = section(FeatureSettings(), doc='the keypoints')
+    icp: IcpSettings = section(IcpSettings(), doc='alignment to the model')
+    refinement: RefinementSettings = section(RefinementSettings(), doc='after ICP')
+    model: ModelSettings = section(ModelSettings(), doc='the landmarks')
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """
+    What is known after a frame; poses are valid for STARTED and TRACKED only.
+
+    :ivar reason: one line for the user, '' if nothing is wrong.
+    :ivar pose: 4x4, fixed_from_base.
+    :ivar covariance: (6, 6), of position and rotation about the fixed axes (m, rad).
+    :ivar linear: velocity of the base in its own axes (m/s); None where it is not known.
+    :ivar angular: likewise (rad/s).
+    :ivar twist_covariance: (6, 6).
+    :ivar features: that were used; None if none were sought.
+    :ivar inliers: features that fit the model.
+    :ivar chi2: their mean squared Mahalanobis distance by 3; 1 where covariances are right.
+    :ivar resets: interruptions of the path so far.
+    """
+
+    stamp_ns: int
+    status: Status
+    cause: Cause
+    reason: str
+    pose: Floats
+    covariance: Floats
+    linear: Optional[Floats] = None
+    angular: Optional[Floats] = None
+    twist_covariance: Optional[Floats] = None
+    features: Optional[Features] = None
+    inliers: int = 0
+    chi2: float = 0.0
+    rounds: int = 0
+    resets: int = 0
+
+    @property
+    def good(self) -> bool:
+        """Say whether the pose is that of this frame."""
+        return self.status in (Status.STARTED, Status.TRACKED)
+
+
+class _Refusal(NamedTuple):
+    cause: Cause
+    reason: str
+
+
+@dataclass
+class Counters:
+    """What became of all frames."""
+
+    frames: int = 0
+    tracked: int = 0
+    failed: int = 0
+    late: int = 0
+    missed: int = 0
+    resets: int = 0
+    restarts: int = 0
+
+
+class Odometry:
+    """
+    Follow a camera.
+
+    :param base_from_camera: 4x4 pose of the optical frame in the base; identity by default.
+    """
+
+    def __init__(
+        self, settings: Optional[OdometrySettings] = None,
+        base_from_camera: Optional[Floats] = None,
+    ) -> None:
+        self.settings = settings or OdometrySettings()
+        self.base_from_camera: Floats = np.eye(4) if base_from_camera is None else base_from_camera
+        self.camera_from_base = np.linalg.inv(self.base_from_camera)
+        self.model = LandmarkModel(self.settings.model)
+        self.counters = Counters()
+        self._pose: Floats = self.base_from_camera.copy()    # fixed_from_camera
+        self._covariance: Floats = np.zeros((6, 6))          # see ``refinement``
+        self._step: Optional[tuple[Floats, float]] = None    # motion and time between frames
+        self._stamp_ns: Optional[int] = None         # of the last frame
+        self._good_ns = 0                            # of the last with a pose
+        self._tracking = False
+        self._late: list[int] = []
+        self._intervals: deque[int] = deque(maxlen=_INTERVALS)
+
+    @property
+    def pose(self) -> Floats:
+        """Return the last known fixed_from_base, 4x4."""
+        known: Floats = self._pose @ self.camera_from_base
+        return known
+
+    def process(self, stamp_ns: int, grey: Bytes, depth: Depth, camera: Intrinsics) -> Frame:
+        """
+        Take in the next frame.
+
+        :param stamp_ns: when it was taken.
+        :param grey: (height, width) uint8.
+        :param depth: (height, width) float32, metres, 0 for none; registered to ``grey``.
+        """
+        self.counters.frames += 1
+        late = self._check_stamp(stamp_ns)
+        if late:
+            self.counters.late += 1
+            return self._frame(stamp_ns, Status.LATE, Cause.LATE, late)
+        try:
+            features = find_features(grey, depth, camera, self.settings.features)
+        except ImageError as error:
+            return self._fail(stamp_ns, _Refusal(Cause.INPUT, str(error)))
+        refusal = self._check_features(features, depth)
+        if refusal is not None:
+            return self._fail(stamp_ns, refusal, features)
+        if not len(self.model):
+            return self._start(stamp_ns, features, '')
+        return self._track(stamp_ns, features)
+
+    # -- one frame -----------------------------------------------------------------------------
+
+    def _track(self, stamp_ns: int, features: Features) -> Frame:
+        settings, model = self.settings, self.model
+        seconds = (stamp_ns - self._good_ns) / _SECOND
+        registration, reason = align(
+            features.means, model.tree, model.means, settings.icp, self._guess(seconds))
+        if registration is None:
+            return self._lost(stamp_ns, features, _Refusal(
+                Cause.NO_MATCH, f'no match with the model: {reason}'))
+        refined = refine(registration.transform, features.means, features.covariances, model,
+                         settings.refinement)
+        refusal = self._check_motion(refined, features, seconds)
+        if refusal is not None:
+            return self._lost(stamp_ns, features, refusal, refined)
+        transform, matches = self._constrained(refined, features)
+        # a frame shares the error of the frames that placed its landmarks
+        known = matches.landmarks[matches.landmarks >= 0]
+        inherited = model.frame_covariances[known].mean(axis=0)
+        own = CORRELATION * max(1.0, refined.chi2) * refined.covariance
+        self._covariance = inherited + own
+        before: Floats = self.pose
+        after: Floats = transform @ self.camera_from_base
+        motion = np.linalg.inv(self._pose) @ transform
+        self._pose = transform
+        model.update(transformed(transform, features.means),
+                     rotated(transform[:3, :3], features.covariances), matches, self._covariance)
+        linear = angular = twist_covariance = None
+        if self._tracking:
+            step = np.linalg.inv(before) @ after
+            linear = step[:3, 3] / seconds
+            angular = Rotation.from_matrix(step[:3, :3]).as_rotvec() / seconds
+            # both ends of the step are as uncertain as this registration
+            twist_covariance = in_own_axes(2 * own / seconds ** 2, after)
+            self._step = motion, seconds
+        self._tracking = True
+        self._good_ns = stamp_ns
+        self.counters.tracked += 1
+        return self._frame(
+            stamp_ns, Status.TRACKED, Cause.NONE, '', linear=linear, angular=angular,
+            twist_covariance=twist_covariance, features=features, inliers=refined.inliers,
+            chi2=refined.chi2, rounds=registration.rounds)
+
+    def _start(self, stamp_ns: int, features: Features, reason: str) -> Frame:
+        """Begin a model with a frame, at the last known pose."""
+        self.model.clear()
+        self.model.update(transformed(self._pose, features.means),
+                          rotated(self._pose[:3, :3], features.covariances),
+                          frame_covariance=self._covariance)
+        self._tracking, self._step = True, None
+        self._good_ns = stamp_ns
+        self.counters.tracked += 1
+        return self._frame(stamp_ns, Status.STARTED, Cause.NONE, reason, features=features)
+
+    def _lost(
+        self, stamp_ns: int, features: Features, refusal: _Refusal,
+        refined: Optional[Refined] = None,
+    ) -> Frame:
+        """Fail, or begin a new model if nothing was tracked for long."""
+        seconds = (stamp_ns - self._good_ns) / _SECOND
+        if self._tracking or seconds < self.settings.restart_after_s:
+            return self._fail(stamp_ns, refusal, features, refined)
+        self.counters.restarts += 1
+        unknown = np.diag([(_LOST_SPEED * seconds) ** 2] * 3 + [(_LOST_TURN * seconds) ** 2] * 3)
+        self._covariance = self._covariance + from_position(unknown, self._pose[:3, 3])
+        return self._start(
+            stamp_ns, features, f'a new model begins after {seconds:.1f} s without a match; the '
+            f'motion in that time is not known ({refusal.reason})')
+
+    def _fail(
+        self, stamp_ns: int, refusal: _Refusal, features: Optional[Features] = None,
+        refined: Optional[Refined] = None,
+    ) -> Frame:
+        self.counters.failed += 1
+        if self._tracking:
+            self.counters.resets += 1
+        self._tracking, self._step = False, None
+        return self._frame(stamp_ns, Status.FAILED, refusal.cause, refusal.reason,
+                           features=features, inliers=refined.inliers if refined else 0,
+                           chi2=refined.chi2 if refined else 0.0)
+
+    def _frame(
+        self, stamp_ns: int, status: Status, cause: Cause, reason: str, **more: Any,
+    ) -> Frame:
+        pose = self.pose
+        return Frame(stamp_ns, status, cause, reason, pose,
+                     at_position(self._covariance, pose[:3, 3]), resets=self.counters.resets,
+                     **more)
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _guess(self, seconds: float) -> Floats:
+        """Give the pose at which the search begins."""
+        if not self.settings.predict or self._step is None:
+            return self._pose
+        motion, took = self._step
+        share = min(seconds / took, 3.0)    # constant velocity over three frames at most
+        predicted: Floats = np.eye(4)
+        predicted[:3, :3] = Rotation.from_rotvec(
+            share * Rotation.from_matrix(motion[:3, :3]).as_rotvec()).as_matrix()
+        predicted[:3, 3] = share * motion[:3, 3]
+        guess: Floats = self._pose @ predicted
+        return guess
+
+    def _check_stamp(self, stamp_ns: int) -> str:
+        """Give '' for a frame that follows the last one, else why it is late."""
+        last = self._stamp_ns
+        if last is not None and stamp_ns <= last:
+            self._late.append(stamp_ns)
+            ordered = all(a < b for a, b in zip(self._late, self._late[1:]))
+            if not ordered:
+                self._late = [stamp_ns]
+            if len(self._late) < _LATE_FRAMES:
+                return (f'the frame is {(last - stamp_ns) / 1e6:.1f} ms older than the last one '
+                        'and is ignored')
+            # The clock was set back: the motion since the last frame is not known. Match the model
+            # once, and begin a new one if that fails.
+            if self._tracking:
+                self.counters.resets += 1
+            self._tracking, self._step = False, None
+            self._good_ns = stamp_ns - max(
+                round(self.settings.restart_after_s * _SECOND), _SECOND // 10)
+            self._intervals.clear()
+        elif last is not None:
+            self._count_missed(stamp_ns - last)
+        self._late.clear()
+        self._stamp_ns = stamp_ns
+        return ''
+
+    def _count_missed(self, interval: int) -> None:
+        if len(self._intervals) >= 5:
+            usual = median(self._intervals)
+            # not more than a pause of 10 s: a camera that was switched off misses no frames
+            if interval > 1.5 * usual and interval < 10 * _SECOND:
+                self.counters.missed += round(interval / usual) - 1
+        self._intervals.append(interval)
+
+    def _check_features(self, features: Features, depth: Depth) -> Optional[_Refusal]:
+        needed = self.settings.icp.pairs
+        if len(features) >= needed:
+            return None
+        share = float(np.count_nonzero(depth)) / depth.size
+        if share == 0:
+            return _Refusal(Cause.NO_DEPTH, 'no pixel of the depth image has a measurement: is '
+                            'the camera nearer than its least range, or in sunlight?')
+        if features.detected >= needed:
+            limits = self.settings.features
+            return _Refusal(
+                Cause.NO_DEPTH,
+                f'{len(features)} of {features.detected} keypoints have depth within '
+                f'{limits.max_range_m:g} m and {limits.max_stdev_m:g} m of deviation, {needed} '
+                f'are needed; {100 * share:.0f} % of the pixels have depth')
+        return _Refusal(
+            Cause.FEW_FEATURES,
+            f'{features.detected} keypoints with depth, {needed} are needed: too little texture '
+            f'(a white wall, darkness, blur); {100 * share:.0f} % of the pixels have depth')
+
+    def _check_motion(
+        self, refined: Refined, features: Features, seconds: float,
+    ) -> Optional[_Refusal]:
+        settings = self.settings
+        share = refined.inliers / len(features)
+        if refined.inliers < settings.icp.pairs or share < settings.inlier_share:
+            return _Refusal(
+                Cause.INCONSISTENT,
+                f'{refined.inliers} of {len(features)} keypoints fit the model '
+                f'({100 * share:.0f} %), {100 * settings.inlier_share:.0f} % are needed: a bump '
+                'of the camera, or the scene moves')
+        at_camera = at_position(refined.covariance, refined.transform[:3, 3])
+        stdev = float(np.sqrt(max(np.linalg.eigvalsh(at_camera[:3, :3])[-1], 0.0)))
+        if not stdev <= settings.max_stdev_m:
+            return _Refusal(
+                Cause.UNCERTAIN,
+                f'the keypoints determine the position to {stdev:.3f} m only, '
+                f'{settings.max_stdev_m:g} m are needed')
+        moved, turned = motion_of(np.linalg.inv(self._pose) @ refined.transform)
+        if moved > settings.max_speed_m_s * seconds or turned > settings.max_turn_rad_s * seconds:
+            return _Refusal(
+                Cause.JUMP,
+                f'the camera would have moved {moved:.2f} m and {np.degrees(turned):.0f} deg in '
+                f'{1e3 * seconds:.0f} ms: a bump, or a wrong match')
+        return None
+
+    def _constrained(self, refined: Refined, features: Features) -> tuple[Floats, Matches]:
+        """
+        Hold the motion in the fixed frame to what the base can do.
+
+        :returns: fixed_from_camera, and the matches of the features at it.
+        """
+        constraint = self.settings.motion_constraint
+        if constraint == 'none':
+            return refined.transform, refined.matches
+        [kept] = np.nonzero(refined.matches.squares <= self.settings.refinement.gate ** 2)
+        target = self.model.means[refined.matches.landmarks[kept]]
+        base = refined.transform @ self.camera_from_base
+        yaw = np.arctan2(base[1, 0], base[0, 0])
+        level: Floats = np.eye(4)
+        level[:3, :3] = Rotation.from_euler('z', yaw).as_matrix()
+        camera: Floats = level @ self.base_from_camera
+        # with the rotation fixed, the best translation joins the means
+        camera[:3, 3] += (target - transformed(camera, features.means[kept])).mean(axis=0)
+        if constraint == 'planar':
+            camera[2, 3] = self.base_from_camera[2, 3]
+        matches = self.model.match(transformed(camera, features.means),
+                                   rotated(camera[:3, :3], features.covariances))
+        return camera, matches
+
+
+def at_position(covariance: Floats, position: Floats) -> Floats:
+    """Give the covariance of a position and a rotation from that of (rho, theta)."""
+    jacobian = np.eye(6)
+    jacobian[:3, 3:] = -cross_matrix(position)
+    moved: Floats = jacobian @ covariance @ jacobian.T
+    return moved
+
+
+def from_position(covariance: Floats, position: Floats) -> Floats:
+    """Invert ``at_position``."""
+    return at_position(covariance, -position)
+
+
+def in_own_axes(covariance: Floats, pose: Floats) -> Floats:
+    """Give the covariance of (rho, theta) at a pose, in the axes of the pose."""
+    turn = np.zeros((6, 6))
+    turn[:3, :3] = turn[3:, 3:] = pose[:3, :3].T
+    turned: Floats = turn @ at_position(covariance, pose[:3, 3]) @ turn.T
+    return turned

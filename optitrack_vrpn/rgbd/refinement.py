@@ -1,0 +1,146 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Refine a registration with the covariances of points and landmarks, and give its own covariance.
+
+ICP weighs all pairs alike, but the depth of a far point is less certain than its direction by an
+order of magnitude. Gauss-Newton on the Mahalanobis distances uses that (compare Segal, Haehnel,
+Thrun, "Generalized-ICP", RSS 2009). With x a point in the fixed frame, m its landmark and
+C = S_m + S_x, it minimises sum w(d^2) d^2, d^2 = (m - x)^T C^-1 (m - x).
+
+A small motion (rho, theta) of the fixed frame moves x by rho + theta x x. Poses are perturbed from
+the left, so that the covariance of a pose is about the axes and the origin of the fixed frame, and
+holds for the camera and all landmarks that were placed with it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.rgbd.icp import transformed
+from optitrack_vrpn.rgbd.model import inverse_3x3, LandmarkModel, Matches
+from optitrack_vrpn.settings import checked, setting
+from scipy.spatial.transform import Rotation
+
+Floats = NDArray[np.float64]
+
+#: Chosen: added to the information (1/m2, 1/rad2) so that it can be inverted.
+_LEAST_INFORMATION = 1e-6
+
+
+@checked
+@dataclass(frozen=True)
+class RefinementSettings:
+    """How the result of ICP is refined."""
+
+    rounds: int = setting(3, low=0, high=50, doc='rounds of Gauss-Newton after ICP; 0: ICP only')
+    gate: float = setting(
+        4.0, unit='sigma', low=0.5, high=100.0, doc='pairs farther apart are outliers')
+    outlier_scale: float = setting(
+        2.0, unit='sigma', low=0.1, high=100.0,
+        doc='distance from which on a pair has less than half of its weight (Cauchy)')
+
+
+class Refined(NamedTuple):
+    """
+    A registration with its covariance.
+
+    :ivar transform: 4x4, fixed_from_points.
+    :ivar covariance: (6, 6), of (rho, theta) in metres and radians.
+    :ivar matches: of all points, as of the last round.
+    :ivar inliers: how many points have a landmark within the gate.
+    :ivar chi2: mean of d^2 / 3 over the inliers; 1 where the covariances are right.
+    """
+
+    transform: Floats
+    covariance: Floats
+    matches: Matches
+    inliers: int
+    chi2: float
+
+
+def exponential(vector: Floats) -> Floats:
+    """Give the transform of a small motion (rho, theta); translation and rotation are apart."""
+    transform = np.eye(4)
+    transform[:3, :3] = Rotation.from_rotvec(vector[3:]).as_matrix()
+    transform[:3, 3] = vector[:3]
+    return transform
+
+
+def rotated(rotation: Floats, covariances: Floats) -> Floats:
+    """Give covariances (N, 3, 3) in turned axes."""
+    turned: Floats = rotation @ covariances @ rotation.T
+    return turned
+
+
+def refine(
+    transform: Floats, points: Floats, covariances: Floats, model: LandmarkModel,
+    settings: Optional[RefinementSettings] = None,
+) -> Refined:
+    """
+    Refine fixed_from_points.
+
+    :param transform: 4x4, the guess.
+    :param points: (N, 3).
+    :param covariances: (N, 3, 3), in the axes of ``points``.
+    """
+    settings = settings or RefinementSettings()
+    left = settings.rounds
+    # a round moves the points by millimetres, which leaves the nearest landmarks the same
+    near = model.nearest(transformed(transform, points))
+    while True:
+        places = transformed(transform, points)
+        spreads = rotated(transform[:3, :3], covariances)
+        matches = model.match(places, spreads, near)
+        [kept] = np.nonzero(matches.squares <= settings.gate ** 2)
+        if len(kept) < 3:
+            return Refined(transform, np.full((6, 6), np.nan), matches, len(kept), np.inf)
+        landmarks = matches.landmarks[kept]
+        information = inverse_3x3(model.covariances[landmarks] + spreads[kept])
+        squares = matches.squares[kept]
+        weights = 1.0 / (1.0 + squares / settings.outlier_scale ** 2)
+        normal, gradient, centre = normal_equations(
+            places[kept], model.means[landmarks], information * weights[:, None, None])
+        chi2 = float(squares.mean() / 3)
+        if left == 0:
+            to_origin = np.eye(6)
+            to_origin[:3, 3:] = cross_matrix(centre)
+            # the least information keeps a direction that is not determined finite: 1 km
+            covariance = to_origin @ np.linalg.inv(
+                normal + _LEAST_INFORMATION * np.eye(6)) @ to_origin.T
+            return Refined(transform, covariance, matches, len(kept), chi2)
+        left -= 1
+        step = np.linalg.solve(normal + _LEAST_INFORMATION * np.eye(6), gradient).astype(float)
+        about_centre = exponential(step)
+        about_centre[:3, 3] += centre - about_centre[:3, :3] @ centre
+        transform = about_centre @ transform
+
+
+def cross_matrix(vector: Floats) -> Floats:
+    """Give the matrix A of the cross product with a vector a: A b = a x b."""
+    x, y, z = vector
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+def normal_equations(
+    points: Floats, landmarks: Floats, information: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """
+    Sum up J^T W J and J^T W (landmark - point) for a motion about the centre of the points.
+
+    :param information: (N, 3, 3), weights included.
+    :returns: (6, 6), (6,), and the centre (3,).
+    """
+    centre = points.mean(axis=0)
+    jacobian = np.zeros((len(points), 3, 6))
+    jacobian[:, range(3), range(3)] = 1.0
+    x, y, z = (points - centre).T
+    # theta x p = -p x theta
+    jacobian[:, 0, 4], jacobian[:, 0, 5] = z, -y
+    jacobian[:, 1, 3], jacobian[:, 1, 5] = -z, x
+    jacobian[:, 2, 3], jacobian[:, 2, 4] = y, -x
+    weighted = (information @ jacobian).reshape(-1, 6).T
+    normal: Floats = weighted @ jacobian.reshape(-1, 6)
+    gradient: Floats = weighted @ (landmarks - points).ravel()
+    return normal, gradient, centre

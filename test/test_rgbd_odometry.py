@@ -1,0 +1,244 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Visual odometry on a scene in closed form, and what it reports about faults."""
+
+from dataclasses import replace
+
+import numpy as np
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.features import FeatureSettings
+from optitrack_vrpn.rgbd.odometry import Cause, Odometry, OdometrySettings, Status
+import pytest
+from rgbd_kit import CAMERA, FORWARD, path, PERIOD, pose, view, white_wall
+from scipy.spatial.transform import Rotation
+
+ORIGIN_NS = 1_700_000_000_000_000_000
+
+
+class Run:
+    """An odometry, and the views of a noisy camera."""
+
+    def __init__(self, **settings):
+        self.odometry = Odometry(OdometrySettings(**settings), FORWARD)
+        self.noise = np.random.default_rng(1)
+        self.stamp_ns = ORIGIN_NS
+
+    def see(self, base, periods=1):
+        return self.take(*view(base, self.noise), periods)
+
+    def take(self, grey, depth, periods=1, camera=CAMERA):
+        self.stamp_ns += periods * PERIOD
+        return self.odometry.process(self.stamp_ns, grey, depth, camera)
+
+    @property
+    def landmarks(self):
+        return self.odometry.model.means.copy()
+
+
+@pytest.fixture
+def run():
+    """Give an odometry that has tracked ten frames at rest."""
+    made = Run()
+    assert made.see(pose()).status is Status.STARTED
+    for _ in range(9):
+        assert made.see(pose()).status is Status.TRACKED
+    return made
+
+
+def errors(frame, truth):
+    difference = np.linalg.inv(truth) @ frame.pose
+    return (np.linalg.norm(difference[:3, 3]),
+            np.degrees(Rotation.from_matrix(difference[:3, :3]).magnitude()))
+
+
+@pytest.mark.parametrize('settings', [{}, {'predict': False}], ids=['predicted', 'from the last'])
+def test_a_motion_in_six_axes_is_followed(settings):
+    run = Run(**settings)
+    poses = path(40)
+    frames = [run.see(base) for base in poses]
+    assert [frame.status for frame in frames[:2]] == [Status.STARTED, Status.TRACKED]
+    assert all(frame.good for frame in frames)
+    moved, turned = np.max([errors(frame, base) for frame, base in zip(frames, poses)], axis=0)
+    assert moved < 0.012
+    assert turned < 0.3
+    assert run.odometry.counters.resets == 0
+
+
+def test_twist_is_that_of_the_motion_in_the_axes_of_the_base():
+    run = Run()
+    step = pose(0.012, -0.006, 0.0, yaw=0.6)
+    base = pose(yaw=5)
+    frames = []
+    for _ in range(30):
+        frames.append(run.see(base))
+        base = base @ step
+    assert frames[0].linear is None
+    seconds = PERIOD / 1e9
+    np.testing.assert_allclose(np.mean([frame.linear for frame in frames[5:]], axis=0),
+                               step[:3, 3] / seconds, atol=0.02)
+    np.testing.assert_allclose(np.mean([frame.angular for frame in frames[5:]], axis=0),
+                               [0, 0, np.radians(0.6) / seconds], atol=0.01)
+    # each is within four of its standard deviations
+    for frame in frames[5:]:
+        error = np.concatenate([frame.linear - step[:3, 3] / seconds,
+                                frame.angular - [0, 0, np.radians(0.6) / seconds]])
+        assert (np.abs(error) < 4 * np.sqrt(np.diag(frame.twist_covariance))).all()
+
+
+def test_covariance_covers_the_error_grows_with_the_way_and_shrinks_on_return():
+    run = Run()
+    there = [pose(yaw=3 * k) for k in range(21)]
+    poses = there + there[::-1]
+    frames = [run.see(base) for base in poses]
+    squares = []
+    for frame, base in zip(frames[1:], poses[1:]):
+        error = np.concatenate([
+            base[:3, 3] - frame.pose[:3, 3],
+            Rotation.from_matrix(base[:3, :3] @ frame.pose[:3, :3].T).as_rotvec()])
+        squares.append(error @ np.linalg.solve(frame.covariance, error) / 6)
+    assert 0.01 < np.mean(squares) < 3
+    begin, away, back = (np.trace(frames[k].covariance[:3, :3]) for k in (1, 20, 41))
+    assert away > 1.5 * begin
+    assert back < 1.2 * begin
+
+
+@pytest.mark.parametrize('constraint', ['level', 'planar'])
+def test_a_motion_constraint_holds_exactly(constraint):
+    run = Run(motion_constraint=constraint)
+    poses = [pose(0.01 * k, 0.1 * np.sin(0.06 * k), 0, 0.3 * k) for k in range(25)]
+    frames = [run.see(base) for base in poses]
+    for frame in frames:
+        np.testing.assert_allclose(frame.pose[2, :3], [0, 0, 1], atol=1e-12)
+        if constraint == 'planar':
+            assert frame.pose[2, 3] == pytest.approx(0, abs=1e-12)
+    moved, turned = np.max([errors(frame, base) for frame, base in zip(frames, poses)], axis=0)
+    assert moved < 0.02
+    assert turned < 0.3
+
+
+# -- faults --------------------------------------------------------------------------------------
+
+def check_failure(run, frame, cause, reason):
+    """Check that a frame failed for a reason, that nothing of it was merged, and recovery."""
+    assert (frame.status, frame.cause) == (Status.FAILED, cause)
+    assert reason in frame.reason
+    assert not frame.good
+    assert frame.resets == 1
+    landmarks = run.landmarks
+    again = run.see(pose())
+    assert again.status is Status.TRACKED
+    assert errors(again, pose())[0] < 0.01
+    assert again.linear is None    # the motion during the gap is not known
+    assert run.odometry.counters.resets == 1
+    return landmarks
+
+
+def test_depth_without_valid_pixels(run):
+    before = run.landmarks
+    grey, depth = view(pose())
+    frame = run.take(grey, 0 * depth)
+    np.testing.assert_array_equal(
+        check_failure(run, frame, Cause.NO_DEPTH, 'no pixel of the depth image'), before)
+
+
+def test_depth_beyond_the_range(run):
+    grey, depth = view(pose())
+    check_failure(run, run.take(grey, depth + 10), Cause.NO_DEPTH, 'keypoints have depth within 7')
+
+
+def test_white_wall(run):
+    before = run.landmarks
+    frame = run.take(*white_wall(run.noise))
+    np.testing.assert_array_equal(
+        check_failure(run, frame, Cause.FEW_FEATURES, 'too little texture'), before)
+
+
+def test_white_wall_at_the_start_begins_no_model():
+    run = Run()
+    assert run.take(*white_wall(run.noise)).status is Status.FAILED
+    assert run.see(pose()).status is Status.STARTED
+    assert run.odometry.counters.resets == 0
+
+
+def test_dropped_frames_are_counted_and_bridged(run):
+    frame = run.see(pose(0.05, yaw=2), periods=6)
+    assert frame.status is Status.TRACKED
+    assert errors(frame, pose(0.05, yaw=2))[0] < 0.01
+    assert frame.linear == pytest.approx([0.05 / (6 * PERIOD / 1e9), 0, 0], abs=0.03)
+    assert run.odometry.counters.missed == 5
+
+
+def test_late_frames_change_nothing(run):
+    before = run.landmarks
+    frame = run.see(pose(0.02), periods=-1)
+    assert frame.status is Status.LATE
+    assert '33.3 ms older' in frame.reason
+    assert run.see(pose(), periods=0).status is Status.LATE
+    np.testing.assert_array_equal(run.landmarks, before)
+    assert run.odometry.counters.late == 2
+    assert run.see(pose(), periods=2).status is Status.TRACKED
+    assert run.odometry.counters.resets == 0
+
+
+def test_a_clock_that_is_set_back_is_followed_after_some_frames(run):
+    frames = [run.see(pose(), periods=periods) for periods in (-3000, 1, 1, 1, 1, 1)]
+    assert [frame.status for frame in frames] == [Status.LATE] * 4 + [Status.TRACKED] * 2
+    assert run.odometry.counters.resets == 1
+    assert errors(frames[-1], pose())[0] < 0.01
+
+
+def test_camera_info_of_another_size(run):
+    vga = Intrinsics(640, 480, 525, 525, 319.5, 239.5)
+    frame = run.take(*view(pose()), camera=vga)
+    check_failure(run, frame, Cause.INPUT, '320 x 240 pixels, camera_info says 640 x 480')
+
+
+@pytest.mark.parametrize('bump', [pose(yaw=25), pose(0.5, -0.3, 0.2), pose(roll=40)])
+def test_bump_of_the_camera_is_reported_and_not_merged(run, bump):
+    before = run.landmarks
+    frame = run.see(bump)
+    assert frame.cause in (Cause.INCONSISTENT, Cause.JUMP, Cause.NO_MATCH)
+    np.testing.assert_array_equal(
+        check_failure(run, frame, frame.cause, ''), before)
+
+
+def test_after_a_bump_that_lasts_a_new_model_begins_at_the_last_pose(run):
+    frames = [run.see(pose(yaw=60, z=0.3)) for _ in range(40)]
+    statuses = [frame.status for frame in frames]
+    begin = statuses.index(Status.STARTED)
+    assert set(statuses[:begin]) == {Status.FAILED}
+    assert begin * PERIOD / 1e9 == pytest.approx(1.0, abs=0.04)
+    assert set(statuses[begin + 1:]) == {Status.TRACKED}
+    assert 'a new model begins after 1.0 s without a match' in frames[begin].reason
+    assert frames[begin].linear is None
+    # the pose is the last one that was known; what may have happened since is in the covariance
+    assert errors(frames[-1], pose())[0] < 0.01
+    assert np.sqrt(frames[-1].covariance[0, 0]) > 0.4
+    assert np.sqrt(frames[-1].covariance[5, 5]) > 0.4
+    assert run.odometry.counters.restarts == run.odometry.counters.resets == 1
+
+
+def test_no_jump_is_believed_that_no_camera_makes():
+    slow = Run(max_speed_m_s=0.5, inlier_share=0.0)
+    for _ in range(5):
+        slow.see(pose())
+    frame = slow.see(pose(0.06))    # 1.8 m/s
+    assert frame.cause is Cause.JUMP
+    assert 'would have moved 0.06 m' in frame.reason
+
+
+def test_a_motion_that_is_not_determined_well_enough_is_refused():
+    run = Run(max_stdev_m=0.001, features=FeatureSettings(count=20, pixel_noise=5.0))
+    run.see(pose())
+    frame = run.see(pose())
+    assert frame.cause is Cause.UNCERTAIN
+    assert 'determine the position to' in frame.reason
+
+
+def test_the_model_stays_within_its_bound():
+    settings = OdometrySettings()
+    run = Run(model=replace(settings.model, capacity=400))
+    for base in path(30, 3.0):
+        run.see(base)
+        assert len(run.odometry.model) <= 400
+    assert run.odometry.counters.failed == 0
