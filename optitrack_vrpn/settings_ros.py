@@ -44,9 +44,8 @@ def describe(parameter: Parameter, value: Any = None) -> ParameterDescriptor:
 
     The type is checked here and not by rclpy, which refuses ``5`` for 5.0.
 
-    :param value: what the user gave at start. If it is out of range, the descriptor has no range:
-        rclpy would raise from ``declare_parameter``, whereas ``read_settings`` names everything
-        that is wrong.
+    :param value: the value given at start. If it is out of range, the descriptor has no range:
+        rclpy would raise from ``declare_parameter``, but ``read_settings`` reports all errors.
     """
     try:
         parameter.check(parameter.default if value is None else value)
@@ -73,11 +72,11 @@ def declare_settings(node: Node, cls: type[Any], prefix: str = '') -> None:
     """
     Declare every field of a settings dataclass as a parameter, unless it is declared already.
 
-    Nothing is checked before ``read_settings``, so that one error can name all that is wrong.
+    ``read_settings`` checks the values, so that one error contains all wrong values.
 
     :param cls: a dataclass whose fields are declared with ``setting``; fields that hold a
         dataclass become ``section.field``.
-    :param prefix: put before every name, as ``'arm.'`` or ``'arm'``.
+    :param prefix: prefix of each name, as ``'arm.'`` or ``'arm'``.
     """
     given = given_at_start(node)
     for parameter in parameters_of(cls, _dotted(prefix)):
@@ -95,9 +94,9 @@ def read_settings(node: Node, cls: type[T], prefix: str = '') -> T:
     """
     Read the parameters of a settings dataclass.
 
-    Call it when the node has declared all its parameters: it refuses names that the user gave and
-    that resemble a declared one. Names that resemble none are logged and ignored, since a file
-    may be shared with other nodes.
+    Call it when the node has declared all its parameters: it refuses given names that are similar
+    to a declared one. Names without similarity are logged and ignored, because nodes can share a
+    parameter file.
 
     :returns: an instance of ``cls``.
     :raises ConfigurationError: with one line for each wrong value and each misspelt name.
@@ -122,10 +121,10 @@ def values_of(node: Node, cls: type[Any], prefix: str = '') -> dict[str, Any]:
 
 def unknown_parameters(node: Node, prefix: str = '') -> tuple[list[str], list[str]]:
     """
-    Find what the user gave at start and the node has not declared.
+    Find parameters that were given at start and are not declared.
 
-    :param prefix: look at names that begin with this only.
-    :returns: a line for each misspelt name, and the names that resemble none of the node's.
+    :param prefix: check only names that begin with it.
+    :returns: a line for each misspelt name, and the names without similarity to the node's.
     """
     known = declared(node)
     strange = [name for name in given_at_start(node)
@@ -143,10 +142,10 @@ def check_changes(
     parameters: Iterable[Parameter], changed: Mapping[str, Any], configured: bool = True,
 ) -> None:
     """
-    Check values that a user sets at run time; names of other parameters are ignored.
+    Check values that are set at run time; names of other parameters are ignored.
 
-    :param configured: whether the node has left the state unconfigured; a node without a
-        lifecycle is configured from the start.
+    :param configured: whether the node is in another state than unconfigured; a node without a
+        lifecycle is always configured.
     :raises ConfigurationError: with one line for each value that is wrong or fixed at present.
     """
     wrong = []
@@ -176,15 +175,15 @@ def follow_settings(
     configured: Callable[[], bool] = lambda: True,
 ) -> None:
     """
-    Check every change of the parameters at run time, and pass on the settings that result.
+    Check each change of the parameters at run time, and apply the resulting settings.
 
-    The node refuses values that are wrong or fixed, with the reason. ``declare_settings`` comes
+    The node refuses values that are wrong or fixed, with the reason. Call ``declare_settings``
     first.
 
     :param apply: called on the thread of the node's executor with the new settings, while the
         node is configured. A ``ConfigurationError`` from it refuses the change.
-    :param configured: says whether the node has left the state unconfigured; nodes without a
-        lifecycle leave it out.
+    :param configured: returns whether the node is in another state than unconfigured; omitted by
+        nodes without a lifecycle.
     """
     prefix = _dotted(prefix)
     parameters = parameters_of(cls, prefix)

@@ -230,7 +230,7 @@ def test_demo_says_so_where_parameters_switch_all_poses_off(tmp_path):
     path = tmp_path / 'off.yaml'
     path.write_text('/**: {ros__parameters: {outputs: [tf, status]}}\n')
     done = demo('--params-file', str(path))
-    assert done.returncode == 64 and 'there are no poses to look at' in done.stderr
+    assert done.returncode == 64 and 'there are no poses to show' in done.stderr
 
 
 @pytest.mark.parametrize('ned', [False, True])

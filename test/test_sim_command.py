@@ -92,7 +92,7 @@ def test_a_port_in_use_is_one_clear_line_and_1():
 @pytest.mark.parametrize('argv, wanted', [
     (['--rate', '0'], 'rate is 0.0; allowed: 0.1 to 5000 Hz'),
     (['--scenario', 'nowhere.yaml'], 'nowhere.yaml: cannot be read'),
-    (['--scenario', 'nowhere'], 'which has hard_day, wireless'),
+    (['--scenario', 'nowhere'], 'its scenarios: hard_day, wireless'),
     (['--scenario', 'no/hard_day.yaml'], 'no/hard_day.yaml: cannot be read'),
     (['--names', 'a', '--occlude', 'nobody:foo:1-2'],
      "NAME one of 'a' and MODE one of silent, frozen, zeroed"),

@@ -83,7 +83,7 @@ network: {outages: [[1, 2.5]]}
     ('bodies: [{name: a, faults: [{type: occlusion, start: 3, end: 2}]}]',
      ['bodies[0].faults[0].end: 2 is not after start 3']),
     ('bodies: [{name: a, faults: [{type: flip, start: 1, end: 3, every: 2}]}]',
-     ['bodies[0].faults[0].every: 2 s is no longer than the stretch itself']),
+     ['bodies[0].faults[0].every: 2 s is not longer than the interval']),
     ('bodies: [{name: a, faults: [{type: outlier}]}]', ['bodies[0].faults[0].at: missing']),
     ('faults: [{type: swap_labels, bodies: [a, b]}]\nbodies: [a]',
      ["faults[0].bodies: no body has the name 'b'; allowed: 'a'"]),

@@ -14,7 +14,7 @@ import time
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.tools import analyze_stamps_command as analyze_stamps
-from optitrack_vrpn.tools.intervals import histogram, judge
+from optitrack_vrpn.tools.intervals import histogram, summarise
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,7 +24,7 @@ MS = 1_000_000
 
 def test_a_regular_series_with_one_hole():
     stamps = [UNIX + i * 4 * MS for i in range(1000) if not 500 <= i < 510]
-    report = judge(stamps, [s + 2 * MS for s in stamps])
+    report = summarise(stamps, [s + 2 * MS for s in stamps])
     assert report.messages == 990 and report.rate_hz == pytest.approx(250.0)
     assert report.duration_s == pytest.approx(3.996)
     assert report.intervals.median == pytest.approx(0.004)
@@ -38,27 +38,27 @@ def test_a_regular_series_with_one_hole():
 def test_jitter_is_its_standard_deviation():
     rnd = random.Random(1)
     stamps = [UNIX + i * 10 * MS + int(rnd.gauss(0, 300e3)) for i in range(5000)]
-    report = judge(stamps, stamps)
+    report = summarise(stamps, stamps)
     assert report.intervals.std == pytest.approx(300e-6 * math.sqrt(2), rel=0.05)
     assert report.intervals.mean == pytest.approx(0.010, rel=1e-3)
 
 
 def test_repeated_and_backward_stamps_are_counted_and_kept_out_of_the_intervals():
-    report = judge([UNIX + t * MS for t in (0, 10, 10, 20, 15, 30, 40)], [UNIX] * 7)
+    report = summarise([UNIX + t * MS for t in (0, 10, 10, 20, 15, 30, 40)], [UNIX] * 7)
     assert (report.repeated, report.backwards) == (1, 1)
     assert report.intervals.least == pytest.approx(0.010)
 
 
 def test_age_is_unknown_when_the_stamps_are_of_another_clock():
     stamps = [1234 * 10**9 + i * MS for i in range(100)]
-    report = judge(stamps, [UNIX + i * MS for i in range(100)])
+    report = summarise(stamps, [UNIX + i * MS for i in range(100)])
     assert math.isnan(report.age.mean)
     assert 'unknown' in analyze_stamps.describe('/a', report, [])
 
 
 @given(st.lists(st.integers(0, 10**10), max_size=50))
 def test_any_series_is_described(stamps):
-    report = judge(stamps, stamps)
+    report = summarise(stamps, stamps)
     bars = histogram(stamps)
     rising = sum(b > a for a, b in zip(stamps, stamps[1:]))
     assert sum(count for _, _, count in bars) == rising
@@ -68,7 +68,7 @@ def test_any_series_is_described(stamps):
 
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match='2 stamps and 1'):
-        judge([1, 2], [1])
+        summarise([1, 2], [1])
 
 
 def test_plot_without_matplotlib_is_told_before_anything_else(monkeypatch, capsys):

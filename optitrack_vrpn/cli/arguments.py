@@ -15,6 +15,7 @@ from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 #: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it
 #: for a result.
 USAGE = 64
+#: Chosen: longest time of options that wait (s), so that a typing error does not wait for ever.
 _LONGEST_S = 3600.0
 _NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 
@@ -33,7 +34,7 @@ class Parser(argparse.ArgumentParser):
                               version=f'optitrack_vrpn {__version__}')
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong with the command line, and exit with ``USAGE``."""
+        """Print the error of the command line, and exit with ``USAGE``."""
         self.print_usage(sys.stderr)
         self.exit(USAGE, f'{self.prog}: {message}\n')
 

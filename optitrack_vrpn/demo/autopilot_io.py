@@ -14,20 +14,22 @@ from optitrack_vrpn.demo.child_io import Child, start_tool
 NODE = 'optitrack_vrpn_demo_bridge'
 KINDS = ('px4', 'ardupilot')
 _NAMES = {'px4': 'PX4', 'ardupilot': 'ArduPilot'}
-#: The fake's clock differs from the host's: it began with its boot, and is 40 ppm fast.
+#: Chosen: the fake's clock differs from the host's: it starts at its boot, and is 40 ppm fast (a
+#: usual quartz). The displayed offset depends on them only.
 _BOOT_NS, _SKEW_PPM = 50_000_000_000, 40.0
-#: Requests of TIMESYNC a second: five times PX4's, so that a demo of 15 s shows the convergence.
+#: Chosen: requests of TIMESYNC per second: five times PX4's, so that a demo of 15 s shows the
+#: convergence. Halved, it takes 20 s.
 _TIMESYNC_HZ = 50.0
 _SECOND_NS = 1_000_000_000
 
 
 class AutopilotDemo:
     """
-    Feed a fake autopilot with the poses of one body, and describe what it makes of them.
+    Send the poses of one body to a fake autopilot, and describe its state.
 
     :param kind: ``px4`` or ``ardupilot``.
     :param body: name of the body in ROS.
-    :param children: gets the bridge's process.
+    :param children: list to which the bridge's process is added.
     :raises BackendUnavailableError: if pymavlink is not installed.
     """
 
@@ -48,7 +50,7 @@ class AutopilotDemo:
         return len(self._server.heard)
 
     def line(self) -> str:
-        """Describe what arrives, in one line."""
+        """Describe the received messages, in one line."""
         heard: Sequence = self._server.heard[-200:]
         name = f'fake {_NAMES[self._kind]}, body {self._body}'
         if not heard:
@@ -62,9 +64,10 @@ class AutopilotDemo:
                 f'{last.message.fields["reset_counter"]}; its estimator {estimator}{stamps}')
 
     def lacking(self) -> list[str]:
-        """Say what did not work; empty if the estimator fuses the poses."""
+        """Return the failures; empty if the estimator fuses the poses."""
         if not self.messages:
-            return [f'no pose reached the fake autopilot; the bridge said:\n{self.bridge.text()}']
+            return [f'no pose reached the fake autopilot; output of the bridge:\n'
+                    f'{self.bridge.text()}']
         if not self._server.fake.fused(time.time_ns()):
             return [f'the estimator of the fake autopilot does not fuse: {self.line()}']
         return []

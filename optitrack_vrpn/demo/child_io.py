@@ -14,19 +14,20 @@ from typing import Any, IO, Iterator, Sequence
 from optitrack_vrpn.cli.signals_io import ENDING, with_parent
 from optitrack_vrpn.errors import TransportError
 
-#: How long a process may take to end (s): longer than the node waits for its middleware, whose
-#: message about that would be lost otherwise.
+#: Timeout of the end of a process (s). Chosen: longer than the node's own timeout of 5 s for its
+#: middleware. Halved, its message about that is lost; doubled, a hanging process delays the end.
 PATIENCE_S = 8.0
-#: How long the simulator may take to start (s): it takes 0.3 s on an idle machine with two cores.
+#: Timeout of the simulator's start (s). Chosen: 0.3 s are measured on an idle machine with two
+#: cores. Halved, a very busy machine fails; doubled, a failure is reported later.
 _START_S = 15.0
-#: Becomes another program; the request to end with the parent stays (prctl(2)).
+#: Replaces the process by another program; the request to end with the parent stays (prctl(2)).
 _EXEC = ('import os, sys; from optitrack_vrpn.cli.signals_io import end_with_parent; '
          'end_with_parent(); os.execvp(sys.argv[1], sys.argv[1:])')
 
 
 @contextlib.contextmanager
 def signals_later() -> Iterator[None]:
-    """Let signals that end the demo wait until the end of a block."""
+    """Delay signals that end the demo until the end of a block."""
     came: list[int] = []
     # A blocked signal would stay blocked in the child; a handler does not outlive the exec.
     before: dict[int, Any] = {
@@ -43,33 +44,33 @@ def signals_later() -> Iterator[None]:
 
 class Child:
     """
-    One process of the demo, its output kept in a file.
+    One process of the demo, with its output in a file.
 
     It ends with the demo, even if the demo is killed.
 
     :param command: arguments of Python.
-    :param children: gets it, so that the demo can end it.
+    :param children: list to which the process is added, so that the demo can end it.
     """
 
     def __init__(self, command: Sequence[str], children: list['Child']) -> None:
         self.log: IO[str] = tempfile.TemporaryFile('w+', errors='replace')
-        # A signal between the two statements would leave a process behind that no list holds.
+        # A signal between the two statements would leave a process that is not in the list.
         with signals_later():
-            # Sessions of their own: a Ctrl-C in the terminal reaches the demo alone, which then
-            # ends them in order.
+            # A new session: a Ctrl-C in the terminal reaches only the demo, which then ends the
+            # processes in order.
             self.process = subprocess.Popen(
                 [sys.executable, *command], stdin=subprocess.DEVNULL, stdout=self.log,
                 stderr=subprocess.STDOUT, start_new_session=True, env=with_parent(os.environ))
             children.append(self)
 
     def text(self) -> str:
-        """Read what it has printed so far."""
+        """Return its output so far."""
         return os.pread(self.log.fileno(), 1 << 20, 0).decode(errors='replace')
 
     def stop(self) -> None:
-        """End it in order, and by force if that does not help."""
+        """Terminate the process; kill it after ``PATIENCE_S``."""
         if self.process.poll() is None:
-            # Not SIGINT, which a shell ignores for jobs in the background.
+            # Not SIGINT, which background jobs of a shell ignore.
             self.process.terminate()
             try:
                 self.process.wait(PATIENCE_S)
@@ -85,19 +86,19 @@ def start_tool(tool: str, arguments: Sequence[str], children: list[Child]) -> Ch
 
 
 def start_program(command: Sequence[str], children: list[Child]) -> Child:
-    """Start a program that is not of this package; it ends with the demo all the same."""
+    """Start a program of another package; it ends with the demo too."""
     return Child(['-c', _EXEC, *command], children)
 
 
 def start_sim(names: Sequence[str], rate: float, children: list[Child]) -> tuple[str, int]:
     """
-    Start the simulated Motive on a port that the system picks.
+    Start the simulated Motive on a port that the system chooses.
 
     :param names: its bodies.
     :param rate: frames per second.
-    :param children: gets the process.
+    :param children: list to which the process is added.
     :returns: its address and port.
-    :raises TransportError: if it does not come up.
+    :raises TransportError: if it does not start.
     """
     sim = start_tool('motive_sim', [
         '--names', *names, '--rate', str(rate), '--port', '0', '--noise-mm', '0.1',

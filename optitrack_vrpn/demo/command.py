@@ -54,7 +54,7 @@ _APPEAR_S, _DISCOVERY_S = 40.0, 40.0
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Return the parser of the command line."""
     parser = Parser(
         prog='demo', description='Watch rigid bodies stream from Motive through the node.')
     parser.add_argument(
@@ -149,7 +149,7 @@ def wanted(names: Sequence[str], selection: Selection) -> int:
 
 
 def inspection(domain: int, topic: str) -> str:
-    """Write the command that shows a topic of the demo in another shell."""
+    """Return the command that shows a topic of the demo in another shell."""
     if shutil.which('ros2'):
         return f'ROS_DOMAIN_ID={domain} ros2 topic echo {topic}'
     python = os.path.relpath(sys.executable) if sys.prefix != sys.base_prefix else sys.executable
@@ -285,7 +285,7 @@ def start_autopilot(
 
 
 def below(connection: str, autopilot: Optional['AutopilotDemo']) -> str:
-    """Write what stands below the table."""
+    """Return what stands below the table."""
     return connection if autopilot is None else f'{connection} -- {autopilot.line()}'
 
 

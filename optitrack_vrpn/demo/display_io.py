@@ -36,7 +36,7 @@ def display_file(namespace: str, names: Sequence[str]) -> Iterator[str]:
     """
     Write the display for a demo into a file that exists during the block.
 
-    :param namespace: of topics and frames, without slashes at its ends; may be empty.
+    :param namespace: namespace of topics and frames, without slashes at its ends; may be empty.
     :param names: the simulated bodies.
     :returns: its path.
     """

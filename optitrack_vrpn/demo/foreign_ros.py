@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Look for publishers below a namespace before a demo starts there."""
+"""Search for publishers below a namespace before a demo starts there."""
 
 import time
 
@@ -8,8 +8,9 @@ from optitrack_vrpn.demo.isolation import Endpoint, foreign
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 import rclpy
 
-#: How long discovery takes at most on one computer (s): announcements repeat every second with
-#: the settings of Fast DDS in ROS 2, and the first one may be missed.
+#: Time of discovery on one computer (s). Chosen: announcements repeat every second with the
+#: settings of Fast DDS in ROS 2, and the first one can be missed. Halved, publishers are missed;
+#: doubled, each demo starts later.
 LOOK_S = 1.5
 
 
@@ -18,7 +19,7 @@ def publishers_below(namespace: str, look_s: float = LOOK_S) -> list[str]:
     List the nodes that publish on topics below a namespace.
 
     :param namespace: with a slash in front.
-    :param look_s: how long to look.
+    :param look_s: time of the search (s).
     :returns: one line for each node; none if the namespace is free.
     """
     context = rclpy.Context()

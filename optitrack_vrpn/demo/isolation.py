@@ -1,17 +1,17 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names that keep a demonstration apart from a real system: bodies, frames, topics, display."""
+"""Names that separate a demonstration from a real system: bodies, frames, topics, display."""
 
 from typing import Any, Iterable, NamedTuple, Sequence
 
 from optitrack_vrpn.names import ros_name
 
-#: Bodies of the demo: an ordinary name, one that is no ROS name, one with a space. Motive's own
-#: default is `Rigid Body 1`, which no demo may use.
+#: Bodies of the demo: an ordinary name, one that is not valid in ROS, one with a space. Motive's
+#: default is `Rigid Body 1`, which the demo must not use.
 NAMES = ('Demo Body 1', '1demo', 'demo wand')
-#: Rates above these multiples of the rate sent are another publisher's doing. Chosen: stamps vary
-#: by milliseconds in a second; arrivals come late all at once where the computer is busy, and a
-#: second simulator doubles the rate.
+#: A rate above this multiple of the sent rate means another publisher. Chosen: stamps vary by
+#: milliseconds in a second, arrivals are bunched on a busy computer, and a second simulator
+#: doubles the rate. Nearer to 1, load is reported; nearer to 2, a second publisher is not.
 _STAMP_MARGIN, _ARRIVAL_MARGIN = 1.05, 1.5
 
 
@@ -28,15 +28,15 @@ class Endpoint(NamedTuple):
 
 
 def body_names(count: int) -> tuple[str, ...]:
-    """Name so many simulated bodies."""
+    """Return names of simulated bodies."""
     return tuple(f'Demo Body {number}' for number in range(1, count + 1))
 
 
 def node_parameters(namespace: str) -> dict[str, Any]:
     """
-    Return the parameters that keep a simulated node's frames and control topics apart.
+    Return the parameters that separate a simulated node's frames and control topics.
 
-    :param namespace: of the node, without slashes at its ends; not empty.
+    :param namespace: namespace of the node, without slashes at its ends; not empty.
     """
     return {
         'frames.world': f'{namespace}/optitrack', 'frames.world_ned': f'{namespace}/optitrack_ned',
@@ -84,14 +84,14 @@ def too_fast(
     name: str, poses: int, stamp_rate_hz: float, arrival_rate_hz: float, sent_hz: float,
 ) -> str:
     """
-    Judge the measured rates of a body.
+    Check the measured rates of a body.
 
-    :param poses: how many were measured; a second's worth is needed for a verdict.
-    :returns: what is wrong if more poses arrive than are sent; else ''.
+    :param poses: number of measured poses; a check needs those of one second.
+    :returns: a message if more poses arrive than are sent; else ''.
     """
     rate_hz = max(stamp_rate_hz, arrival_rate_hz)
     if poses < sent_hz or not (stamp_rate_hz > sent_hz * _STAMP_MARGIN
                                or arrival_rate_hz > sent_hz * _ARRIVAL_MARGIN):
         return ''
-    return (f'{name} arrives at {rate_hz:.1f} Hz, but {sent_hz:g} Hz are sent: something else '
+    return (f'{name} arrives at {rate_hz:.1f} Hz, but {sent_hz:g} Hz are sent: another node '
             'publishes on its topic')

@@ -12,10 +12,9 @@ import yaml
 
 def renamed(text: str, name: str, new: str) -> str:
     """
-    Return what a parameter file says for one node to another.
+    Rename a node in a parameter file.
 
-    :returns: the file as it was but for that name; all as it was if it is no YAML, which the
-        node itself will say.
+    :returns: the text with the new name; unchanged if it is not YAML, which the node reports.
     """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -35,7 +34,7 @@ def for_demo(path: str, name: str, new: str) -> Iterator[str]:
     """
     Apply a file that names the node to the demo's node, which has another name.
 
-    :param name: what the file calls the node.
+    :param name: name of the node in the file.
     :param new: the name of the demo's node.
     :returns: the name of a file for the demo's node.
     """

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draw lines over themselves on a terminal."""
+"""Redraw lines in place on a terminal."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ class Screen:
         self._drawn: Sequence[str] = ()
 
     def size(self) -> tuple[int, int]:
-        """Give columns and lines; what is no terminal has no limit, which is 0."""
+        """Return columns and lines; (0, 0), no limit, if the output is not a terminal."""
         if not self.live:
             return 0, 0
         try:
@@ -43,10 +43,10 @@ class Screen:
         text = '\n'.join(lines) + '\n'
         if self.live:
             columns, height = self.size()
-            # A terminal that became narrower has wrapped what was drawn.
+            # A terminal that became narrower has wrapped the last lines.
             up = min(rows_taken(self._drawn, columns), height - 1)
-            # One write: a terminal shows nothing half drawn. Each line is cleared by itself: some
-            # terminals keep a copy of a screen that is cleared from its top.
+            # One write, so that the terminal shows complete frames. Each line is cleared
+            # separately: some terminals scroll a screen that is cleared from its top into history.
             text = (f'\x1b[{up}F' if up else '') + text.replace('\n', '\x1b[K\n') + '\x1b[J'
         sys.stdout.write(text)
         sys.stdout.flush()

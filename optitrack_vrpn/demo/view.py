@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The demo's table: what a subscriber sees, as lines of text."""
+"""The demo's table: the received poses as lines of text."""
 
 import math
 import textwrap
@@ -9,18 +9,18 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 class BodyRow(NamedTuple):
     """
-    One body as a subscriber sees it.
+    One body in a subscriber.
 
     :ivar name: its ROS name.
-    :ivar poses: poses received.
-    :ivar rate_hz: by their stamps.
-    :ivar arrival_rate_hz: by their arrivals here.
-    :ivar position: the latest, ENU (m).
-    :ivar heading_deg: where its nose points: 0 is north, 90 is east.
-    :ivar latency_s: median of (arrival here - stamp).
+    :ivar poses: number of received poses.
+    :ivar rate_hz: rate by their stamps (Hz).
+    :ivar arrival_rate_hz: rate by their arrivals (Hz).
+    :ivar position: the latest position, ENU (m).
+    :ivar heading_deg: direction of its nose: 0 is north, 90 is east.
+    :ivar latency_s: median of (arrival - stamp).
     :ivar stamp_jitter_s: standard deviation of the intervals between stamps.
-    :ivar arrival_jitter_s: the same between arrivals here.
-    :ivar transforms: transforms of its frame on /tf.
+    :ivar arrival_jitter_s: the same of the arrivals.
+    :ivar transforms: number of transforms of its frame on /tf.
     """
 
     name: str
@@ -37,10 +37,10 @@ class BodyRow(NamedTuple):
 
 _HEAD = ('body', 'poses', 'Hz', 'east', 'north', 'up m', 'heading', 'latency',
          'stamp jitter', 'arrival jitter', 'TF')
-#: Columns in the order in which a narrow terminal goes without them.
+#: Columns in the order in which they are left out on a narrow terminal.
 _DISPENSABLE = (
     'arrival jitter', 'stamp jitter', 'TF', 'heading', 'poses', 'up m', 'north', 'east')
-#: How long a page of bodies stays where they do not fit a terminal's height (s).
+#: Time of a page (s) if the bodies do not fit the terminal's height. Chosen: time to read it.
 _PAGE_S = 3.0
 
 
@@ -55,7 +55,7 @@ def table(
     :param connection: the state of the connection; empty for none.
     :param width: columns of the terminal; 0 for no limit.
     :param height: lines of the terminal, of which one stays free for the cursor; 0 for no limit.
-    :param elapsed_s: time since the beginning, which turns the pages.
+    :param elapsed_s: time since the beginning (s), which selects the page.
     :returns: lines without colours that fit the terminal.
     """
     below: list[str] = []
@@ -77,14 +77,14 @@ def table(
 
 
 def rows_taken(lines: Sequence[str], width: int) -> int:
-    """Count the rows that lines take on a terminal so wide."""
+    """Count the rows of lines on a terminal of this width."""
     return sum(max(1, math.ceil(len(line) / width)) for line in lines)
 
 
 def _page(
     rows: Sequence[BodyRow], room: int, elapsed_s: float,
 ) -> tuple[Sequence[BodyRow], str]:
-    """Choose the bodies that fit, others every few seconds; gives them and a note."""
+    """Return the bodies of the present page, and a note."""
     if len(rows) <= room:
         return rows, ''
     size = max(1, room - 1)
@@ -144,11 +144,11 @@ def _micro(seconds: float) -> str:
 
 def missing(rows: Sequence[BodyRow], expected: int, transforms: bool = True) -> list[str]:
     """
-    Tell what did not stream.
+    List the bodies and transforms that did not arrive.
 
-    :param expected: so many bodies must be there.
+    :param expected: expected number of bodies.
     :param transforms: whether each must have a transform.
-    :returns: one line for each thing that is missing; none if all is well.
+    :returns: one line for each failure; empty if there is none.
     """
     lines = [f'{row.name} did not stream' for row in rows if row.poses < 3]
     lines += [f'{row.name} has no transform on /tf'

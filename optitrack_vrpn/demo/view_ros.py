@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What any ROS user would do with the node: bring it up, subscribe, and look at what arrives."""
+"""Start the node by its lifecycle services, subscribe to its topics, and collect statistics."""
 
 from collections import deque
 import math
@@ -29,16 +29,19 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
 from transforms3d.euler import quat2euler
 
+#: Chosen: stored poses per body, 8 s at 240 Hz. Halved or doubled, the statistics cover less or
+#: more time.
 _KEPT = 2000
-#: Transforms that are remembered until a pose tells whose they are.
+#: Chosen: stored transforms that no pose has identified yet; it bounds the memory.
 _MOST_TRANSFORMS = 20_000
-#: Best effort matches every publisher, whatever its parameters say.
+#: Best effort matches every publisher, with any reliability.
 _QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
-#: An answer is lost where the server has not found its reader yet: ask again after so long (s).
+#: Time after which a request is repeated (s): an answer is lost if the server has not discovered
+#: its reader yet. Chosen. Halved, slow answers cause repetitions; doubled, lost ones take longer.
 _ASK_AGAIN_S = 2.0
-#: Pause between looks at the state of a node whose answer may be lost (s).
+#: Chosen: period of the state requests while a transition's answer can be lost (s); likewise.
 _LOOK_AGAIN_S = 0.5
-#: Each transition on the way up, and the states between which it leads.
+#: The transitions to the state active, each with its states before and after.
 _STEPS = (
     ('configure', Transition.TRANSITION_CONFIGURE,
      State.PRIMARY_STATE_UNCONFIGURED, State.PRIMARY_STATE_INACTIVE),
@@ -56,13 +59,13 @@ def _key(header: Any, place: Any) -> _Key:
 
 
 def _rate(times: Any) -> float:
-    """Give events per second of an array of times (s); 0 where it is not defined."""
+    """Return the events per second of an array of times (s); 0 if it is not defined."""
     span = float(times[-1] - times[0]) if len(times) > 2 else 0.0
     return (len(times) - 1) / span if span > 0.0 else 0.0
 
 
 class BodyTopic:
-    """One body's poses as a subscriber sees them."""
+    """Statistics of one body's received poses."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -74,7 +77,7 @@ class BodyTopic:
         self.origin = 0
 
     def take(self, message: PoseStamped) -> None:
-        """Note one pose and when it came."""
+        """Add one pose with its arrival."""
         now = time.time_ns()
         key = _key(message.header, message.pose.position)
         stamp_ns = key[1]
@@ -90,10 +93,10 @@ class BodyTopic:
 
     def row(self, name: str, ned: bool, transforms: int) -> BodyRow:
         """
-        Sum up what has been seen.
+        Return the statistics.
 
         :param ned: whether the poses are in NED.
-        :param transforms: how many transforms of its frame there were.
+        :param transforms: number of transforms of its frame.
         """
         message = self.pose
         if message is None:
@@ -118,7 +121,7 @@ class BodyTopic:
 
 class DemoView:
     """
-    A node beside the one that is shown.
+    The node of the demo that subscribes to the shown node.
 
     :param target: name of the lifecycle node.
     """
@@ -131,8 +134,8 @@ class DemoView:
         self._executor.add_node(self._node)
         self._target = target
         self._client = self._node.create_client(ChangeState, f'/{target}/change_state')
-        # Readers are found in the order in which they were made: who answers this one's
-        # questions knows that one, too.
+        # Readers are discovered in the order of their creation: a node that answers this client
+        # knows the client above too.
         self._asker = self._node.create_client(GetParameters, f'/{target}/get_parameters')
         self._watcher = self._node.create_client(GetState, f'/{target}/get_state')
         self._node.create_subscription(
@@ -143,13 +146,13 @@ class DemoView:
         self._children: dict[_Key, str] = {}
         self._template = ''
         self._ned = False
-        #: Which bodies the node is to follow.
+        #: The bodies selected in the node's parameters.
         self.selection = Selection()
-        #: Whether the node broadcasts transforms at all.
+        #: Whether the node broadcasts transforms.
         self.transforms_wanted = True
         self.clock: dict[str, str] = {}
         self.connection = ''
-        #: The last that went wrong with the connection, which may be being tried again by now.
+        #: The last error of the connection; the node may have connected again since.
         self.trouble = ''
         self._thread = threading.Thread(target=self._spin, name='demo view', daemon=True)
         self._thread.start()
@@ -166,11 +169,11 @@ class DemoView:
         """
         Configure and activate the node through its lifecycle services.
 
-        :param check: called often meanwhile; raises if the node has ended by itself.
-        :param names: the bodies to come, as Motive calls them.
+        :param check: called often meanwhile; raises if the node has ended.
+        :param names: Motive's names of the expected bodies.
         :raises TransportError: if it does not answer or a transition fails, or if another node
             publishes on the same topics.
-        :raises ConfigurationError: if its parameters leave nothing to look at.
+        :raises ConfigurationError: if its parameters enable no topic of poses.
         """
         deadline = time.monotonic() + timeout_s
         for client in (self._client, self._asker, self._watcher):
@@ -185,7 +188,7 @@ class DemoView:
         if others:
             raise TransportError(
                 f'other publishers are on the topics of the demo in this ROS domain: '
-                f'{"; ".join(others)}. Nothing was published; leave out --domain, or give another')
+                f'{"; ".join(others)}. Nothing was published; omit --domain, or give another')
         for label, number, before, after in _STEPS:
             state = self._state(deadline, check)
             if state.id == before:
@@ -195,7 +198,7 @@ class DemoView:
         self, label: str, number: int, after: int, deadline: float, check: Callable[[], None],
     ) -> None:
         """
-        Make a transition, and see it end by its answer or by the state it leads to.
+        Make a transition; its end shows by the answer or by the new state.
 
         :raises TransportError: if it fails, or does not end in time.
         """
@@ -215,15 +218,15 @@ class DemoView:
                         return
                 asked, again = self._watcher.call_async(GetState.Request()), now + _LOOK_AGAIN_S
             time.sleep(0.01)
-        # A node that starts by itself may have been there first.
+        # A node with autostart can have made the transition itself.
         if not future.result().success and self._state(deadline, check).id != after:
-            raise TransportError(f'{label} failed; the node says why')
+            raise TransportError(f'{label} failed; the reason is in the log of the node')
 
     def _state(self, deadline: float, check: Callable[[], None]) -> Any:
         """
-        Ask the node for its lifecycle state, once it is in no transition.
+        Return the node's lifecycle state, after the end of a transition.
 
-        An answer also shows that the node has found this reader.
+        An answer also shows that the node has discovered this reader.
         """
         while True:
             state = self._ask(
@@ -236,7 +239,7 @@ class DemoView:
         self, client: Any, request: Any, what: str, deadline: float, check: Callable[[], None],
     ) -> Any:
         """
-        Ask something harmless, again and again until there is an answer.
+        Send an idempotent request repeatedly until there is an answer.
 
         :raises TransportError: if there is none in time.
         """
@@ -244,7 +247,7 @@ class DemoView:
         while not any(future.done() for future in futures):
             check()
             if time.monotonic() > deadline:
-                raise TransportError(f'the node {self._target} does not tell {what}')
+                raise TransportError(f'the node {self._target} does not report {what}')
             futures.append(client.call_async(request))
             again = min(time.monotonic() + _ASK_AGAIN_S, deadline)
             while not futures[-1].done() and time.monotonic() < again:
@@ -252,7 +255,7 @@ class DemoView:
         return next(future.result() for future in futures if future.done())
 
     def _read_parameters(self, deadline: float, check: Callable[[], None]) -> None:
-        """Ask the node what it calls its topics, and which of them there are."""
+        """Read the node's topic templates, outputs and selection of bodies."""
         names = ['topics.pose', 'topics.pose_ned', 'outputs', 'bodies.allow', 'bodies.deny']
         answer = self._ask(
             self._asker, GetParameters.Request(names=names), 'its parameters', deadline, check)
@@ -260,16 +263,16 @@ class DemoView:
         pose, pose_ned, outputs = (values[name] for name in names[:3])
         if not {'pose', 'pose_ned'} & set(outputs):
             raise ConfigurationError(
-                'outputs holds neither pose nor pose_ned: there are no poses to look at')
+                'outputs contains neither pose nor pose_ned: there are no poses to show')
         self._ned = 'pose' not in outputs
         self.transforms_wanted = not {'tf', 'tf_ned'}.isdisjoint(outputs)
         self._template = str(pose_ned if self._ned else pose)
-        # What the node refuses stands at its default; the node reports it itself.
+        # Invalid values are replaced by defaults here; the node reports them.
         self.selection = sift(Selection, values, 'bodies.')[0]
 
     def others(self, topics: Sequence[str] = ()) -> list[str]:
         """
-        Look for publishers that are not the demo's.
+        Find publishers that are not the demo's.
 
         :param topics: topics besides /tf and those of the bodies seen so far.
         :returns: one line for each foreign node; empty if the demo is alone.
@@ -298,16 +301,16 @@ class DemoView:
         self._context.try_shutdown()
 
     def rows(self) -> list[BodyRow]:
-        """Sum up every body seen so far, in the order of names."""
+        """Return the statistics of each body seen so far, in the order of names."""
         return [
             body.row(name, self._ned, self._transforms.get(self._frame(body), 0))
             for name, body in sorted(self._bodies.items())]
 
     def _frame(self, topic: BodyTopic) -> str:
         """
-        Find the frame of a body: that of the transform that says the same as a pose.
+        Find the frame of a body: that of the transform equal to one of its poses.
 
-        So its name does not matter, which users choose by template or body by body.
+        The name of the frame is not used, because users choose it by template or per body.
         """
         if not topic.frame:
             children = self._children.copy()

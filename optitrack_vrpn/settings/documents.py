@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Documents made from settings: a commented YAML file of parameters, and a table in Markdown."""
+"""Generate documents from settings: a commented YAML parameter file, and a Markdown table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from optitrack_vrpn.settings.schema import Change
 _WIDTH = 99
 #: Names that YAML 1.1 reads as something other than a string.
 _NO_PLAIN_KEYS = ('on', 'off', 'yes', 'no', 'y', 'n', 'true', 'false', 'null')
-#: What the table says of the parameters that it marks.
+#: Marks of parameters in the table, by the time at which they can change.
 _MARKS = {Change.ANY_TIME: '', Change.CONFIGURE: '\\*', Change.START: '\\*\\*'}
 
 
 def yaml_value(value: Any) -> str:
-    """Write a value as YAML that ROS reads with the same type."""
+    """Return a value as YAML that ROS reads with the same type."""
     if isinstance(value, bool):
         return 'true' if value else 'false'
     if isinstance(value, (list, tuple)):
@@ -73,8 +73,8 @@ def parameter_file(
     """
     return yaml_text(
         parameters_of(cls),
-        (f'Every parameter of the node {node} at its default; delete what you do not change.',
-         f'Made from {cls.__module__} by: python -m optitrack_vrpn parameters --write'),
+        (f'All parameters of the node {node} at their defaults; delete those you do not change.',
+         f'Generated from {cls.__module__} by: python -m optitrack_vrpn parameters --write'),
         notes=notes)
 
 
@@ -94,7 +94,7 @@ def _wrapped(text: str, prefix: str) -> list[str]:
 
 
 def markdown_table(parameters: Sequence[Parameter]) -> str:
-    """Write a table of parameters, with marks that say which ones are fixed, and when."""
+    """Return a table of parameters, with marks that say which ones are fixed, and when."""
     lines = ['| parameter | type | default | allowed | meaning |', '|---|---|---|---|---|']
     for parameter in parameters:
         lines.append(

@@ -18,11 +18,12 @@ from optitrack_vrpn.settings.schema import (
 
 T = TypeVar('T')
 
-#: Similarity (difflib's ratio) of an unknown name to a known one from which it counts as a
-#: misspelling. Lower values offer strange corrections, higher ones miss some.
+#: Similarity (difflib's ratio) of an unknown name to a known one above which the known one is
+#: suggested. Chosen. Lower values suggest unrelated names, higher ones miss some.
 _MISSPELT = 0.5
-#: The same for taking an unknown name for this node's at all: files are shared between nodes, and
-#: a name of another node's must not stop this one.
+#: Similarity above which an unknown name is an error of this node: nodes share parameter files,
+#: and a name of another node must not stop this one. Chosen. Lower values refuse such names,
+#: higher ones ignore typing errors.
 _OURS = 0.7
 
 
@@ -34,7 +35,7 @@ class Parameter:
     :ivar name: as in YAML, sections separated by dots.
     :ivar default: its default, of the field's type.
     :ivar hint: the field's type.
-    :ivar metadata: what ``setting`` declares.
+    :ivar metadata: the arguments of ``setting``.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Parameter:
 
     @property
     def change(self) -> Change:
-        """Say when it may change."""
+        """Return when it can change."""
         return typing.cast('Change', self.metadata['change'])
 
     @property
@@ -69,7 +70,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """Write what is allowed, with the unit; '' if every value of its type is."""
+        """Return what is allowed, with the unit; '' if every value of its type is."""
         return allowed(self.metadata)
 
     @property
@@ -86,7 +87,7 @@ class Parameter:
 
     @property
     def type_name(self) -> str:
-        """Name the type as ROS users know it."""
+        """Return the name of the type in ROS."""
         name = {bool: 'bool', int: 'int', float: 'double', str: 'string'}[self.item_type]
         return f'{name}[]' if self.is_list else name
 
@@ -109,7 +110,7 @@ class Parameter:
         :raises ConfigurationError: if it is of another type or not allowed.
         """
         if self.is_list and self.item_type is str:
-            # ROS cannot write an empty list of strings; [''] and no value stand for it.
+            # ROS has no empty list of strings; [''] and no value represent it.
             if value is None:
                 value = ()
             elif isinstance(value, (list, tuple)):
@@ -121,10 +122,10 @@ def parameters_of(cls: type[Any], prefix: str = '') -> tuple[Parameter, ...]:
     """
     List the parameters of a settings dataclass.
 
-    Fields that are not declared with ``setting`` or ``section`` are none.
+    Fields that are not declared with ``setting`` or ``section`` are not parameters.
 
-    :param cls: every field has a default.
-    :param prefix: put before every name, with its dot.
+    :param cls: a dataclass whose fields all have defaults.
+    :param prefix: prefix of each name, with its dot.
     """
     return tuple(_parameters_of(cls(), prefix))
 
@@ -153,11 +154,11 @@ def _section_prefix(field: 'dataclasses.Field[Any]') -> str:
 
 def sift(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> tuple[T, list[str]]:
     """
-    Make settings from parameter values, and say what is wrong.
+    Create settings from parameter values, and say what is wrong.
 
     :param values: by name of the parameter; other names are ignored.
-    :returns: settings in which wrong or missing values stand at their default, and one line for
-        each value that is wrong.
+    :returns: settings with defaults for wrong or missing values, and one line for each wrong
+        value.
     """
     checked: dict[str, Any] = {}
     wrong: list[str] = []
@@ -171,7 +172,7 @@ def sift(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> tuple[T, 
 
 
 def _assemble(defaults: T, checked: Mapping[str, Any], prefix: str, wrong: list[str]) -> T:
-    """Make a dataclass and those inside it; what is wrong stays at its default."""
+    """Create a dataclass and its sections; wrong values are replaced by defaults."""
     given: dict[str, Any] = {}
     hints = hints_of(type(defaults))
     for field in dataclasses.fields(defaults):  # type: ignore[arg-type]
@@ -191,10 +192,9 @@ def _assemble(defaults: T, checked: Mapping[str, Any], prefix: str, wrong: list[
 
 def from_parameters(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
     """
-    Make settings from parameter values.
+    Create settings from parameter values.
 
-    :raises ConfigurationError: with one line for each value that is wrong and each name that is
-        unknown.
+    :raises ConfigurationError: one line for each wrong value and each unknown name.
     """
     known = [parameter.name for parameter in parameters_of(cls, prefix)]
     made, wrong = sift(cls, values, prefix)
@@ -205,7 +205,7 @@ def from_parameters(cls: type[T], values: Mapping[str, Any], prefix: str = '') -
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Report a parameter that does not exist, with the name that may have been meant."""
+    """Describe a parameter that does not exist, with the most similar name."""
     near = did_you_mean(name, known, _MISSPELT)
     return f'there is no parameter {name!r}; {near or "ros2 param list shows those that exist"}'
 
@@ -214,7 +214,7 @@ def is_foreign(name: str, known: Iterable[str]) -> bool:
     """
     Return whether an unknown parameter resembles no known one.
 
-    It then belongs to another node of a shared parameter file rather than to a typing error.
+    Then it probably belongs to another node that shares the parameter file.
     """
     known = list(known)
     start = name.partition('.')[0]

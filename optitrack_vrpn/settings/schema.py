@@ -3,9 +3,9 @@
 """
 Settings as fields of frozen dataclasses that state their unit, range and meaning.
 
-``checked`` makes the constructor of such a dataclass check every field. ``build`` makes a tree of
-dataclasses from plain data, as a YAML file holds it. Both report what is wrong, where, and what is
-allowed.
+``checked`` makes the constructor of such a dataclass check every field. ``build`` creates a tree
+of dataclasses from plain data, as in a YAML file. Both report the wrong value, its place, and the
+allowed values.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,14 +45,14 @@ def setting(
 
     :param default: its default; must be immutable. MISSING makes the field required.
     :param unit: unit of a number.
-    :param low: least value, of every element where the field is a vector.
-    :param high: greatest value, likewise.
-    :param choices: the strings that are allowed.
-    :param tags: for a field that holds one of several dataclasses (or a list of such): the
-        dataclass that each value of the key ``type`` stands for.
-    :param doc: one sentence that explains the field to users.
+    :param low: smallest value; of each element if the field is a vector.
+    :param high: largest value, likewise.
+    :param choices: the allowed strings.
+    :param tags: for a field that contains one of several dataclasses (or a list of such): the
+        dataclass for each value of the key ``type``.
+    :param doc: one sentence that describes the field for users.
     :param change: when a node accepts a change of it.
-    :param name: name as a ROS parameter where it differs from the field's.
+    :param name: name as a ROS parameter if it differs from the field's.
     """
     metadata = {'unit': unit, 'low': low, 'high': high, 'choices': choices, 'tags': tags,
                 'doc': doc, 'change': change, 'name': name}
@@ -63,13 +63,13 @@ def setting(
 
 def section(default: Any, *, name: Optional[str] = None, doc: str = '') -> Any:
     """
-    Declare a field that holds a settings dataclass of its own.
+    Declare a field that contains a settings dataclass.
 
     Its parameters are named ``section.field``.
 
     :param default: an instance of the dataclass.
-    :param name: name of the section where it differs from the field's; '' leaves the section out
-        of the names of the parameters.
+    :param name: name of the section if it differs from the field's; with '' the names of the
+        parameters do not contain the section.
     """
     return setting(default, name=name, doc=doc)
 
@@ -108,7 +108,7 @@ hints_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hint
 
 
 def allowed(metadata: Mapping[str, Any]) -> str:
-    """Write what a field accepts, with its unit; empty if it accepts every value of its type."""
+    """Return what a field accepts, with its unit; empty if it accepts every value of its type."""
     if metadata.get('choices'):
         return ', '.join(metadata['choices'])
     low, high = metadata.get('low'), metadata.get('high')
@@ -123,12 +123,12 @@ def allowed(metadata: Mapping[str, Any]) -> str:
 
 
 def _plain(limit: float) -> str:
-    """Write a limit without an exponent where that is short."""
+    """Return a limit without an exponent where that is short."""
     return f'{limit:.10g}'
 
 
 def shown(value: Any) -> str:
-    """Write a value as its user wrote it; rclpy holds lists of numbers as arrays."""
+    """Return a value as its user wrote it; rclpy holds lists of numbers as arrays."""
     if value is None:
         return 'nothing'
     text = repr(value.tolist() if hasattr(value, 'tolist') else value)
@@ -137,12 +137,12 @@ def shown(value: Any) -> str:
 
 def convert(hint: Any, value: Any, where: str, metadata: Mapping[str, Any]) -> Any:
     """
-    Bring a value to the type of a field and check it.
+    Convert a value to the type of a field and check it.
 
-    A whole number is accepted for a number, since ``5`` is the usual way to write 5.0.
+    A whole number is accepted for a number, because users write ``5`` for 5.0.
 
     :param hint: the field's type.
-    :param where: what messages call the value.
+    :param where: name of the value in messages.
     :param metadata: the field's metadata, from ``setting``.
     :raises ConfigurationError: if the value is of another type or not allowed.
     """
@@ -235,19 +235,18 @@ def _not_allowed(
 
 
 def did_you_mean(given: str, known: Any, cutoff: float = 0.6) -> str:
-    """Ask for the known name nearest to a given one; '' if none is near."""
+    """Return a question with the most similar known name; '' if none is similar."""
     near = difflib.get_close_matches(given, list(known), 1, cutoff)
     return f'did you mean {near[0]!r}?' if near else ''
 
 
 def build(cls: type[T], data: Any, where: str) -> T:
     """
-    Make a settings dataclass from plain data.
+    Create a settings dataclass from plain data.
 
     :param cls: a dataclass whose fields are declared with ``setting``.
     :param data: a mapping of field names to plain values.
-    :param where: file and key that the data came from, for messages; ends in ``: `` or ``.``
-        or is empty.
+    :param where: file and key of the data, for messages; ends in ``: `` or ``.`` or is empty.
     :raises ConfigurationError: for unknown or missing keys, wrong types and values out of
         range.
     """

@@ -1,3 +1,3 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Motive that runs anywhere: motion, impairments, server."""
+"""The simulated Motive: motion, faults, network impairments, servers."""

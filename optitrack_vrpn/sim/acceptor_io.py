@@ -23,10 +23,14 @@ from optitrack_vrpn.vrpn.codec import decode_request
 _LOG = logging.getLogger(__name__)
 
 _SECOND = 1_000_000_000
+#: Chosen: connect-backs in progress; more requests are refused, which bounds a flood.
 _MAX_CONNECTING = 8
+#: Chosen: datagrams read in one turn; doubled, a flood delays frames twice as long.
 _DATAGRAMS_AT_ONCE = 32
+#: Chosen: attempts to find a port that is free for TCP and UDP; one nearly always suffices.
 _PORT_ATTEMPTS = 20
-#: Chosen: period at which a blocked server checks whether it is to stop (s).
+#: Chosen: period at which a blocked server checks whether it must stop (ms). Halved or doubled, it
+#: stops by so much earlier or later.
 _BLOCK_STEP_MS = 50
 
 Address = tuple[str, int]

@@ -26,11 +26,14 @@ from optitrack_vrpn.vrpn.names import LocalNames
 _T = TypeVar('_T')
 _LOG = logging.getLogger(__name__)
 
-#: Chosen: one pong answers all pings of this period, so that pings cannot load other clients.
+#: Chosen: one pong answers all pings of this period (ns), so that pings cannot load other clients.
+#: Doubled, a pong is up to 40 ms late; halved, twice as many pongs during a flood.
 _PONG_INTERVAL_NS = 20_000_000
-#: Chosen: time in which a repeated request of a connected client may still arrive.
+#: Chosen: time (ns) in which a repeated request of a connected client may still arrive. Halved, a
+#: late repetition opens a second connection; doubled, a client that reconnects waits longer.
 _REPEATED_REQUEST_NS = 1_000_000_000
-#: Chosen: largest number of names of clients that are echoed; the library echoes all.
+#: Chosen: largest number of names of clients that are echoed, which bounds a flood; the library
+#: echoes all.
 _MAX_FOREIGN_NAMES = 100
 
 #: Types that a tracker of the VRPN library describes, in its order.

@@ -23,14 +23,15 @@ from optitrack_vrpn.sim.scenario_io import (
     scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 
-#: Chosen: period of the check whether the scenario has ended (s).
+#: Chosen: period of the check whether the scenario has ended (s). Halved or doubled, the process
+#: ends by so much earlier or later.
 _LOOK_S = 0.1
 _OCCLUSION = re.compile(
     r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Return the parser of the command line."""
     parser = Parser(
         prog='motive_sim',
         description='Stream rigid bodies like Motive, by VRPN, NatNet or both: metres, y up, '
@@ -60,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     add('--noise-deg', type=float, metavar='DEG', help='standard deviation about each axis')
     add('--occlude', nargs='+', action='extend', default=[], metavar='NAME:MODE:START-END[/EVERY]',
         help='a body out of view: silent, frozen or zeroed from START to END (s; no END: for '
-        'ever), again EVERY so many seconds')
+        'ever), repeated with the period EVERY (s)')
     add('--delay-ms', type=float, metavar='MS', help='delay of every frame')
     add('--jitter-ms', type=float, metavar='MS', help='mean of an additional random delay')
     add('--loss', type=float, metavar='SHARE', help='share of datagrams lost, 0 to 1')
@@ -81,7 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-#: Flag (as argparse calls it) to its place in a scenario.
+#: Place of each flag (its name in argparse) in a scenario.
 _PLACES: dict[str, tuple[str, ...]] = {
     'rate': ('rate',), 'motion': ('motion',), 'seed': ('seed',), 'duration': ('duration',),
     'velocities': ('velocities',), 'stamp_in_pose': ('stamp_in_pose',),

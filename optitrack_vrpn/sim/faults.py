@@ -80,7 +80,7 @@ def _probability() -> Any:
 
 
 class _Stretch:
-    """Common to faults that last from ``start`` to ``end``."""
+    """Base of faults that last from ``start`` to ``end``."""
 
     start: float
     end: Optional[float]
@@ -90,14 +90,14 @@ class _Stretch:
         """
         Check the order of the times.
 
-        :raises ConfigurationError: if the stretch ends before it begins or overlaps itself.
+        :raises ConfigurationError: if the interval ends before it begins, or overlaps the next.
         """
         if self.end is not None and self.end <= self.start:
             raise ConfigurationError(
                 f'end: {self.end:g} is not after start {self.start:g}; allowed: a later time')
         if self.every and (self.end is None or self.every <= self.end - self.start):
             raise ConfigurationError(
-                f'every: {self.every:g} s is no longer than the stretch itself; allowed: 0 '
+                f'every: {self.every:g} s is not longer than the interval; allowed: 0 '
                 '(once) or more than end - start')
 
     def hits(self, frames: Frames, rate: float) -> Activity:
@@ -124,7 +124,7 @@ class Occlusion(_Stretch):
 @checked
 @dataclass(frozen=True)
 class Flip(_Stretch):
-    """The attitude is off by half a turn about one of the body's own axes: a symmetry."""
+    """The attitude has an error of half a turn about a body axis: a symmetry."""
 
     axis: str = setting('y', choices=('x', 'y', 'z'), doc='axis of the body')
     start: float = _start()
@@ -149,8 +149,9 @@ class Teleport(_Stretch):
 class NotFinite(_Stretch):
     """Reports contain NaN or infinity."""
 
-    field: str = setting('position', choices=('position', 'attitude', 'both'), doc='where')
-    value: str = setting('nan', choices=('nan', 'inf'), doc='what')
+    field: str = setting(
+        'position', choices=('position', 'attitude', 'both'), doc='the affected numbers')
+    value: str = setting('nan', choices=('nan', 'inf'), doc='the value that is sent')
     start: float = _start()
     end: Optional[float] = _end()
     every: float = _every()
@@ -161,7 +162,7 @@ class NotFinite(_Stretch):
 class Outlier:
     """One single frame is wrong: mislabelled markers."""
 
-    at: float = setting(MISSING, unit='s', low=0.0, high=1e7, doc='when')
+    at: float = setting(MISSING, unit='s', low=0.0, high=1e7, doc='time of the frame')
     offset: tuple[float, float, float] = setting(
         (0.5, 0.0, 0.0), unit='m', low=-1e6, high=1e6, doc='added to the position')
     turn_deg: float = setting(0.0, unit='deg', low=-180.0, high=180.0,
@@ -213,10 +214,10 @@ class Restart:
     """
     Motive is closed and opened again.
 
-    Its clock begins anew (with ``base: motive``) and its ids are other ones.
+    Its clock restarts (with ``base: motive``) and its ids change.
     """
 
-    at: float = setting(MISSING, unit='s', low=0.0, high=1e7, doc='when')
+    at: float = setting(MISSING, unit='s', low=0.0, high=1e7, doc='time of the restart')
     downtime: float = setting(1.0, unit='s', low=0.0, high=3600.0, doc='time without a server')
     every: float = _every()
 
@@ -224,7 +225,7 @@ class Restart:
 BodyFault = Union[Occlusion, Flip, Teleport, NotFinite, Outlier]
 FrameFault = Union[DropFrames, DuplicateFrames, SwapLabels, Restart]
 
-#: What a scenario file calls them.
+#: Names in scenario files.
 BODY_FAULTS: dict[str, type[Any]] = {
     'occlusion': Occlusion, 'flip': Flip, 'teleport': Teleport, 'not_finite': NotFinite,
     'outlier': Outlier,

@@ -6,9 +6,9 @@ Closed-form trajectories of rigid bodies, in Motive's axes: x forward, y up, z r
 Every motion is a pure function of time. Velocity, acceleration and angular velocity are
 closed-form derivatives, so that they are the reference in tests of estimators.
 
-At identity a body's own axes are the world's: nose along x, up along y, right along z. Attitudes
-are yaw about y (positive turns the nose left), then pitch about z (positive lifts the nose), then
-roll about x (positive lowers the right side).
+At identity the axes of the body are those of the world: nose along x, up along y, right along z.
+Attitudes are yaw about y (positive turns the nose left), then pitch about z (positive lifts the
+nose), then roll about x (positive lowers the right side).
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def quat_multiply(left: Array, right: Array) -> Array:
 
 
 def quat_from_rotation_vector(vector: Array) -> Array:
-    """Turn rotation vectors (..., 3) in rad into unit quaternions (..., 4), tiny ones included."""
+    """Convert rotation vectors (..., 3) in rad, of any length, to unit quaternions (..., 4)."""
     angle = np.linalg.norm(vector, axis=-1, keepdims=True)
     # sinc(x) is sin(pi x) / (pi x), which is defined at 0.
     return np.concatenate(
@@ -78,7 +78,7 @@ def _quat_from_angles(yaw: Array, pitch: Array, roll: Array) -> Array:
 def _angular_velocity(
     yaw: Array, pitch: Array, yaw_rate: Array, pitch_rate: Array, roll_rate: Array,
 ) -> Array:
-    """Add the three turns, each about its axis as the turns before it have left it."""
+    """Add the three rates, each about its axis after the rotations before it."""
     sin_yaw, cos_yaw = np.sin(yaw), np.cos(yaw)
     sin_pitch, cos_pitch = np.sin(pitch), np.cos(pitch)
     return np.stack((
@@ -154,7 +154,7 @@ class Hover:
 
         :param time: (n,) seconds.
         """
-        # Frequencies without a common multiple never repeat within a test.
+        # Chosen: frequencies without a common multiple, so that the motion does not repeat.
         rate = _TURN / self.period * np.array((1.0, 0.7236, 1.3819))
         offset = _TURN * self.phase + np.array((0.0, 1.1, 2.3))
         angle = time[:, None] * rate + offset
@@ -170,7 +170,7 @@ class Hover:
 @checked
 @dataclass(frozen=True)
 class Circle:
-    """Fly a level circle, nose ahead, banked so that no sideways force is felt."""
+    """Fly a level circle, nose ahead, with the bank angle of a coordinated turn."""
 
     centre: tuple[float, float, float] = _centre()
     radius: float = setting(1.0, unit='m', low=0.0, high=1000.0, doc='radius')
@@ -186,7 +186,7 @@ class Circle:
         """
         rate = _TURN / self.period * (-1 if self.clockwise else 1)
         angle = rate * time + _TURN * self.phase
-        # z points right, so that turning left runs against it.
+        # z points right, so that a left turn moves towards negative z.
         outward = np.stack((np.cos(angle), np.zeros_like(angle), -np.sin(angle)), axis=-1)
         ahead = np.stack((-np.sin(angle), np.zeros_like(angle), -np.cos(angle)), axis=-1)
         bank = -np.arctan(self.radius * rate * abs(rate) / GRAVITY)
@@ -199,7 +199,7 @@ class Circle:
 @checked
 @dataclass(frozen=True)
 class FigureEight:
-    """Fly a lying figure eight (a Lissajous curve), nose along the velocity, rolling gently."""
+    """Fly a level figure eight (a Lissajous curve), nose along the velocity, with slight roll."""
 
     centre: tuple[float, float, float] = _centre()
     length: float = setting(1.5, unit='m', low=0.01, high=1000.0, doc='half length along x')
@@ -243,7 +243,7 @@ class FigureEight:
 @checked
 @dataclass(frozen=True)
 class Spin:
-    """Turn about a fixed axis at one place, as VRPN's own test tracker does."""
+    """Turn about a fixed axis at one place, like the test tracker of VRPN."""
 
     centre: tuple[float, float, float] = _centre()
     axis: tuple[float, float, float] = setting(
@@ -278,7 +278,7 @@ class Spin:
 @checked
 @dataclass(frozen=True)
 class Line:
-    """Go back and forth on a straight line, fastest in the middle, heading fixed."""
+    """Move back and forth on a straight line, fastest in the middle, heading fixed."""
 
     centre: tuple[float, float, float] = _centre()
     reach: tuple[float, float, float] = setting(

@@ -36,9 +36,11 @@ from optitrack_vrpn.sim.world import Frame as WorldFrame, World
 _LOG = logging.getLogger(__name__)
 _NS = 1_000_000_000
 _MS = 1_000_000
+#: Chosen: datagrams read in one turn; doubled, a flood delays frames twice as long.
 _DATAGRAMS_AT_ONCE = 64
+#: Chosen: send buffer (bytes): one second of 500 bodies. Halved, bursts of clients lose frames.
 _SEND_BUFFER = 4 << 20
-#: Ticks count from the boot of the Motive PC; it was booted so long before the scenario (ns).
+#: Chosen: time from the boot of the Motive PC, at which its ticks begin, to the scenario (ns).
 _BOOT_NS = 3_600 * _NS
 #: Chosen: largest number of delayed transmissions, which bounds a flood of echo requests.
 _MOST_WAITING = 10_000
@@ -60,15 +62,15 @@ class NatNetServer:
     """
     All NatNet clients of one simulated Motive; only the server's thread uses this class.
 
-    :param scenario: what is streamed.
+    :param scenario: the scenario.
     :param world: its bodies.
     :param stream: the numbering of frames, and the sender's clock.
-    :param selector: gets the command socket, with a callable of the event mask as its data.
+    :param selector: registers the command socket, with a callable of the event mask as its data.
     :param counters: updated with each event.
     :param changed: notified when a client connects or disconnects.
-    :ivar port: of commands, once open.
-    :ivar commands: requests of clients, the latest last.
-    :ivar takes: names of the takes recorded, the latest last.
+    :ivar port: port of commands, once open.
+    :ivar commands: requests of clients, oldest first.
+    :ivar takes: names of the recorded takes, oldest first.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class NatNetServer:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it listens."""
+        """Return whether the command socket is open."""
         return self._command is not None
 
     @property

@@ -17,12 +17,15 @@ from optitrack_vrpn.vrpn.constants import (
     ACCELERATION_TYPE, MAX_DATAGRAM_SIZE, POSE_TYPE, VELOCITY_TYPE)
 from optitrack_vrpn.vrpn.messages import Event, PoseReport, VelocityReport
 
-#: Chosen: largest number of bytes per read, so that other clients are served.
+#: Chosen: largest number of bytes per read, so that other clients are served. Doubled, a flood
+#: delays them twice as long.
 _READ_SIZE = 16384
-#: Chosen: bytes per second after which a client is dropped; VRPN clients send a few kB in all.
+#: Chosen: bytes per second after which a client is dropped; VRPN clients send a few kB in all, so
+#: that half or double has no effect on them.
 _FLOOD_BYTES = 1_000_000
 _SECOND = 1_000_000_000
-#: Kernel memory for a client that stops reading.
+#: Chosen: kernel memory (bytes) for a client that stops reading. Halved or doubled, it is detected
+#: earlier or later.
 _SEND_BUFFER = 262_144
 
 

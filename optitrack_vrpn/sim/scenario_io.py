@@ -21,8 +21,9 @@ from optitrack_vrpn.vrpn.codec import encode_name
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, DEFAULT_PORT
 import yaml
 
+#: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet.
 MAX_BODIES = 500
-#: Versions of NatNet that can be simulated: those whose layouts were seen, or decoded alike by
+#: Versions of NatNet that can be simulated: those whose layouts are known from captures, or from
 #: several independent clients.
 NATNET_VERSIONS = {
     '2.7': (2, 7), '2.9': (2, 9), '2.10': (2, 10), '3.0': (3, 0), '3.1': (3, 1), '4.0': (4, 0),
@@ -100,8 +101,8 @@ class Network:
     reorder_ms: float = setting(10.0, unit='ms', low=0.0, high=10000.0,
                                 doc='delay of a reordered datagram')
     outages: tuple[tuple[float, float], ...] = setting(
-        (), unit='s', doc='stretches [start, end] in which nothing passes: datagrams are lost, '
-        'TCP comes in one burst afterwards')
+        (), unit='s', doc='intervals [start, end] of an interrupted network: datagrams are lost, '
+        'TCP data arrives in one burst afterwards')
 
     def check(self) -> None:
         """
@@ -121,7 +122,7 @@ class Server:
     """Address of the server and limits of its clients."""
 
     host: str = setting('127.0.0.1', doc='local IPv4 address; 0.0.0.0 for every network')
-    port: int = setting(DEFAULT_PORT, low=0, high=65535, doc='TCP and UDP; 0: any free one')
+    port: int = setting(DEFAULT_PORT, low=0, high=65535, doc='TCP and UDP port; 0: any free one')
     max_clients: int = setting(16, low=1, high=200, doc='largest number of connections')
     client_buffer: int = setting(1_000_000, unit='bytes', low=10_000, high=100_000_000,
                                  doc='queue of a client (bytes); a client with more is dropped')
@@ -130,11 +131,11 @@ class Server:
     connect_back_anywhere: bool = setting(
         False, doc='connect to the address in a request even if it came from another one')
     connect_block: float = setting(
-        0.0, unit='s', low=0.0, high=3600.0, doc='a connect-back that is not answered blocks the '
-        'server, for all clients, up to so long, as the VRPN library does: 127 on Linux, 21 on '
-        'Windows; 0: it blocks nothing')
+        0.0, unit='s', low=0.0, high=3600.0, doc='longest time for which an unanswered '
+        'connect-back blocks the server for all clients, as in the VRPN library: 127 on Linux, 21 '
+        'on Windows; 0: not at all')
     catch_up: bool = setting(
-        False, doc='after a standstill send every frame that was due, with its own time')
+        False, doc='after a suspension send all frames that were due, with their own times')
 
 
 @checked
@@ -142,22 +143,24 @@ class Server:
 class NatNet:
     """Settings of the simulated Motive for NatNet."""
 
-    port: int = setting(COMMAND_PORT, low=0, high=65535, doc='of commands; 0: any free one')
-    version: str = setting('4.1', choices=tuple(NATNET_VERSIONS),
-                           doc='of NatNet; unicast clients may ask for another one from 4.0 on')
+    port: int = setting(
+        COMMAND_PORT, low=0, high=65535, doc='port of commands; 0: any free one')
+    version: str = setting(
+        '4.1', choices=tuple(NATNET_VERSIONS),
+        doc='version of NatNet; unicast clients may request another one from 4.0 on')
     multicast: bool = setting(False, doc='send frames to the group, not to each client')
     group: str = setting(MULTICAST_GROUP, doc='multicast address')
-    data_port: int = setting(DATA_PORT, low=1, high=65535, doc='of multicast data')
+    data_port: int = setting(DATA_PORT, low=1, high=65535, doc='port of multicast data')
     frequency: int = setting(10_000_000, unit='Hz', low=1000, high=10**10,
-                             doc="of the Motive PC's counter")
+                             doc="frequency of the Motive PC's counter")
     processing_ms: float = setting(5.4, unit='ms', low=0.0, high=1000.0,
-                                   doc='from exposure to transmission (captured: 5.4)')
+                                   doc='time from exposure to transmission (captured: 5.4)')
     processing_jitter_us: float = setting(
         200.0, unit='us', low=0.0, high=1e6, doc='its standard deviation (captured: 201)')
     exposure_jitter_us: float = setting(
         9.0, unit='us', low=0.0, high=1e6,
-        doc='standard deviation of the steps between exposures (captured: 9)')
-    exposure_times: bool = setting(True, doc='send them; some cameras have none')
+        doc='standard deviation of the intervals between exposures (captured: 9)')
+    exposure_times: bool = setting(True, doc='send exposure times; some cameras have none')
     markers: int = setting(4, low=0, high=20, doc='labelled markers of each body')
     mean_error_mm: float = setting(0.3, unit='mm', low=0.0, high=1000.0,
                                    doc='mean marker error of tracked bodies')
@@ -174,28 +177,29 @@ class Scenario:
     bodies: tuple[Body, ...] = setting((), doc='a number, a list of names, or a list of bodies')
     rate: float = setting(120.0, unit='Hz', low=0.1, high=5000.0, doc='frames per second')
     duration: Optional[float] = setting(None, unit='s', low=0.0, high=1e7, doc='none: for ever')
-    seed: int = setting(0, low=0, high=2**63 - 1, doc='the same seed, the same poses')
+    seed: int = setting(0, low=0, high=2**63 - 1, doc='equal seeds give equal poses')
     motion: str = setting('circle', choices=tuple(MOTIONS),
-                          doc='of bodies that name none, each in its own place')
-    noise: Noise = setting(Noise(), doc='of bodies that name none')
+                          doc='motion of bodies without one, each in its own place')
+    noise: Noise = setting(Noise(), doc='noise of bodies without their own')
     velocities: bool = setting(False, doc='send velocities and accelerations too, as other VRPN '
                                'servers do')
     stamp_in_pose: bool = setting(
         False, doc='for benchmarks: x and y become seconds and nanoseconds of the monotonic '
         'clock at sending')
     clock: Clock = setting(Clock(), doc="the sender's clock")
-    faults: tuple[FrameFault, ...] = setting((), tags=FRAME_FAULTS, doc='of whole frames')
-    network: Network = setting(Network(), doc='between server and clients')
-    server: Server = setting(Server(), doc='sockets')
-    protocol: str = setting('vrpn', choices=('vrpn', 'natnet', 'both'), doc='what it speaks')
-    natnet: NatNet = setting(NatNet(), doc='where it speaks NatNet')
+    faults: tuple[FrameFault, ...] = setting((), tags=FRAME_FAULTS, doc='faults of whole frames')
+    network: Network = setting(Network(), doc='network between server and clients')
+    server: Server = setting(Server(), doc='address and limits')
+    protocol: str = setting(
+        'vrpn', choices=('vrpn', 'natnet', 'both'), doc='protocols of the server')
+    natnet: NatNet = setting(NatNet(), doc='settings of NatNet')
 
     def check(self) -> None:
         """
         Check the consistency of the fields.
 
         :raises ConfigurationError: for two bodies of one name, too many bodies, and faults of
-            bodies that don't exist.
+            bodies that do not exist.
         """
         names = [body.name for body in self.bodies]
         if len(names) > MAX_BODIES:
@@ -212,7 +216,7 @@ class Scenario:
                             f'allowed: {", ".join(map(repr, names))}')
 
     def settled(self) -> tuple[Body, ...]:
-        """List the bodies with motion and noise filled in from the scenario's own."""
+        """List the bodies; missing motion and noise are those of the scenario."""
         count = len(self.bodies)
         return tuple(
             replace(body, motion=body.motion or arranged(self.motion, i, count),
@@ -282,7 +286,7 @@ def find_scenario(given: str) -> str:
             return str(folder / name)
     own = sorted({path.stem for folder in folders for path in folder.glob('*.yaml')})
     raise ConfigurationError(
-        f'{given}: cannot be read: no such file here, and none of the package, which has '
+        f'{given}: cannot be read: neither a file nor a scenario of the package; its scenarios: '
         f'{", ".join(own) or "none"}')
 
 

@@ -38,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 
 _SECOND = 1_000_000_000
 _MILLISECOND = 1_000_000
+#: Chosen: period of the checks for timeouts (ns). Halved or doubled, a client is dropped by so
+#: much earlier or later.
 _HOUSEKEEPING_NS = 250 * _MILLISECOND
 
 
@@ -111,10 +113,10 @@ class MotiveSimServer:
         """
         Return the NatNet side.
 
-        :raises TransportError: if it was not started, or does not speak NatNet.
+        :raises TransportError: if it was not started, or does not use NatNet.
         """
         if self._natnet is None:
-            raise TransportError('the simulated Motive does not speak NatNet now')
+            raise TransportError('the simulated Motive does not use NatNet now')
         return self._natnet
 
     @property
@@ -277,7 +279,7 @@ class MotiveSimServer:
     def _turn(self) -> None:
         """Wait for the next event or deadline, and process it."""
         rest_ns = self._next_due_ns() - raw_clock_ns()
-        # Selectors count in milliseconds; what is less is slept to the microsecond.
+        # Selectors count in milliseconds; the rest is a sleep with microsecond resolution.
         events = self._selector.select(max(rest_ns // _MILLISECOND, 0) * 1e-3)
         for key, mask in events:
             # One event may have closed the socket of the next.

@@ -8,7 +8,8 @@ from optitrack_vrpn.sim.faults import frame_at, Restart
 from optitrack_vrpn.sim.scenario_io import Scenario
 
 _SECOND = 1_000_000_000
-#: Chosen: frames later than this are skipped: the computer was suspended, not just slow.
+#: Chosen: frames later than this (ns) are skipped: the computer was suspended, not only busy.
+#: Halved, load skips frames; doubled, a longer suspension ends with a burst.
 _MAX_LATE_NS = 250_000_000
 
 
@@ -20,7 +21,7 @@ class Stream:
 
     :param scenario: rate, clock, duration and restarts are used.
     :ivar base_ns: stamp of frame 0; a stamp minus this is a time of the scenario.
-    :ivar number: of the next frame.
+    :ivar number: number of the next frame.
     """
 
     def __init__(self, scenario: Scenario) -> None:

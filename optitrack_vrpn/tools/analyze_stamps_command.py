@@ -13,14 +13,14 @@ from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, split_ros_
 from optitrack_vrpn.cli.loading import INTERRUPTED, loading
 from optitrack_vrpn.errors import (
     BackendUnavailableError, OptitrackVrpnError, TransportError)
-from optitrack_vrpn.tools.intervals import histogram, judge, Spread, StampReport
+from optitrack_vrpn.tools.intervals import histogram, Spread, StampReport, summarise
 
 _BAR = 40
 _GAPS_SHOWN = 8
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Return the parser of the command line."""
     parser = Parser(
         prog='analyze_stamps',
         description='Measure the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
@@ -87,8 +87,8 @@ def load_pyplot() -> Any:
         return importlib.import_module('matplotlib.pyplot')
     except ImportError as error:
         raise BackendUnavailableError(
-            f'--plot needs matplotlib, and {error}: install python3-matplotlib, or leave --plot '
-            'out') from None
+            f'--plot needs matplotlib, and {error}: install python3-matplotlib, or omit '
+            '--plot') from None
 
 
 def plot(
@@ -140,7 +140,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
                 f'{len(found.stamps_ns)} messages on {arguments.topic} in {arguments.wait:g} s '
                 f'({found.publishers} publishers): is the node active, is the name right '
                 '(ros2 topic list)?')
-        report = judge(found.stamps_ns, found.arrivals_ns)
+        report = summarise(found.stamps_ns, found.arrivals_ns)
         print(f'frame {found.frame_id}')
         print(describe(arguments.topic, report, histogram(found.stamps_ns)))
         if pyplot is not None:

@@ -12,8 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 GAP_FACTOR = 1.75
-"""An interval of so many medians is a gap: with one frame lost it is two."""
+"""
+Intervals longer than this multiple of the median are gaps. Chosen: one lost frame makes 2. Halved,
+jitter makes gaps; doubled, up to two lost frames do not.
+"""
 _OTHER_CLOCK_S = 60.0
+"""Median age (s) above which stamps are on another clock. Chosen: larger than any latency."""
 
 
 class Spread(NamedTuple):
@@ -57,7 +61,7 @@ class StampReport(NamedTuple):
     """Arrival minus stamp; NaN if they are not on one clock."""
 
 
-def judge(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
+def summarise(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
     """
     Describe the stamps of messages in the order of their arrival.
 

@@ -4,7 +4,7 @@
 
 from typing import Any
 
-#: Elements of a long array that are shown.
+#: Chosen: elements of a long array that are shown; they fit one line.
 _MOST = 16
 
 

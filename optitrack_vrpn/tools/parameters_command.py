@@ -34,13 +34,13 @@ def _note(node: Node, name: str, default: Any) -> Any:
 
 
 def parameter_file(node: Node) -> str:
-    """Write the parameter file of a node: every parameter at its default."""
+    """Return the parameter file of a node: every parameter at its default."""
     return documents.parameter_file(
         node.name, settings_class(node), _note(node, 'YAML_NOTES', {}))
 
 
 def section(node: Node) -> str:
-    """Write the part of docs/parameters.md about one node."""
+    """Return the part of docs/parameters.md about one node."""
     summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
     return '\n'.join((
         f'## {node.name}', '', f'{summary} Parameter file: `config/{node.name}.yaml`.', '',
@@ -52,7 +52,7 @@ def page() -> str:
     """Write docs/parameters.md."""
     return '\n'.join((
         '# Parameters', '',
-        f'This page is made from the settings in the code by `{_REMAKE}`. '
+        f'This page is generated from the settings in the code by `{_REMAKE}`. '
         '`ros2 run optitrack_vrpn parameters --node NAME` prints a parameter file.', '',
         *(section(node) for node in NODES)))
 

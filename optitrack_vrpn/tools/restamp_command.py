@@ -22,8 +22,8 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 
 _NS = 1_000_000_000
 _REFUSED_NS = -1
-#: Chosen: number of refused rows that are reported individually.
-_TOLD = 5
+#: Chosen: number of refused rows that are reported individually; more or fewer lines only.
+_MOST_REPORTED = 5
 
 
 def parse_seconds(text: Optional[str]) -> int:
@@ -66,7 +66,7 @@ def restamp(
 
     :param rows: rows with ``sender_time`` and ``receive_time`` in seconds.
     :param source: source of the stamps.
-    :param log: called with one line per event of the clocks.
+    :param log: stream for one line per event of the clocks.
     """
     epoch = 0
     for row in rows:
@@ -80,7 +80,7 @@ def restamp(
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Return the parser of the command line."""
     parser = Parser(
         prog='restamp',
         description='Convert the times of recorded frames to the clock of their receiver.',
@@ -106,9 +106,9 @@ def _report_refused(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dic
         reason = refusal(row)
         if reason:
             refused += 1
-            if refused <= _TOLD:
+            if refused <= _MOST_REPORTED:
                 print(f'line {reader.line_num}: {reason}', file=log)
-            elif refused == _TOLD + 1:
+            elif refused == _MOST_REPORTED + 1:
                 print('and further lines', file=log)
         yield row
 

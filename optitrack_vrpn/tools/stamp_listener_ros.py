@@ -16,10 +16,10 @@ from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 _NS = 1_000_000_000
 _TYPE = 'geometry_msgs/msg/PoseStamped'
-#: Chosen: longest wait between two checks for signals (s).
+#: Chosen: longest wait between two checks for signals (s), which delays Ctrl-C.
 _SLICE_S = 0.1
-#: How long a topic may have publishers of other types alone (s): one more may be discovered, as
-#: may be the topics that are named instead.
+#: Chosen: time for which a topic may have publishers of other types only (s), in which DDS can
+#: discover further publishers and topics. Halved, these are missed; doubled, the error is later.
 _GRACE_S = 1.0
 _MOST_NAMED = 5
 

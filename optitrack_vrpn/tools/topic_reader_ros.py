@@ -73,8 +73,8 @@ class TopicReader:
         while not (offers := self._node.get_publishers_info_by_topic(topic)):
             if time.monotonic() > deadline:
                 raise TransportError(
-                    f'nothing publishes on {topic} in this ROS domain; `topics` lists the topics '
-                    'there are, and ROS_DOMAIN_ID chooses the domain')
+                    f'no node publishes on {topic} in this ROS domain; `topics` lists the '
+                    'existing topics, and ROS_DOMAIN_ID chooses the domain')
             time.sleep(0.05)
         kind = offers[0].topic_type
         package, _, name = kind.split('/')
@@ -102,5 +102,5 @@ class TopicReader:
             self._executor.spin_once(timeout_sec=0.2)
             if not taken and time.monotonic() > deadline:
                 raise TransportError(
-                    f'{topic} has {len(offers)} publishers, but nothing arrived; is the node '
+                    f'{topic} has {len(offers)} publishers, but no message arrived; is the node '
                     'active, and are its bodies in view?')

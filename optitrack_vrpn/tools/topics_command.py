@@ -14,7 +14,7 @@ from optitrack_vrpn.tools.message_text import lines_of
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Return the parser of the command line."""
     parser = Parser(
         prog='topics', description='List the topics in this ROS domain, or show one.',
         epilog='ROS_DOMAIN_ID chooses the domain, as in: ROS_DOMAIN_ID=5 topics /wand/pose')
