@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 from natnet_kit import simulated
 import numpy as np
+from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.pipeline.markers import POINT
 from optitrack_vrpn.sim.motion import arranged
 import pytest
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
-from rosgraph import NodeHere, Observer, position, stamp_ns, wait_until
+from rosgraph import NodeHere, NodeProcess, Observer, position, stamp_ns, wait_until
 from sensor_msgs.msg import PointCloud2
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -101,17 +102,59 @@ def test_markers_cannot_be_switched_on_where_the_client_does_not_read_them(obser
                 Parameter('outputs', value=['pose', 'status'])])[0].successful)
 
 
-def test_a_session_is_recorded_in_motive_only_where_that_is_wanted(observer):
-    start = SimpleNamespace(session_id='flight 7')
-    with simulated(['wand'], rate=100) as server:
-        for wanted in (False, True):
-            with following(server, **{'natnet.record': wanted}) as here:
-                observer.poses('/wand/pose').wait(3)
-                here.node.control_start(start)
-                if not wanted:
-                    assert not server.natnet.takes
-                    continue
-                wait_until(lambda: server.natnet.world.recording)
-                assert server.natnet.takes == ['flight 7']
-                here.node.control_stop(start)
-                wait_until(lambda: not server.natnet.world.recording)
+def test_a_session_is_not_recorded_in_motive_unless_that_is_wanted(observer):
+    with simulated(['wand'], rate=100) as server, following(server) as here:
+        observer.poses('/wand/pose').wait(3)
+        here.node.control_start(SimpleNamespace(session_id='flight 7'))
+        here.node.control_stop(SimpleNamespace(session_id='flight 7'))
+        count = len(server.natnet.commands)
+        here.node._backend.record('asked for')    # what was sent before it has arrived before it
+        wait_until(lambda: server.natnet.takes)
+        assert server.natnet.takes == ['asked for']
+        assert [command for command in server.natnet.commands[count:] if 'Record' in command] == [
+            'SetRecordTakeName,asked for', 'StartRecording']
+
+
+@pytest.fixture
+def controller():
+    pytest.importorskip('mocap4r2_control_msgs.msg')
+    from control_graph import Controller
+    found = Controller()
+    yield found
+    found.close()
+
+
+def test_the_controllers_start_and_stop_record_a_take_named_after_the_session(controller):
+    from control_graph import ACK_START, ACK_STOP, START, STOP
+    name = 'optitrack_vrpn'
+    with simulated(['wand'], rate=100) as server, NodeProcess(
+            '-p', 'server:=127.0.0.1', '-p', 'protocol:=natnet', '-p',
+            f'natnet.port:={server.natnet_port}', '-p', 'natnet.record:=true', '-p',
+            'autostart:=true', '-p', 'activate:=false') as node:
+        motive = server.natnet
+        controller.wait_for(1)
+        assert controller.spin_until(lambda: any(
+            '/wand/pose' in info.topics for info in controller.infos))
+
+        def session(kind, name_of_session, expected):
+            controller.send(kind, ['', name], name_of_session)
+            assert controller.answers(1) == [(expected, name, name_of_session)]
+
+        session(START, 'flight 7', ACK_START)
+        wait_until(lambda: motive.world.recording)
+        assert motive.takes == ['flight 7']
+        node.wait_for(r'INFO.*Motive records')
+        session(STOP, 'flight 7', ACK_STOP)
+        wait_until(lambda: not motive.world.recording)
+
+        answer, code = motive._command_answer, [codec.encode_response(1)]
+        motive._command_answer = lambda command, address: (
+            code[0] if command == 'StartRecording' else answer(command, address))
+        session(START, 'flight 8', ACK_START)    # the poses come all the same
+        node.wait_for(r"ERROR.*Motive refused the command 'StartRecording' with code 1")
+        session(STOP, 'flight 8', ACK_STOP)
+        code[0] = None    # the command is lost, each time
+        session(START, 'flight 9', ACK_START)
+        node.wait_for(r"ERROR.*Motive did not answer the command 'StartRecording'")
+        session(STOP, 'flight 9', ACK_STOP)
+        assert motive.takes == ['flight 7']
