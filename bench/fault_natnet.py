@@ -14,6 +14,7 @@ import time
 import fault_cases
 from fault_cases import BODIES, row, running, session_begin
 from fault_kit import scenario, Session
+from fault_protocol import relay_to
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.messages import ServerInfo
 
@@ -42,6 +43,22 @@ def take_played():
         server.ask('edit 0')
         end = time.time_ns()
         return [row(session, 'Motive plays a take for 3 s', steady, begin, end)]
+
+
+def held_up_2_9():
+    """Hold datagrams of Motive 1.9 up: its frames have no times of transmission."""
+    with Session(BODIES) as session:
+        server = session.server(scenario(BODIES, natnet={'version': '2.9'}))
+        relay = session.hold(relay_to(server.port))
+        session.start_node(relay.port)
+        steady = session.steady()
+        begin = time.time_ns()
+        relay.hold(True)
+        time.sleep(3.0)
+        end = time.time_ns()
+        relay.hold(False)
+        return [row(session, 'NatNet 2.9: datagrams held up for 3 s (relay), then a burst',
+                    steady, begin, end)]
 
 
 class OldServer:
@@ -92,7 +109,7 @@ _SHARED = (
     'black_hole_udp', 'held_up', 'black_hole_namespace', 'loss', 'reordering', 'duplicates',
     'jitter', 'half_open', 'address_changed', 'clock_stepped', 'sender_stepped', 'five_clients')
 CASES = {**{name: fault_cases.CASES[name] for name in _SHARED},
-         'version_refused': version_refused, 'models_changed': models_changed,
-         'take_played': take_played}
+         'held_up_2_9': held_up_2_9, 'version_refused': version_refused,
+         'models_changed': models_changed, 'take_played': take_played}
 PRIVILEGED = fault_cases.PRIVILEGED
 QUICK = ('bodies', 'killed', 'models_changed')

@@ -163,3 +163,28 @@ def test_arrival_mode_stamps_arrivals():
         exposure = session.exposure
         samples = session.frame(('Wand', True, 0.0))
     assert 5.6 * MS < samples[0].stamp_ns - exposure - OFFSET < 6.1 * MS
+
+
+@pytest.mark.parametrize('timed', [True, False])
+def test_a_backlog_is_withheld_with_and_without_times_of_transmission(timed):
+    """Before NatNet 3.0 a frame has only its time since streaming began, and no echo helps."""
+    pipeline, sent = Pipeline(PipelineConfig()), []
+    held_from, held_until = 300, 700    # frames: 4 s at 100 Hz
+    for number in range(1_000):
+        exposure = 3_600 * S + number * STEP
+        arrival = exposure + 5_400_000 + NETWORK + OFFSET
+        if held_from <= number < held_until:
+            arrival = 3_600 * S + held_until * STEP + OFFSET + number * 10_000
+        if timed and number % 25 == 0:
+            pipeline.process([EchoReport(
+                arrival - 2 * NETWORK, arrival - OFFSET - NETWORK, arrival)], arrival, 0)
+        events = [FrameReport(number, exposure, 5_400_000 if timed else 0, timed, True, 0),
+                  RigidBodyReport('Wand', 0, exposure, (0.001 * number, 1.0, 2.0),
+                                  (0.0, 0.0, 0.0, 1.0), True, 0.0)]
+        sent += [(number, arrival - exposure - OFFSET)
+                 for _ in pipeline.process(events, arrival, 0)]
+    ages = dict(sent)
+    # Not older than stamps.max_age_s, though all of them arrive as fresh as any.
+    assert max(ages.values()) < 510 * MS
+    assert not set(range(held_from, held_until - 55)) & set(ages)
+    assert set(range(held_until + 60, 1_000)) <= set(ages)
