@@ -31,6 +31,11 @@ else:
     hypothesis.settings.load_profile('any machine')
 
 
+#: Marks a test of the node that both protocols have to pass. Tests of what lies behind the events
+#: of a client are not among them: it is the same code for both.
+BOTH_PROTOCOLS = pytest.mark.parametrize('protocol', ['vrpn', 'natnet'])
+
+
 def at_last(check, *attempts):
     """
     Repeat a check with more patience each time until it passes; the last attempt counts.

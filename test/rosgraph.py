@@ -63,6 +63,11 @@ def wait_until(condition, timeout_s=20.0, what='it'):
         time.sleep(0.005)
 
 
+def port_parameters(protocol, port):
+    """Give the parameters of the node that say where a server on a port is."""
+    return {'protocol': 'natnet', 'natnet.port': port} if protocol == 'natnet' else {'port': port}
+
+
 def stamp_ns(message):
     """Give a message's stamp in nanoseconds."""
     return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec

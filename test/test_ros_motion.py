@@ -5,6 +5,7 @@
 import sys
 import time
 
+from conftest import BOTH_PROTOCOLS
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import (
     AccelStamped, PoseStamped, PoseWithCovarianceStamped, TwistStamped)
@@ -14,7 +15,8 @@ from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rosgraph import NodeHere, Observer, quat_xyzw, stamp_ns, wait_until
+from rosgraph import (
+    NodeHere, Observer, port_parameters, quat_xyzw, stamp_ns, wait_until)
 from scipy.spatial.transform import Rotation
 from tf2_msgs.msg import TFMessage
 
@@ -32,13 +34,16 @@ def vector(message):
 def motive():
     with MotiveSimServer(scenario_from_mapping({
             'bodies': [{'name': 'wand', 'motion': {'type': 'circle'}}], 'rate': 240,
-            'velocities': True, 'noise': {'position_mm': 0.05, 'attitude_deg': 0.02}}),
+            'protocol': 'both', 'natnet': {'port': 0}, 'velocities': True,
+            'noise': {'position_mm': 0.05, 'attitude_deg': 0.02}}),
             port=0) as sim:
         yield sim
 
 
-def node_of(sim, **parameters):
-    values = {'server': '127.0.0.1', 'port': sim.port, 'autostart': True, 'stamps.mode': 'sender'}
+def node_of(sim, protocol='vrpn', **parameters):
+    port = sim.port if protocol == 'vrpn' else sim.natnet_port
+    values = {'server': '127.0.0.1', **port_parameters(protocol, port), 'autostart': True,
+              'stamps.mode': 'sender'}
     values.update({name.replace('__', '.'): value for name, value in parameters.items()})
     return NodeHere(values)
 
@@ -49,13 +54,17 @@ def steady(topic):
     return len(stamps) == 60 and max(np.diff(stamps)) < 20e6
 
 
-def truth_at(sim, message):
-    return sim.world.truth('wand', (stamp_ns(message) - sim.base_ns) * 1e-9)
+@pytest.mark.parametrize('source, accuracy, protocol', [
+    ('estimate', 0.05, 'vrpn'), ('server', 1e-3, 'vrpn'), ('estimate', 0.05, 'natnet')])
+def test_velocities_reach_subscribers_in_the_right_axes(motive, source, accuracy, protocol):
+    # Over NatNet the sender's clock counts from its boot.
+    begin_ns = motive.base_ns if protocol == 'vrpn' else motive.natnet.server_ns(
+        motive._stream.exposure_ns(0))
 
-
-@pytest.mark.parametrize('source, accuracy', [('estimate', 0.05), ('server', 1e-3)])
-def test_velocities_reach_subscribers_in_the_right_axes(motive, source, accuracy):
-    with node_of(motive, velocity_source=source, outputs=list(TOPICS)), Observer() as observer:
+    def truth_at(sim, message):
+        return sim.world.truth('wand', (stamp_ns(message) - begin_ns) * 1e-9)
+    with node_of(motive, protocol, velocity_source=source, outputs=list(TOPICS)), \
+            Observer() as observer:
         heard = {kind: observer.listen(message, f'/wand/{kind}', 1000)
                  for kind, message in TOPICS.items()}
         last = {}
@@ -167,8 +176,9 @@ def test_a_low_pass_may_take_more_off_the_stamps_than_the_greatest_age(motive):
         poses.wait(count + 100)
 
 
-def test_diagnostics_name_connection_clock_and_bodies(motive):
-    with node_of(motive, connection='udp'), Observer() as observer:
+@BOTH_PROTOCOLS
+def test_diagnostics_name_connection_clock_and_bodies(motive, protocol):
+    with node_of(motive, protocol, connection='udp'), Observer() as observer:
         topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
 
         def complete():
@@ -183,8 +193,10 @@ def test_diagnostics_name_connection_clock_and_bodies(motive):
         keys = {v.key for v in connection.values}
         assert {'most_datagrams_at_once', 'udp_lost', 'udp_reordered'} <= keys
         if sys.platform.startswith('linux'):
-            assert {'unread_udp_bytes', 'unread_tcp_bytes', 'dropped_unread'} <= keys
-        assert connection.hardware_id == f'127.0.0.1:{motive.port}'
+            assert {'unread_udp_bytes', 'dropped_unread'} <= keys
+            assert ('unread_tcp_bytes' in keys) is (protocol == 'vrpn')
+        port = motive.port if protocol == 'vrpn' else motive.natnet_port
+        assert connection.hardware_id == f'127.0.0.1:{port}'
         clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
         assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
                 'arrival_jitter_std_us'} <= set(clock)

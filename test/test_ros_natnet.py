@@ -59,12 +59,12 @@ def test_a_pose_is_where_the_body_was_at_its_stamp(observer, protocol):
 
 
 def test_a_body_out_of_view_goes_silent_and_its_state_says_why(observer):
-    bodies = [{'name': 'wand', 'faults': [
-        {'type': 'occlusion', 'mode': 'frozen', 'start': 4.0}]}, 'box']
-    with simulated(bodies, rate=100) as server, following(server) as here:
+    with simulated(['wand', 'box'], rate=100) as server, following(server) as here:
         topic, other = observer.poses('/wand/pose'), observer.poses('/box/pose')
         topic.wait(10)
-        node = here.node
+        node, make = here.node, server.natnet.world.frame
+        server.natnet.world.frame = lambda frame, *times: make(
+            frame._replace(lost=frozenset({'wand'})), *times)
 
         def state():
             with node._lock:

@@ -6,13 +6,15 @@ import os
 import signal
 import time
 
+from conftest import BOTH_PROTOCOLS
 import numpy as np
 from optitrack_vrpn.sim.motion import arranged
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rosgraph import (
-    NodeProcess, Observer, position, quat_xyzw, silence, stamp_ns, wait_until)
+    NodeProcess, Observer, port_parameters, position, quat_xyzw, silence, stamp_ns,
+    wait_until)
 from scipy.spatial.transform import Rotation
 from server_kit import free_port
 
@@ -40,10 +42,11 @@ def port_of(sim):
     return int(sim.wait_for(r'listening on 127\.0\.0\.1:(\d+)')[1])
 
 
-def at(port, *arguments):
+def at(port, *arguments, protocol='vrpn'):
     """Start the node for a server on this machine."""
-    return NodeProcess('-p', 'server:=127.0.0.1', '-p', f'port:={port}',
-                       '-p', 'connect.retry_max_s:=0.2', *arguments)
+    where = (f'{name}:={value}' for name, value in port_parameters(protocol, port).items())
+    return NodeProcess('-p', 'server:=127.0.0.1', '-p', 'connect.retry_max_s:=0.2',
+                       *(word for pair in where for word in ('-p', pair)), *arguments)
 
 
 def check_truth(messages, motion, world):
@@ -164,21 +167,24 @@ def check_frames(messages, wand):
     assert checked > 50
 
 
-def test_a_server_that_is_absent_late_killed_and_started_again(observer):
+@BOTH_PROTOCOLS
+def test_a_server_that_is_absent_late_killed_and_started_again(observer, protocol):
     port = free_port()
-    with at(port, '-p', 'autostart:=true') as node:
+    flag = '--port' if protocol == 'vrpn' else '--natnet-port'
+    with at(port, '-p', 'autostart:=true', protocol=protocol) as node:
         node.wait_for(rf'\[WARN.*lost: .*{port}')
         assert observer.state() == 'active', 'an absent server is no reason not to be active'
         topic = observer.poses('/wand/pose')
         for killed in range(2):
-            with motive('--names', 'wand', '--rate', 100, port=port) as sim:
-                port_of(sim)
+            with NodeProcess('--names', 'wand', '--rate', 100, '--protocol', protocol, flag, port,
+                             tool='motive_sim', ros=False) as sim:
                 topic.wait(len(topic) + 100)
                 sim.process.kill()
                 sim.process.wait()
             if not killed:    # the log does not repeat itself so soon
                 node.wait_for(r'body .wand.: TRACKED -> STALE')
-                node.wait_for(r'lost: .*\n(.*\n)*.*lost: .*(closed|ended|broke|gone)')
+                node.wait_for(r'lost: .*\n(.*\n)*.*lost: .*(closed|ended|broke|gone)'
+                              if protocol == 'vrpn' else r'silent: ')
         # Motive's clock began anew; on the host's it went on.
         stamps = [stamp_ns(message) for message in topic.messages()]
         steps = [b - a for a, b in zip(stamps, stamps[1:])]

@@ -10,6 +10,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+from conftest import BOTH_PROTOCOLS
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import ChangeState
@@ -19,11 +20,12 @@ from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateN
 from optitrack_vrpn.node import node as node_module
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.ros.qos_advice import what_helps
-from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.scenario_io import named_bodies, NatNet, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
-from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
+from rosgraph import (
+    NodeHere, Observer, port_parameters, silence, stamp_ns, wait_until)
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
@@ -39,17 +41,19 @@ def motive():
     """Make simulated Motives with bodies of given names; gives their ports."""
     servers = []
 
-    def start(*names, rate=100.0):
-        server = MotiveSimServer(Scenario(bodies=named_bodies(names), rate=rate), port=0)
+    def start(*names, rate=100.0, protocol='vrpn'):
+        server = MotiveSimServer(Scenario(
+            bodies=named_bodies(names), rate=rate, protocol=protocol, natnet=NatNet(port=0)),
+            port=0)
         servers.append(server.start())
-        return server.port
+        return server.port if protocol == 'vrpn' else server.natnet_port
     yield start
     for server in servers:
         server.stop()
 
 
-def parameters(port, **more):
-    return {'server': '127.0.0.1', 'port': port, 'connect.retry_max_s': 0.1,
+def parameters(port, protocol='vrpn', **more):
+    return {'server': '127.0.0.1', **port_parameters(protocol, port), 'connect.retry_max_s': 0.1,
             **{name.replace('__', '.'): value for name, value in more.items()}}
 
 
@@ -103,10 +107,12 @@ MOVES = {
 }
 
 
-def test_a_hundred_transitions_in_any_order_leak_nothing(motive):
+@BOTH_PROTOCOLS
+def test_a_hundred_transitions_in_any_order_leak_nothing(motive, protocol):
     """Possible and impossible ones; bodies stream all the while, and come and go with them."""
     chance = random.Random(5)
-    with NodeHere(parameters(motive('Rigid Body 1', 'wand'))) as here:
+    port = motive('Rigid Body 1', 'wand', protocol=protocol)
+    with NodeHere(parameters(port, protocol)) as here:
         node = here.node
 
         def trigger(move):
@@ -139,14 +145,16 @@ def test_a_hundred_transitions_in_any_order_leak_nothing(motive):
         if state != 'unconfigured':
             trigger('cleanup')
         wait_until(lambda: here.run(lambda: released(node, before)), what=f'release of {before}')
-    assert not [thread for thread in threading.enumerate() if thread.name == 'vrpn client']
+    assert not [thread for thread in threading.enumerate() if thread.name.endswith(' client')]
 
 
 # -- several nodes --------------------------------------------------------------------------------
 
-def test_two_nodes_in_one_process_each_follow_their_own_server(observer, motive):
-    with NodeHere(parameters(motive('left'), autostart=True), namespace='/lab_a') as a, \
-            NodeHere(parameters(motive('right'), autostart=True), node_name='second') as b:
+@BOTH_PROTOCOLS
+def test_two_nodes_in_one_process_each_follow_their_own_server(observer, motive, protocol):
+    left, right = (parameters(motive(name, protocol=protocol), protocol, autostart=True)
+                   for name in ('left', 'right'))
+    with NodeHere(left, namespace='/lab_a') as a, NodeHere(right, node_name='second') as b:
         expected = {'/lab_a/left/pose', '/lab_a/left/pose_ned', '/right/pose', '/right/pose_ned'}
         wait_until(lambda: set(observer.topics()) == expected)
         topics = [observer.poses(name) for name in ('/lab_a/left/pose', '/right/pose')]

@@ -54,10 +54,12 @@ class StatusReporter:
     def open(self) -> None:
         """Start to publish on /diagnostics; call it after ``configure``."""
         assert self._sources is not None
-        client = self._sources.configuration.client
+        configuration = self._sources.configuration
         self._loss = LossWatch()
         self.latency = LatencyStatistics()    # not those of an earlier configuration
-        self._diagnostics.open(f'{client.server}:{client.port}')
+        port = (configuration.natnet if configuration.protocol == 'natnet' else
+                configuration.client).port
+        self._diagnostics.open(f'{configuration.client.server}:{port}')
 
     def configure(
         self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
