@@ -55,7 +55,7 @@ def test_tracked_stamps_lie_on_the_senders_grid_and_show_its_skew(protocol):
     def check(seconds):
         check_stamps(seconds, protocol)
     # A machine that stops the simulated Motive or the node for a while has a jitter of its own.
-    at_last(check, 12.0, 20.0, 40.0)
+    at_last(check, 15.0, 20.0, 40.0)
 
 
 def check_stamps(seconds, protocol):
