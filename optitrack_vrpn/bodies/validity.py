@@ -353,7 +353,7 @@ class ValidityGate(JumpRules):
 
     def _fault(self, position: Vector, raw: Quat) -> Disposition | None:
         """Return why these numbers are not a pose; None if they are."""
-        if not math.isfinite(sum(position) + sum(raw)):
+        if not (math.isfinite(sum(position)) and math.isfinite(sum(raw))):
             return Disposition.NOT_FINITE
         if (self.config.detect_zeroed and not any(position) and not any(raw[:3])
                 and raw[3] in (0.0, 1.0, -1.0)):

@@ -142,7 +142,7 @@ class TrackingRule:
                 return self._restart(reason, sender_time_ns, arrival_ns)
             if lag < 0.0:
                 self._height = residual - self._slope * t
-                line = residual
+                line = float(residual)
                 # Lower than all before it in this block, whatever the line was then.
                 lag = 0.0
                 self._least = math.inf

@@ -1,0 +1,49 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Which modules are compiled, and how their compiled form is recognised.
+
+There is one copy of the source. Compiled modules lie in a folder whose name holds a hash of that
+source and the interpreter's binary interface. A folder of another name is not used, so that an
+edited file, another checkout or another Python always runs from its own source.
+"""
+
+from collections.abc import Iterable
+import hashlib
+
+#: Modules that are compiled: what a pose passes, and what it calls.
+MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
+    'vrpn': ('codec', 'connection', 'messages', 'names'),
+    'clock': ('cadence', 'envelope', 'host', 'lines', 'noise', 'rollback', 'rules', 'source',
+              'tracking', 'two_way'),
+    'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion', 'rest',
+               'server_rate', 'transform'),
+    'bodies': ('jumps', 'limits', 'statistics', 'track', 'validity'),
+    'pipeline': ('channel', 'coarse_clock', 'freshness', 'load_shedding', 'pipeline'),
+    'ros': ('cdr',),
+    'node': ('hot_path',),
+}.items() for name in names)
+#: Files and folders whose contents decide whether compiled modules may be used. More than the
+#: modules themselves: mypyc relies on the types and constants of all that they import.
+SOURCES = (
+    'bodies', 'client', 'clock', 'compiled', 'errors.py', 'events.py', 'motion', 'names.py',
+    'natnet', 'node/body_output.py', 'node/configuration.py', 'node/hot_path.py', 'pipeline',
+    'ros/cdr.py', 'settings', 'stats.py', 'throttle.py', 'vrpn')
+#: The environment variable that switches compiled modules off, when they are made and used.
+SWITCH = 'OPTITRACK_VRPN_COMPILE'
+#: Its values for off; any other, and none, is on.
+OFF = ('0', 'no', 'off', 'false')
+
+
+def folder_name(contents: Iterable[tuple[str, bytes]], tag: str) -> str:
+    """
+    Name the folder of the modules compiled from some source.
+
+    :param contents: path and content of every source file, in any order.
+    :param tag: the interpreter's binary interface, as in ``cpython-311-x86_64-linux-gnu``.
+    """
+    total = hashlib.sha256()
+    for path, content in sorted(contents):
+        total.update(f'{path}\0{len(content)}\0'.encode())
+        total.update(content)
+    return f'{tag}-{total.hexdigest()[:24]}'
