@@ -79,8 +79,9 @@ _INTRODUCED = _introduced()
 def introduced():
     """Copy that connection, which is much quicker than to let it hear everything again."""
     connection = copy.copy(_INTRODUCED)
-    connection.__dict__.update(
-        remote=RemoteNames(), counters=Counters(), _in=bytearray(), _out=bytearray())
+    for name, value in (('remote', RemoteNames()), ('counters', Counters()),
+                        ('_in', bytearray()), ('_out', bytearray())):
+        setattr(connection, name, value)    # has no __dict__ where it is compiled
     connection.remote.senders.update(_INTRODUCED.remote.senders)
     connection.remote.types.update(_INTRODUCED.remote.types)
     return connection

@@ -4,7 +4,7 @@
 
 import sys
 
-from optitrack_vrpn import __version__
+from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.cli.loading import INTERRUPTED, load
 from optitrack_vrpn.cli.signals_io import end_with_parent
@@ -21,7 +21,7 @@ def main() -> int:
             print(f'  {tool.name:20} {tool.summary}')
         return 0
     if sys.argv[1] == '--version':
-        print(f'optitrack_vrpn {__version__}')
+        print(f'optitrack_vrpn {__version__} ({RUNS})')
         return 0
     if sys.argv[1] not in names:
         print(f'optitrack_vrpn has no tool {sys.argv[1]!r}, only {", ".join(names)}',

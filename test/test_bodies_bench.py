@@ -12,7 +12,7 @@ import sys
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.validity import ValidityGate
-from optitrack_vrpn.motion.kalman import MotionConfig
+from optitrack_vrpn.motion.settings import MotionConfig
 import pytest
 
 PATH = Path(__file__).resolve().parent.parent / 'bench' / 'bodies.py'

@@ -9,7 +9,8 @@ from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.gains import Gains
-from optitrack_vrpn.motion.kalman import Motion, MotionConfig
+from optitrack_vrpn.motion.kalman import Motion
+from optitrack_vrpn.motion.settings import MotionConfig
 import pytest
 from scipy import linalg, signal, stats
 from scipy.spatial.transform import Rotation

@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any, NoReturn, Sequence
 
-from optitrack_vrpn import __version__
+from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**kwargs)
         if kwargs.get('add_help', True):
             self.add_argument('--version', action='version',
-                              version=f'optitrack_vrpn {__version__}')
+                              version=f'optitrack_vrpn {__version__} ({RUNS})'.replace('%', '%%'))
 
     def error(self, message: str) -> NoReturn:
         """Print the error of the command line, and exit with ``USAGE``."""

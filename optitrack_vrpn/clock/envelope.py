@@ -222,7 +222,8 @@ class Floor:
             # Not for being a little off: it has to be load still.
             return off > _LIFTED_STILL * self._lifted_by
         before, now = self._before[:4], self._before[4:]
-        return min(now) > _RAISED * sigma and math.fsum(now) - math.fsum(before) > 4.0 * _RAISE * sigma
+        rise = math.fsum(now) - math.fsum(before)
+        return min(now) > _RAISED * sigma and rise > 4.0 * _RAISE * sigma
 
     def _bend(self, t: float) -> bool:
         """Take over a straight line of another slope if the last minima lie on one."""

@@ -29,8 +29,8 @@ import sys
 from setuptools import setup
 from mypyc.build import mypycify
 setup(name='optitrack_vrpn_compiled', packages=[], ext_modules=mypycify(
-    ['--config-file=mypyc.ini', *sys.argv[1].split(',')], opt_level='3', debug_level='0'),
-    script_args=['-q', 'build_ext', '--build-lib', 'out'])
+    ['--config-file=mypyc.ini', *sys.argv[1].split(',')], opt_level='3', debug_level='0',
+    multi_file=True), script_args=['-q', 'build_ext', '-j', sys.argv[2], '--build-lib', 'out'])
 """
 _MYPY = """
 [mypy]
@@ -83,7 +83,8 @@ def build(place: Path, package: Path = PACKAGE) -> Path:
         (work / 'mypyc.ini').write_text(_MYPY)
         files = ','.join(module.replace('.', '/') + '.py' for module in MODULES)
         run = subprocess.run(
-            [sys.executable, '-c', _SETUP, files], cwd=work, stdin=subprocess.DEVNULL,
+            [sys.executable, '-c', _SETUP, files, str(os.cpu_count() or 1)], cwd=work,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             # mypy must take the copy, wherever else the package is found.
             env={**os.environ, SWITCH: '0', 'PYTHONPATH': str(work), 'MYPYPATH': ''})

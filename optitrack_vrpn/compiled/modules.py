@@ -14,10 +14,9 @@ import hashlib
 #: Modules that are compiled: what a pose passes, and what it calls.
 MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'vrpn': ('codec', 'connection', 'messages', 'names'),
-    'clock': ('cadence', 'envelope', 'host', 'lines', 'noise', 'rollback', 'rules', 'source',
-              'tracking', 'two_way'),
-    'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion', 'rest',
-               'server_rate', 'transform'),
+    'clock': ('envelope', 'host', 'rules', 'source', 'tracking'),
+    'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
+               'transform'),
     'bodies': ('jumps', 'limits', 'statistics', 'track', 'validity'),
     'pipeline': ('channel', 'coarse_clock', 'freshness', 'load_shedding', 'pipeline'),
     'ros': ('cdr',),
@@ -26,7 +25,7 @@ MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.
 SOURCES = (
-    'bodies', 'client', 'clock', 'compiled', 'errors.py', 'events.py', 'motion', 'names.py',
+    'bodies', 'client', 'clock', 'compiled/modules.py', 'errors.py', 'events.py', 'motion', 'names.py',
     'natnet', 'node/body_output.py', 'node/configuration.py', 'node/hot_path.py', 'pipeline',
     'ros/cdr.py', 'settings', 'stats.py', 'throttle.py', 'vrpn')
 #: The environment variable that switches compiled modules off, when they are made and used.

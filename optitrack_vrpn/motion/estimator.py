@@ -18,11 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from optitrack_vrpn.motion import lever_arm as lever
-from optitrack_vrpn.motion.kalman import diagonal, Motion, MotionConfig
+from optitrack_vrpn.motion.kalman import diagonal, Motion
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import (
     conjugate, IDENTITY, multiply, Quat, rotate, Vector)
 from optitrack_vrpn.motion.rest import RestConfig, RestDetector
+from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.transform import compose, Transform
 
 
