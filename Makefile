@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry soak clean clean-env
+.PHONY: help demo check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -21,8 +21,11 @@ demo:  ## run a simulated Motive and the node, with a live table
 check: lint  ## lint, types and pure tests, in under a minute
 	$(RUN) tools/run_tests.py -q -m pure $(ARGS)
 
-test: lint  ## lint, types and all tests
+test: lint compile  ## lint, types and all tests, with the path of a pose compiled
 	$(RUN) tools/run_tests.py $(ARGS)
+
+compile:  ## compile the path of a pose for these sources, if mypy and a compiler are there
+	$(RUN) -m optitrack_vrpn compile --if-possible
 
 lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
 	@failed=; for tool in 'ruff check --quiet' flake8 mypy; do \
@@ -35,10 +38,10 @@ docs:  ## regenerate the generated parts of config/ and docs/
 env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make
 
-bench:  ## measure latency and processor time of the node and of other bridges
+bench: compile  ## measure latency and processor time of the node and of other bridges
 	$(RUN) bench/latency.py $(ARGS)
 
-bench-parts:  ## measure the processor time of each step of a pose
+bench-parts: compile  ## measure the processor time of each step of a pose
 	$(RUN) bench/latency_profile.py $(ARGS)
 	$(RUN) bench/latency_parts.py $(ARGS)
 

@@ -14,6 +14,7 @@ from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.names import NameTemplates
 from optitrack_vrpn.node.report import body_entry, Level
+from optitrack_vrpn.motion.transform import Transform
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.connection import Connection
@@ -304,7 +305,7 @@ def test_a_body_that_is_denied_while_it_runs_makes_room_for_another():
 def test_what_the_settings_name_is_looked_for_once_when_bodies_have_had_time_to_appear():
     config = PipelineConfig(
         selection=Selection(deny=('wand',)), overrides={'A': {'max_speed': 3.0}},
-        titles={'B': ('b', None)}, estimates={'C': {'offset': None}})
+        titles={'B': ('b', None)}, estimates={'C': {'offset': Transform()}})
     pipeline = Pipeline(config)
     assert pipeline.to_match(0) is None    # nothing streams: that is no fault of names
     assert pipeline.to_match(100 * S) is None

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A process that is stopped between two poses of a batch goes on without the rest of it."""
 
-from collections import Counter
 import math
 from types import SimpleNamespace
 
 from optitrack_vrpn.bodies.disposition import Disposition
+from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
-from optitrack_vrpn.pipeline.channel import Sample, ServerMotion
+from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.ros.cdr import stamp_bytes
 import pytest
 
@@ -18,6 +19,7 @@ SECOND = 1_000_000_000
 STAMP = 1_700_000_000 * SECOND
 MAX_AGE = SECOND // 2
 OFF = LowpassConfig()
+NAMES = BodyNames('wand', 'wand', {}, {}, None)
 
 
 class Stopped:
@@ -40,7 +42,7 @@ class Stopped:
 class Output:
     """What a body sends out, all of it noted."""
 
-    tf, tf_ned, heard = True, False, ()
+    tf, tf_ned, heard = True, False, set()
 
     def __init__(self, name, out):
         self.name = name
@@ -56,8 +58,8 @@ def channel_of(output, lowpass=OFF):
     estimator = Estimator(EstimateConfig(learn_noise=False, lowpass=lowpass))
     if estimator.lowpass is not None:
         estimator.update(STAMP, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), 240.0, 0)
-    output.channel = SimpleNamespace(
-        user=output, published=0, dropped=Counter(), estimator=estimator)
+    output.channel = Channel(NAMES, ValidityGate('wand'), estimator)
+    output.channel.user = output
     return output.channel
 
 
@@ -123,7 +125,7 @@ def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_a
     """A low-pass smooths the pose, and may take its delay off that stamp."""
     sent = {}
     output = Output('wand', [])
-    output.heard, output.tf, output.send_pose = ('pose_cov', 'odom', 'twist', 'accel'), False, None
+    output.heard, output.tf, output.send_pose = {'pose_cov', 'odom', 'twist', 'accel'}, False, None
     output.send = lambda kind, stamp, *numbers: sent.update({kind: (stamp, numbers)})
     channel = channel_of(output)
     channel.estimator = estimator = Estimator(EstimateConfig(estimate_motion=True))
@@ -141,11 +143,9 @@ def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_a
 
 def test_a_server_motion_goes_out_with_the_pose_that_it_came_with():
     output, sent = Output('wand', []), {}
-    output.heard = ('odom',)
+    output.heard = {'odom'}
     output.send = lambda kind, stamp, *numbers: sent.update({kind: (stamp, numbers)})
-    output.channel = SimpleNamespace(
-        estimator=Estimator(EstimateConfig()), last_position=(9.0, 9.0, 9.0),
-        last_quat=(0.0, 0.0, 0.0, 1.0))
+    channel_of(output)
     half = math.sqrt(0.5)
     place, turned = (1.0, 2.0, 3.0), (0.0, 0.0, half, half)
     publish_server_motion(output, ServerMotion(

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
-from optitrack_vrpn import __version__
+from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.cli.tools import console_scripts, TOOLS
 import pytest
 
@@ -41,7 +41,7 @@ def test_names_are_given_once():
 def test_setup_installs_exactly_the_table_and_all_there_is_to_install():
     """setup() is caught, so that the test sees what setup.py itself hands to setuptools."""
     script = ('import json, runpy, setuptools\n'
-              'setuptools.setup = lambda **given: print(json.dumps(given))\n'
+              'setuptools.setup = lambda cmdclass, **given: print(json.dumps(given))\n'
               "runpy.run_path('setup.py')\n")
     pytest.importorskip('setuptools')
     result = run('-c', script, cwd=ROOT)
@@ -145,7 +145,7 @@ def test_every_tool_has_a_version_and_one_exit_code_for_usage_errors(tool, monke
             main()
         assert end.value.code == code
         out, err = capsys.readouterr()
-        assert (out == f'optitrack_vrpn {__version__}\n') == (code == 0)
+        assert (out == f'optitrack_vrpn {__version__} ({RUNS})\n') == (code == 0)
         assert (f'{tool.name}: ' in err) == (code != 0)
 
 

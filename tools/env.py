@@ -19,6 +19,7 @@ missing.
 """
 
 import os
+import subprocess
 import sys
 
 import environment
@@ -53,6 +54,10 @@ def main(arguments):
         return 130
     if command == 'where':
         print(python)
+    if command == 'make':
+        # Optional: without mypy or a compiler the same files run as Python.
+        subprocess.call([python, '-m', 'optitrack_vrpn', 'compile', '--if-possible'],
+                        cwd=environment.ROOT, env=variables)
     if command != 'run':
         return 0
     # This checkout comes before an installed copy, in subprocesses with another folder too.

@@ -34,6 +34,8 @@ TOOLS = (
          'a simulated Motive, the node and a live table of the poses'),
     Tool('doctor', 'optitrack_vrpn.doctor.command:main',
          'check the connection, the bodies and the ROS graph, and report remedies'),
+    Tool('compile', 'optitrack_vrpn.compiled.command:main',
+         'compile the path of a pose with mypyc, or say how it runs'),
     Tool('parameters', 'optitrack_vrpn.tools.parameters_command:main',
          'print a parameter file with all defaults and descriptions'),
     Tool('mocap_control', 'optitrack_vrpn.mocap_control.command:main',

@@ -42,7 +42,7 @@ class Mode(NamedTuple):
     @property
     def text(self) -> str:
         """Describe it in a few words."""
-        return 'compiled' if self.compiled else f'plain Python: {self.reason}'
+        return 'compiled' if self.compiled else f'as plain Python: {self.reason}'
 
 
 class _Finder:

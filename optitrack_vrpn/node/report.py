@@ -137,7 +137,7 @@ def clock_entry(status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None) -
 
 def frames_entry(
     work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
-    shedding: bool = False,
+    shedding: bool = False, runs: str = '',
 ) -> Entry:
     """
     Report the latency of poses in the node.
@@ -147,12 +147,15 @@ def frames_entry(
     :param wait: time of datagrams in the kernel, before they are read (s).
     :param dropped: poses that were not published, by reason.
     :param shedding: whether frames are shed because this computer cannot keep up.
+    :param runs: how the path of a pose runs: compiled, or why not.
     """
     values = {}
     for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
         for field, value in zip(figures._fields, figures):
             values[f'{name}_{field}_us'] = number(value * 1e6, 1)
     values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
+    if runs:
+        values['pose_path'] = runs
     message = f'{values["latency_p50_us"]} us from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
     if shedding:

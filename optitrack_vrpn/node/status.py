@@ -6,6 +6,7 @@ import threading
 import traceback
 from typing import Callable, NamedTuple, Optional, Sequence
 
+from optitrack_vrpn import RUNS
 from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.loss import LossWatch
 from optitrack_vrpn.clock.hostclock_io import HostClock
@@ -60,6 +61,7 @@ class StatusReporter:
         port = (configuration.natnet if configuration.protocol == 'natnet' else
                 configuration.client).port
         self._diagnostics.open(f'{configuration.client.server}:{port}')
+        self._log('info', f'the path of a pose runs {RUNS}', 'runs')
 
     def configure(
         self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
@@ -160,6 +162,6 @@ class StatusReporter:
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
                 self.latency.wait.percentiles(), pipeline.dropped,
-                pipeline.config.keep_up and pipeline.shedder.shedding))
+                pipeline.config.keep_up and pipeline.shedder.shedding, RUNS))
             channels = pipeline.bodies
         return entries + self.publish(channels, now_ns)
