@@ -84,8 +84,7 @@ def build(place: Path, package: Path = PACKAGE) -> Path:
         files = ','.join(module.replace('.', '/') + '.py' for module in MODULES)
         run = subprocess.run(
             [sys.executable, '-c', _SETUP, files, str(os.cpu_count() or 1)], cwd=work,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             # mypy must take the copy, wherever else the package is found.
             env={**os.environ, SWITCH: '0', 'PYTHONPATH': str(work), 'MYPYPATH': ''})
         made = work / 'out'

@@ -1,0 +1,176 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compiled modules: the same results as Python, and only where the sources are the same."""
+
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.cli.tools import TOOLS
+from optitrack_vrpn.compiled import build_io, importer_io
+from optitrack_vrpn.compiled.modules import folder_name, MODULES, SOURCES, SWITCH
+from optitrack_vrpn.errors import BackendUnavailableError
+import pytest
+
+PACKAGE = importer_io.PACKAGE
+ROOT = PACKAGE.parent
+needs_compiled = pytest.mark.skipif(
+    not importer_io.MODE.compiled, reason=f'the path of a pose runs {importer_io.MODE.text}')
+
+REPLAY = """
+import sys
+from optitrack_vrpn import RUNS
+from optitrack_vrpn.motion.estimator import EstimateConfig
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.vrpn.connection import Connection
+from sessions import sessions
+print(RUNS, file=sys.stderr)
+for name in ('vrpn_server_spin', 'motive_like_5x240', 'udp_lob', 'late_server_then_restart'):
+    for session in sessions(name):
+        connection = Connection()
+        pipeline = Pipeline(PipelineConfig(
+            estimate=EstimateConfig(estimate_motion=True), server_motion=True),
+            lambda channel: setattr(channel, 'wants_motion', True))
+        for action in session.server_actions:
+            take = connection.receive_stream if action.kind == 'tcp' else (
+                connection.receive_datagram)
+            for sample in pipeline.process(take(action.data), action.time_ns, 0):
+                print(sample.channel.names.motive, *sample[1:])
+        print(connection.counters, pipeline.dropped, [e.text for e in pipeline.take_events()])
+"""
+
+
+def python(*arguments, package=ROOT, **variables):
+    """Run Python on a copy of the package."""
+    path = os.pathsep.join([str(package), str(ROOT / 'test'), os.environ.get('PYTHONPATH', '')])
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=100,
+        cwd=package, env={**os.environ, SWITCH: '1', 'PYTHONPATH': path, **variables})
+
+
+def copied(folder):
+    """Copy the package without its compiled modules."""
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns(
+        '__pycache__', '_compiled'))
+    return folder
+
+
+def mode(package, **variables):
+    """Ask a copy how the path of a pose runs."""
+    return python('-c', 'import optitrack_vrpn; print(optitrack_vrpn.RUNS)', package=package,
+                  **variables).stdout.strip()
+
+
+@given(st.dictionaries(st.text(max_size=5), st.binary(max_size=5), min_size=1), st.randoms())
+def test_the_name_depends_on_every_byte_and_on_no_order(files, random):
+    name = folder_name(files.items(), 'tag')
+    shuffled = list(files.items())
+    random.shuffle(shuffled)
+    assert folder_name(shuffled, 'tag') == name
+    assert folder_name(files.items(), 'other') != name
+    path = random.choice(sorted(files))
+    assert folder_name({**files, path: files[path] + b'x'}.items(), 'tag') != name
+    assert folder_name([(key + 'x', value) for key, value in files.items()], 'tag') != name
+
+
+def test_every_compiled_module_and_what_it_imports_decides_about_its_use():
+    known = {path for path, _ in importer_io.source_files(PACKAGE)}
+    assert {module.partition('.')[2].replace('.', '/') + '.py' for module in MODULES} <= known
+    script = ('import importlib, sys\n'
+              f'for name in {MODULES!r}: importlib.import_module(name)\n'
+              "print(*[m for m in sys.modules if m.startswith('optitrack_vrpn.')])")
+    loaded = python('-c', script, **{SWITCH: '0'}).stdout.split()
+    files = {Path(*module.split('.')[1:]) for module in loaded}
+    needed = {path.with_suffix('.py').as_posix() for path in files
+              if (PACKAGE / path).with_suffix('.py').is_file()}
+    # What runs before any of them, and has no part in a pose.
+    assert {'vrpn/connection.py', 'pipeline/pipeline.py'} <= needed
+    assert needed - known <= {'compiled/importer_io.py'}
+
+
+def test_each_source_exists():
+    assert all((PACKAGE / name).exists() for name in SOURCES)
+
+
+@needs_compiled
+def test_compiled_and_plain_give_the_same_poses_of_recorded_sessions():
+    compiled = python('-c', REPLAY)
+    plain = python('-c', REPLAY, **{SWITCH: '0'})
+    assert compiled.stderr.strip() == 'compiled'
+    assert plain.stderr.strip().startswith('as plain Python')
+    assert compiled.stdout.count('\n') > 1000
+    assert compiled.stdout == plain.stdout
+
+
+@needs_compiled
+def test_edited_sources_run_as_python(tmp_path):
+    package = copied(tmp_path)
+    assert mode(package) == 'compiled'
+    with open(package / PACKAGE.name / 'motion' / 'quaternion.py', 'a') as stream:
+        stream.write('EDITED = 1\n')
+    assert 'other sources' in mode(package)
+    run = python('-c', 'from optitrack_vrpn.motion.quaternion import EDITED; print(EDITED)',
+                 package=package)
+    assert run.stdout == '1\n', run.stderr
+
+
+@needs_compiled
+def test_the_switch_turns_compiled_modules_off():
+    for value in ('0', 'off', 'False'):
+        assert mode(ROOT, **{SWITCH: value}) == f'as plain Python: switched off by {SWITCH}'
+
+
+@needs_compiled
+def test_broken_compiled_modules_are_reported_and_not_used(tmp_path):
+    package = copied(tmp_path)
+    folder = package / PACKAGE.name / importer_io.INSTALLED / importer_io.name_for(
+        package / PACKAGE.name)
+    folder.mkdir(parents=True)
+    (folder / f'abc__mypyc{importer_io.SUFFIX}').write_bytes(b'no library')
+    assert 'cannot be loaded' in mode(package)
+
+
+def test_folders_that_others_can_write_to_are_not_trusted(tmp_path):
+    tmp_path.chmod(0o777)
+    assert not importer_io._trusted(tmp_path)
+    tmp_path.chmod(0o755)
+    assert importer_io._trusted(tmp_path)
+    assert not importer_io._trusted(tmp_path / 'absent')
+
+
+def test_a_missing_compiler_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv(SWITCH, '1')
+    monkeypatch.setenv('PATH', str(tmp_path))
+    pytest.importorskip('mypyc')
+    monkeypatch.setattr(build_io.sysconfig, 'get_config_var', lambda name: 'no-such-cc -pthread')
+    with pytest.raises(BackendUnavailableError, match='no-such-cc is not installed'):
+        build_io.build(tmp_path / 'made')
+    assert not (tmp_path / 'made').exists()
+
+
+@pytest.mark.slow
+def test_what_is_built_is_found_and_is_not_built_again(monkeypatch, tmp_path):
+    monkeypatch.setenv(SWITCH, '1')
+    if build_io.obstacle():
+        pytest.skip(build_io.obstacle())
+    package = copied(tmp_path)
+    place = package / PACKAGE.name / importer_io.INSTALLED
+    # Two modules are as good as all, and take seconds.
+    monkeypatch.setattr(build_io, 'MODULES', (
+        'optitrack_vrpn.motion.quaternion', 'optitrack_vrpn.motion.transform'))
+    made = build_io.build(place, package / PACKAGE.name)
+    assert [path.name for path in place.iterdir()] == [made.name]
+    assert (made / 'optitrack_vrpn' / 'motion' / f'quaternion{importer_io.SUFFIX}').is_file()
+    before = made.stat().st_mtime_ns
+    assert build_io.build(place, package / PACKAGE.name) == made
+    assert made.stat().st_mtime_ns == before
+
+
+def test_there_is_a_command_for_it():
+    assert 'compile' in {tool.name for tool in TOOLS}
+    run = python('-m', 'optitrack_vrpn', 'compile', '--check', **{SWITCH: '0'})
+    assert (run.returncode, run.stdout) == (1, f'as plain Python: switched off by {SWITCH}\n')
