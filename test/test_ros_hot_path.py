@@ -36,7 +36,7 @@ class Stopped:
 
     def __call__(self):
         self.looks -= 1
-        return STAMP + 1000 + (self.seconds * SECOND if self.looks < 0 else 0)
+        return STAMP + 1000 + (round(self.seconds * SECOND) if self.looks < 0 else 0)
 
 
 class Output:
