@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.kalman import Motion
-from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import from_rotation_vector, multiply
 from optitrack_vrpn.motion.rest import RestDetector
+from optitrack_vrpn.motion.settings import MotionConfig
 from scipy import signal
 from scipy.spatial.transform import Rotation
 

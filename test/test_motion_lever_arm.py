@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
-from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.lever_arm import acceleration_at, cross, velocity_at
 from optitrack_vrpn.motion.rest import RestConfig
+from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.transform import body_from_base, world_from_mocap
 import pytest
 from scipy import stats

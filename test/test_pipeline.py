@@ -12,9 +12,9 @@ from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.motion.transform import Transform
 from optitrack_vrpn.names import NameTemplates
 from optitrack_vrpn.node.report import body_entry, Level
-from optitrack_vrpn.motion.transform import Transform
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.connection import Connection

@@ -12,8 +12,8 @@ from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.transform import body_from_base, world_from_mocap
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline

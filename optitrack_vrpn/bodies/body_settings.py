@@ -13,8 +13,8 @@ from typing import Any, Optional
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.transform import body_from_base
 from optitrack_vrpn.settings import Change, parameters_of, section, setting
 from optitrack_vrpn.settings.schema import did_you_mean, shown

@@ -17,8 +17,8 @@ from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.protocol import ControlConfig
 from optitrack_vrpn.motion.frames import AxesConfig
-from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.lowpass import LowpassConfig
+from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.names import check_frame, check_template
 from optitrack_vrpn.natnet.settings import NatNetConfig, PROTOCOLS
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
