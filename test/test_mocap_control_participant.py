@@ -233,10 +233,9 @@ def test_late_joiners_get_resolved_topics(systems, controller):
 # -- what goes wrong ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('how, reason, after', [
-    ('failure', 'activate failed (its reason is logged above)', 'inactive'),
-    ('raise', 'activate ended in an error (on_activate raised RuntimeError: the lens cap is on)',
-     'unconfigured'),
-    ('none', 'on_activate returned None', 'unconfigured'),
+    ('failure', ['no camera answers'], 'inactive'),
+    ('raise', ['on_activate', 'RuntimeError: the lens cap is on'], 'unconfigured'),
+    ('none', ['on_activate', 'None'], 'unconfigured'),
 ])
 def test_a_failed_activation_is_not_acknowledged_and_its_reason_logged(
         systems, controller, how, reason, after):
@@ -244,7 +243,7 @@ def test_a_failed_activation_is_not_acknowledged_and_its_reason_logged(
         parameters=[Parameter('how', value=how).to_parameter_msg()]))
     controller.bring('/bad', 'inactive')
     controller.send(START, ['bad'])
-    for said in (reason, f'the node is {after}'):
+    for said in (*reason, f'the node is {after}'):
         assert controller.spin_until(lambda said=said: said in systems.log('bad')), said
     assert controller.none()
     assert controller.state('/bad') == after

@@ -372,22 +372,16 @@ def test_all_wrong_values_of_a_file_are_told_at_start_and_again_by_configure(
         'a: {name: x}, b: {name: x}}, autostart: 1, server: "10.0.0.1:3883", '
         'topics: {pose: pose}, frames: {body: nose, world: "/w", world_ned: ""}, '
         'use_sim_time: true}\n')
-    wrong = ('port is 99999; allowed: 1 to 65535', "up_axis is 'x'; allowed: y, z",
-             "no parameter 'validation.max_sped'; did you mean 'validation.max_speed'?",
-             "validation.max_speed is 'fast'; it must be a number",
-             'autostart is 1; it must be true or false',
-             "bodies.drone 1.max_sped: there is no setting 'max_sped'",
-             'bodies.wand.offset is [1, 2]: give', "'a' and 'b' have the same topic name 'x'",
-             "server is '10.0.0.1:3883'; give '10.0.0.1' alone: the port is the parameter port",
-             "topics.pose is 'pose'; it must contain", "frames.body is 'nose'; it must contain",
-             "frames.world is '/w'", "frames.world_ned is ''", 'use_sim_time is true')
+    wrong = ('port', 'up_axis', 'validation.max_sped', 'validation.max_speed', 'autostart',
+             'bodies.drone 1.max_sped', 'bodies.wand.offset', "'a' and 'b'", 'server',
+             'topics.pose', 'frames.body', 'frames.world', 'frames.world_ned', 'use_sim_time')
     with ros.NodeProcess('--params-file', path) as node:
-        for text in wrong:
-            node.wait_for(re.escape(text))
+        for name in wrong:
+            node.wait_for(rf'ERROR.*\]: .*{re.escape(name)}(?!\w)')
         assert not observer.transition('configure')
         assert observer.state() == 'unconfigured'
-        for text in wrong:
-            node.wait_for(re.escape('cannot configure: ') + '.*' + re.escape(text))
+        for name in wrong:
+            node.wait_for(rf'ERROR.*cannot configure: .*{re.escape(name)}(?!\w)')
         # Nobody needs a restart for what ROS can set, but a wrong name stays one.
         assert node.end()[0] == 0
 
