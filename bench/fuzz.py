@@ -4,10 +4,12 @@
 Fuzz what a peer can send, guided by coverage.
 
     python bench/fuzz.py CORPUS -runs=10000000 -max_len=4096     needs: pip install atheris
-    python bench/fuzz.py --replay FILE...                        run single inputs again
+    python bench/fuzz.py --natnet CORPUS -runs=10000000          the same over NatNet
+    python bench/fuzz.py [--natnet] --replay FILE...             run single inputs again
 
 CORPUS is a folder, filled from the recorded sessions in test/data where it is empty; flags with
-one dash are libFuzzer's. What must hold is in fuzz_target.py. An input that breaks it is written
+one dash are libFuzzer's. What must hold is in fuzz_target.py, for NatNet also in
+fuzz_target_natnet.py. An input that breaks it is written
 to a file ``crash-...``; make a test of it in test/test_fuzz.py.
 """
 
@@ -55,38 +57,49 @@ def _cut(head, pieces):
     return data
 
 
-def fuzz(arguments):
+def target_of(natnet):
+    """Import what is fuzzed: a module with ``one_input``, and its seeds."""
+    if natnet:
+        import fuzz_target_natnet
+        return fuzz_target_natnet, fuzz_target_natnet.seeds
+    import fuzz_target
+    return fuzz_target, seeds
+
+
+def fuzz(arguments, natnet):
     """Run libFuzzer; it ends the process."""
     import atheris
-    packages = ('bodies', 'clock', 'motion', 'pipeline', 'vrpn')
+    packages = ('bodies', 'clock', 'motion', 'natnet', 'pipeline', 'vrpn')
     with atheris.instrument_imports(include=[f'optitrack_vrpn.{name}' for name in packages]):
-        import fuzz_target
+        module, make_seeds = target_of(natnet)
     folders = [Path(a) for a in arguments if not a.startswith('-')]
     if folders:
         folders[0].mkdir(parents=True, exist_ok=True)
         if not any(folders[0].iterdir()):
-            for number, data in enumerate(seeds()):
+            for number, data in enumerate(make_seeds()):
                 (folders[0] / f'seed-{number:03d}').write_bytes(data)
 
     def target(data):
-        fuzz_target.one_input(data)
+        module.one_input(data)
 
     atheris.Setup([sys.argv[0], *arguments], target)
     atheris.Fuzz()
 
 
-def replay(files):
+def replay(files, natnet):
     """Run single inputs and say how far each got."""
-    from fuzz_target import one_input
+    module, _ = target_of(natnet)
     for file in files:
-        run = one_input(Path(file).read_bytes())
+        run = module.one_input(Path(file).read_bytes())
         print(f'{file}: {run.published} poses, {run.connection.counters}')
 
 
 if __name__ == '__main__':
-    if sys.argv[1:2] == ['--replay']:
-        replay(sys.argv[2:])
-    elif len(sys.argv) < 2 or sys.argv[1] in ('-h', '--help'):
+    words = [word for word in sys.argv[1:] if word != '--natnet']
+    over_natnet = '--natnet' in sys.argv[1:]
+    if words[:1] == ['--replay']:
+        replay(words[1:], over_natnet)
+    elif not words or words[0] in ('-h', '--help'):
         print(__doc__.strip())
     else:
-        fuzz(sys.argv[1:])
+        fuzz(words, over_natnet)

@@ -12,14 +12,17 @@ needs a process of its own.
 import json
 import math
 import socket
+import statistics
 import subprocess
 import sys
 import time
 
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.frames import decode_frame
+from optitrack_vrpn.sim.natnet import NatNetWorld
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim.world import World
 import pytest
 from server_kit import free_port
 
@@ -77,7 +80,7 @@ def test_pypi_natnet_reads_names_poses_and_times(version):
                     < suffix.stamp_transmit)
 
 
-@pytest.mark.parametrize('version', ['3.0', '4.1'])
+@pytest.mark.parametrize('version', ['3.0', '3.1', '4.0', '4.1'])
 def test_motioncapture_reads_names_and_poses(version):
     pytest.importorskip('motioncapture')
     with simulated(version=version, multicast=True, data_port=free_port()) as server:
@@ -150,6 +153,20 @@ def test_a_body_out_of_view_keeps_its_last_pose_and_loses_its_flag():
             bodies += decode_frame(client.ask(codec.encode_keep_alive(), 7)[1], (3, 0)).bodies
         assert [body.params & 1 for body in bodies] == [1] * 10 + [0] * 10 + [1] * 5
         assert {body[1:8] for body in bodies[10:20]} == {bodies[9][1:8]}
+
+
+def test_times_are_distributed_as_in_the_capture_of_motive_2_1():
+    """9 us between exposures, 5.4 ms +- 0.2 ms to the transmission, 4.6 ms to the reception."""
+    scenario = scenario_from_mapping({'bodies': 1, 'rate': 120, 'natnet': {}})
+    world = NatNetWorld(scenario, ['Wand'])
+    exposures = [number * 8_333_333 + world.exposure_jitter_ns() for number in range(5_000)]
+    steps = [b - a for a, b in zip(exposures, exposures[1:])]
+    assert statistics.stdev(steps) == pytest.approx(9_000, rel=0.1)
+    processing = [world.processing_ns() for _ in range(5_000)]
+    assert statistics.median(processing) == pytest.approx(5.4e6, rel=0.01)
+    assert statistics.stdev(processing) == pytest.approx(201e3, rel=0.1)
+    frame = world.frame(World(scenario).frame(0), 10**9, 10**9 + 5_400_000)
+    assert (frame.received - frame.exposure) / 10_000_000 == pytest.approx(4.6e-3, abs=1e-6)
 
 
 def test_both_protocols_come_from_one_world():

@@ -1,0 +1,165 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What is fuzzed over NatNet: datagrams of a peer, through the client's connection into the pipeline.
+
+An input is a byte of options as in fuzz_target, a byte that selects the version, and then records
+as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conversation.
+"""
+
+from fuzz_target import Broken, PAUSE, PREAMBLE, record, Run, STEP_NS
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.connection import ClientConnection
+from optitrack_vrpn.natnet.definitions import encode_definitions
+from optitrack_vrpn.natnet.encoding import encode_frame
+from optitrack_vrpn.natnet.facts import ServerWatch
+from optitrack_vrpn.natnet.messages import (
+    Body, BodyDefinition, Definitions, Echo, Frame, Marker, Response, ServerInfo, Unanswered,
+    Unrecognized)
+from optitrack_vrpn.natnet.reports import name_table, Translator
+
+_NS = 1_000_000_000
+VERSIONS = ((2, 7), (2, 9), (3, 0), (4, 0), (4, 1), (4, 2))
+_FREQUENCY = 10_000_000
+#: Bodies of one frame of the largest datagram.
+_MOST_BODIES = 65507 // 38 + 1
+_DATAGRAM, _RECONNECT = 3, 7
+
+
+def info(version):
+    """Make the server information of a version."""
+    if version < (3, 0):
+        return ServerInfo('NatNetLib', (2, 7, 0, 0), version, 0, 0, None, '')
+    return ServerInfo('Motive', (3, 1, 0, 0), version, _FREQUENCY, 1511, False, '0.0.0.0')
+
+
+def definitions(version):
+    """Make the description of two bodies."""
+    return codec.encode_model_definitions(encode_definitions(Definitions(
+        (BodyDefinition('Rigid Body 1', 1, -1, 0), BodyDefinition('1drone', 2, -1, 0)), ('all',),
+        (), 0), version))
+
+
+def frame(number, version, params=0):
+    """Make a frame of two bodies and a marker at 100 Hz."""
+    ticks = 1_000 * _FREQUENCY + number * _FREQUENCY // 100
+    bodies = [Body(i, 0.001 * number, 1.0, float(i), 0.0, 0.0, 0.0, 1.0, 0.0003, 1)
+              for i in (1, 2)]
+    return encode_frame(Frame(
+        number, bodies, [Marker(1 << 16 | 1, 0.0, 1.0, 0.0, 0.014, 12, 0.0002)], 0.0, 0, 0,
+        number / 100, ticks, ticks + 46_000, ticks + 54_000, 0, 0, params), version)
+
+
+class NatNetRun(Run):
+    """
+    One input on its way.
+
+    :param options: the first byte.
+    :param version: of the server.
+    """
+
+    def __init__(self, options, version):
+        self._version = version
+        super().__init__(options)
+
+    def connect(self):
+        """Begin a conversation."""
+        self.over = False
+        self.connection = ClientConnection(self.now_ns, markers=True)
+        self._translator, self._watch = Translator(0), ServerWatch('y')
+        for command in ServerWatch.QUESTIONS:
+            self.connection.request(command)
+        if self.with_preamble:
+            self.datagram(codec.encode_server_info(info(self._version)))
+            self.datagram(definitions(self._version))
+
+    def datagram(self, data):
+        """Let a datagram come, and send what is due."""
+        self.now_ns += STEP_NS
+        connection = self.connection
+        if connection.echo_due(self.now_ns):
+            connection.echo_request(self.now_ns)
+        if len(connection.due(self.now_ns)) > 8:
+            raise Broken('requests without bound')
+        for event in connection.receive(memoryview(data), self.now_ns):
+            self._event(event)
+        if len(connection.models.names) > _MOST_BODIES:
+            raise Broken('names without bound')
+
+    def pause(self, hundredths):
+        """Let nothing come for a while."""
+        super().pause(hundredths)
+        self.connection.due(self.now_ns)
+
+    def _event(self, event):
+        remarks = []
+        if isinstance(event, Frame):
+            self._translator.names = self.connection.models.names
+            self.give(self._translator.frame(event))
+            remarks = self._watch.frame(event, self.now_ns)
+            remarks += self._watch.unknown(self._translator.unknown)
+        elif isinstance(event, Echo):
+            self.give([self._translator.echo(*event)])
+        elif isinstance(event, ServerInfo):
+            self._translator = Translator(event.frequency)
+        elif isinstance(event, Definitions):
+            remarks = self._watch.definitions(event, name_table(event))
+        elif isinstance(event, (Response, Unrecognized, Unanswered)):
+            remarks = self._watch.answer(event)
+        for remark in remarks:
+            if not remark.text.isprintable():
+                raise Broken(f'not fit for a log: {remark.text!r}')
+
+    def give(self, reports):
+        """Give reports to the pipeline, and look at what comes out."""
+        if reports:
+            samples = self.pipeline.process(reports, self.now_ns, 1_700_000_000 * _NS)
+            self.look()
+            if samples:
+                self.judge(samples)
+
+
+def one_input(data):
+    """
+    Run one input.
+
+    :returns: the run, to see how far it got.
+    :raises Broken: if something that must hold does not; whatever else is raised is a bug too.
+    """
+    run = NatNetRun(data[0] if data else 0, VERSIONS[(data[1] if len(data) > 1 else 0) % 6])
+    at, end = 2, len(data)
+    while at + 3 <= end:
+        kind, count = data[at] & 7, data[at + 1] << 8 | data[at + 2]
+        at += 3
+        if kind < PAUSE:
+            run.datagram(data[at:at + count])
+            at += count
+        elif kind == PAUSE:
+            run.pause(count)
+        else:
+            run.reconnect()
+    return run
+
+
+def seeds():
+    """Make inputs of conversations that go well."""
+    made = []
+    for number, version in enumerate(VERSIONS):
+        frames = [piece for k in range(1, 8) for piece in (
+            record(_DATAGRAM, frame(k, version)), record(PAUSE, count=1))]
+        change = [record(_DATAGRAM, frame(8, version, 2)),
+                  record(_DATAGRAM, definitions(version)), record(_DATAGRAM, frame(9, version))]
+        hello = [record(_DATAGRAM, codec.encode_server_info(info(version))),
+                 record(_DATAGRAM, definitions(version))]
+        answers = [record(_DATAGRAM, codec.encode_response(100.0)),
+                   record(_DATAGRAM, codec.encode_response(1000.0)),
+                   record(_DATAGRAM, codec.encode_response(2)),
+                   record(_DATAGRAM, codec.encode_response(
+                       f'Bitstream,{version[0]}.{version[1]}')),
+                   record(_DATAGRAM, codec.encode_unrecognized())]
+        for option in (0, 1, 2, 3):
+            made.append(bytes((option, number)) + b''.join(hello + answers + frames))
+        made.append(bytes((PREAMBLE, number)) + b''.join(frames + change))
+        made.append(bytes((PREAMBLE, number)) + b''.join(
+            frames[:8] + [record(_RECONNECT)] + frames[:8]))
+    return made
