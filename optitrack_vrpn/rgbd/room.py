@@ -1,0 +1,292 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A textured room as a camera sees it: exact depth, colour from a texture of value noise.
+
+The room is a box seen from inside, with boxes in it seen from outside. World axes are ENU: x east,
+y north, z up; the room stands on z = 0 with its centre at x = y = 0.
+
+Each face is a parallelogram o + s a + t b with 0 <= s, t <= 1. With M = [a b o] in camera axes, a
+pixel's ray p = ((u - cx) / fx, (v - cy) / fy, 1) meets the plane where q = M^-1 p, and then
+1/z = q3, s = q1 / q3, t = q2 / q3. All three are affine in the pixel, so that a face costs four
+additions a pixel and no division; the face with the greatest 1/z is seen. The result is that of a
+ray through the centre of each pixel (a test compares it with the slab test).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.opencv import opencv
+
+Array = NDArray[np.float64]
+
+#: Chosen: edge of a texel (m). Finer texels are below the footprint of a pixel from 1.3 m on (VGA).
+TEXEL_M = 0.005
+#: Chosen: cells of the octaves of the texture (texels) and the standard deviation of each in grey
+#: levels. The finest octave is 4 texels, 20 mm, so that a QVGA image does not alias up to 5 m.
+OCTAVES = ((4, 16.0), (10, 22.0), (24, 20.0), (64, 14.0))
+#: Chosen: planes nearer than this do not appear (m).
+_NEAR_M = 0.02
+_WHITE = (238, 236, 232)
+
+
+@dataclass(frozen=True)
+class Box:
+    """
+    A box with its edges along the world's axes.
+
+    :ivar low: its corner with the least coordinates (m).
+    :ivar high: the opposite corner (m).
+    """
+
+    low: tuple[float, float, float]
+    high: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """
+    What is in the room.
+
+    :ivar room: seen from inside.
+    :ivar boxes: seen from outside.
+    :ivar seed: of the texture.
+    :ivar plain: names of the room's walls without texture: 'west', 'east', 'south', 'north',
+        'floor', 'ceiling'.
+    """
+
+    room: Box = Box((-3.0, -2.5, 0.0), (3.0, 2.5, 2.6))
+    boxes: tuple[Box, ...] = (
+        Box((1.9, -2.4, 0.0), (2.9, -1.2, 0.75)),    # a desk, a cupboard and so on, along walls
+        Box((2.3, 0.2, 0.0), (2.95, 1.4, 1.9)),
+        Box((0.4, 1.9, 0.0), (1.5, 2.45, 1.1)),
+        Box((-1.6, 1.7, 0.0), (-0.7, 2.4, 1.6)),
+        Box((-2.9, 0.6, 0.0), (-2.2, 1.4, 0.6)),
+        Box((-2.8, -1.5, 0.0), (-2.1, -0.4, 1.3)),
+        Box((-0.9, -2.4, 0.0), (0.3, -1.9, 0.9)),
+        Box((-0.6, -2.3, 0.9), (-0.1, -1.95, 1.45)))
+    seed: int = 7
+    plain: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Face:
+    """A parallelogram, visible from the side of its normal, and its place in the atlas."""
+
+    name: str
+    origin: Array
+    along: Array
+    up: Array
+    normal: Array
+    left: int = 0
+    top: int = 0
+
+
+#: Names of the faces of a box by axis and side.
+_NAMES = (('west', 'east'), ('south', 'north'), ('floor', 'ceiling'))
+
+
+def _faces(box: Box, inside: bool, prefix: str) -> list[_Face]:
+    """List the six faces of a box."""
+    low, high = np.array(box.low), np.array(box.high)
+    if not np.all(high > low):
+        raise ConfigurationError(f'a box from {box.low} to {box.high} has no volume')
+    faces = []
+    for axis in range(3):
+        one, two = ((1, 2), (0, 2), (0, 1))[axis]
+        for side in (0, 1):
+            origin = low.copy()
+            origin[axis] = (low, high)[side][axis]
+            along, up, normal = np.zeros(3), np.zeros(3), np.zeros(3)
+            along[one], up[two] = high[one] - low[one], high[two] - low[two]
+            normal[axis] = -1.0 if (side == 1) == inside else 1.0
+            faces.append(_Face(f'{prefix}{_NAMES[axis][side]}', origin, along, up, normal))
+    return faces
+
+
+def value_noise(
+    random: np.random.Generator, height: int, width: int, colour: tuple[float, float, float],
+) -> NDArray[np.uint8]:
+    """
+    Make a texture of value noise: random values on grids, interpolated and added.
+
+    :param height: texels.
+    :param colour: its mean, 0 to 255 each.
+    :returns: (height, width, 3).
+    """
+    cv2 = opencv()
+    total = np.empty((height, width, 3), np.float32)
+    total[:] = colour
+    for cell, deviation in OCTAVES:
+        rows, columns = height // cell + 3, width // cell + 3
+        # half of the deviation is grey, half differs between the colours
+        grid = random.standard_normal((rows, columns, 1)) + 0.5 * random.standard_normal(
+            (rows, columns, 3))
+        total += cv2.resize(
+            (deviation * grid).astype(np.float32), (columns * cell, rows * cell),
+            interpolation=cv2.INTER_CUBIC)[cell:cell + height, cell:cell + width]
+    return np.clip(total, 0, 255).astype(np.uint8)
+
+
+class Room:
+    """
+    The room, ready to be seen.
+
+    :param layout: what is in it.
+    :raises BackendUnavailableError: without OpenCV.
+    :ivar faces: names of the faces, by the numbers that ``identify`` returns.
+    """
+
+    def __init__(self, layout: Layout = Layout()) -> None:
+        self._cv2 = opencv()
+        self.layout = layout
+        self._room = _faces(layout.room, True, '')
+        faces = list(self._room)
+        for number, box in enumerate(layout.boxes):
+            faces += _faces(box, False, f'box {number} ')
+        self._atlas, self._faces = _atlas(faces, layout)
+        self.faces = [face.name for face in faces]
+        self._pixels: dict[Intrinsics, tuple[Any, Any]] = {}
+
+    def trace(
+        self, camera: Intrinsics, world_from_camera: Array,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """
+        Find what each pixel sees.
+
+        :param camera: without distortion.
+        :param world_from_camera: (4, 4), of the optical frame: x right, y down, z forward.
+        :returns: 1/z (1/m), 0 where nothing is, and column and row in the atlas (texels); each
+            (height, width).
+        :raises ConfigurationError: for a camera with distortion.
+        """
+        if camera.distortion:
+            raise ConfigurationError('the simulated camera has no distortion: leave it out')
+        x, y = self._rays(camera)
+        shape = (camera.height, camera.width)
+        nearest = np.zeros(shape, np.float32)
+        column, row = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        rotation, eye = world_from_camera[:3, :3], world_from_camera[:3, 3]
+        for face in self._faces:
+            offset = face.origin - eye
+            if face.normal @ offset >= -1e-6:
+                continue    # seen from behind
+            matrix = rotation.T @ np.stack((face.along, face.up, offset), axis=1)
+            area = _bounds(matrix, camera)
+            if area is None:
+                continue
+            inverse = np.linalg.inv(matrix).astype(np.float32)
+            rows, columns = area
+            across, down = x[columns], y[rows, None]
+            # Affine in the pixel: a column vector and a row vector, added.
+            q1, q2, q3 = ((each[1] * down + each[2]) + each[0] * across for each in inverse)
+            near = nearest[area]
+            seen = (q3 > near) & (q1 >= 0) & (q2 >= 0) & (q1 <= q3) & (q2 <= q3)
+            if not seen.any():
+                continue
+            found = q3[seen]
+            near[seen] = found
+            length, height = np.linalg.norm(face.along), np.linalg.norm(face.up)
+            # A texel's centre is its coordinate in cv2.remap.
+            column[area][seen] = q1[seen] / found * np.float32(length / TEXEL_M) + np.float32(
+                face.left - 0.5)
+            row[area][seen] = q2[seen] / found * np.float32(height / TEXEL_M) + np.float32(
+                face.top - 0.5)
+        return nearest, column, row
+
+    def render(
+        self, camera: Intrinsics, world_from_camera: Array,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """
+        Take a picture without noise.
+
+        :param camera: without distortion.
+        :param world_from_camera: (4, 4), of the optical frame: x right, y down, z forward.
+        :returns: red, green and blue (height, width, 3), and the depth along z (height, width) in
+            metres, 0 where nothing is.
+        :raises ConfigurationError: for a camera with distortion.
+        """
+        nearest, column, row = self.trace(camera, world_from_camera)
+        image = self._cv2.remap(self._atlas, column, row, self._cv2.INTER_LINEAR)
+        hit = nearest > 0
+        if not hit.all():
+            image[~hit] = 0
+            depth = np.zeros_like(nearest)
+            depth[hit] = 1 / nearest[hit]
+        else:
+            depth = 1 / nearest
+        return image, depth
+
+    def _rays(self, camera: Intrinsics) -> tuple[Any, Any]:
+        """Return the rays' x by column and y by row, for z = 1."""
+        if camera not in self._pixels:
+            self._pixels[camera] = (
+                ((np.arange(camera.width) - camera.cx) / camera.fx).astype(np.float32),
+                ((np.arange(camera.height) - camera.cy) / camera.fy).astype(np.float32))
+        return self._pixels[camera]
+
+
+def _bounds(matrix: Array, camera: Intrinsics) -> Any:
+    """Bound the part of the image where a face is, as slices; None if there is none."""
+    origin, along, up = matrix[:, 2], matrix[:, 0], matrix[:, 1]
+    corners = np.array((origin, origin + along, origin + along + up, origin + up))
+    z = corners[:, 2]
+    if z.max() <= _NEAR_M:
+        return None
+    if z.min() < _NEAR_M:    # clip the polygon at the near plane (Sutherland and Hodgman)
+        kept = []
+        for one, two in zip(corners, np.roll(corners, -1, axis=0)):
+            if one[2] >= _NEAR_M:
+                kept.append(one)
+            if (one[2] >= _NEAR_M) != (two[2] >= _NEAR_M):
+                kept.append(one + (two - one) * (_NEAR_M - one[2]) / (two[2] - one[2]))
+        corners = np.array(kept)
+    u = camera.fx * corners[:, 0] / corners[:, 2] + camera.cx
+    v = camera.fy * corners[:, 1] / corners[:, 2] + camera.cy
+    left, right = max(0, int(u.min())), min(camera.width, int(min(u.max(), camera.width)) + 2)
+    top, bottom = max(0, int(v.min())), min(camera.height, int(min(v.max(), camera.height)) + 2)
+    if left >= right or top >= bottom:
+        return None
+    return slice(top, bottom), slice(left, right)
+
+
+def _atlas(faces: list[_Face], layout: Layout) -> tuple[NDArray[np.uint8], list[_Face]]:
+    """
+    Put the textures of all faces into one image, in rows, with a border of one texel.
+
+    :returns: the image and the faces with their places; a texture's first texel is at
+        (left, top).
+    """
+    random = np.random.default_rng(layout.seed)
+    width = 2048
+    rows: list[tuple[_Face, NDArray[np.uint8]]] = []
+    placed = {}
+    left, top, tallest = 0, 0, 0
+    for face in faces:
+        columns = max(1, round(float(np.linalg.norm(face.along)) / TEXEL_M))
+        lines = max(1, round(float(np.linalg.norm(face.up)) / TEXEL_M))
+        if face.name in layout.plain:
+            texture = np.empty((lines, columns, 3), np.uint8)
+            texture[:] = _WHITE
+        else:
+            red, green, blue = random.uniform(80.0, 170.0, 3).tolist()
+            texture = value_noise(random, lines, columns, (red, green, blue))
+        texture = np.pad(texture, ((1, 1), (1, 1), (0, 0)), mode='edge')
+        if left + columns + 2 > width:
+            left, top, tallest = 0, top + tallest, 0
+        placed[face.name] = (left, top)
+        rows.append((face, texture))
+        left, tallest = left + columns + 2, max(tallest, lines + 2)
+    atlas = np.zeros((top + tallest, width, 3), np.uint8)
+    result = []
+    for face, texture in rows:
+        left, top = placed[face.name]
+        atlas[top:top + texture.shape[0], left:left + texture.shape[1]] = texture
+        result.append(_Face(
+            face.name, face.origin, face.along, face.up, face.normal, left + 1, top + 1))
+    return atlas, result

@@ -1,0 +1,105 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The errors of a structured light camera of the Kinect kind, added to exact images.
+
+Depth is measured as a disparity d = f b / z with a random error, rounded to eighths of a pixel
+(Khoshelham, Elberink: Accuracy and resolution of Kinect depth data, Sensors 12, 2012; its
+sigma_z = 0.001425 z^2 m corresponds to an error of 0.0625 pixels). The depth of the colour camera
+is that of the disparity at VGA, whatever the size of the image. Not modelled: motion blur, rolling
+shutter, exposure, the shadow of the projector, and errors that are the same from frame to frame.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optitrack_vrpn.settings import checked, setting
+
+#: Chosen: the depth at an edge is lost where neighbours differ by more than this share of it.
+_EDGE_SHARE = 0.04
+
+
+@checked
+@dataclass(frozen=True)
+class SensorConfig:
+    """Errors of the simulated camera; the defaults are those of a Kinect."""
+
+    baseline: float = setting(
+        0.075, unit='m', low=0.001, high=1.0, doc='between projector and infrared camera')
+    focal: float = setting(
+        570.34, unit='px', low=1.0, high=10000.0, doc='focal length of the infrared camera')
+    disparity_noise: float = setting(
+        0.0625, unit='px', low=0.0, high=10.0, doc='standard deviation of a disparity')
+    disparity_step: float = setting(
+        0.125, unit='px', low=0.0, high=10.0, doc='disparities are rounded to it; 0: they are not')
+    near: float = setting(0.5, unit='m', low=0.0, high=100.0, doc='no depth below')
+    far: float = setting(5.0, unit='m', low=0.0, high=100.0, doc='no depth above')
+    image_noise: float = setting(
+        2.0, unit='grey levels', low=0.0, high=255.0, doc='standard deviation of each colour')
+    edges: bool = setting(True, doc='no depth at steps of the depth')
+
+
+class Sensor:
+    """
+    Add the errors of a camera.
+
+    :param config: how large they are.
+    :param seed: the same seed gives the same errors.
+    """
+
+    def __init__(self, config: SensorConfig = SensorConfig(), seed: int = 0) -> None:
+        self.config = config
+        self._random = np.random.default_rng(seed)
+
+    def depth(self, exact: NDArray[np.float32]) -> NDArray[np.float32]:
+        """
+        Measure a depth image.
+
+        :param exact: (height, width), metres, 0 where nothing is.
+        :returns: (height, width), metres, 0 where there is no measurement.
+        """
+        config = self.config
+        valid = (exact >= config.near) & (exact <= config.far) & (exact > 0)
+        if config.edges:
+            valid &= ~_edges(exact)
+        scale = np.float32(config.focal * config.baseline)
+        with np.errstate(divide='ignore'):
+            disparity = scale / exact
+        if config.disparity_noise:
+            disparity += np.float32(config.disparity_noise) * self._random.standard_normal(
+                exact.shape, np.float32)
+        if config.disparity_step:
+            step = np.float32(config.disparity_step)
+            disparity = np.rint(disparity / step) * step
+        valid &= disparity > 0
+        return np.where(valid, scale / np.where(valid, disparity, np.float32(1)), np.float32(0))
+
+    def image(self, exact: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """
+        Measure a colour image.
+
+        :param exact: (height, width, 3).
+        """
+        if not self.config.image_noise:
+            return exact.copy()
+        noise = self._random.standard_normal(exact.shape, np.float32)
+        noise *= np.float32(self.config.image_noise)
+        noise += exact
+        np.rint(noise, out=noise)
+        np.clip(noise, 0, 255, out=noise)
+        return noise.astype(np.uint8)
+
+
+def _edges(depth: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Find pixels beside a step of the depth."""
+    found = np.zeros(depth.shape, bool)
+    limit = _EDGE_SHARE * depth
+    across = np.abs(np.diff(depth, axis=1)) > limit[:, 1:]
+    down = np.abs(np.diff(depth, axis=0)) > limit[1:]
+    found[:, 1:] |= across
+    found[:, :-1] |= across
+    found[1:] |= down
+    found[:-1] |= down
+    return found

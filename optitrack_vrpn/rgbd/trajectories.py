@@ -1,0 +1,189 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Motions of a body with a camera through the simulated room, in closed form.
+
+World axes are ENU, body axes FLU (x forward, y left, z up; REP 103). The attitude is
+R = Rz(yaw) Ry(pitch) Rx(roll). Each of x, y, z, yaw, pitch and roll is an offset, a rate and a sum
+of sines, so that velocities and accelerations are exact.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+#: The axes of the optical frame (x right, y down, z forward) in FLU: columns.
+FLU_FROM_OPTICAL = np.array(((0.0, 0.0, 1.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)))
+
+
+@dataclass(frozen=True)
+class Harmonic:
+    """
+    A quantity over time: offset + rate t + sum of amplitude sin(2 pi t / period + phase).
+
+    :ivar sines: amplitude, period (s) and phase (rad) of each.
+    """
+
+    offset: float = 0.0
+    rate: float = 0.0
+    sines: tuple[tuple[float, float, float], ...] = ()
+
+    def at(self, time: Array, derivative: int = 0) -> Array:
+        """
+        Evaluate the quantity or its derivative with respect to time.
+
+        :param time: (n,) seconds.
+        :param derivative: 0, 1 or 2.
+        """
+        value = np.full_like(time, (self.offset, self.rate, 0.0)[derivative])
+        if derivative == 0:
+            value += self.rate * time
+        for amplitude, period, phase in self.sines:
+            speed = 2 * math.pi / period
+            value += amplitude * speed**derivative * np.sin(
+                speed * time + phase + derivative * math.pi / 2)
+        return value
+
+
+def _still(offset: float = 0.0) -> Harmonic:
+    return Harmonic(offset)
+
+
+def _swing(degrees: float, period: float, phase: float = 0.0, mean: float = 0.0) -> Harmonic:
+    """Swing an angle."""
+    return Harmonic(math.radians(mean), 0.0, ((math.radians(degrees), period, phase),))
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """
+    A motion of a body.
+
+    :ivar duration: after which it has shown all of itself (s); it continues for ever.
+    :ivar summary: one line.
+    :ivar x: east (m), likewise y and z.
+    :ivar yaw: radians, likewise pitch and roll.
+    """
+
+    duration: float
+    summary: str
+    x: Harmonic = field(default_factory=_still)
+    y: Harmonic = field(default_factory=_still)
+    z: Harmonic = Harmonic(1.2)
+    yaw: Harmonic = field(default_factory=_still)
+    pitch: Harmonic = field(default_factory=_still)
+    roll: Harmonic = field(default_factory=_still)
+
+    def positions(self, time: ArrayLike, derivative: int = 0) -> Array:
+        """
+        Return positions, velocities or accelerations in the world.
+
+        :param time: (n,) seconds.
+        :returns: (n, 3), metres and seconds.
+        """
+        times = np.atleast_1d(np.asarray(time, dtype=np.float64))
+        return np.stack([each.at(times, derivative) for each in (self.x, self.y, self.z)], axis=1)
+
+    def rotations(self, time: ArrayLike) -> Array:
+        """Return the attitudes, world_from_body (n, 3, 3)."""
+        times = np.atleast_1d(np.asarray(time, dtype=np.float64))
+        return rotation_from_angles(
+            self.yaw.at(times), self.pitch.at(times), self.roll.at(times))
+
+    def angular_velocities(self, time: ArrayLike) -> Array:
+        """Return angular velocities (n, 3) in the world's axes (rad/s)."""
+        times = np.atleast_1d(np.asarray(time, dtype=np.float64))
+        yaw, pitch = self.yaw.at(times), self.pitch.at(times)
+        by_yaw, by_pitch, by_roll = (
+            each.at(times, 1) for each in (self.yaw, self.pitch, self.roll))
+        # Each turn is about its axis as the turns before it have left it.
+        return np.stack((
+            -by_pitch * np.sin(yaw) + by_roll * np.cos(yaw) * np.cos(pitch),
+            by_pitch * np.cos(yaw) + by_roll * np.sin(yaw) * np.cos(pitch),
+            by_yaw - by_roll * np.sin(pitch)), axis=1)
+
+    def poses(self, time: ArrayLike) -> Array:
+        """
+        Return poses of the body.
+
+        :param time: (n,) seconds.
+        :returns: world_from_body (n, 4, 4).
+        """
+        positions = self.positions(time)
+        result = np.tile(np.eye(4), (len(positions), 1, 1))
+        result[:, :3, :3] = self.rotations(time)
+        result[:, :3, 3] = positions
+        return result
+
+    def camera_poses(self, time: ArrayLike, body_from_camera: ArrayLike = ()) -> Array:
+        """
+        Return poses of a camera on the body.
+
+        :param time: (n,) seconds.
+        :param body_from_camera: (4, 4) pose of the optical frame on the body; by default at the
+            body's origin, looking forward.
+        :returns: world_from_camera (n, 4, 4), of the optical frame.
+        """
+        mount = np.asarray(body_from_camera, dtype=np.float64)
+        return self.poses(time) @ (mount if mount.size else camera_on_body())
+
+
+def rotation_from_angles(yaw: ArrayLike, pitch: ArrayLike, roll: ArrayLike) -> Array:
+    """Return Rz(yaw) Ry(pitch) Rx(roll), (..., 3, 3), of angles in radians."""
+    sy, cy = np.sin(yaw), np.cos(yaw)
+    sp, cp = np.sin(pitch), np.cos(pitch)
+    sr, cr = np.sin(roll), np.cos(roll)
+    rows = ((cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
+            (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
+            (-sp, cp * sr, cp * cr))
+    return np.stack([np.stack(np.broadcast_arrays(*row), axis=-1) for row in rows], axis=-2)
+
+
+def camera_on_body(
+    xyz: Sequence[float] = (0.0, 0.0, 0.0), rpy: Sequence[float] = (0.0, 0.0, 0.0),
+) -> Array:
+    """
+    Return the pose of the optical frame on a body: body_from_camera (4, 4).
+
+    :param xyz: place of the camera on the body (m; FLU).
+    :param rpy: roll, pitch and yaw of the camera's own FLU axes on the body (rad).
+    """
+    result = np.eye(4)
+    result[:3, :3] = rotation_from_angles(rpy[2], rpy[1], rpy[0]) @ FLU_FROM_OPTICAL
+    result[:3, 3] = xyz
+    return result
+
+
+_ROUND_S = 12.0
+
+#: Chosen: speeds of a hand-held camera, up to 0.6 m/s and 40 deg/s.
+TRAJECTORIES: dict[str, Trajectory] = {
+    'translation': Trajectory(
+        8.0, 'back and forth, sideways and up, looking east',
+        x=Harmonic(-0.3, 0.0, ((0.6, 8.0, 0.0),)), y=Harmonic(0.0, 0.0, ((0.6, 6.3, 0.5),)),
+        z=Harmonic(1.2, 0.0, ((0.25, 5.1, 1.0),))),
+    'rotation': Trajectory(
+        8.0, 'on the spot, about all three axes',
+        x=_still(-0.5), yaw=_swing(45.0, 8.0), pitch=_swing(12.0, 5.1, 0.7),
+        roll=_swing(10.0, 6.3, 0.3)),
+    'loop': Trajectory(
+        2 * _ROUND_S, 'two rounds of a circle of 0.8 m, nose ahead, swaying',
+        x=Harmonic(0.0, 0.0, ((0.8, _ROUND_S, math.pi / 2),)),
+        y=Harmonic(0.0, 0.0, ((0.8, _ROUND_S, 0.0),)),
+        z=Harmonic(1.2, 0.0, ((0.1, _ROUND_S / 2, 0.0),)),
+        yaw=Harmonic(math.pi / 2, 2 * math.pi / _ROUND_S),
+        pitch=_swing(8.0, _ROUND_S / 3, 0.4, 5.0), roll=_swing(8.0, _ROUND_S / 4)),
+    'hand_held': Trajectory(
+        8.0, 'in a hand: all six at once, never twice alike',
+        x=Harmonic(-0.4, 0.0, ((0.5, 7.3, 0.0), (0.04, 1.7, 1.0))),
+        y=Harmonic(0.1, 0.0, ((0.45, 5.9, 1.2), (0.03, 1.3, 0.4))),
+        z=Harmonic(1.25, 0.0, ((0.12, 4.7, 0.5), (0.02, 1.1, 0.0))),
+        yaw=Harmonic(0.1, 0.0, ((math.radians(22.0), 6.1, 0.3), (math.radians(1.5), 1.2, 0.0))),
+        pitch=Harmonic(0.08, 0.0, ((math.radians(9.0), 4.3, 0.9), (math.radians(1.0), 0.9, 0.0))),
+        roll=Harmonic(0.0, 0.0, ((math.radians(8.0), 5.3, 0.2), (math.radians(1.0), 1.1, 0.5)))),
+}

@@ -1,0 +1,186 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The simulated room against the slab test of a ray and a box, its motions against derivatives."""
+
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.room import Box, Layout, Room, TEXEL_M
+from optitrack_vrpn.rgbd.sensor import Sensor, SensorConfig
+from optitrack_vrpn.rgbd.trajectories import (
+    camera_on_body, FLU_FROM_OPTICAL, Trajectory, TRAJECTORIES)
+import pytest
+from scipy.spatial.transform import Rotation
+
+pytest.importorskip('cv2')
+
+CAMERA = Intrinsics(160, 120, 131.0, 133.0, 78.7, 61.2)
+ROOM = Room()
+
+
+def slab_depth(layout, camera, world_from_camera):
+    """Trace rays by the slab test (Kay and Kajiya 1986), in double precision."""
+    u, v = np.meshgrid(np.arange(camera.width), np.arange(camera.height))
+    rays = np.stack(((u - camera.cx) / camera.fx, (v - camera.cy) / camera.fy,
+                     np.ones(u.shape)), axis=-1) @ world_from_camera[:3, :3].T
+    eye = world_from_camera[:3, 3]
+
+    def slabs(box):
+        near, far = (np.array(box.low) - eye) / rays, (np.array(box.high) - eye) / rays
+        return np.minimum(near, far).max(axis=-1), np.maximum(near, far).min(axis=-1)
+
+    depth = slabs(layout.room)[1]
+    for box in layout.boxes:
+        enters, leaves = slabs(box)
+        hit = (enters < leaves) & (enters > 0)
+        depth = np.where(hit, np.minimum(depth, enters), depth)
+    return depth
+
+
+@pytest.mark.parametrize('name', sorted(TRAJECTORIES))
+def test_depth_is_that_of_the_slab_test(name):
+    times = np.linspace(0.0, TRAJECTORIES[name].duration, 7)
+    for pose in TRAJECTORIES[name].camera_poses(times, camera_on_body((0.1, 0, 0), (0, 0.4, 1))):
+        _, depth = ROOM.render(CAMERA, pose)
+        wanted = slab_depth(ROOM.layout, CAMERA, pose)
+        # A ray through an edge may meet either side of it.
+        assert np.mean(np.abs(depth - wanted) > 1e-4 * wanted) < 1e-3
+        assert np.median(np.abs(depth - wanted)) < 1e-5
+
+
+def test_a_point_of_a_wall_keeps_its_colour_from_any_view():
+    """Points seen in one image are found in another by projection alone."""
+    wide = Layout(boxes=())
+    room = Room(wide)
+    first, second = np.eye(4), np.eye(4)
+    first[:3, :3] = Rotation.from_euler('z', 4, degrees=True).as_matrix() @ FLU_FROM_OPTICAL
+    second[:3, :3] = Rotation.from_euler('zy', (-3, 3), degrees=True).as_matrix() \
+        @ FLU_FROM_OPTICAL
+    # 2 m before a wall of 5 mm texels a pixel sees 2 mm of it: bilinear both times
+    first[:3, 3], second[:3, 3] = (1.0, 0.1, 1.3), (1.3, -0.2, 1.2)
+    camera = Intrinsics(400, 300, 800.0, 800.0, 199.5, 149.5)
+    (one, depth), (two, _) = room.render(camera, first), room.render(camera, second)
+    v, u = (each.ravel() for each in np.mgrid[20:280:3, 20:380:3])
+    points = camera.rays(np.stack((u, v), axis=1)) * depth[v, u][:, None]
+    world = points @ first[:3, :3].T + first[:3, 3]
+    there = (world - second[:3, 3]) @ second[:3, :3]
+    pixel = np.rint(camera.project(there)).astype(int)
+    seen = ((pixel >= 0) & (pixel < (400, 300))).all(axis=1) & (world[:, 0] > 2.999)
+    assert seen.sum() > 2000
+    difference = one[v[seen], u[seen]].astype(int) - two[pixel[seen, 1], pixel[seen, 0]]
+    unrelated = one[v[seen], u[seen]].astype(int) - two[pixel[seen, 1], pixel[seen, 0] - 25]
+    # rounding to a pixel moves by up to 1 mm, a fifth of a texel
+    assert np.abs(difference).mean() < 0.2 * np.abs(unrelated).mean()
+
+
+def test_the_texture_is_the_same_each_time_and_differs_by_seed():
+    small = {'room': Box((-1, -1, 0), (1, 1, 1)), 'boxes': ()}
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = FLU_FROM_OPTICAL, (0, 0, 0.5)
+    images = [Room(Layout(seed=seed, **small)).render(CAMERA, pose)[0] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(images[0], images[1])
+    assert np.abs(images[0].astype(int) - images[2]).mean() > 10
+
+
+def test_a_plain_wall_has_one_colour():
+    room = Room(Layout(boxes=(), plain=('east',)))
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = FLU_FROM_OPTICAL, (1.5, 0, 1.3)
+    image, depth = room.render(CAMERA, pose)
+    assert image.std(axis=(0, 1)).max() == 0
+    np.testing.assert_allclose(depth, 1.5, rtol=1e-5)
+
+
+def test_outside_the_room_nothing_is_seen():
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = FLU_FROM_OPTICAL, (20.0, 0, 1.3)
+    image, depth = ROOM.render(CAMERA, pose)
+    assert not depth.any()
+    assert not image.any()
+
+
+def test_a_camera_with_distortion_is_refused():
+    camera = Intrinsics(160, 120, 131.0, 133.0, 78.7, 61.2, (0.1, 0.0, 0.0, 0.0))
+    with pytest.raises(ConfigurationError, match='distortion'):
+        ROOM.render(camera, np.eye(4))
+
+
+def test_an_empty_box_is_refused():
+    with pytest.raises(ConfigurationError, match='no volume'):
+        Room(Layout(boxes=(Box((0, 0, 0), (1, 0, 1)),)))
+
+
+def test_texels_are_five_millimetres():
+    assert TEXEL_M == 0.005
+
+
+def test_the_depth_error_is_that_of_the_literature():
+    """sigma_z = 0.001425 z^2 m (Khoshelham and Elberink 2012), beside rounding."""
+    sensor = Sensor(SensorConfig(disparity_step=0.0))
+    for z in (1.0, 2.0, 4.0):
+        measured = sensor.depth(np.full((200, 200), z, np.float32))
+        assert np.std(measured) == pytest.approx(0.001425 * z**2, rel=0.06)
+        assert np.mean(measured) == pytest.approx(z, rel=1e-3)
+
+
+def test_depths_are_those_of_eighths_of_a_disparity():
+    sensor = Sensor()
+    measured = sensor.depth(np.random.default_rng(1).uniform(1, 4, (50, 50)).astype(np.float32))
+    disparity = 8 * 570.34 * 0.075 / measured[measured > 0]
+    np.testing.assert_allclose(disparity, np.rint(disparity), atol=1e-3)
+
+
+def test_near_far_and_edges_have_no_depth():
+    exact = np.full((40, 60), 2.0, np.float32)
+    exact[:, 30:], exact[:5], exact[35:], exact[0, 0] = 3.0, 0.4, 5.5, 0.0
+    measured = Sensor().depth(exact)
+    assert not measured[:5].any()
+    assert not measured[35:].any()
+    assert not measured[10:30, 29:31].any()
+    assert measured[10:30, 5:25].all()
+    assert measured[10:30, 35:55].all()
+
+
+def test_the_image_noise_is_as_configured_and_stays_in_range():
+    grey = np.full((100, 100, 3), 128, np.uint8)
+    assert np.std(Sensor().image(grey).astype(float)) == pytest.approx(2.02, rel=0.05)
+    white = Sensor(SensorConfig(image_noise=20.0)).image(np.full((50, 50, 3), 255, np.uint8))
+    assert white.min() > 100    # no value wraps around
+    np.testing.assert_array_equal(Sensor(SensorConfig(image_noise=0.0)).image(grey), grey)
+
+
+@pytest.mark.parametrize('name', sorted(TRAJECTORIES))
+def test_rates_are_the_derivatives_of_the_poses(name):
+    trajectory: Trajectory = TRAJECTORIES[name]
+    times, step = np.linspace(0, 30, 200), 1e-4
+    before, after = times - step, times + step
+    for order in (0, 1):
+        numeric = (trajectory.positions(after, order) - trajectory.positions(before, order)) \
+            / (2 * step)
+        np.testing.assert_allclose(numeric, trajectory.positions(times, order + 1), atol=1e-5)
+    turn = Rotation.from_matrix(trajectory.rotations(after)) \
+        * Rotation.from_matrix(trajectory.rotations(before)).inv()
+    np.testing.assert_allclose(
+        turn.as_rotvec() / (2 * step), trajectory.angular_velocities(times), atol=1e-5)
+
+
+def test_the_attitude_is_that_of_scipy():
+    trajectory = TRAJECTORIES['hand_held']
+    times = np.linspace(0, 10, 50)
+    wanted = Rotation.from_euler('ZYX', np.stack(
+        [each.at(times) for each in (trajectory.yaw, trajectory.pitch, trajectory.roll)], axis=1))
+    np.testing.assert_allclose(trajectory.rotations(times), wanted.as_matrix(), atol=1e-12)
+
+
+def test_a_camera_that_looks_forward_has_z_along_the_bodys_x():
+    mount = camera_on_body((0.1, 0.2, 0.3))
+    np.testing.assert_allclose(mount[:3, :3] @ (0, 0, 1), (1, 0, 0), atol=1e-12)
+    np.testing.assert_allclose(mount[:3, :3] @ (1, 0, 0), (0, -1, 0), atol=1e-12)
+    np.testing.assert_array_equal(mount[:3, 3], (0.1, 0.2, 0.3))
+
+
+def test_the_second_round_of_the_loop_is_the_first():
+    loop = TRAJECTORIES['loop']
+    times = np.linspace(0, loop.duration / 2, 20)
+    np.testing.assert_allclose(
+        loop.poses(times), loop.poses(times + loop.duration / 2), atol=1e-9)
