@@ -8,7 +8,7 @@ from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.room import Box, Layout, Room, TEXEL_M
 from optitrack_vrpn.rgbd.sensor import Sensor, SensorConfig
 from optitrack_vrpn.rgbd.trajectories import (
-    camera_on_body, FLU_FROM_OPTICAL, Trajectory, TRAJECTORIES)
+    camera_on_body, FLU_FROM_OPTICAL, TRAJECTORIES, Trajectory)
 import pytest
 from scipy.spatial.transform import Rotation
 

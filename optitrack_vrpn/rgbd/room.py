@@ -25,7 +25,7 @@ from optitrack_vrpn.rgbd.opencv import opencv
 
 Array = NDArray[np.float64]
 
-#: Chosen: edge of a texel (m). Finer texels are below the footprint of a pixel from 1.3 m on (VGA).
+#: Chosen: edge of a texel (m). Finer ones are below the footprint of a VGA pixel beyond 3 m.
 TEXEL_M = 0.005
 #: Chosen: cells of the octaves of the texture (texels) and the standard deviation of each in grey
 #: levels. The finest octave is 4 texels, 20 mm, so that a QVGA image does not alias up to 5 m.
@@ -213,13 +213,11 @@ class Room:
         """
         nearest, column, row = self.trace(camera, world_from_camera)
         image = self._cv2.remap(self._atlas, column, row, self._cv2.INTER_LINEAR)
+        depth = np.zeros_like(nearest)
         hit = nearest > 0
+        np.divide(1.0, nearest, out=depth, where=hit)
         if not hit.all():
             image[~hit] = 0
-            depth = np.zeros_like(nearest)
-            depth[hit] = 1 / nearest[hit]
-        else:
-            depth = 1 / nearest
         return image, depth
 
     def _rays(self, camera: Intrinsics) -> tuple[Any, Any]:

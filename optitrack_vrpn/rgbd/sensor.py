@@ -74,7 +74,9 @@ class Sensor:
             step = np.float32(config.disparity_step)
             disparity = np.rint(disparity / step) * step
         valid &= disparity > 0
-        return np.where(valid, scale / np.where(valid, disparity, np.float32(1)), np.float32(0))
+        measured = np.zeros(exact.shape, np.float32)
+        np.divide(scale, disparity, out=measured, where=valid)
+        return measured
 
     def image(self, exact: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """
@@ -89,7 +91,8 @@ class Sensor:
         noise += exact
         np.rint(noise, out=noise)
         np.clip(noise, 0, 255, out=noise)
-        return noise.astype(np.uint8)
+        measured: NDArray[np.uint8] = noise.astype(np.uint8)
+        return measured
 
 
 def _edges(depth: NDArray[np.float32]) -> NDArray[np.bool_]:
