@@ -85,7 +85,7 @@ class Sensor:
         :param exact: (height, width, 3).
         """
         if not self.config.image_noise:
-            return exact.copy()
+            return np.array(exact)
         noise = self._random.standard_normal(exact.shape, np.float32)
         noise *= np.float32(self.config.image_noise)
         noise += exact
