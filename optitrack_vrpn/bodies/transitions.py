@@ -28,17 +28,17 @@ class Observed(Enum):
     """An observation of the body: a pose, or its absence; the value is the diagram's label."""
 
     SILENT = 'silent'
-    UNSEEN = 'no good pose for too long'
+    UNSEEN = 'no valid pose for too long'
     RESTARTED = "sender's clock restarted"
     ZEROS = 'zeros'
     NOT_A_POSE = 'not a pose'
-    REFUSED = 'refused by the sender (NatNet)'
-    REPEATED = 'same bits for 0.2 s'
+    REFUSED = 'rejected by the sender (NatNet)'
+    REPEATED = 'bit-identical for 0.2 s'
     JUMP = 'too far or turned too far'
     SWAPPED = 'in the place of another body'
     ACQUIRED = 'm consistent frames'
-    RETURNED = 'back for m frames'
-    SETTLED = 'carried and there for 2 s'
+    RETURNED = 'returned for m frames'
+    SETTLED = 'carried, 2 s in the new place'
     ACCEPTED = 'accepted by the user'
 
 
