@@ -69,6 +69,7 @@ def test_a_rectified_image_has_the_projection_matrix_and_no_distortion():
 @pytest.mark.parametrize('change, message', [
     ({'k': [0.0] * 9}, 'not calibrated'),
     ({'width': 320, 'height': 240}, 'another resolution'),
+    ({'width': 320, 'height': 240, 'k': PLAIN.info_values()['k']}, 'another resolution'),
     ({'k': [float('nan')] * 9}, 'finite'),
     ({'width': 0}, 'not possible'),
     ({'distortion_model': 'equidistant', 'd': [0.1, 0.0, 0.0, 0.0]}, 'equidistant'),
@@ -77,3 +78,17 @@ def test_a_rectified_image_has_the_projection_matrix_and_no_distortion():
 def test_wrong_camera_info_is_refused_with_a_reason(change, message):
     with pytest.raises(ConfigurationError, match=message):
         Intrinsics.from_camera_info(SimpleNamespace(**{**FR1.info_values(), **change}))
+
+
+def test_region_of_interest_and_binning_are_applied_to_the_matrix():
+    region = SimpleNamespace(x_offset=100, y_offset=40, width=320, height=240, do_rectify=False)
+    info = SimpleNamespace(**PLAIN.info_values(), binning_x=2, binning_y=2, roi=region)
+    camera = Intrinsics.from_camera_info(info)
+    assert (camera.width, camera.height) == (160, 120)
+    point = [[0.2, 0.1, 2.0]]
+    [full], [cut] = PLAIN.project(point), camera.project(point)
+    # the centre of the first binned pixel is between the first two
+    assert cut == pytest.approx((full - (100, 40) - 0.5) / 2)
+    whole = SimpleNamespace(x_offset=0, y_offset=0, width=0, height=0)
+    info = SimpleNamespace(**PLAIN.info_values(), binning_x=0, binning_y=0, roi=whole)
+    assert Intrinsics.from_camera_info(info) == PLAIN

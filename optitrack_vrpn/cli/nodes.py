@@ -32,4 +32,5 @@ NODES = (
     Node('mavlink_bridge', 'optitrack_vrpn.autopilot.settings:BridgeSettings'),
     Node('axis_bridge', 'optitrack_vrpn.axes.settings:BridgeSettings'),
     Node('gantry_controller', 'optitrack_vrpn.gantry.node_settings:ControllerSettings'),
+    Node('rgbd_odometry', 'optitrack_vrpn.rgbd.odometry_settings:OdometryNodeSettings'),
 )

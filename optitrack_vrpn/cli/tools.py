@@ -64,6 +64,8 @@ TOOLS = (
          'a simulated machine with slip, and a simulated Motive that sees it'),
     Tool('gantry', 'optitrack_vrpn.gantry.command:main',
          'watch and command a gantry_controller'),
+    Tool('rgbd_odometry', 'optitrack_vrpn.rgbd.odometry_command:main',
+         'the lifecycle node that follows a colour and depth camera by its images'),
 )
 
 

@@ -32,6 +32,9 @@ Floats = NDArray[np.float64]
 DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
 #: Coefficients that OpenCV allows for this formula; 12 and 14 have terms that are not modelled.
 COEFFICIENT_COUNTS = (0, 4, 5, 8)
+#: Chosen: share of the image at each side where no principal point is believed: the matrix of a
+#: VGA image is refused with a QVGA image.
+_CENTRAL = 0.1
 #: Limit of the fixed-point steps that remove distortion. The coefficients in the tests need 5 to
 #: 15 (measured); a strong fish-eye lens does not converge at all.
 UNDISTORT_STEPS = 40
@@ -64,10 +67,6 @@ class Intrinsics:
             raise ConfigurationError(
                 f'the focal lengths are {self.fx:g} and {self.fy:g} pixels but must be positive: '
                 'the camera is not calibrated, or its camera_info is not filled')
-        if not (0 <= self.cx <= self.width and 0 <= self.cy <= self.height):
-            raise ConfigurationError(
-                f'the principal point ({self.cx:g}, {self.cy:g}) is outside the image of '
-                f'{self.width} x {self.height} pixels: is the calibration for another resolution?')
         if len(self.distortion) not in COEFFICIENT_COUNTS:
             raise ConfigurationError(
                 f'{len(self.distortion)} distortion coefficients; 0, 4, 5 or 8 are supported '
@@ -89,8 +88,31 @@ class Intrinsics:
         matrix = [float(value) for value in (info.p if rectified else info.k)]
         row = 4 if rectified else 3
         distortion = () if rectified else tuple(float(value) for value in info.d)
-        return cls(int(info.width), int(info.height), matrix[0], matrix[row + 1], matrix[2],
-                   matrix[row + 2], distortion if any(distortion) else ())
+        camera = cls(int(info.width), int(info.height), matrix[0], matrix[row + 1], matrix[2],
+                     matrix[row + 2], distortion if any(distortion) else ())
+        low, high = _CENTRAL, 1 - _CENTRAL
+        if not (low * camera.width < camera.cx < high * camera.width
+                and low * camera.height < camera.cy < high * camera.height):
+            raise ConfigurationError(
+                f'the principal point ({camera.cx:g}, {camera.cy:g}) is at the edge of the image '
+                f'of {camera.width} x {camera.height} pixels: is the calibration for another '
+                'resolution?')
+        return camera._cut(info)
+
+    def _cut(self, info: Any) -> 'Intrinsics':
+        """Apply the region of interest and the binning of a CameraInfo, which has K without."""
+        region = getattr(info, 'roi', None)
+        left, top, width, height = 0, 0, self.width, self.height
+        if region is not None and region.width and region.height:
+            left, top = int(region.x_offset), int(region.y_offset)
+            width, height = int(region.width), int(region.height)
+        across = max(1, int(getattr(info, 'binning_x', 1)))
+        down = max(1, int(getattr(info, 'binning_y', 1)))
+        # a pixel of a binned image covers several, with their common centre
+        return replace(
+            self, width=width // across, height=height // down, fx=self.fx / across,
+            fy=self.fy / down, cx=(self.cx - left + 0.5) / across - 0.5,
+            cy=(self.cy - top + 0.5) / down - 0.5)
 
     def info_values(self) -> dict[str, Any]:
         """Return the fields of sensor_msgs/CameraInfo besides the header."""

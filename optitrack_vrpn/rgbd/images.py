@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.opencv import opencv
 
 Bytes = NDArray[np.uint8]
 Depth = NDArray[np.float32]
@@ -134,6 +136,19 @@ def clean_depth(depth: NDArray[Any]) -> Depth:
     depth = depth.astype(np.float32)
     depth[~((depth > 0) & (depth < np.inf))] = 0
     return depth
+
+
+def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Depth]:
+    """
+    Bring both images to the size of a camera.
+
+    Brightness and colours are averaged. Depth is that of the nearest pixel, since the mean of two
+    surfaces lies on neither.
+    """
+    cv2 = opencv()
+    size = (camera.width, camera.height)
+    return (cv2.resize(image, size, interpolation=cv2.INTER_AREA),
+            cv2.resize(depth, size, interpolation=cv2.INTER_NEAREST))
 
 
 def from_rgb(rgb: Bytes) -> dict[str, Any]:

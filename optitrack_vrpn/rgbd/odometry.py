@@ -210,6 +210,11 @@ class Odometry:
             return self._start(stamp_ns, features, '')
         return self._track(stamp_ns, features)
 
+    def reject(self, stamp_ns: int, reason: str) -> Frame:
+        """Take in a frame that cannot be read; it fails for this reason."""
+        self.counters.frames += 1
+        return self._fail(stamp_ns, _Refusal(Cause.INPUT, reason))
+
     # -- one frame -----------------------------------------------------------------------------
 
     def _track(self, stamp_ns: int, features: Features) -> Frame:

@@ -1,0 +1,80 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arrays as ROS messages; what is large is copied as bytes, never value by value."""
+
+import array
+from typing import Any, Mapping, Optional
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Pose
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
+from std_msgs.msg import Header
+
+Floats = NDArray[np.float64]
+
+_SECOND = 1_000_000_000
+
+
+def stamp_ns(header: Header) -> int:
+    """Give the stamp of a header in nanoseconds."""
+    return int(header.stamp.sec) * _SECOND + int(header.stamp.nanosec)
+
+
+def make_header(time_ns: int, frame: str) -> Header:
+    """Make a header."""
+    seconds, nanoseconds = divmod(time_ns, _SECOND)
+    return Header(stamp=Time(sec=seconds, nanosec=nanoseconds), frame_id=frame)
+
+
+def byte_array(data: bytes) -> Any:
+    """Make what rclpy takes for uint8[] without checking each value."""
+    made = array.array('B')
+    made.frombytes(data)
+    return made
+
+
+def image_message(header: Header, fields: Mapping[str, Any]) -> Image:
+    """Make an Image of the fields that ``images.from_rgb`` and ``from_depth`` give."""
+    return Image(header=header, **{**fields, 'data': byte_array(fields['data'])})
+
+
+def info_message(header: Header, camera: Intrinsics) -> CameraInfo:
+    """Make a CameraInfo."""
+    return CameraInfo(header=header, **camera.info_values())
+
+
+def pose_message(transform: Floats) -> Pose:
+    """Make a Pose of a 4x4 transform."""
+    pose = Pose()
+    pose.position.x, pose.position.y, pose.position.z = transform[:3, 3].tolist()
+    quat = Rotation.from_matrix(transform[:3, :3]).as_quat().tolist()
+    pose.orientation.x, pose.orientation.y, pose.orientation.z, pose.orientation.w = quat
+    return pose
+
+
+def cloud_message(
+    header: Header, points: Floats, rgb: Optional[NDArray[np.uint8]] = None,
+) -> PointCloud2:
+    """
+    Make a cloud with the fields x, y, z (float32) and rgb as rviz reads it.
+
+    :param points: (N, 3), metres.
+    :param rgb: (N, 3), red, green and blue of each point.
+    """
+    fields = [PointField(name=name, offset=4 * place, datatype=PointField.FLOAT32, count=1)
+              for place, name in enumerate('xyz')]
+    columns = [np.ascontiguousarray(points, '<f4').reshape(-1, 3)]
+    if rgb is not None:
+        fields.append(PointField(name='rgb', offset=12, datatype=PointField.FLOAT32, count=1))
+        red, green, blue = np.asarray(rgb, np.uint32).T
+        packed = (red << 16 | green << 8 | blue).astype('<u4')
+        columns.append(packed.view('<f4').reshape(-1, 1))
+    data = np.concatenate(columns, axis=1)
+    return PointCloud2(
+        header=header, height=1, width=len(data), fields=fields, is_bigendian=False,
+        point_step=data.shape[1] * 4, row_step=data.nbytes, data=byte_array(data.tobytes()),
+        is_dense=bool(np.isfinite(columns[0]).all()))

@@ -1,0 +1,56 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Chains of static transforms, as /tf_static has them."""
+
+from typing import Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+Floats = NDArray[np.float64]
+
+
+class StaticFrames:
+    """The static transforms heard so far."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, tuple[str, Floats]] = {}
+
+    def add(
+        self, parent: str, child: str, translation: tuple[float, float, float],
+        quat_xyzw: tuple[float, float, float, float],
+    ) -> bool:
+        """
+        Take in parent_from_child.
+
+        :returns: whether it is a transform; a zero or infinite one is left out.
+        """
+        if not np.isfinite([*translation, *quat_xyzw]).all() or not any(quat_xyzw):
+            return False
+        transform = np.eye(4)
+        transform[:3, :3] = Rotation.from_quat(quat_xyzw).as_matrix()
+        transform[:3, 3] = translation
+        self._parents[child.lstrip('/')] = (parent.lstrip('/'), transform)
+        return True
+
+    def lookup(self, target: str, source: str) -> Optional[Floats]:
+        """Give target_from_source, 4x4; None if no chain of transforms joins them."""
+        to_target, to_source = self._chain(target), self._chain(source)
+        for ancestor, from_target in to_target.items():
+            if ancestor in to_source:
+                found: Floats = np.linalg.inv(from_target) @ to_source[ancestor]
+                return found
+        return None
+
+    def _chain(self, frame: str) -> dict[str, Floats]:
+        """Give ancestor_from_frame of a frame and each of its ancestors."""
+        frame = frame.lstrip('/')
+        chain = {frame: np.eye(4)}
+        while frame in self._parents:
+            parent, transform = self._parents[frame]
+            if parent in chain:    # a loop, which a wrong publisher can make
+                break
+            chain[parent] = transform @ chain[frame]
+            frame = parent
+        return chain

@@ -1,0 +1,346 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The lifecycle node rgbd_odometry: images in, nav_msgs/Odometry and TF out.
+
+A frame that failed publishes no pose and no transform: listeners see the stream stop, and the
+diagnostics say why. The latched topic ``reset_count`` (std_msgs/UInt32) increments at each
+interruption of the path.
+"""
+
+from collections import deque
+import time
+import traceback
+from typing import Any, Optional, Sequence
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from nav_msgs.msg import Odometry as OdometryMessage
+from nav_msgs.msg import Path
+import numpy as np
+from optitrack_vrpn.axes.node_ros import entry, SettingsNode
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import ImageError, resized, to_depth, to_grey
+from optitrack_vrpn.rgbd.messages_ros import (
+    cloud_message, make_header, pose_message, stamp_ns)
+from optitrack_vrpn.rgbd.mount import StaticFrames
+from optitrack_vrpn.rgbd.odometry import Frame, Odometry, Status
+from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
+from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.pairing import Pairer
+from optitrack_vrpn.ros.tf import tf_publisher
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import CameraInfo, Image, PointCloud2
+from std_msgs.msg import UInt32
+from tf2_msgs.msg import TFMessage
+
+_SECOND = 1_000_000_000
+#: As drivers of cameras publish (REP 2003); a reliable publisher matches too. The depth bridges
+#: short delays; a node that is too slow loses images there and counts them as missed.
+SENSOR_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
+_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+#: Chosen: variance of a velocity that is not known, (m/s)^2 and (rad/s)^2.
+_UNKNOWN = 1e6
+#: Chosen: periods of what is large (s).
+_PATH_PERIOD_S, _MODEL_PERIOD_S = 1.0, 0.5
+
+
+class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
+    """
+    Publish the motion of a camera.
+
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(self, node_name: str = 'rgbd_odometry', **kwargs: Any) -> None:
+        self._settings = OdometryNodeSettings()
+        self._odometry: Optional[Odometry] = None
+        self._pairer = Pairer()
+        self._frames = StaticFrames()
+        self._camera: Optional[Intrinsics] = None
+        self._camera_error = ''
+        self._input_error = ''
+        self._outputs: dict[str, Any] = {}
+        self._inputs: list[Any] = []
+        self._path: deque[PoseStamped] = deque()
+        self._last: Optional[Frame] = None
+        self._last_s = 0.0
+        self._begun_s = 0.0
+        self._images = [0, 0]
+        self._frame_ms = 0.0
+        self._told: Optional[Status] = None
+        self._resets_before = 0
+        self._published_resets: Optional[int] = None
+        self._due = {'path': 0.0, 'model': 0.0}
+        super().__init__(node_name, OdometryNodeSettings, **kwargs)
+
+    # -- lifecycle -----------------------------------------------------------------------------
+
+    def prepare(self, settings: OdometryNodeSettings) -> None:
+        """
+        Make the publishers.
+
+        :raises BackendUnavailableError: without OpenCV.
+        """
+        # one thread: its own would take the processor from the other nodes of the robot
+        opencv().setNumThreads(1)
+        self._settings = settings
+        out = settings.output
+        self._outputs['odometry'] = self.create_publisher(OdometryMessage, out.odometry, 10)
+        self._outputs['resets'] = self.create_publisher(UInt32, 'reset_count', _LATCHED)
+        if out.tf:
+            self._outputs['tf'] = tf_publisher(self)
+        if out.path_length:
+            self._outputs['path'] = self.create_publisher(Path, 'path', 1)
+        if out.clouds:
+            self._outputs['features'] = self.create_publisher(PointCloud2, 'feature/cloud', 2)
+            self._outputs['model'] = self.create_publisher(PointCloud2, 'model/cloud', 1)
+        self.set_info_topics([self._outputs['odometry'].topic_name])
+
+    def begin(self) -> None:
+        """Start at the origin of the fixed frame."""
+        settings = self._settings
+        if self._odometry is not None:    # the pose jumps back to the origin
+            self._resets_before += self._odometry.counters.resets + 1
+        self._odometry = None
+        if settings.mount.source == 'parameters':
+            self._odometry = Odometry(settings.method, settings.mount.base_from_camera())
+        self._pairer = Pairer(round(settings.input.tolerance_s * _SECOND), settings.input.queue)
+        self._path.clear()
+        self._last = self._told = self._camera = None
+        self._camera_error = self._input_error = ''
+        self._images = [0, 0]
+        self._begun_s = self._last_s = time.monotonic()
+        self._publish_resets()
+        subscribe = self.create_subscription
+        self._inputs = [
+            subscribe(CameraInfo, settings.input.info, self._on_info, SENSOR_QOS),
+            subscribe(Image, settings.input.colour, lambda m: self._on_image(0, m), SENSOR_QOS),
+            subscribe(Image, settings.input.depth, lambda m: self._on_image(1, m), SENSOR_QOS)]
+        if settings.mount.source == 'tf':
+            self._inputs.append(subscribe(
+                TFMessage, '/tf_static', self._on_static,
+                QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)))
+
+    def end(self) -> None:
+        """Take no more images."""
+        for subscription in self._inputs:
+            self.destroy_subscription(subscription)
+        self._inputs.clear()
+
+    def release(self) -> None:
+        """Destroy the publishers."""
+        for publisher in self._outputs.values():
+            self.destroy_publisher(publisher)
+        self._outputs.clear()
+
+    # -- inputs --------------------------------------------------------------------------------
+
+    def _on_info(self, message: CameraInfo) -> None:
+        given = self._settings.input
+        try:
+            camera = Intrinsics.from_camera_info(message, given.rectified)
+            self._camera, self._camera_error, self._input_error = camera, '', ''
+        except ConfigurationError as error:
+            matrix = 'P' if given.rectified else 'K'
+            self._camera = None
+            self._camera_error = f'camera_info on {given.info} (matrix {matrix}): {error}'
+            self._log('error', self._camera_error, 'camera_info')
+
+    def _on_static(self, message: TFMessage) -> None:
+        for each in message.transforms:
+            t, r = each.transform.translation, each.transform.rotation
+            self._frames.add(each.header.frame_id, each.child_frame_id, (t.x, t.y, t.z),
+                             (r.x, r.y, r.z, r.w))
+
+    def _on_image(self, stream: int, message: Image) -> None:
+        self._images[stream] += 1
+        try:
+            for colour, depth in self._pairer.add(stream, stamp_ns(message.header), message):
+                self._pair(colour, depth)
+        except Exception:
+            self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}', 'frame')
+
+    def _ready(self, frame: str) -> Optional[Odometry]:
+        """Give the odometry once camera and mount are known; else say what is missing."""
+        self._input_error = ''
+        if self._camera is None:
+            self._input_error = self._camera_error or (
+                f'no camera_info on {self._settings.input.info}')
+            return None
+        if self._odometry is None:
+            base = self._settings.output.base_frame
+            mount = self._frames.lookup(base, frame)
+            if mount is None:
+                self._input_error = (
+                    f'/tf_static has no transform from {base} to {frame}, the frame of the '
+                    'images; publish it, or set mount.source to parameters')
+                self._log('warn', self._input_error, 'mount')
+                return None
+            self._odometry = Odometry(self._settings.method, mount)
+        return self._odometry
+
+    def _pair(self, colour: Image, depth: Image) -> None:
+        began = time.thread_time()
+        odometry = self._ready(colour.header.frame_id)
+        if odometry is None:
+            return
+        assert self._camera is not None
+        camera, given = self._camera, self._settings.input
+        stamp = stamp_ns(colour.header)
+        try:
+            grey, metres = to_grey(colour), to_depth(depth, given.depth_unit_m)
+        except ImageError as error:
+            frame = odometry.reject(stamp, str(error))
+        else:
+            sizes_fit = grey.shape == metres.shape == (camera.height, camera.width)
+            if given.scale != 1.0 and sizes_fit:    # else let the odometry report the sizes
+                camera = camera.scaled(given.scale)
+                grey, metres = resized(grey, metres, camera)
+            frame = odometry.process(stamp, grey, metres, camera)
+        self._last, self._last_s = frame, time.monotonic()
+        self._tell(frame)
+        self._publish_resets()
+        if frame.good:
+            self._publish(frame, odometry)
+        # a mean over about a second
+        self._frame_ms += 0.03 * (1e3 * (time.thread_time() - began) - self._frame_ms)
+
+    # -- outputs -------------------------------------------------------------------------------
+
+    def _tell(self, frame: Frame) -> None:
+        if frame.status is Status.FAILED:
+            self._log('warn', f'frame not used: {frame.reason}', f'failed {frame.cause}')
+        elif frame.status is Status.LATE:
+            self._log('warn', frame.reason, 'late')
+            return
+        elif frame.status is Status.STARTED and frame.reason:
+            self._log('warn', frame.reason, 'restarted')
+        elif self._told is not frame.status and self._told is Status.FAILED:
+            self._log('info', f'tracking again; reset_count is {self.reset_count}', 'again')
+        self._told = frame.status
+
+    @property
+    def reset_count(self) -> int:
+        """Return how often the path was interrupted."""
+        own = self._odometry.counters.resets if self._odometry is not None else 0
+        return self._resets_before + own
+
+    def _publish_resets(self) -> None:
+        if self._published_resets != self.reset_count:
+            self._published_resets = self.reset_count
+            self._outputs['resets'].publish(UInt32(data=self.reset_count))
+
+    def _publish(self, frame: Frame, odometry: Odometry) -> None:
+        out = self._settings.output
+        header = make_header(frame.stamp_ns, out.fixed_frame)
+        message = OdometryMessage(header=header, child_frame_id=out.base_frame)
+        message.pose.pose = pose_message(frame.pose)
+        message.pose.covariance = frame.covariance.ravel()
+        twist = message.twist
+        if frame.linear is None or frame.angular is None or frame.twist_covariance is None:
+            twist.covariance = (_UNKNOWN * np.eye(6)).ravel()
+        else:
+            linear, angular = twist.twist.linear, twist.twist.angular
+            linear.x, linear.y, linear.z = frame.linear.tolist()
+            angular.x, angular.y, angular.z = frame.angular.tolist()
+            twist.covariance = frame.twist_covariance.ravel()
+        self._outputs['odometry'].publish(message)
+        pose = message.pose.pose
+        if out.tf:
+            transform = TransformStamped(header=header, child_frame_id=out.base_frame)
+            p, t = pose.position, transform.transform.translation
+            t.x, t.y, t.z = p.x, p.y, p.z
+            transform.transform.rotation = pose.orientation
+            self._outputs['tf'].publish(TFMessage(transforms=[transform]))
+        if out.path_length:
+            self._publish_path(PoseStamped(header=header, pose=pose))
+        if out.clouds:
+            self._publish_clouds(frame, odometry)
+
+    def _publish_path(self, pose: PoseStamped) -> None:
+        out, publisher = self._settings.output, self._outputs['path']
+        if self._path:
+            a, b = self._path[-1].pose.position, pose.pose.position
+            if (a.x - b.x) ** 2 + (a.y - b.y) ** 2 + (a.z - b.z) ** 2 < out.path_step_m ** 2:
+                return
+        self._path.append(pose)
+        while len(self._path) > out.path_length:
+            self._path.popleft()
+        if self._is_due('path', _PATH_PERIOD_S, publisher):
+            publisher.publish(Path(header=pose.header, poses=list(self._path)))
+
+    def _publish_clouds(self, frame: Frame, odometry: Odometry) -> None:
+        fixed = make_header(frame.stamp_ns, self._settings.output.fixed_frame)
+        features = self._outputs['features']
+        if frame.features is not None and features.get_subscription_count():
+            camera = frame.pose @ odometry.base_from_camera
+            points = frame.features.means @ camera[:3, :3].T + camera[:3, 3]
+            features.publish(cloud_message(fixed, points))
+        model = self._outputs['model']
+        if self._is_due('model', _MODEL_PERIOD_S, model):
+            model.publish(cloud_message(fixed, odometry.model.means))
+
+    def _is_due(self, name: str, period_s: float, publisher: Any) -> bool:
+        now = time.monotonic()
+        if now < self._due[name] or not publisher.get_subscription_count():
+            return False
+        self._due[name] = now + period_s
+        return True
+
+    # -- diagnostics ---------------------------------------------------------------------------
+
+    def diagnostics(self) -> Sequence[DiagnosticStatus]:
+        """Say whether the camera is followed, and if not, why."""
+        level, message = self._verdict()
+        values: dict[str, Any] = {
+            'colour images': self._images[0], 'depth images': self._images[1],
+            'pairs': self._pairer.pairs, 'colour without depth': self._pairer.unpaired[0],
+            'depth without colour': self._pairer.unpaired[1],
+            'late images': sum(self._pairer.late), 'reset_count': self.reset_count}
+        if self._odometry is not None:
+            counters = self._odometry.counters
+            values.update({
+                'frames': counters.frames, 'tracked': counters.tracked,
+                'failed': counters.failed, 'late frames': counters.late,
+                'missed frames': counters.missed, 'new models': counters.restarts,
+                'landmarks': len(self._odometry.model), 'cpu_ms_per_frame':
+                f'{self._frame_ms:.1f}'})
+        frame = self._last
+        if frame is not None:
+            stdev = np.sqrt(np.maximum(np.diag(frame.covariance), 0))
+            values.update({
+                'last frame': frame.status.value, 'reason': frame.reason,
+                'keypoints': len(frame.features) if frame.features is not None else 0,
+                'inliers': frame.inliers, 'chi2': f'{frame.chi2:.2f}',
+                'position_stdev_m': f'{max(stdev[:3]):.4f}',
+                'rotation_stdev_deg': f'{np.degrees(max(stdev[3:])):.3f}'})
+        return [entry(f'{self.get_name()}: tracking', level, message, values)]
+
+    def _verdict(self) -> tuple[str, str]:
+        given = self._settings.input
+        if not self._inputs:
+            return 'ok', 'inactive'
+        silent_s = time.monotonic() - self._last_s
+        if self._camera_error or self._input_error:
+            return 'error', self._camera_error or self._input_error
+        if self._last is None or silent_s > given.timeout_s:
+            if silent_s <= given.timeout_s:
+                return 'ok', 'waiting for the first images'
+            missing = [topic for topic, count in zip((given.colour, given.depth), self._images)
+                       if not count]
+            if missing:
+                return 'error', f'no images on {" and ".join(missing)}'
+            if self._pairer.pairs:
+                last = f'; before: {self._last.reason}' if (
+                    self._last is not None and self._last.reason) else ''
+                return 'stale', f'no images for {silent_s:.1f} s{last}'
+            return 'error', (
+                f'no colour and depth image have stamps within {given.tolerance_s:g} s: '
+                f'{self._images[0]} colour and {self._images[1]} depth images came')
+        if self._last.status is Status.FAILED:
+            return 'error', f'not tracking: {self._last.reason}'
+        if self._last.status is Status.LATE:
+            return 'warn', self._last.reason
+        return 'ok', 'tracking'

@@ -1,0 +1,88 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the node rgbd_odometry."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.rgbd.odometry import OdometrySettings
+from optitrack_vrpn.settings import Change, checked, section, setting
+from scipy.spatial.transform import Rotation
+
+
+@checked
+@dataclass(frozen=True)
+class InputSettings:
+    """The topics of the camera."""
+
+    colour: str = setting('rgbd/rgb', doc='topic of the colour or grey images')
+    depth: str = setting('rgbd/depth', doc='topic of depth that is registered to the colour image')
+    info: str = setting('rgbd/info', doc='topic of the CameraInfo of the colour camera')
+    rectified: bool = setting(
+        True, doc='the images have no distortion: use the matrix P of the CameraInfo; false: K '
+        'and its distortion')
+    scale: float = setting(
+        1.0, low=0.05, high=1.0, doc='resize the images by this; 0.5 makes VGA four times as fast')
+    tolerance_s: float = setting(
+        0.02, unit='s', low=0.0, high=1.0, doc='greatest difference of the stamps of a pair')
+    queue: int = setting(10, low=2, high=100, doc='images of each topic that wait for a partner')
+    depth_unit_m: float = setting(
+        0.001, unit='m', low=1e-5, high=0.1, doc='unit of 16-bit depth')
+    timeout_s: float = setting(
+        1.0, unit='s', low=0.1, high=60.0, doc='time without a pair after which it is an error')
+
+
+@checked
+@dataclass(frozen=True)
+class OutputSettings:
+    """What is published."""
+
+    odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry')
+    fixed_frame: str = setting('odom', doc='its frame: the base at the first image')
+    base_frame: str = setting('camera_link', doc='its child frame')
+    tf: bool = setting(True, doc='publish the transform fixed_frame to base_frame')
+    clouds: bool = setting(True, doc='publish feature/cloud and model/cloud where they are heard')
+    path_length: int = setting(
+        2000, low=0, high=100000, doc='most poses of the topic path; 0: no path')
+    path_step_m: float = setting(
+        0.02, unit='m', low=0.0, high=10.0, doc='least distance between two poses of the path')
+
+
+@checked
+@dataclass(frozen=True)
+class MountSettings:
+    """Where the camera is on the base."""
+
+    source: str = setting(
+        'parameters', choices=('parameters', 'tf'),
+        doc='parameters: those below; tf: /tf_static, from base_frame to the frame of the images')
+    position_m: tuple[float, float, float] = setting(
+        (0.0, 0.0, 0.0), unit='m', low=-100.0, high=100.0,
+        doc='position of the optical frame in the base')
+    rpy_deg: tuple[float, float, float] = setting(
+        (-90.0, 0.0, -90.0), unit='deg', low=-360.0, high=360.0,
+        doc='roll, pitch and yaw of the optical frame in the base; -90, 0, -90: it looks forward')
+
+    def base_from_camera(self) -> NDArray[np.float64]:
+        """Give the pose of the optical frame in the base, 4x4, from the parameters."""
+        transform = np.eye(4)
+        # roll about x first, about fixed axes
+        transform[:3, :3] = Rotation.from_euler('xyz', self.rpy_deg, degrees=True).as_matrix()
+        transform[:3, 3] = self.position_m
+        return transform
+
+
+@checked
+@dataclass(frozen=True)
+class OdometryNodeSettings:
+    """Odometry of a colour and depth camera."""
+
+    autostart: bool = setting(False, change=Change.START,
+                              doc='configure and activate without a lifecycle manager')
+    activate: bool = setting(True, change=Change.START,
+                             doc='false: autostart leaves the node inactive, for mocap control')
+    input: InputSettings = section(InputSettings(), doc='the camera')
+    output: OutputSettings = section(OutputSettings(), doc='the topics of the results')
+    mount: MountSettings = section(MountSettings(), doc='the camera on the base')
+    method: OdometrySettings = section(OdometrySettings(), doc='the method')

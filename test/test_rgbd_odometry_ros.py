@@ -1,0 +1,298 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The node rgbd_odometry with real topics: outputs, and what it reports about faults."""
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import TransformStamped
+from nav_msgs.msg import Odometry, Path
+import numpy as np
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import from_depth, from_rgb
+from optitrack_vrpn.rgbd.messages_ros import image_message, info_message, make_header, stamp_ns
+from optitrack_vrpn.rgbd.odometry_ros import RgbdOdometry
+import pytest
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rgbd_kit import CAMERA, FORWARD, path, PERIOD, pose, view, white_wall
+from rosgraph import NodeHere, NodeProcess, Observer, silence, wait_until
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import CameraInfo, Image, PointCloud2
+from std_msgs.msg import UInt32
+from tf2_msgs.msg import TFMessage
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+
+NODE = '/rgbd_odometry'
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+OPTICAL = 'camera_color_optical_frame'
+
+
+class Camera:
+    """Publish images as a driver does, and hear what comes of them."""
+
+    def __init__(self, observer, colour='rgbd/rgb', depth='rgbd/depth', info='rgbd/info'):
+        create = observer.node.create_publisher
+        # reliable, so that the tests lose nothing; the node's best effort matches
+        self.publishers = [create(Image, colour, 10), create(Image, depth, 10),
+                           create(CameraInfo, info, 10)]
+        self.odometry = observer.listen(Odometry, 'vo', 100)
+        self.resets = observer.listen(UInt32, 'reset_count', LATCHED)
+        self.diagnostics = observer.listen(DiagnosticArray, '/diagnostics', 100)
+        self.noise = np.random.default_rng(2)
+        self.stamp_ns = 1_700_000_000_000_000_000
+
+    def connected(self):
+        return all(publisher.get_subscription_count() for publisher in self.publishers)
+
+    def say(self, camera=CAMERA, **changes):
+        """Publish a camera_info."""
+        message = info_message(make_header(self.stamp_ns, OPTICAL), camera)
+        for name, value in changes.items():
+            setattr(message, name, value)
+        self.publishers[2].publish(message)
+
+    def show(self, base=None, images=None, encoding='16UC1', periods=1, lag_ns=0):
+        """Publish a pair of images."""
+        grey, depth = images or view(pose() if base is None else base, self.noise)
+        self.stamp_ns += periods * PERIOD
+        header = make_header(self.stamp_ns, OPTICAL)
+        rgb = np.repeat(grey[..., None], 3, axis=2)
+        self.publishers[0].publish(image_message(header, from_rgb(rgb)))
+        self.publishers[1].publish(image_message(
+            make_header(self.stamp_ns + lag_ns, OPTICAL), from_depth(depth, encoding)))
+
+    def track(self, base=None, **kwargs):
+        """Publish a pair and give the odometry of it."""
+        count = len(self.odometry)
+        self.show(base, **kwargs)
+        self.odometry.wait(count + 1)
+        return self.odometry.messages()[-1]
+
+    def diagnosis(self, text, **wanted):
+        """Wait for diagnostics whose message holds a text, and values by name; gives it."""
+        wanted = {name.replace('_', ' '): value for name, value in wanted.items()}
+
+        def found():
+            for array in self.diagnostics.messages()[-3:]:
+                for status in array.status:
+                    values = {each.key.replace('_', ' '): each.value for each in status.values}
+                    if (status.name == 'rgbd_odometry: tracking' and text in status.message
+                            and wanted.items() <= values.items()):
+                        return status
+            return None
+        try:
+            return wait_until(found, 8.0, text)
+        except AssertionError:
+            last = [s.message for a in self.diagnostics.messages()[-3:] for s in a.status]
+            raise AssertionError(f'no {text!r} in {last}') from None
+
+
+@pytest.fixture
+def observer():
+    with Observer() as found:
+        yield found
+
+
+def active(camera=None, **parameters):
+    """Start an active node in this process."""
+    here = NodeHere({'control.generations': ['none'], **{
+        name.replace('__', '.'): value for name, value in parameters.items()}}, cls=RgbdOdometry)
+    assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+    assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+    if camera is not None:
+        wait_until(camera.connected)
+        tell(here, camera)
+    return here
+
+
+def tell(here, camera):
+    """Publish a camera_info until the node has it: the first may come before the connection."""
+    wait_until(lambda: camera.say() or here.node._camera)
+
+
+def pose_of(message):
+    p, q = message.pose.pose.position, message.pose.pose.orientation
+    made = np.eye(4)
+    made[:3, :3] = Rotation.from_quat([q.x, q.y, q.z, q.w]).as_matrix()
+    made[:3, 3] = p.x, p.y, p.z
+    return made
+
+
+def away(message, truth):
+    return np.linalg.norm((np.linalg.inv(truth) @ pose_of(message))[:3, 3])
+
+
+def points_of(cloud):
+    """Read a cloud as its fields say."""
+    assert [field.name for field in cloud.fields] == ['x', 'y', 'z']
+    return np.frombuffer(cloud.data, '<f4').reshape(-1, cloud.point_step // 4)[:, :3]
+
+
+def test_images_become_odometry_tf_path_and_clouds(observer):
+    camera = Camera(observer)
+    transforms = observer.transforms()
+    features = observer.listen(PointCloud2, 'feature/cloud', 10)
+    model = observer.listen(PointCloud2, 'model/cloud', 10)
+    paths = observer.listen(Path, 'path', 10)
+    with active(camera, input__timeout_s=30.0):
+        wait_until(lambda: all(each.matched for each in (transforms, features, model, paths)))
+        for number, base in enumerate(path(15)):
+            message = camera.track(base, encoding='32FC1' if number % 2 else '16UC1',
+                                   lag_ns=5_000_000 if number % 3 else 0)
+            assert stamp_ns(message.header) == camera.stamp_ns
+            assert away(message, base) < 0.012
+        assert (message.header.frame_id, message.child_frame_id) == ('odom', 'camera_link')
+        covariance = np.array(message.pose.covariance).reshape(6, 6)
+        assert (np.linalg.eigvalsh(covariance) > 0).all()
+        assert 1e-4 < np.sqrt(covariance[0, 0]) < 0.05
+        assert message.twist.twist.linear.x == pytest.approx(0.3, abs=0.15)
+        assert 0 < message.twist.covariance[0] < 1
+        first = camera.odometry.messages()[0]
+        assert first.twist.covariance[0] > 1e5    # no velocity is known yet
+        wait_until(lambda: len(transforms) == 15)
+        transform = transforms.messages()[-1].transforms[0]
+        assert transform.header == message.header
+        assert transform.child_frame_id == 'camera_link'
+        assert transform.transform.translation.x == message.pose.pose.position.x
+        features.wait(15)
+        for each in (features.messages()[-1], model.messages()[-1]):
+            assert each.header.frame_id == 'odom'
+            points = points_of(each)
+            assert len(points) == each.width > 100
+            # each point lies on one of the three planes of the scene
+            assert np.mean(np.min(np.abs(points - (3.0, 1.5, -1.0)), axis=1) < 0.05) > 0.95
+        assert paths.messages()[0].header.frame_id == 'odom'
+        assert camera.resets.messages()[-1].data == 0
+        camera.diagnosis('tracking', tracked='15', failed='0', reset_count='0')
+
+
+def test_a_failed_frame_publishes_nothing_and_says_why(observer):
+    camera = Camera(observer)
+    transforms = observer.transforms()
+    with active(camera, input__timeout_s=30.0):
+        wait_until(lambda: transforms.matched)
+        for _ in range(3):
+            camera.track()
+        wait_until(lambda: len(transforms) == 3)
+        grey, depth = view(pose())
+        camera.show(images=(grey, 0 * depth))
+        camera.diagnosis('no pixel of the depth image has a measurement')
+        camera.show(images=white_wall(camera.noise))
+        camera.diagnosis('too little texture')
+        camera.show(pose(yaw=25))
+        camera.diagnosis('not tracking: ')
+        camera.show(images=(grey[::2, ::2], depth[::2, ::2]))
+        camera.diagnosis('the images have 160 x 120 pixels, camera_info says 320 x 240')
+        silence([camera.odometry, transforms])
+        assert len(camera.odometry) == len(transforms) == 3
+        message = camera.track()
+        assert away(message, pose()) < 0.01
+        assert camera.resets.messages()[-1].data == 1
+        camera.show(pose(), periods=-1)
+        camera.diagnosis('tracking', late_images='2')
+        assert len(camera.odometry) == 4
+        camera.track(pose(), periods=7)
+        camera.diagnosis('tracking', reset_count='1', missed_frames='5', failed='4')
+
+
+def test_swapped_topics_are_named(observer):
+    camera = Camera(observer, colour='rgbd/depth', depth='rgbd/rgb')
+    with active(camera, input__timeout_s=30.0):
+        camera.show()
+        status = camera.diagnosis('topics of colour and depth swapped')
+        assert status.level == status.ERROR
+        assert len(camera.odometry) == 0
+
+
+def test_wrong_and_missing_camera_info_are_named(observer):
+    camera = Camera(observer)
+    with active(output__tf=False, input__timeout_s=30.0) as here:
+        wait_until(camera.connected)
+        wait_until(lambda: camera.show() or here.node._pairer.pairs)
+        camera.diagnosis('no camera_info on rgbd/info')
+        camera.say(p=[0.0] * 12)
+        camera.diagnosis('camera_info on rgbd/info (matrix P): the focal lengths are 0 and 0')
+        camera.say(width=160, height=120)
+        camera.diagnosis('is the calibration for another resolution?')
+        camera.say(Intrinsics(640, 480, 525, 525, 319.5, 239.5))
+        wait_until(lambda: here.node._camera)
+        camera.show()
+        camera.diagnosis('camera_info says 640 x 480')
+        assert len(camera.odometry) == 0
+        wait_until(lambda: camera.say() or (
+            here.node._camera and here.node._camera.width == 320))
+        camera.track()
+
+
+def test_missing_images_are_named(observer):
+    camera = Camera(observer)
+    with active(camera, input__timeout_s=0.2, input__tolerance_s=0.005):
+        camera.diagnosis('no images on rgbd/rgb and rgbd/depth')
+        camera.publishers[0].publish(image_message(
+            make_header(camera.stamp_ns, OPTICAL), from_rgb(np.zeros((240, 320), np.uint8))))
+        camera.diagnosis('no images on rgbd/depth')
+        for _ in range(4):
+            camera.show(lag_ns=10_000_000)
+        camera.diagnosis('no colour and depth image have stamps within 0.005 s')
+        camera.track()
+        camera.diagnosis('no images for')
+
+
+def test_a_new_activation_begins_at_the_origin_and_counts_as_reset(observer):
+    camera = Camera(observer)
+    with active(camera) as here:
+        camera.track(pose())
+        message = camera.track(pose(0.03))
+        assert message.pose.pose.position.x == pytest.approx(0.03, abs=0.01)
+        assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
+        wait_until(lambda: not any(p.get_subscription_count() for p in camera.publishers))
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        wait_until(camera.connected)
+        tell(here, camera)
+        message = camera.track(pose(0.03))
+        assert message.pose.pose.position.x == 0.0
+        wait_until(lambda: camera.resets.messages()[-1].data == 1)
+
+
+def test_images_of_half_the_size_and_the_mount_from_tf(observer):
+    camera = Camera(observer)
+    static = observer.node.create_publisher(TFMessage, '/tf_static', QoSProfile(
+        depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    quat = Rotation.from_matrix(FORWARD[:3, :3]).as_quat().tolist()
+    with active(camera, mount__source='tf', input__scale=0.5, input__timeout_s=30.0,
+                output__base_frame='base_link'):
+        camera.show()
+        camera.diagnosis(f'no transform from base_link to {OPTICAL}')
+        chain = [TransformStamped(child_frame_id='camera_link'),
+                 TransformStamped(child_frame_id=OPTICAL)]
+        chain[0].header.frame_id, chain[1].header.frame_id = 'base_link', 'camera_link'
+        # the camera stands 0.2 m ahead of the base, and the base turns
+        chain[0].transform.translation.x = 0.2
+        rotation = chain[1].transform.rotation
+        rotation.x, rotation.y, rotation.z, rotation.w = quat
+        static.publish(TFMessage(transforms=chain))
+        ahead = pose(0.2)
+        wait_until(lambda: camera.show() or len(camera.odometry))
+        for k in range(10):
+            base = pose(yaw=1.5 * k)
+            message = camera.track(np.linalg.inv(ahead) @ base @ ahead)
+        assert message.child_frame_id == 'base_link'
+        assert away(message, base) < 0.012
+
+
+def test_the_process_starts_by_itself_and_ends_on_interrupt(observer):
+    camera = Camera(observer, 'camera/color/image_raw', 'camera/depth', 'camera/color/camera_info')
+    with NodeProcess('-p', 'autostart:=true', '-p', 'control.generations:=[none]',
+                     '-p', 'input.colour:=camera/color/image_raw', '-p',
+                     'input.depth:=camera/depth', '-p', 'input.info:=camera/color/camera_info',
+                     '-p', 'input.rectified:=false', tool='rgbd_odometry') as process:
+        wait_until(camera.connected)
+        camera.say()
+
+        def seen():
+            camera.show()
+            camera.say()
+            return len(camera.odometry) > 2
+        wait_until(seen)
+        code, _ = process.end()
+        assert code == 0, process.log
+        assert 'Traceback' not in process.log
