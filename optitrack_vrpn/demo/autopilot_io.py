@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import time
+from typing import Any
 
 from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
 from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
@@ -51,7 +52,7 @@ class AutopilotDemo:
 
     def line(self) -> str:
         """Describe the received messages, in one line."""
-        heard: Sequence = self._server.heard[-200:]
+        heard: Sequence[Any] = self._server.heard[-200:]
         name = f'fake {_NAMES[self._kind]}, body {self._body}'
         if not heard:
             return f'{name}: no pose yet'

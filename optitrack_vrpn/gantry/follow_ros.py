@@ -35,7 +35,7 @@ def action_type() -> Any:
     return FollowJointTrajectory
 
 
-class _Server(ActionServer):  # type: ignore[misc]
+class _Server(ActionServer):
     """An action server whose goals execute without a callback until ``finish``."""
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:

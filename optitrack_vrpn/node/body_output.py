@@ -49,7 +49,9 @@ def sender(publisher: Any, as_bytes: bool) -> Callable[[Any], None]:
     rclpy's ``publish`` protects its handle against concurrent destruction, which takes longer than
     publishing; the node's lock already prevents that.
     """
-    return publisher.handle.publish_raw if as_bytes else publisher.publish
+    send: Callable[[Any], None] = (
+        publisher.handle.publish_raw if as_bytes else publisher.publish)
+    return send
 
 
 class BodyOutput:

@@ -30,7 +30,7 @@ _DEPTH = 500
 _MOST_AT_ONCE = 1000
 
 
-class _Polled(CallbackGroup):  # type: ignore[misc]
+class _Polled(CallbackGroup):
     """Subscriptions that no executor takes from."""
 
     def can_execute(self, entity: Any) -> bool:
