@@ -4,6 +4,7 @@
 
 import ast
 import importlib
+import importlib.util
 import json
 import os
 from pathlib import Path
@@ -120,6 +121,16 @@ def test_what_rosdep_was_tried_with_is_what_package_xml_lists():
     keys = {element.text for element in package if element.tag.endswith('depend')}
     record = (ROOT / 'docs' / 'compatibility.md').read_text()
     assert f'all {len(keys)} keys of `package.xml` resolve' in record
+
+
+@in_the_repository
+def test_the_architecture_page_lists_every_file():
+    page = (ROOT / 'docs' / 'architecture.md').read_text(encoding='utf-8')
+    spec = importlib.util.spec_from_file_location(
+        'module_index', ROOT / 'tools' / 'module_index.py')
+    module_index = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module_index)
+    assert page == module_index.with_index(page, ROOT / 'optitrack_vrpn'), 'run make docs'
 
 
 def test_python_m_lists_the_tools():

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compare the autopilot's own attitude and position with what was sent, and say what differs.
+Compare the autopilot's own attitude and position with the sent ones, and report differences.
 
 Both are taken at one time: the autopilot's stamps are brought to the host's clock by TIMESYNC.
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ask a running bridge for its findings over /diagnostics, or bring one up for some seconds."""
+"""Read a running bridge's findings from /diagnostics, or start a bridge for some seconds."""
 
 from __future__ import annotations
 

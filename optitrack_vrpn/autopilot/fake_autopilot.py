@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-An autopilot for tests and the demo: what PX4 and ArduPilot do with poses, and nothing else.
+An autopilot for tests and the demo: how PX4 and ArduPilot process poses, and nothing else.
 
 It has a clock of its own, answers and asks TIMESYNC, holds parameters, and accepts or drops vision
 messages by the rules that were read in PX4's and ArduPilot's sources (docs/autopilot.md). It is

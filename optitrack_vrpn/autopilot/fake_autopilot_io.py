@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The fake autopilot behind a UDP port or at the end of a pseudo terminal, in a thread of its own.
+The fake autopilot behind a UDP port or a pseudo terminal, in a separate thread.
 
 Every vision message is recorded with its arrival on the host's clock.
 """

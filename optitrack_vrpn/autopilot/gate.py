@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Which samples go to the autopilot, and with which reset counter.
+Select the samples for the autopilot, and count its resets.
 
 Rules, in this order; the first that applies withholds a sample:
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The thread of one MAVLink link: it reads, answers, sends, and opens the link again when it fails.
+The thread of one MAVLink link: read, answer, send, and reopen the link after a failure.
 
 The executor's thread hands over messages and never waits for the link: where the link is slower
 than the samples, the oldest are dropped. A message whose pose has grown too old while it waited

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-From a pose in ENU to the fields of MAVLink messages and of DDS messages.
+Convert a pose in ENU to the fields of MAVLink messages and of DDS messages.
 
 Input follows REP 103: position in ENU (m), attitude of FLU in ENU, twist in the body's FLU axes,
 covariances of 36 numbers, row by row (x, y, z, then rotations about the same fixed axes). Output

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Give the autopilot's estimator a geographic origin where it has none.
+Set a geographic origin for an autopilot's estimator that has none.
 
 Automatic modes of both autopilots need one, and indoors no GNSS gives it. An origin that is there
 already is kept.

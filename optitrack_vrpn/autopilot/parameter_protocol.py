@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Read the parameters that external vision needs, and write the wrong ones where that is wanted.
+Read the parameters that external vision needs, and write the wrong ones on request.
 
 One request at a time, each repeated until its answer comes or the attempts are used up: a serial
 line loses some, and an autopilot does not answer for a parameter that it does not have.

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Parameters of the autopilot that external vision needs: what is right, what is wrong.
+Check the autopilot's parameters for external vision.
 
 Names and meanings are those of the parameter references of PX4 (EKF2) and ArduPilot (EK3, VISO).
 """

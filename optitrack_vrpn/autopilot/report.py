@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a bridge finds out, as findings for /diagnostics, the command's check and doctor."""
+"""Findings of a bridge, for /diagnostics, the command's check and the doctor."""
 
 from __future__ import annotations
 

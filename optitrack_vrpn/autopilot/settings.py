@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Settings of one bridge, and what each autopilot makes of those that are left open.
+Settings of one bridge, and their automatic values for each autopilot.
 
 The rules of the autopilots were read in their sources (PX4 1.14 to 1.16, ArduPilot 4.5); see
 docs/autopilot.md.

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The bytes of a link: UDP in both directions, TCP and serial ports, all opened again when they fail.
+The bytes of a link: UDP in both directions, TCP and serial ports, reopened after a failure.
 
 A transport never blocks for longer than ``WRITE_S``, and name resolution aside it is opened
 without waiting. Failures raise TransportError with what is wrong; the caller closes and tries

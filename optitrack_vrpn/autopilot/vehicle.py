@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What is known of the autopilot at the other end of a link, and what is to be sent to it.
+The state of the autopilot at the other end of a link, and the messages due for it.
 
 Messages and times go in, messages and events come out. The link has four states:
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-From the poses of bodies to the values of axes, with validity: the bridge without any IO.
+Convert the poses of bodies to the values of axes, with validity: the bridge without IO.
 
 Poses are those that the main node publishes: validated, in ENU, stamped on the host's clock.
 """

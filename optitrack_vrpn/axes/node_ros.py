@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lifecycle node with settings: what axis_bridge and gantry_controller have in common."""
+"""A lifecycle node with settings: the base of axis_bridge and gantry_controller."""
 
 import traceback
 from typing import Any, Generic, Mapping, Sequence, TypeVar

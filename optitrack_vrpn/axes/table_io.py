@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read axis tables from YAML files, and put single rows into them."""
+"""Read axis tables from YAML files, and write single rows."""
 
 import os
 from pathlib import Path

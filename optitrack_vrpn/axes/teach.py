@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Find out from a movement which quantity of which body shows an axis.
+Determine from a movement which quantity of which body corresponds to an axis.
 
 The user lets the machine stand still, then moves one axis alone. What turned is a rotation, even
 if it moved along as well (a marker off the axis of rotation travels); what only travelled is a

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""An angle that goes on past a half turn instead of jumping back by a whole one."""
+"""Unwrap an angle: continue past a half turn instead of jumping by a whole one."""
 
 import math
 

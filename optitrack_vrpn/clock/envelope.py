@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The floor under the arrivals, from the least residual of each block of about a second.
+The lower envelope of the arrivals, from the smallest residual of each block of about a second.
 
 A Kalman filter (level and rate, the rate a random walk) follows the minima, which lie some
 microseconds above the floor; ``depth`` is how far the lowest of the last minutes dipped under the

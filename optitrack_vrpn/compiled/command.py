@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compile the path of a pose, or say how it runs here."""
+"""Compile the path of a pose, or report how it runs."""
 
 import sys
 

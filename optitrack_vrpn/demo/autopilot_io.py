@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A fake autopilot and a bridge to it, beside the demo's node."""
+"""A fake autopilot and a bridge to it, started with the demo's node."""
 
 from __future__ import annotations
 

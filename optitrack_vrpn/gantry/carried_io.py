@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bodies of the simulated Motive that ride on the simulated machine."""
+"""Bodies of the simulated Motive that the simulated machine carries."""
 
 from collections import OrderedDict
 from dataclasses import replace

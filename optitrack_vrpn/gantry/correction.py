@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The closed loop of one axis: how the measured position corrects the set point.
+The closed loop of one axis: correction of the set point by the measured position.
 
 The rule of the thesis, per cycle: on entering, the first valid mocap value becomes the zero of
 mocap; error = (mocap - zero) - own position; an error below the dead band counts as 0; the error

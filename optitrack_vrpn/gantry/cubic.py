@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cubic of one cycle, as the stepper controller gets it: three coefficients an axis."""
+"""The cubic of one cycle for the stepper controller: three coefficients per axis."""
 
 from typing import Iterator, NamedTuple
 

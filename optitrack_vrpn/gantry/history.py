@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was commanded at earlier times, to compare late measurements with."""
+"""Earlier commands, for comparison with late measurements."""
 
 from bisect import bisect_right
 from collections import deque

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Modes of an axis and what changes them: one table.
+Modes of an axis and their transitions: one table.
 
 Rules:
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of the node gantry_controller; the axes stand in the machine's YAML file."""
+"""Settings of the node gantry_controller; the machine's YAML file describes the axes."""
 
 from dataclasses import dataclass
 

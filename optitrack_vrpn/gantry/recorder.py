@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The recording of a run in the thesis's format: one CSV with semicolons, a row a cycle.
+The recording of a run in the thesis's format: a CSV with semicolons, one row per cycle.
 
 Columns: time in ms; position, velocity and acceleration of each axis; the three coefficients of
 the cubic of each axis; the mocap value of each axis, empty where there is no valid one.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write a recording on a thread of its own, so that a slow disk delays no cycle."""
+"""Write a recording in a separate thread, so that a slow disk delays no cycle."""
 
 import datetime
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a machine's axes are and can do; lengths in m, angles in degrees, as users count them."""
+"""Settings of a machine's axes and their limits; lengths in m, angles in degrees."""
 
 from dataclasses import dataclass, MISSING
 import math

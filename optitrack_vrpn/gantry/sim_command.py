@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Run a simulated gantry: motors by UDP, and a simulated Motive that sees what they carry.
+Run a simulated gantry: motors by UDP, and a simulated Motive with the carried bodies.
 
 It takes every flag of motive_sim, so that occlusion, noise and network faults act on the loop.
 """

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A simulated stepper axis with slip, backlash, lost way at turns, switches and power.
+A simulated stepper axis with slip, backlash, lost steps at reversals, switches and power.
 
 The motor counts whole steps. Play lies between motor and load; of the load's way a share is lost
 that depends on the direction, and a fixed way at each turn into the positive direction.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The terminal view: every axis as a line of text; and what it needs, as plain strings."""
+"""The terminal view: each axis as a line of text, and its data as plain strings."""
 
 from typing import Mapping, Sequence
 

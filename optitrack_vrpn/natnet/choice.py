@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Which of two protocols a server is followed by, where the user leaves that open.
+Choose one of two protocols for a server if the user does not.
 
 Pure: what the two backends report goes in, and decisions come out. NatNet is preferred, since it
 tells exposures and whether a body is tracked. VRPN is started when NatNet does not answer at once,

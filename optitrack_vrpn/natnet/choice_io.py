@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The backend that the settings ask for: VRPN, NatNet, or whichever of the two streams."""
+"""Create the backend of the settings: VRPN, NatNet, or the one of the two that streams."""
 
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The layout of MODELDEF: what rigid bodies, marker sets and other models are called.
+The layout of MODELDEF: names of rigid bodies, marker sets and other models.
 
 From NatNet 4.1 on each description states its bytes. Before that a description of an unknown type
 ends the list, and for the bones of skeletons of 3.0 and 3.1 two layouts are in use: the one that

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames to bytes, as a server sends them; the counterpart of ``frames``."""
+"""Encode frames like a server; the counterpart of ``frames``."""
 
 import struct
 

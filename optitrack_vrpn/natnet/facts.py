@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a server says of itself, compared with what it sends.
+Compare a server's statements about itself with its data.
 
 Pure: each method returns what people should read, once.
 """

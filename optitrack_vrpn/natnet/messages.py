@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a NatNet peer sends, as plain tuples.
+The messages of a NatNet peer, as plain tuples.
 
 Positions are in metres and quaternions in the order x, y, z, w, both in the axes that Motive
 sends. Ticks are those of the server's counter, whose frequency its server information states.

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-From NatNet frames to what the pipeline takes: names in place of ids, times in nanoseconds.
+Convert NatNet frames to the pipeline's events: names instead of ids, times in nanoseconds.
 
 The sender's time is the mid-exposure, or the time of transmission for cameras that send none. It
 is on the clock of the Motive PC's counter. What lies between exposure and transmission does not

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""From samples to topics: every body's own, and the transforms of a frame in one message."""
+"""Publish samples: the topics of each body, and the transforms of a frame in one message."""
 
 from typing import Any, Callable, Optional, Sequence
 

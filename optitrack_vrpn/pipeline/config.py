@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Everything that can be set between the wire and the publishers, for all bodies and for one."""
+"""The settings between the wire and the publishers, for all bodies and for one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

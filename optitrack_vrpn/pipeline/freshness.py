@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Tell a backlog from live frames at the beginning of a conversation.
+Distinguish a backlog from live frames at the beginning of a conversation.
 
 A server that was blocked, or a TCP connection that was stalled, delivers old frames first, much
 faster than their sender times advance. Nothing is known of the sender's clock at that time, so

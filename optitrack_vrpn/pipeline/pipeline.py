@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-From VRPN events to poses that are published: the stages between the wire and the publishers.
+Convert events to poses for publication: the stages between the wire and the publishers.
 
 ``Pipeline.process`` reads from top to bottom: body, stamp, age, time, validity gate, load
 shedding, axes, estimate, order. ``node/hot_path.py`` goes on from there to ``publish()``. A pose

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which bodies are followed: they appear with their first pose, and go when not wanted."""
+"""The selected bodies: each appears with its first pose, and leaves when it is deselected."""
 
 from collections.abc import Callable
 from typing import Optional

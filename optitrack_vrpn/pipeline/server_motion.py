@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Velocities and accelerations that the server itself sends, for the pose before them."""
+"""Velocities and accelerations sent by the server, for the pose before them."""
 
 import math
 from typing import Optional, Union

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What lies between mocap and an odometry: a time offset and a fixed transform.
+Calibration between mocap and an odometry: a time offset and a fixed transform.
 
 The reference gives ``world_from_body``, the estimate ``odom_from_sensor``. Sought are the offset
 that takes the estimate's stamps to the reference's clock, and ``body_from_sensor``. Three steps:

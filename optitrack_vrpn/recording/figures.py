@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a take amounts to in numbers: rate, latency, gaps, noise at rest, drift, per body."""
+"""Statistics of a take: rate, latency, gaps, noise at rest, drift, per body."""
 
 from __future__ import annotations
 

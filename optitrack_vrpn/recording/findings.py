@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The verdict on a take in words, worst first."""
+"""Findings about a take in words, worst first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What went wrong on the way to the recorder: messages lost by the middleware, clock steps."""
+"""Faults on the way to the recorder: messages lost by the middleware, clock steps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Record what a VRPN server sends, with the times at which the kernel received it.
+Record the data of a VRPN server, with the kernel's receive times.
 
 The recorder is a client of its own beside the node: a capture of the network card would need
 privileges, and a tap in the node would cost it time. Servers send every client the same.

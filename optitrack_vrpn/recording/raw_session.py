@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A recorded VRPN conversation: what the server sent, message by message."""
+"""A recorded VRPN conversation: the server's messages one by one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A thread that writes to a file what others hand it, behind a bounded queue.
+A thread that writes data of other threads to a file, with a bounded queue.
 
 Whoever hands messages over never waits for the disk: what does not fit in the queue is counted
 and lost. The thread stops by itself where the disk is nearly full or fails.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A recorded session in memory: every body's poses with their arrivals, and what was said."""
+"""A recorded session in memory: the poses of each body with their arrivals, and the events."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What to record: topics by their type and name."""
+"""Select the recorded topics by type and name."""
 
 from __future__ import annotations
 

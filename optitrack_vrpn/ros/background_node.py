@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A small node of a command that spins on a thread of its own."""
+"""A small node of a command that spins in a separate thread."""
 
 import threading
 from typing import Any, Sequence
