@@ -19,7 +19,8 @@ BEGIN, END = '<!-- files: begin -->', '<!-- files: end -->'
 def summary(path):
     """Return the first line of a module's docstring, without the dot at its end."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding='utf-8'))) or ''
-    return text.partition('\n\n')[0].replace('\n', ' ').rstrip('.').replace('|', '\\|').replace('``', '`')
+    first = text.partition('\n\n')[0].replace('\n', ' ').rstrip('.')
+    return first.replace('|', '\\|').replace('``', '`')
 
 
 def index(package):

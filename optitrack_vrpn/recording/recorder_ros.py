@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recorder: a lifecycle node that records while it is active, also controlled by mocap control."""
+"""The recorder: a lifecycle node that records while it is active; mocap control can start it."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
