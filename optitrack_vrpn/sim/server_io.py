@@ -124,6 +124,14 @@ class MotiveSimServer:
         """Return the stamp of frame 0; a stamp minus this is a time of the scenario."""
         return self._stream.base_ns
 
+    def time_at(self, raw_ns: int) -> float:
+        """
+        Return the time of the scenario (s), which ``World.truth`` takes.
+
+        :param raw_ns: a time of this computer's raw monotonic clock, as ``raw_clock_ns`` gives it.
+        """
+        return self._stream.time(raw_ns)
+
     @property
     def clients(self) -> int:
         """Return the number of clients that finished their handshake."""

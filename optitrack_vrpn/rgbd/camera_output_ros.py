@@ -1,0 +1,83 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Publish colour, aligned depth and camera_info as the drivers of depth cameras do."""
+
+import array
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import TransformStamped
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import from_depth, from_rgb
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import CameraInfo, Image
+from std_msgs.msg import Header
+
+#: Topics of realsense2_camera below the camera's namespace.
+COLOUR, DEPTH, INFO = 'color/image_raw', 'aligned_depth_to_color/image_raw', 'color/camera_info'
+_SENSOR_DATA = QoSProfile(
+    depth=5, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT,
+    durability=DurabilityPolicy.VOLATILE)
+
+
+class CameraOutput:
+    """
+    The publishers of a camera.
+
+    :param node: that publishes.
+    :param camera: of both images.
+    :param frame: optical frame of both images.
+    """
+
+    def __init__(self, node: Node, camera: Intrinsics, frame: str) -> None:
+        self._frame = frame
+        self._info = camera.info_values()
+        self._colour = node.create_publisher(Image, COLOUR, _SENSOR_DATA)
+        self._depth = node.create_publisher(Image, DEPTH, _SENSOR_DATA)
+        self._camera_info = node.create_publisher(CameraInfo, INFO, _SENSOR_DATA)
+
+    def publish(
+        self, stamp_ns: int, rgb: NDArray[np.uint8], depth: NDArray[np.float32],
+        encoding: str = '16UC1',
+    ) -> None:
+        """
+        Publish one exposure; camera_info first, so that receivers know it with the images.
+
+        :param stamp_ns: of the exposure (ns since the epoch).
+        :param rgb: (height, width, 3).
+        :param depth: (height, width), metres, 0 for no measurement.
+        :param encoding: of the depth, 16UC1 (mm) or 32FC1 (m).
+        """
+        header = Header(stamp=time_message(stamp_ns), frame_id=self._frame)
+        self._camera_info.publish(CameraInfo(header=header, **self._info))
+        self._colour.publish(_image(header, from_rgb(rgb)))
+        self._depth.publish(_image(header, from_depth(depth, encoding)))
+
+
+def time_message(stamp_ns: int) -> Time:
+    """Make a time (ns since the epoch)."""
+    return Time(sec=stamp_ns // 10**9, nanosec=stamp_ns % 10**9)
+
+
+def _image(header: Header, fields: dict[str, Any]) -> Image:
+    # rclpy takes an array as it is, and checks every byte of anything else
+    data = array.array('B')
+    data.frombytes(fields['data'])
+    return Image(header=header, **{**fields, 'data': data})
+
+
+def transform_message(
+    stamp_ns: int, parent: str, child: str, parent_from_child: NDArray[np.float64],
+) -> TransformStamped:
+    """Make a transform of a 4x4 matrix."""
+    message = TransformStamped(
+        header=Header(stamp=time_message(stamp_ns), frame_id=parent), child_frame_id=child)
+    to, turn = message.transform.translation, message.transform.rotation
+    to.x, to.y, to.z = parent_from_child[:3, 3].tolist()
+    turn.x, turn.y, turn.z, turn.w = Rotation.from_matrix(
+        parent_from_child[:3, :3]).as_quat().tolist()
+    return message

@@ -1,0 +1,144 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The simulated camera: its body against the node's own conversion, its images against time."""
+
+import time
+
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import to_depth, to_rgb
+from optitrack_vrpn.rgbd.sim_motion import BodyMotion
+from optitrack_vrpn.rgbd.sim_ros import RgbdSim
+from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+import pytest
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from rclpy.qos import qos_profile_sensor_data, QoSProfile
+from rosgraph import stamp_ns, wait_until
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import CameraInfo, Image
+from tf2_msgs.msg import TFMessage
+
+pytest.importorskip('cv2')
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+TIMES = np.linspace(0.0, 20.0, 60)
+
+
+@pytest.mark.parametrize('name', sorted(TRAJECTORIES))
+def test_the_node_publishes_the_pose_of_the_trajectory(name):
+    """Positions and attitudes of Motive, converted as the node does it by default."""
+    state = BodyMotion(TRAJECTORIES[name]).at(TIMES)
+    maps = frame_maps(AxesConfig())
+    positions = [maps.position_to_enu(tuple(each)) for each in state.position.tolist()]
+    quats = [maps.quat_to_enu(tuple(each)) for each in state.quat_xyzw.tolist()]
+    wanted = TRAJECTORIES[name].poses(TIMES)
+    np.testing.assert_allclose(positions, wanted[:, :3, 3], atol=1e-12)
+    np.testing.assert_allclose(
+        Rotation.from_quat(quats).as_matrix(), wanted[:, :3, :3], atol=1e-9)
+
+
+def test_rates_of_the_body_are_the_derivatives_of_its_poses():
+    motion, step = BodyMotion(TRAJECTORIES['hand_held']), 1e-4
+    before, now, after = (motion.at(TIMES + d) for d in (-step, 0.0, step))
+    np.testing.assert_allclose(
+        (after.position - before.position) / (2 * step), now.velocity, atol=1e-6)
+    turn = Rotation.from_quat(after.quat_xyzw) * Rotation.from_quat(before.quat_xyzw).inv()
+    np.testing.assert_allclose(turn.as_rotvec() / (2 * step), now.angular_velocity, atol=1e-5)
+
+
+@pytest.fixture
+def simulated():
+    """Run the camera; give the node and what an observer receives."""
+    rclpy.init()
+    scenario = scenario_from_mapping({
+        'bodies': [{'name': 'Rig 1'}], 'server': {'port': 0}})
+    observer = rclpy.create_node('observer')
+    received = {'colour': [], 'depth': [], 'info': [], 'static': []}
+    for kind, topic, cls in (
+            ('colour', 'color/image_raw', Image), ('info', 'color/camera_info', CameraInfo),
+            ('depth', 'aligned_depth_to_color/image_raw', Image)):
+        observer.create_subscription(cls, topic, received[kind].append, qos_profile_sensor_data)
+    observer.create_subscription(
+        TFMessage, '/tf_static', received['static'].append, QoSProfile(
+            depth=10, durability=rclpy.qos.DurabilityPolicy.TRANSIENT_LOCAL))
+    node = RgbdSim(scenario, parameter_overrides=[
+        Parameter('trajectory', value='rotation'), Parameter('camera.rate_hz', value=10.0),
+        Parameter('camera.width', value=160), Parameter('camera.height', value=120),
+        Parameter('camera.fx', value=131.25), Parameter('camera.fy', value=131.25),
+        Parameter('camera.cx', value=79.5), Parameter('camera.cy', value=59.5)])
+    executor = SingleThreadedExecutor()
+    executor.add_node(observer)
+
+    def spin_until(condition):
+        def spun():
+            executor.spin_once(timeout_sec=0.05)
+            return condition()
+        return wait_until(spun, what='an image')
+    try:
+        yield node, received, spin_until
+    finally:
+        node.destroy_node()
+        observer.destroy_node()
+        rclpy.shutdown()
+
+
+def test_images_show_the_body_at_their_stamp(simulated):
+    node, received, spin_until = simulated
+    spin_until(lambda: len(received['depth']) >= 3 and len(received['colour']) >= 3
+               and received['info'] and received['static'])
+    depth_message = received['depth'][-1]
+    colour_message = next(message for message in received['colour']
+                          if stamp_ns(message) == stamp_ns(depth_message))
+    age_s = (time.time_ns() - stamp_ns(depth_message)) / 1e9
+    exposed_s = node.server.time_at(raw_clock_ns()) - age_s
+    info = Intrinsics.from_camera_info(received['info'][-1])
+    assert info == Intrinsics(160, 120, 131.25, 131.25, 79.5, 59.5)
+    depth, colour = to_depth(depth_message), to_rgb(colour_message)
+    assert depth_message.encoding == '16UC1'
+    transforms = {each.child_frame_id: each for message in received['static']
+                  for each in message.transforms}
+    matrices = {}
+    for child, each in transforms.items():
+        matrix = np.eye(4)
+        to, turn = each.transform.translation, each.transform.rotation
+        matrix[:3, :3] = Rotation.from_quat((turn.x, turn.y, turn.z, turn.w)).as_matrix()
+        matrix[:3, 3] = (to.x, to.y, to.z)
+        matrices[child] = matrix
+    assert transforms['simulated_camera_link'].header.frame_id == 'Rig_1'
+    assert transforms[depth_message.header.frame_id].header.frame_id == 'simulated_camera_link'
+    mount = matrices['simulated_camera_link'] @ matrices[depth_message.header.frame_id]
+
+    def error(seconds):
+        """Compare with the room at a time: grey levels."""
+        pose = TRAJECTORIES['rotation'].camera_poses(seconds, mount)[0]
+        image, exact = node._room.render(info, pose)
+        seen = depth > 0
+        assert seen.mean() > 0.8
+        assert np.median(np.abs(depth - exact)[seen]) < 0.05
+        return np.abs(colour.astype(int) - image).mean()
+
+    # 2 grey levels of noise are a mean of 1.6; 50 ms are up to 2 degrees
+    assert error(exposed_s) < 3.0
+    assert min(error(exposed_s - 0.05), error(exposed_s + 0.05)) > 1.5 * error(exposed_s)
+
+
+def test_every_image_is_marked_as_simulated(simulated):
+    _, received, spin_until = simulated
+    spin_until(lambda: all(received[kind] for kind in ('colour', 'depth', 'info')))
+    for kind in ('colour', 'depth', 'info'):
+        assert received[kind][0].header.frame_id.startswith('simulated_')
+
+
+def test_a_camera_without_a_body_is_refused():
+    rclpy.init()
+    try:
+        with pytest.raises(ConfigurationError, match='no body'):
+            RgbdSim(scenario_from_mapping({'bodies': [], 'server': {'port': 0}}))
+    finally:
+        rclpy.shutdown()
