@@ -2,20 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Publish colour, aligned depth and camera_info as the drivers of depth cameras do."""
 
-import array
-from typing import Any
-
-from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import from_depth, from_rgb
+from optitrack_vrpn.rgbd.messages_ros import image_message, info_message, make_header
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image
-from std_msgs.msg import Header
 
 #: Topics of realsense2_camera below the camera's namespace.
 COLOUR, DEPTH, INFO = 'color/image_raw', 'aligned_depth_to_color/image_raw', 'color/camera_info'
@@ -35,7 +31,7 @@ class CameraOutput:
 
     def __init__(self, node: Node, camera: Intrinsics, frame: str) -> None:
         self._frame = frame
-        self._info = camera.info_values()
+        self._camera = camera
         self._colour = node.create_publisher(Image, COLOUR, _SENSOR_DATA)
         self._depth = node.create_publisher(Image, DEPTH, _SENSOR_DATA)
         self._camera_info = node.create_publisher(CameraInfo, INFO, _SENSOR_DATA)
@@ -52,22 +48,10 @@ class CameraOutput:
         :param depth: (height, width), metres, 0 for no measurement.
         :param encoding: of the depth, 16UC1 (mm) or 32FC1 (m).
         """
-        header = Header(stamp=time_message(stamp_ns), frame_id=self._frame)
-        self._camera_info.publish(CameraInfo(header=header, **self._info))
-        self._colour.publish(_image(header, from_rgb(rgb)))
-        self._depth.publish(_image(header, from_depth(depth, encoding)))
-
-
-def time_message(stamp_ns: int) -> Time:
-    """Make a time (ns since the epoch)."""
-    return Time(sec=stamp_ns // 10**9, nanosec=stamp_ns % 10**9)
-
-
-def _image(header: Header, fields: dict[str, Any]) -> Image:
-    # rclpy takes an array as it is, and checks every byte of anything else
-    data = array.array('B')
-    data.frombytes(fields['data'])
-    return Image(header=header, **{**fields, 'data': data})
+        header = make_header(stamp_ns, self._frame)
+        self._camera_info.publish(info_message(header, self._camera))
+        self._colour.publish(image_message(header, from_rgb(rgb)))
+        self._depth.publish(image_message(header, from_depth(depth, encoding)))
 
 
 def transform_message(
@@ -75,7 +59,7 @@ def transform_message(
 ) -> TransformStamped:
     """Make a transform of a 4x4 matrix."""
     message = TransformStamped(
-        header=Header(stamp=time_message(stamp_ns), frame_id=parent), child_frame_id=child)
+        header=make_header(stamp_ns, parent), child_frame_id=child)
     to, turn = message.transform.translation, message.transform.rotation
     to.x, to.y, to.z = parent_from_child[:3, 3].tolist()
     turn.x, turn.y, turn.z, turn.w = Rotation.from_matrix(
