@@ -33,7 +33,7 @@ _SECOND = 1_000_000_000
 _REPORT_S = 10.0
 
 
-class RgbdSim(Node):  # type: ignore[misc]
+class RgbdSim(Node):
     """
     Simulate Motive and a camera on its first body.
 
