@@ -1,0 +1,32 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results of a healthy conversation, for tests of the checks of the doctor."""
+
+from dataclasses import replace
+
+from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.clock import ClockStatus
+from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, Stream
+
+CLOCK = ClockStatus(
+    mode='tracking', epoch=0, learnt=True, offset_ns=10**18, skew_ppm=1.0, uncertainty_s=1e-4,
+    restarts={}, samples=400, sender_base='sender_start', jitter_std_s=1e-4, jitter_p99_s=5e-4,
+    refused=0)
+
+
+def body(name, state=State.TRACKED, detail='seen'):
+    return BodyStatus(name, state, 0, 120.0, 0.01, 0, 100, 0, 0, detail)
+
+
+def heard(**changes):
+    """Make facts of a healthy conversation, but for what a test changes in its stream."""
+    facts = ProbeResults(
+        'motive', 3883, addresses=('192.168.1.20',), local='192.168.1.5', card='eth0')
+    facts.tcp = Attempt(Outcome.OPEN, version=(7, 38))
+    facts.udp = Attempt(Outcome.OPEN)
+    facts.stream = replace(Stream(
+        'udp', Attempt(Outcome.OPEN, version=(7, 38)), 4.0, 0.01, 960,
+        senders=('drone', 'wand'), answered=('drone', 'wand'),
+        bodies=(body('drone'), body('wand')), rates={'drone': 120.0, 'wand': 120.0},
+        clock=CLOCK, newest_sender_ns=10**12), **changes)
+    return facts

@@ -1,0 +1,240 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The checks of the doctor on a stream that it has listened to all the while."""
+
+import math
+import random
+import re
+
+from doctor_results import body, heard
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.doctor import bodies, stream
+from optitrack_vrpn.doctor.checks import judge
+from optitrack_vrpn.doctor.result import exit_code, Level
+from optitrack_vrpn.doctor.watch import Watch
+from optitrack_vrpn.vrpn.messages import PoseReport
+import pytest
+
+
+def pose(name, time_s, x=None, quat=(0.0, 0.0, 0.0, 1.0)):
+    """Make a pose of a body that moves along x unless told otherwise."""
+    place = (math.sin(time_s) if x is None else x, 1.0, 2.0)
+    return PoseReport(name, 0, round((50.0 + time_s) * 1e9), place, quat)
+
+
+def listened(batches, **changes):
+    """Let a watch take batches of (time in s, poses), and make the facts of it."""
+    watch = Watch()
+    now_ns = arrival_ns = 10**15
+    for time_s, batch in batches:
+        arrival_ns = 10**15 + round(time_s * 1e9)
+        while now_ns < arrival_ns:
+            now_ns += 10**8
+            watch.tick(min(now_ns, arrival_ns))
+        watch.receive(batch, arrival_ns, 10**18)
+    watch.tick(arrival_ns)
+    return heard(
+        poses=watch.poses, bodies=watch.bodies(arrival_ns), rates=watch.rates(),
+        paces=watch.paces(), pace=watch.pace(), returns=watch.returns,
+        exchanged=watch.exchanged, clock=watch.clock(), **changes)
+
+
+def frames(rate=120.0, seconds=4.0):
+    return [k / rate for k in range(round(rate * seconds))]
+
+
+def without(times, begin, end, every=1.0):
+    """Leave a part of every so many seconds out."""
+    return [t for t in times if not begin <= t % every < end]
+
+
+FLIPPED = (0.0, 1.0, 0.0, 0.0)
+SICK = {
+    # what a body does: its poses, what is said of it, what is to be done
+    'silent': ([(t, [pose('A', t)]) for t in without(frames(), 0.3, 0.7)],
+               "'A' was silent for up to 0.41 s at a time, 4 times, 41% of the time", 'cameras'),
+    'repeating': ([(t, [pose('A', t, math.sin(int(t)) if t % 1.0 < 0.7 else None)])
+                   for t in frames()],
+                  "'A' was unusable in 69% of its poses: repeats of one pose (FROZEN)", 'cameras'),
+    'zeroed': ([(t, [pose('A', t) if t % 1.0 > 0.3 else PoseReport(
+        'A', 0, round((50.0 + t) * 1e9), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))])
+        for t in frames()], 'of its poses: zeros (ZEROED)', 'cameras'),
+    'flipped': ([(t, [pose('A', t, None, (0.0, 0.0, 0.0, 1.0) if t % 1.0 < 0.5 else FLIPPED)])
+                 for t in frames(seconds=4.4)],
+                "'A' was unusable in 45% of its poses: at positions or attitudes that it cannot "
+                'reach (JUMPED)',
+                'symmetric'),
+    'not a number': ([(t, [pose('A', t, math.nan if t % 1.0 < 0.2 else None)])
+                      for t in frames()], 'not a pose (INVALID)', 'the body in Motive'),
+    'flickering': ([(t, [pose('A', t)] * (k % 5 != 0) + [pose('B', t)])
+                    for k, t in enumerate(frames())], "'A' lacked 20% of the frames", 'cameras'),
+    'late': ([(t, [pose('A', t)] * (t > 2.0) + [pose('B', t)]) for t in frames()],
+             "'A' was absent for the first 2.0 s", 'cameras'),
+}
+
+
+@pytest.mark.parametrize('how', SICK)
+def test_a_body_that_was_bad_for_a_part_of_the_time_is_a_warning(how):
+    batches, said, advice = SICK[how]
+    facts = listened(batches)
+    assert stream.check_data(facts).level is Level.OK
+    assert stream.check_rate(facts).level is Level.OK
+    found = bodies.check_bodies(facts)
+    assert found.level is Level.WARN
+    assert said in found.found
+    assert advice in found.advice
+    assert exit_code(judge(facts)) == 1
+
+
+def test_a_body_that_comes_and_goes_is_no_failure_at_the_moment_when_it_is_gone():
+    times = frames(seconds=3.6)
+    facts = listened([(t, [pose('A', t, None, (0.0, 0.0, 0.0, 1.0) if t % 1.0 < 0.5 else FLIPPED)])
+                      for t in times])
+    assert facts.stream.bodies[0].state is State.JUMPED
+    found = bodies.check_bodies(facts)
+    assert found.level is Level.WARN
+    assert "none tracked at the end, and 'A' is JUMPED" in found.found
+    assert 'came back 3 times' in found.found
+
+
+def test_what_is_wrong_now_and_then_is_no_word_worth():
+    times = frames()
+    batches = [(t, [pose('A', t, 5.0 if k % 130 == 60 else None), pose('B', t, t - 9.0)])
+               for k, t in enumerate(times) if k not in (77, 200)]
+    assert exit_code(judge(listened(batches))) == 0
+
+
+@pytest.mark.parametrize('lost', [0, 150])
+def test_frames_that_are_missing_are_said_to_be_lost_or_never_sent(lost):
+    draw = random.Random(3).random
+    facts = listened([(t, [pose('A', t), pose('B', t)]) for t in frames() if draw() >= 0.3],
+                     counters={'udp_lost': 2 * lost, 'datagrams': 336})
+    rate = stream.check_rate(facts)
+    assert bodies.check_bodies(facts).level is Level.OK
+    if lost:
+        assert rate.level is Level.OK
+        assert 'were lost in the network' in stream.check_data(facts).found
+    else:
+        assert rate.level is Level.WARN
+        assert '120.0 Hz, but 27% of the frames are missing at the sender' in rate.found
+        assert "its machine's load" in rate.advice
+
+
+@pytest.mark.parametrize(('share', 'said'), [
+    (1.0, 'every frame arrives twice'), (0.5, '% of the frames arrive twice'), (0.005, None)])
+def test_frames_that_come_twice(share, said):
+    draw = random.Random(4).random
+    facts = listened([(t, [pose('A', t)] * (1 + (draw() < share))) for t in frames()])
+    found = stream.check_data(facts)
+    assert found.level is (Level.WARN if said else Level.OK)
+    assert (said or 'poses') in found.found
+    assert bodies.check_bodies(facts).level is Level.OK
+
+
+def test_datagrams_that_come_twice_are_the_networks_fault():
+    facts = listened([(t, [pose('A', t)] * 2) for t in frames()],
+                     counters={'udp_repeated': 480, 'datagrams': 960})
+    found = stream.check_data(facts)
+    assert '50% of the datagrams arrived twice' in found.found
+    assert 'every frame' not in found.found
+
+
+def test_datagrams_that_were_overtaken_are_neither_lost_nor_unsent():
+    times = frames()
+    for k in range(10, 470, 5):
+        times[k], times[k + 1] = times[k + 1], times[k]
+    facts = listened([(k / 120, [pose('A', t)]) for k, t in enumerate(times)],
+                     counters={'udp_reordered': 92, 'datagrams': 480})
+    found = stream.check_data(facts)
+    assert '19% of the datagrams arrived out of order' in found.found
+    assert 'lost' not in found.found
+    assert stream.check_rate(facts).level is Level.OK
+    assert stream.check_stamps(facts).level is Level.OK
+    facts.stream.counters = {}
+    assert 'older than the one before' in stream.check_stamps(facts).found
+
+
+def test_times_that_repeat_call_for_stamps_by_arrival():
+    found = stream.check_stamps(listened(
+        [(t, [pose('A', t)._replace(sender_time_ns=int(t * 100) * 10**7)]) for t in frames()]))
+    assert found.level is Level.WARN
+    assert 'have the time of the pose before' in found.found
+    assert 'stamps.mode: arrival' in found.advice
+
+
+def test_where_all_bodies_are_silent_at_once_it_is_none_of_theirs():
+    facts = listened([(t, [pose('A', t), pose('B', t)]) for t in without(frames(), 0.3, 0.6)])
+    assert bodies.check_bodies(facts).level is Level.OK
+    found = stream.check_data(facts)
+    assert 'no body sent a pose for up to 0.31 s at a time, 4 times' in found.found
+    assert 'Motive paused' in found.advice
+
+
+def test_where_nothing_comes_any_more_it_is_said_since_when():
+    found = stream.check_data(heard(quiet_s=3.04))
+    assert found.level is Level.WARN
+    assert 'none in the last 3.0 s' in found.found
+    assert 'paused' in found.advice
+    slow = listened([(t, [pose('A', t)]) for t in frames(rate=2.0)], quiet_s=0.9)
+    assert stream.check_data(slow).level is Level.OK
+    gone = body('A', State.STALE, 'silent for 0.60 s')._replace(age_s=3.04)
+    found = bodies.check_bodies(heard(bodies=(gone,)))
+    assert "'A' is STALE (no valid pose for the last 3.0 s)" in found.found
+
+
+def test_loss_for_want_of_room_is_no_cables_fault():
+    found = stream.check_data(heard(counters={'udp_lost': 300, 'dropped_unread': 200}))
+    assert 'this machine was full' in found.found
+    assert 'cable' not in found.advice
+
+
+def test_everything_that_is_wrong_with_the_data_is_said():
+    found = stream.check_data(heard(counters={
+        'udp_lost': 300, 'udp_reordered': 100, 'datagrams': 960, 'malformed': 3}))
+    for said in ('3 malformed', 'lost in the network', 'out of order'):
+        assert said in found.found
+    assert '. Use a cable' in found.advice
+
+
+# -- exchanged names ----------------------------------------------------------------------------
+
+def exchanged(one, other, until=9.0, seconds=3.0):
+    """Let two bodies exchange their names from 1 s on."""
+    def at(name, t):
+        here, there = (one, other) if name == one else (other, one)
+        seen = there if 1.0 <= t < until else here
+        return pose(name, t, math.sin(t) + 3.0 * (seen == one))
+    return listened([(t, [at(one, t), at(other, t)]) for t in frames(seconds=seconds)])
+
+
+def test_bodies_that_have_exchanged_names_are_told_with_both_names_and_what_to_do():
+    one, other = 'a rigid body ' + 60 * 'x', 'a rigid body ' + 59 * 'x' + 'y'
+    found = bodies.check_bodies(exchanged(one, other))
+    assert found.level is Level.FAIL
+    assert f'seems to have exchanged names with {other!r}' in found.found
+    assert f'seems to have exchanged names with {one!r}' in found.found
+    assert 'asymmetric' in found.advice
+    assert 'create them again' in found.advice
+    assert '?.' not in found.advice
+
+
+def test_an_exchange_that_is_over_is_told_as_well():
+    found = bodies.check_bodies(exchanged('one', 'other', until=2.0, seconds=4.0))
+    assert found.level is Level.WARN
+    assert "'one' seemed for a while to have exchanged names with 'other'" in found.found
+    assert 'asymmetric' in found.advice
+
+
+def test_of_many_sick_bodies_the_line_holds_as_many_as_fit():
+    sick = tuple(body(f'body {k} ' + 90 * 'x', State.INVALID, 150 * '9') for k in range(9))
+    found = bodies.check_bodies(heard(bodies=sick)).found
+    assert len(found) < 900
+    assert found.endswith('; and 6 more')
+
+
+def test_no_advice_ends_in_two_marks():
+    states = [state for state in State if state is not State.TRACKED]
+    for state in states:
+        found = bodies.check_bodies(heard(bodies=(body('a', state), body('b', State.STALE))))
+        assert found.advice
+        assert not re.search(r'[?.!][.]', found.advice)
