@@ -16,11 +16,14 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.autopilot.messages import euler_zyx, State
 from optitrack_vrpn.motion.quaternion import Vector
 
-#: Samples kept (ns of stamps): the autopilot's messages arrive within this time.
+#: Stored samples (ns of stamps). Chosen: the autopilot's messages arrive within this time. Halved,
+#: slow radios have no partner; doubled, memory only.
 _HISTORY_NS = 1_500_000_000
-#: Two stamps this close count as the same time (ns); at 1 rad/s 40 ms are 2 degrees.
+#: Largest difference (ns) of two stamps of the same time. Chosen: at 1 rad/s 40 ms are 2 degrees.
+#: Halved, slow telemetry has no partner; doubled, motion counts as an error.
 _SAME_TIME_NS = 40_000_000
-#: Comparisons from which a verdict is made.
+#: Comparisons in a verdict, and the smallest number. Chosen. Halved, single outliers matter more;
+#: doubled, a change is reported later.
 WINDOW = 20
 ENOUGH = 3
 #: Differences beyond these are reported. Chosen: an estimator that fuses a pose follows it within
@@ -29,9 +32,11 @@ ENOUGH = 3
 YAW_DEG = 10.0
 TILT_DEG = 5.0
 POSITION_M = 0.5
-#: A yaw difference this close to a multiple of 90 degrees is one of axes.
+#: A yaw difference this close (deg) to a multiple of 90 degrees is an error of axes. Chosen.
+#: Halved, a vehicle placed by hand is missed; doubled, any large error counts as one of axes.
 _AXES_DEG = 15.0
-#: Tilt below which signs and exchanges of roll and pitch cannot be told (deg).
+#: Tilt (deg) below which signs and exchanges of roll and pitch cannot be determined. Chosen.
+#: Halved, noise decides; doubled, the vehicle must be tilted further.
 _TILTED_DEG = 6.0
 
 

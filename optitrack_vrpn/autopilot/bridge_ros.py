@@ -38,8 +38,9 @@ DIAGNOSTIC = 'mavlink_bridge'
 #: Key of the value that holds the advice, which also ends the message.
 ADVICE = 'advice'
 _PERIOD_S = 1.0
-#: Poses are taken while odometry has not come for this long (s). Chosen: ten frames of the slowest
-#: camera rate in use, 30 Hz, would be 0.33.
+#: Silence of odometry (s) after which poses are used instead. Chosen: more than ten frames at 30
+#: Hz, the lowest camera rate in use. Halved, gaps switch the input; doubled, the autopilot waits
+#: longer.
 _NO_ODOMETRY_S = 0.5
 _LEVELS = {
     Level.OK: DiagnosticStatus.OK, Level.SKIP: DiagnosticStatus.OK,

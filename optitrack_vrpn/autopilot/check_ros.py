@@ -17,7 +17,8 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.node import Node
 
-#: ROS 2 nodes may take 3 s to find each other, and a bridge reports once a second.
+#: Time of discovery (s). Chosen: ROS 2 nodes may take 3 s to discover each other, and a bridge
+#: reports once a second. Halved, bridges are missed; doubled, each check takes longer.
 _DISCOVERY_S = 4.5
 #: To take what has come while the doctor was busy; and to wait for the next report (s).
 _QUEUED_S, _PERIOD_S = 0.2, 2.0

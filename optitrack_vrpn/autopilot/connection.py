@@ -17,10 +17,11 @@ KINDS = ('udpout', 'udpin', 'tcp', 'serial')
 _FORMS = 'udpout:HOST:PORT, udpin:HOST:PORT, tcp:HOST:PORT or serial:DEVICE:BAUD'
 _LOWEST_BAUD = 1200
 _HIGHEST_BAUD = 12_000_000
-#: Bits on the line for each byte: start, 8 data bits, stop.
+#: Bits on the line per byte: start, 8 data bits, stop.
 _BITS_PER_BYTE = 10
-#: Share of a serial line that may be filled. Chosen: the autopilot's own telemetry has the other
-#: direction, but heartbeats, TIMESYNC and parameters share this one.
+#: Fraction of a serial line that may be used. Chosen: the other direction has the telemetry, but
+#: heartbeats, TIMESYNC and parameters share this one. Halved, faster rates are refused; at 1,
+#: messages queue.
 _USABLE = 0.8
 
 

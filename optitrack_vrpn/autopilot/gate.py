@@ -26,19 +26,20 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.messages import Sample
 
-#: A stamp further ahead of the clock than this is not sent (ns). Chosen: clocks that NTP keeps
-#: on one network differ by a few milliseconds at most; more means two clocks that nobody
-#: synchronises, and an estimator would fuse the pose at the wrong time.
+#: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
+#: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
+#: pose with a wrong time. Halved, poor synchronisation is refused; doubled, larger errors pass.
 MAX_AHEAD_NS = 20_000_000
 #: Deviation of a quaternion's norm from 1 beyond which the sample is not an attitude. It is the
 #: node's own tolerance; what is closer is normalised.
 NORM_TOLERANCE = 0.01
-#: Fresh samples in a row whose stamps lie before the newest one until the clock counts as set
-#: back. Chosen: 10 at 100 Hz are 0.1 s; more withholds good poses longer, fewer would take
-#: messages of two publishers for a clock.
+#: Fresh samples in a row with stamps before the newest one after which the clock counts as set
+#: back. Chosen: 10 at 100 Hz are 0.1 s. Halved, two publishers of one topic count as a clock;
+#: doubled, valid poses are withheld longer.
 BACKWARDS_LIMIT = 10
-#: A sample this much of a period before it is due counts as due. Chosen: it absorbs the jitter of
-#: stamps where the period is a multiple of the frame interval; the grid keeps the mean rate.
+#: Fraction of a period by which a sample may be early. Chosen: the jitter of stamps if the period
+#: is a multiple of the frame interval; the grid keeps the mean rate. Halved, jitter makes samples
+#: miss their turn; doubled, intervals vary more.
 SLACK = 0.1
 
 

@@ -28,10 +28,11 @@ from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
 from optitrack_vrpn.events import Event
 
 _TICK_S = 0.05
-#: Pause between two attempts to open a link (s). Chosen: a USB port takes about a second to come
-#: back; more attempts would only fill the log.
+#: Pause (s) between two attempts to open a link. Chosen: a USB port needs about a second to
+#: return. Halved, twice as many log lines; doubled, the link returns later.
 RETRY_S = 0.5
-#: Samples that wait for the link. Chosen: more would be sent late; 4 at 50 Hz are 80 ms.
+#: Chosen: samples that wait for the link; 4 at 50 Hz are 80 ms. Halved, short stalls lose samples;
+#: doubled, samples are sent up to 160 ms late.
 WAITING = 4
 
 

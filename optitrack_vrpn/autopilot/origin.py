@@ -18,14 +18,16 @@ from optitrack_vrpn.autopilot.messages import Outgoing
 REQUEST_MESSAGE = 512
 #: Message id of GPS_GLOBAL_ORIGIN.
 GPS_GLOBAL_ORIGIN = 49
-#: Requests before the origin counts as missing. Chosen: one may get lost.
+#: Chosen: requests before the origin counts as missing, because one can be lost. Halved, a lost
+#: answer counts; doubled, the origin is set later.
 _ASKED = 2
 _PERIOD_NS = 1_000_000_000
-#: Pause between two attempts to set it (ns): the estimator may refuse until it has initialised.
+#: Chosen: pause (ns) between two attempts to set it; the estimator can refuse before it has
+#: initialised. Halved or doubled, twice or half as many attempts.
 _RETRY_NS = 5_000_000_000
 _EARTH_RADIUS_M = 6_371_000.0
-#: Distance from the wanted origin beyond which the present one is another (m). Chosen: latitude
-#: and longitude go over the link in units of 1.1 cm.
+#: Distance (m) from the wanted origin above which the present one is another. Chosen: the link's
+#: resolution is 1.1 cm. Halved or doubled, only origins at this distance.
 _SAME_M = 1.0
 
 

@@ -15,7 +15,8 @@ from typing import Optional
 from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.parameters_check import check, decode, encode, REAL32, Rule, Verdict
 
-#: Wait for an answer (ns). Chosen: a telemetry radio takes up to some 200 ms there and back.
+#: Timeout of an answer (ns), and number of attempts. Chosen: a telemetry radio needs up to 200 ms
+#: for both directions. Halved, slow radios cause repetitions; doubled, a lost answer takes longer.
 ANSWER_NS = 400_000_000
 ATTEMPTS = 4
 #: Components of the autopilot itself: MAV_COMP_ID_AUTOPILOT1.

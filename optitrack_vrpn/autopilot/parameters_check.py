@@ -18,9 +18,9 @@ from optitrack_vrpn.autopilot.settings import Plan
 #: MAV_PARAM_TYPE of integers, unsigned and signed, of 8, 16 and 32 bits, with their layouts.
 INTEGER_TYPES = {1: '<B', 2: '<b', 3: '<H', 4: '<h', 5: '<I', 6: '<i'}
 INT32, REAL32 = 6, 9
-#: Greatest EKF2_EV_DELAY that is not reported (ms). Chosen: stamps are capture times, so that a
-#: few tens of milliseconds may be the user's own measurement, and 175 is the default of old
-#: releases, meant for cameras.
+#: Largest EKF2_EV_DELAY that is not reported (ms). Chosen: stamps are capture times, so that some
+#: tens of milliseconds can be a measurement of the user; 175 is the default of old releases, meant
+#: for cameras. Halved, such values are reported; doubled, 100 is not.
 MAX_EV_DELAY_MS = 50.0
 #: Bits of EKF2_EV_CTRL.
 EV_POSITION_XY, EV_POSITION_Z, EV_VELOCITY, EV_YAW = 1, 2, 4, 8

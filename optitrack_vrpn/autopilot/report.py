@@ -22,10 +22,12 @@ _FLAGS = {
     8: 'relative horizontal position', 16: 'absolute horizontal position',
     32: 'absolute vertical position', 64: 'height above ground', 128: 'constant position mode'}
 _ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT = 1, 8, 16, 128
-#: A report of the estimator older than this says nothing about the present (ns).
+#: Chosen: age (ns) above which a report of the estimator is not used. Halved, slow telemetry
+#: counts as missing; doubled, an old state is shown longer.
 _ESTIMATOR_NS = 5_000_000_000
-#: Share of the wanted rate below which it is reported. Chosen: a camera rate that is no multiple
-#: of the rate, and the least interval of ArduPilot, cost up to a fifth.
+#: Fraction of the wanted rate below which it is reported. Chosen: a camera rate that is not a
+#: multiple of the rate, and the smallest interval of ArduPilot, cost up to a fifth. At 0.5 half of
+#: the samples can be missing; nearer to 1, normal rates are reported.
 _TOO_SLOW = 0.75
 
 

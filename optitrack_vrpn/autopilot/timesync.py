@@ -30,13 +30,14 @@ PX4_MAX_DEVIATION_NS = 100_000_000
 #: Requests a second. Chosen: two a second show a change of the link within some seconds and cost
 #: 56 B/s each way.
 REQUEST_PERIOD_NS = 500_000_000
-#: Round trips from which the offset is taken (the one with the least round trip counts); at two a
-#: second 10 s, in which a crystal that is 50 ppm off drifts 0.5 ms.
+#: Round trips of which the shortest gives the offset. Chosen: 10 s at two per second, in which a
+#: crystal with an error of 50 ppm drifts by 0.5 ms. Halved, a loaded link has more error; doubled,
+#: the drift.
 WINDOW = 20
-#: Requests remembered; an answer that comes later is not used.
+#: Chosen: stored requests (4 s); a later answer is not used.
 _OUTSTANDING = 8
-#: The autopilot's clock moving back by more than this between two answers means that it has
-#: rebooted (ns).
+#: Chosen: a step back of the autopilot's clock (ns) between two answers that means a reboot.
+#: Halved or doubled, only reboots within this time after the start.
 _REBOOT_NS = 1_000_000_000
 
 

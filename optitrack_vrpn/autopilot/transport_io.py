@@ -19,8 +19,8 @@ from typing import Any, Callable, Optional
 from optitrack_vrpn.autopilot.connection import Connection
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 
-#: Longest time for one write (s). Chosen: a tenth of a second of poses is lost at most, then the
-#: line counts as stuck.
+#: Timeout of one write (s), after which the line counts as blocked. Chosen: at most a tenth of a
+#: second of poses is lost. Halved, a slow line counts as blocked; doubled, more poses are lost.
 WRITE_S = 0.1
 _CONNECT_S = 2.0
 _READ = 65536

@@ -36,7 +36,8 @@ _HEARTBEAT_NS = 1_000_000_000
 #: a pause between two requests.
 _QUIET_NS = 1_000_000_000
 _ASK_NS = 250_000_000
-#: Another sender of vision messages is reported for this long after its last one.
+#: Chosen: time (ns) for which another sender of vision messages is reported after its last one.
+#: Halved or doubled, the report lasts that long.
 _OTHER_NS = 5_000_000_000
 _VISION = frozenset((
     'ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP'))

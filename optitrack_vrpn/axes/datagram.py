@@ -31,7 +31,7 @@ _ORDER = {'little': '<', 'big': '>'}
 _CODE = {'float32': 'f', 'float64': 'd'}
 _HEADER = 'IidII'
 HEADER_BYTES = 24
-#: Greatest finite float32; what is beyond it would raise in struct.
+#: Largest finite float32 (IEEE 754); struct raises for larger values.
 _FLOAT32_MAX = 3.4028234663852886e38
 
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from optitrack_vrpn.motion.quaternion import Quat
 
-#: Sine of the pitch from which roll and yaw are reported as undetermined: 89 degrees. Noise of
-#: the attitude is amplified in roll and yaw by 1 / cos(pitch), a factor of 57 there. Chosen.
+#: Sine of the pitch (89 degrees) above which roll and yaw are reported as undetermined. Chosen: 1
+#: / cos(pitch) amplifies the noise of roll and yaw by 57 there. At 88 degrees the factor is 29, at
+#: 89.5 degrees 115.
 GIMBAL_LOCK_SINE = math.sin(math.radians(89.0))
 
 

@@ -22,14 +22,17 @@ from optitrack_vrpn.motion.frames import Pose
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
-#: Intervals between stamps whose median gives a body's rate, and how many are needed. Chosen:
-#: the median of 21 ignores several lost frames in a row.
+#: Intervals between stamps whose median gives a body's rate, and how many are needed. Chosen: the
+#: median of 21 ignores several lost frames in a row. Halved, five lost frames change the rate;
+#: doubled, a new rate is detected later.
 _INTERVALS = 21
 _ENOUGH = 8
-#: A stamp this much before the last one is not a late pose but another clock (a replay that
-#: begins again): the body starts anew (s). Chosen.
+#: A stamp this much (s) before the last one is from another clock (a replay that restarts), not
+#: late: the body restarts. Chosen. Halved, long delays count as a restart; doubled, shorter
+#: replays are rejected as late.
 _CLOCK_STEP_S = 1.0
-#: A quaternion whose norm differs by more is not an attitude. Chosen.
+#: Deviation of a quaternion's norm from 1 above which it is not an attitude. Chosen: the value of
+#: the node's validity gate; published poses deviate by 1e-15.
 _NORM_TOLERANCE = 0.01
 
 NAN = math.nan

@@ -18,7 +18,7 @@ from optitrack_vrpn.settings import build, checked, setting
 #: Units to SI, of lengths and of angles.
 LENGTH_UNITS = {'m': 1.0, 'mm': 1e-3}
 ANGLE_UNITS = {'deg': math.radians(1.0), 'rad': 1.0}
-#: One bit an axis in the datagram's validity word.
+#: Width of the datagram's validity word: one bit per axis.
 MAX_AXES = 32
 
 

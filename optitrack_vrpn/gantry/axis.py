@@ -17,8 +17,8 @@ from optitrack_vrpn.gantry.setpoints import Planner, State
 from optitrack_vrpn.gantry.settings import AxisSettings
 from optitrack_vrpn.gantry.trajectory import Trajectory
 
-#: A sample of the set point this close to a soft limit does not count as beyond it: rounding of
-#: the planner (unit). Chosen: far below a step.
+#: A set point this close (unit) to a soft limit does not count as beyond it: rounding of the
+#: planner. Chosen: far below a step, so that half or double has no effect.
 _EPSILON = 1e-9
 
 

@@ -15,11 +15,14 @@ from optitrack_vrpn.gantry.axis import Axis
 from optitrack_vrpn.gantry.correction import Measurement
 from optitrack_vrpn.gantry.modes import Mode
 
-#: Time at rest before the position is read: four times the measured delay of 0.15 s. Chosen.
+#: Time (s) at rest before the position is read. Chosen: four times the measured delay of 0.15 s.
+#: Halved, the low-pass has not settled; doubled, each stroke takes longer.
 SETTLE_S = 0.6
-#: Readings averaged at each end. Chosen: as the running window of the thesis.
+#: Readings averaged at each end, the window of the thesis. Halved, their noise grows by 1.4;
+#: doubled, each stroke takes 1 s longer.
 READINGS = 100
-#: Cycles at rest without enough readings after which the calibration gives up. Chosen: 5 s.
+#: Chosen: cycles at rest without enough readings after which the calibration fails (5 s). Halved,
+#: short occlusions end it; doubled, the failure is reported later.
 _PATIENCE = 500
 
 

@@ -16,7 +16,8 @@ from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.sim.motion import Array, MotionState
 from optitrack_vrpn.sim.scenario_io import Body, Scenario
 
-#: Frames whose poses are kept, so that a frozen body keeps its pose. Chosen: 8 s at 240 Hz.
+#: Chosen: stored frames, so that a frozen body keeps its pose (8 s at 240 Hz). Halved, longer
+#: freezes repeat a newer pose; doubled, memory only.
 _REMEMBERED = 2000
 
 

@@ -4,8 +4,8 @@
 
 from typing import Iterator, NamedTuple
 
-#: Points that the stepper controller interpolates in a cycle: 1000 Hz below 100 Hz, as in the
-#: thesis.
+#: Points that the stepper controller interpolates per cycle: 1000 Hz at 100 Hz, as in the thesis.
+#: Halved or doubled, limits are checked at fewer or more points.
 POINTS = 10
 
 

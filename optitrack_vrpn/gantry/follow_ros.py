@@ -21,8 +21,9 @@ from optitrack_vrpn.gantry.trajectories_ros import paths_of, refusal, start
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-#: A trajectory whose stamp is this far ahead would begin later, which is refused (s). Chosen:
-#: the clocks of two synchronised computers are closer.
+#: A trajectory with a stamp further ahead (s) is refused, because it would begin later. Chosen:
+#: synchronised computers differ by less. Halved, poor synchronisation is refused; doubled, a later
+#: start passes as immediate.
 _AHEAD_S = 0.1
 
 

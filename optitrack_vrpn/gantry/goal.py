@@ -11,8 +11,9 @@ from optitrack_vrpn.gantry.modes import Event, Mode
 #: Greatest deviation at the end where the goal names none (unit of the axis). Chosen: ten times
 #: the least deviation of the closed loop, as for the first point of a trajectory.
 GOAL_TOLERANCE = {'linear': 0.01, 'rotary': 1.0}
-#: Time after the end to come within the tolerance where the goal names none (s). Chosen: some
-#: seconds, which the thesis's rule needs to remove what the delay of mocap has caused.
+#: Time (s) after the end to reach the tolerance, if the goal contains none. Chosen: the rule of
+#: the thesis needs some seconds to remove the effect of the delay. Halved, such goals fail;
+#: doubled, a failure is reported later.
 GOAL_TIME_S = 5.0
 
 

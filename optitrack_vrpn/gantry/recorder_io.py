@@ -11,7 +11,8 @@ from typing import Optional, Sequence
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.recorder import header
 
-#: Lines that wait for the disk at most: 100 s at 100 Hz. More are dropped and counted. Chosen.
+#: Chosen: lines that wait for the disk (100 s at 100 Hz); further lines are dropped and counted.
+#: Halved or doubled: the length of a disk stall without loss.
 _MOST_WAITING = 10_000
 
 

@@ -19,20 +19,25 @@ import math
 
 import numpy as np
 
-#: Standard deviation of a measurement after the low-pass, as a share of the dead band. Chosen:
-#: the 3 sigma of a filtered standing body (0.3 mm, 0.04 deg) against 1 mm and 0.1 to 0.3 deg.
+#: Standard deviation of a measurement after the low-pass, as a fraction of the dead band. Chosen:
+#: 3 sigma of a filtered standing body (0.3 mm, 0.04 deg) compared with 1 mm and 0.1 to 0.3 deg.
+#: Halved, the estimate follows noise; doubled, it converges more slowly.
 NOISE = 0.1
-#: Samples of the low-pass are correlated over about so many cycles; R grows by that. Chosen.
+#: Cycles over which low-pass samples are correlated; the measurement variance is multiplied by it.
+#: Chosen. Halved or doubled, as for ``NOISE`` times 1.4.
 CORRELATED = 20.0
-#: Process noise per square root of a cycle, as shares of the dead band: of the constant, and of
-#: the backlash. Of the slip per unit of way. Chosen: the constant follows in some ten seconds.
+#: Process noise per square root of a cycle, as fractions of the dead band: of the constant, and of
+#: the backlash; then of the slip per unit of way. Chosen: the constant follows within ten seconds.
+#: Halved, twice as long; doubled, the estimates scatter more.
 WANDER_CONSTANT = 3e-4
 WANDER_BACKLASH = 1e-4
 WANDER_SLIP = 1e-7
-#: What is not known at the beginning: slip up to 1 %, backlash of some dead bands. Chosen.
+#: Initial standard deviations: of the slip, and of the backlash in dead bands. Chosen: slip up to
+#: 1 %. Halved, larger values are learned later; doubled, the first estimates overshoot.
 FIRST_SLIP = 2e-3
 FIRST_BACKLASH = 2.0
-#: The constant takes over the way travelled after so much of it, so that W stays small. Chosen.
+#: Way after which the constant absorbs the way travelled, so that W stays small. Chosen: it limits
+#: rounding errors only.
 _REBASE = 2000
 
 

@@ -11,6 +11,7 @@ from optitrack_vrpn.gantry.setpoints import State
 
 #: The rows of a file may be this far from the nominal time (s). Chosen: half of its last digit.
 _TOLERANCE_S = 0.0005
+#: Time per row (s), as in the thesis's files.
 ROW_S = 0.01
 MAX_ROWS = 1_000_000
 

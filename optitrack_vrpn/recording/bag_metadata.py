@@ -16,7 +16,8 @@ import yaml
 VERSION = 9
 #: RMW_DURATION_INFINITE.
 INFINITE_S = (9223372036, 854775807)
-#: The depth of a publisher is not known in the graph; what is offered to players is this.
+#: Chosen: depth offered to players, because the graph does not contain a publisher's depth;
+#: rosbag2 does the same.
 _DEPTH = 10
 
 

@@ -20,8 +20,8 @@ from scipy.spatial.transform import Rotation
 
 Indices = npt.NDArray[np.intp]
 
-#: Greatest difference of two stamps that count as the same moment (s): that of the TUM tools is
-#: 0.02, evo's 0.01.
+#: Largest difference (s) of two stamps of the same time: 0.02 in the TUM tools, 0.01 in evo.
+#: Halved, slow references have fewer pairs; doubled, motion within 20 ms adds to the error.
 MAX_DIFFERENCE_S = 0.01
 #: How far a pair's time may be from the one asked for, as a share of it; half an interval between
 #: poses is always allowed, since the nearest pose is no nearer.

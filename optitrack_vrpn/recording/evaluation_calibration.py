@@ -28,14 +28,16 @@ from optitrack_vrpn.recording.trajectory import Floats, interpolate, Mask, NS, T
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
-#: Grid of the angular speed (s) and the time over which it is taken: long enough to keep the
-#: noise of 0.2 degrees below that of slow motion by hand, short enough to show its changes.
+#: Grid of the angular speed (s), and half of the grid steps over which it is computed. Chosen:
+#: long enough to reduce noise of 0.2 degrees below slow motion by hand, short enough for its
+#: changes. Halved, noise dominates; doubled, fast changes are smoothed.
 _GRID_S = 0.01
 _SPEED_HALF = 5
-#: An offset is accepted where the angular speeds correlate at least so well; recordings of
-#: different motions stay below 0.5.
+#: Smallest correlation of the angular speeds for an offset. Chosen: recordings of different
+#: motions stay below 0.5. At 0.35 a wrong offset can pass; nearer to 1, noise rejects right ones.
 _LEAST_CORRELATION = 0.7
-#: Fewer seconds in common show too few turns to be told from others.
+#: Smallest common time (s). Chosen: it contains enough turns for a unique match. Halved, matches
+#: are ambiguous; doubled, short recordings are rejected.
 _LEAST_OVERLAP_S = 3.0
 #: Motions of the hand-eye step are over these times (s): the first has the most pairs, the
 #: second turns further, which the translation needs.
@@ -45,7 +47,8 @@ _LEAST_TURN_RAD = np.radians(5.0)
 #: Share of the first singular value of the rotation vectors above which the second axis counts:
 #: less is noise or the wobble of a robot on wheels.
 _SECOND_AXIS = 0.1
-#: Most motions that are used of each length; beyond it the time grows and the result does not.
+#: Chosen: motions of each length that are used; more cost time without a better result. Halved,
+#: the result scatters more.
 _MOST_PAIRS = 1500
 #: Standard deviation of the prior: body and sensor are within a metre of each other, any
 #: rotation is possible.
@@ -56,7 +59,8 @@ _PRIOR_OFFSET_S = 1.0
 #: hand reach in simulation, and far below the prior.
 UNDETERMINED_M = 0.01
 UNDETERMINED_DEG = 1.0
-#: Greatest change of the offset in the last step, which follows an offset known to a grid step.
+#: Largest change (s) of the offset in the last step. Chosen: five grid steps; the offset is known
+#: to one.
 _REFINE_S = 0.05
 
 

@@ -15,7 +15,8 @@ from optitrack_vrpn.recording.evaluation_calibration import (
 from optitrack_vrpn.recording.trajectory import NS, Trajectory
 from scipy.spatial.transform import Rotation
 
-#: A smaller share of the estimate's poses that has a reference is worth a warning.
+#: Fraction of the estimate's poses with a reference below which a warning is given. Chosen.
+#: Halved, large gaps pass; nearer to 1, usual occlusions are reported.
 _ENOUGH_MATCHED = 0.9
 
 

@@ -16,7 +16,7 @@ from optitrack_vrpn.recording.tum import format_stamp_ns
 
 COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
            'resampled')
-#: More rows than this of one body are no use to anybody and would fill the memory.
+#: Chosen: limit of rows per body, which bounds the memory (some GB).
 _MOST_ROWS = 100_000_000
 
 

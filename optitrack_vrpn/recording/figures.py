@@ -10,13 +10,16 @@ import numpy as np
 from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.trajectory import Floats, NS
 
-#: Samples of the running standard deviation, as in the OptiTrack interface thesis.
+#: Samples of the running standard deviation, as in the OptiTrack interface thesis. Halved, it
+#: scatters by 10 % instead of 7 %; doubled, a rest must last longer.
 WINDOW = 100
-#: A window whose scatter is below this is one of a body at rest: three times the noise of a good
-#: installation, and far below any motion by hand.
+#: Scatter (m) below which a body is at rest in a window. Chosen: three times the noise of a good
+#: installation, far below motion by hand. Halved, noisy installations have no rest; doubled, slow
+#: motion counts as rest.
 REST_M = 0.001
 REST_RAD = np.radians(0.3)
-#: Least length of the rest that noise and drift are judged by (s).
+#: Smallest duration of a rest for noise and drift (s). Chosen. Halved, pauses in motion are used;
+#: doubled, fewer takes have figures.
 LEAST_REST_S = 2.0
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 #: A change of system clock less monotonic clock within a look that is a step, not slewing (ns):
 #: chrony and ntpd slew by 0.5 ms a second at most, and a look is a second or less.
 STEP_NS = 5_000_000
-#: Steps that are remembered one by one.
+#: Chosen: stored clock steps; it bounds the memory.
 _MOST_STEPS = 100
 
 

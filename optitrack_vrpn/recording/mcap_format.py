@@ -24,7 +24,8 @@ _MESSAGE = struct.Struct('<BQHIQQ')
 _MESSAGE_BODY = struct.Struct('<HIQQ')
 _CHUNK = struct.Struct('<QQQI')
 _FOOTER = struct.Struct('<QQI')
-#: A record longer than this is no record but what is left of a broken file.
+#: Chosen: a longer record (bytes) is the remainder of a broken file; real records are below some
+#: MB.
 MAX_RECORD = 1 << 30
 
 

@@ -22,7 +22,8 @@ from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 
 #: What a client sends by UDP to be connected back to: its address and TCP port.
 _REQUEST = re.compile(rb'[A-Za-z0-9.]+ (\d{1,5})\0?')
-#: Bytes at the beginning of a stream in which a client describes its UDP port.
+#: Chosen: bytes at the beginning of a stream in which a client describes its UDP port; clients do
+#: so within some hundred bytes.
 _HEAD = 1 << 16
 
 End = tuple[str, int]

@@ -25,7 +25,7 @@ from optitrack_vrpn.vrpn.messages import Event
 
 _SERVER_PORT = 3883
 _FIRST_PORT = 40000
-#: A segment of at most this many bytes fits an IP packet.
+#: Chosen: bytes per segment; it fits an IP packet of 64 kB.
 _SEGMENT = 32768
 _FLUSH_NS = 200_000_000
 _REPORT_S = 1.0

@@ -16,7 +16,7 @@ from optitrack_vrpn.recording.bag_io import recover
 from optitrack_vrpn.recording.topics import merged, TopicChoice
 
 _MEGABYTE = 1_000_000
-#: Where the output is no terminal, a line every so many seconds is enough.
+#: Chosen: period (s) of status lines if the output is not a terminal.
 _LINE_S = 10
 
 

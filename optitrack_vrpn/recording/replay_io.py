@@ -31,7 +31,7 @@ _COOKIE_SIZE = 24
 _MOST_CLIENTS = 8
 _HANDSHAKE_S = 10.0
 _CONNECT_S = 2.0
-#: Bytes of a client's stream that are kept, to find its UDP port in.
+#: Chosen: stored bytes of a client's stream, in which its UDP port is found; it bounds the memory.
 _MOST_HEARD = 1 << 20
 
 

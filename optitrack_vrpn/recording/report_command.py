@@ -21,8 +21,8 @@ from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.take_io import load_estimate, load_take
 from optitrack_vrpn.recording.trajectory import Trajectory
 
-#: Bodies with pictures of their own, unless they are asked for: more make a page that no telephone
-#: opens.
+#: Chosen: bodies with their own pictures, unless requested; more make a page that is too large for
+#: a telephone.
 _MOST_PICTURED = 8
 
 

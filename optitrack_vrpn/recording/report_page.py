@@ -46,7 +46,7 @@ details{display:block}.scroll{overflow:visible}table{font-size:7.5pt}}
 """
 _WORDS = {Severity.GOOD: 'good', Severity.NOTE: 'note', Severity.WARNING: 'warning',
           Severity.ERROR: 'error'}
-#: Findings beyond these are behind a fold.
+#: Chosen: findings that are shown unfolded; they fit one screen.
 _FIRST_FINDINGS = 8
 
 

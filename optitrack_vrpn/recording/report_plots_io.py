@@ -32,7 +32,8 @@ _PAGE = '#010203'
 #: Colours that can be told apart by the colour blind, on light and dark: Okabe and Ito.
 _COLOURS = ('#0a84c6', '#d55e00', '#009e73', '#cc79a7', '#c98a00')
 _GAP = '#d55e00'
-#: Points of a line: more are not seen at this size.
+#: Chosen: points of a line, more than pixels at this size. Halved, peaks can vanish; doubled, a
+#: larger page.
 _MOST_POINTS = 1200
 _WIDTH_IN = 4.6
 _LEAST_HALF_M = 0.02

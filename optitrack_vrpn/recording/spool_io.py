@@ -22,14 +22,17 @@ from optitrack_vrpn.errors import OptitrackVrpnError
 T_contra = TypeVar('T_contra', contravariant=True)
 T = TypeVar('T')
 
-#: Bytes that wait at most: ten seconds of 50 bodies at 240 Hz.
+#: Chosen: bytes that wait for the disk: ten seconds of 50 bodies at 240 Hz. Halved or doubled, the
+#: length of a disk stall without loss.
 MAX_WAITING = 64 << 20
-#: The recording stops when less is free: a full disk would stop other programs too.
+#: Chosen: free space (bytes) below which the recording stops, because a full disk would stop other
+#: programs. Halved or doubled, it stops later or earlier.
 MIN_FREE = 256 << 20
 _TURN_S = 0.05
 _LOOK_NS = 250_000_000
 _SYNC_NS = 1_000_000_000
-#: What the thread takes off the queue at a time.
+#: Chosen: items that the thread takes from the queue in one turn; it bounds the time with the
+#: lock.
 _BATCH = 2000
 
 

@@ -11,7 +11,9 @@ import numpy as np
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.recording.trajectory import gap_limit_ns, NS, Stamps, Trajectory
 
-#: Further than this between two poses is a jump, if it is faster than any body in a laboratory.
+#: A larger distance between two poses (m) at a larger speed (m/s) than any body in a laboratory is
+#: a jump; likewise for angles (rad, rad/s). Chosen. Halved, fast wands make jumps; doubled, short
+#: jumps are missed.
 _JUMP_M = 0.05
 _JUMP_M_S = 20.0
 _JUMP_RAD = 0.5
