@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from optitrack_vrpn.clock.envelope import Floor
+from optitrack_vrpn.clock.path import Floor
 from optitrack_vrpn.clock.types import GAP, HOST_STEPPED, SENDER_RESTARTED
 
 _BELOW_NS = 5e6
