@@ -110,6 +110,9 @@ class Floor:
         self._rose_slope = 0.0
         self._falls = []
         self._sunk = 0
+        self._cap = 1e9
+        self._corr = 0.0
+        self._loaded = 0
 
     def line(self, t):
         return (self._x_end + self._r * (t * 1e-9 - self._at) - self._depth) * 1e3
@@ -202,6 +205,11 @@ class Floor:
             if cand and cand[0] + JUMP_COST < best[0]:
                 best = cand
                 choice = ('jump', lifted)
+        if choice is None and lifted >= 8 and lifted % 6 == 2 and 2 * self._loaded < lifted:
+            cand = self._rough()
+            if cand:
+                best = cand
+                choice = ('rough', cand[8])
         if choice:
             if self.debug is not None:
                 self.debug.append((t, choice))
@@ -222,7 +230,9 @@ class Floor:
         if r > KNEE * s * 1.5:
             if not self._lifted:
                 self._lifted_from = t
+                self._loaded = 0
             self._lifted += 1
+            self._loaded += loaded
         else:
             self._lifted = 0
         self._sunk = self._sunk + 1 if r < -1.5 * s else 0
@@ -249,7 +259,11 @@ class Floor:
         s1 = scale(1, 62)
         self._white = s1
         s = max(s1, min(scale(8, 300), 20 * s1)) if n > 40 else max(s1, min(self._s, 3 * s1))
-        self._s = max(s, LEAST)
+        if n > 16 and self.blocks % 8 == 0:
+            r = sorted(a - b for a, b in zip(self._y, self._x) if a < 1e17)
+            self._cap = 1.5 * (r[n * 30 // 100] - r[n * 5 // 100]) / 1.12
+        self._corr *= 1.0 - 1.0 / 600.0
+        self._s = max(min(s, max(self._cap, s1 * .5)), LEAST, self._corr)
 
     def _weights(self, x, y):
         s2 = 1.0 / (self._s * self._s)
@@ -384,6 +398,54 @@ class Floor:
         c = self._try(kinks, y, x)
         return c[:5] + [t, self._raw, kinks]
 
+    def _rough(self):
+        """Hypothesis: the minima scatter by more, in a pattern, and all of them count."""
+        keep = [i for i, v in enumerate(self._y) if v < 1e17]
+        t = [self._t[i] for i in keep]
+        y = [self._y[i] for i in keep]
+        n = len(t)
+        hull = []
+        for i in range(n):
+            while len(hull) > 1:
+                a, b = hull[-2], hull[-1]
+                if (y[b] - y[a]) * (t[i] - t[a]) < (y[i] - y[a]) * (t[b] - t[a]):
+                    break
+                hull.pop()
+            hull.append(i)
+        # The last edge ends at the newest point, wherever that is: go on with the longest.
+        k = max(range(1, len(hull)), key=lambda q: t[hull[q]] - t[hull[q - 1]])
+        a, b = hull[k - 1], hull[k]
+        sl = (y[b] - y[a]) / (t[b] - t[a])
+        h = [y[i] - y[a] - sl * (t[i] - t[a]) for i in range(n)]
+        o = sorted(abs(v) for v in h)[:max(3, n * 3 // 4)]
+        mean = sum(o) / len(o)
+        s1 = max(math.sqrt(sum((v - mean) ** 2 for v in o) / len(o)), LEAST)
+        above = y[a] + sl * (t[-1] - t[a]) - self._x_end + self._r
+        if s1 < 1.5 * self._s or abs(sl) > FASTEST or above < 6.0 * math.sqrt(self._var + self._s ** 2) + 10.0:
+            return None
+        s0 = self._s
+        def total(x, yy, s):
+            A = 2.0 * math.log(1e4 / s) if s < 3e3 else 2.0
+            c = 0.0
+            for p, q in zip(yy, x):
+                if p < 1e17:
+                    u = (p - q) * (p - q) / (s * s)
+                    c += BELOW * u if p < q else u / (1.0 + u / A)
+            return c + 2.0 * n * math.log(s)
+        old = total(self._best[1], self._best[4], s0)
+        self._s = s1
+        save, saved = self._t, self._x
+        self._t = t
+        x = [y[a] + mean + sl * (q - t[a]) for q in t]
+        c = self._try([], y, x)
+        self._t = save
+        new = total(c[1], y, s1)
+        if new >= old:
+            self._s = s0
+            return None
+        self._corr = s1
+        return c[:5] + [t, [self._raw[i] for i in keep], [], s1]
+
     def _take(self, best):
         c, x, end, info, y = best[:5]
         self._x = x
@@ -394,4 +456,4 @@ class Floor:
         self.rate = self._r * 1e-6
         self._var = 1.0 / info if info > 0 else 1e6
         s = self._s
-        self._depth = min(max(0.0, max(a - b for a, b in zip(x, self._y)) - 0.5 * math.sqrt(min(self._var, s * s))), 4.0 * s) if len(x) > 2 else 0.0
+        self._depth = 0.5 * s + min(max(0.0, max(a - b for a, b in zip(x, self._y)) - 0.5 * math.sqrt(min(self._var, s * s))), 4.0 * s) if len(x) > 2 else 0.0
