@@ -68,4 +68,4 @@ def test_tracking_finds_the_least_offset_of_the_recorded_session():
     arrivals = (arrival - truth) / 1e3
     frames = np.flatnonzero(np.diff(sent, prepend=0))
     jitter = np.std(np.diff(error[frames][-1500:]))
-    assert jitter < 1.0 < 10 * jitter < np.std(np.diff(arrivals[frames][-1500:]))
+    assert jitter < 1.0 and 10 * jitter < np.std(np.diff(arrivals[frames][-1500:]))

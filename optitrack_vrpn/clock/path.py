@@ -1,459 +1,520 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Most plausible path of the clock below the block minima (research version)."""
+"""
+The most plausible path of the clock under the arrivals.
+
+Data are the least residuals of blocks of about a second. One cost decides on everything. It is
+minus twice the logarithm of a likelihood:
+
+- A minimum below the path costs by the square of its distance: nothing arrives before it is sent
+  (Moon, Skelly, Towsley 1999). One above it costs at most ``LOAD``, however high it is (Geman,
+  McClure 1987): there it met load.
+- A change of the path's slope costs by its square, as for an oscillator whose frequency is a
+  random walk of ``WALK``.
+
+The path of least cost is found by reweighting and one banded solution a block (``banded.py``;
+Black, Rangarajan 1996). It runs through the minima; the floor lies under it by their deepest dip.
+
+Where that path leaves minima above or below it for some blocks, another hypothesis is tried, each
+with a price of its own in blocks of load, and taken if its cost is less:
+
+- *bend*: another slope since a moment ago, where a clock may be slewed (``slewable``);
+- *fall*: the minima before lay higher, all by the same amount; free, since nothing can be early;
+- *jump*: the floor rose, to stay (a clock or a route);
+- *pattern*: the minima scatter by more than neighbours show, as polling makes them do, and the
+  path is the lower convex hull's longest edge (Zhang, Liu, Xia 2002).
+
+Times are seconds and residuals microseconds here, relative to zeros of the caller's;
+``ClockPath``'s own arguments are nanoseconds.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 import math
+from typing import NamedTuple
+
+from optitrack_vrpn.clock.banded import smooth
+from optitrack_vrpn.clock.scatter import LEAST_US, NO_DATA, Nodes, Scatter
 
 SPAN_S = 300.0
-LIFT_S = 90.0
-FASTEST = 1e3
-Q = 0.03
+"""How long minima are remembered: two waves of load of 120 s and what lies between them."""
+FINE_S = 64.0
+COARSE_S = 4.0
+"""Minima older than ``FINE_S`` are averaged over ``COARSE_S``: the cost of a block is bounded."""
+WALK = 0.03
+"""
+Random walk of the frequency in a second (us/s = ppm). Measured clocks: 0.001 to 0.01; thermal
+waves of 1 ppm in half an hour need 0.03. Three times as much follows load, a third of it lags.
+"""
 KNEE = 2.5
+"""Standard deviations above the path from which a minimum costs as load does (Geman, McClure)."""
 LOAD = KNEE * KNEE
-BEND_COST = 4.0 * LOAD
-JUMP_COST = 85.0 * LOAD
 BELOW = 2.0
-LEAST = 2.0
+"""Weight of a minimum below the path against one above: the scatter is one-sided."""
+BEND_BLOCKS = 4.0
+"""A bend costs as much as so many blocks of load; 2 bends with noise, 8 lag by 8 s."""
+JUMP_BLOCKS = 85.0
+"""A rise that stays costs as much as so many: load spikes of up to 80 s are seen through."""
+FARTHEST_US = 1e4
+"""A delay of load may be anything up to this (later frames are held up)."""
+FASTEST = 1e3
+"""No two clocks differ by more than this (ppm)."""
+DRIFT = 3.0
+"""The rate of two oscillators changes by no more than this in a minute or two (ppm)."""
+ABOVE_FLOOR = 0.5
+"""In standard deviations: so far the floor lies below the deepest dip of minutes. For delays of
+gamma and log-normal distribution 0.5 to 2, for exponential ones 0."""
+_UNKNOWN_RATE, _KNOWN_RATE = 100.0, 1.0
+_GATE = 6.0
+_GATE_US = 10.0
+_LEAN = 0.02
+"""The least of a block that leans by 1 us/s is that of fewer frames: scatter (us) to add."""
+_FREE = 1e-6
+_RECENT_S = 12.0
+_AGAIN_S = 20.0
 
 
-def solve(t, y, w, p, rate0, wrate, at):
-    """Return path at t and at `at`, and information of the last."""
-    n = len(t)
-    D = [0.0] * (n + 1)
-    U = [0.0] * (n + 1)
-    V = [0.0] * (n + 1)
-    Z = [0.0] * (n + 1)
-    # second difference i couples i-1,i,i+1
-    # accumulate diagonals on the fly
-    a0 = list(w) + [0.0]
-    a1 = [0.0] * (n + 1)
-    a2 = [0.0] * (n + 1)
-    b = [w[i] * y[i] for i in range(n)] + [0.0]
-    T = t + [at]
-    h0 = 1.0 / (T[1] - T[0])
-    # prior of rate
-    k = wrate * h0 * h0
-    a0[0] += k
-    a0[1] += k
-    a1[0] -= k
-    b[0] -= wrate * h0 * rate0
-    b[1] += wrate * h0 * rate0
-    for i in range(1, n):
-        h1 = 1.0 / (T[i + 1] - T[i])
-        pi = p[i]
-        be = -(h0 + h1)
-        x = pi * h0
-        z = pi * h1
-        a0[i - 1] += x * h0
-        a0[i] += pi * be * be
-        a0[i + 1] += z * h1
-        a1[i - 1] += x * be
-        a1[i] += z * be
-        a2[i - 1] += x * h1
-        h0 = h1
-    d1 = d2 = 1.0
-    u1 = v1 = v2 = z1 = z2 = 0.0
-    for i in range(n + 1):
-        l1 = u1 / d1
-        l2 = v2 / d2
-        d = a0[i] - l1 * u1 - l2 * v2
-        z = b[i] - l1 * z1 - l2 * z2
-        u = a1[i] - l1 * v1
-        D[i] = d
-        U[i] = u
-        Z[i] = z
-        v2 = v1
-        v1 = a2[i]
-        d2 = d1
-        d1 = d
-        z2 = z1
-        z1 = z
-        u1 = u
-    x1 = x2 = 0.0
-    X = Z
-    for i in range(n, -1, -1):
-        x = (Z[i] - U[i] * x1 - a2[i] * x2) / D[i]
-        X[i] = x
-        x2 = x1
-        x1 = x
-    return X, D[n]
+class _Fit(NamedTuple):
+    """A path and its cost."""
+
+    cost: float
+    x: list[float]
+    end: float
+    var: float
+    slope_var: float
+    nodes: Nodes
 
 
-class Floor:
-    def __init__(self):
+class ClockPath:
+    """Track the floor under the minima; ``line`` is where it is taken to be."""
+
+    def __init__(self) -> None:
         self.rate = 0.0
+        """Slope of the line (ns/ns); kept when it starts anew."""
         self.slewable = True
+        """Whether one of the clocks may be slewed; else both are bare oscillators."""
         self._rate_known = False
-        self._s = 30.0
+        self._scatter = Scatter()
         self._depth = 0.0
-        self.debug = None
         self.restart()
 
-    def restart(self):
-        self._t = []
-        self._y = []      # effective (jumps removed)
-        self._raw = []
-        self._x = []
-        self._kinks = []  # times
+    def restart(self) -> None:
+        """Begin anew with the next minimum; rate, scatter and depth are kept."""
         self.blocks = 0
-        self._x_end = self._at = 0.0
-        self._var = self._s ** 2
-        self._rate0 = self.rate
-        self._wrate = 1.0 / ((1.0 if self._rate_known else 100.0) ** 2)
-        self._r = self.rate * 1e6
-        self._rate0 = self._r
-        self._lifted = 0
-        self._rose = 0.0
-        self._rose_at = -1e9
-        self._rose_slope = 0.0
-        self._falls = []
-        self._sunk = 0
-        self._cap = 1e9
-        self._corr = 0.0
-        self._loaded = 0
+        self._nodes = Nodes([], [], [], [], [])
+        self._x: list[float] = []
+        if not self._rate_known:
+            self.rate = 0.0
+        self._slope = self._prior = self.rate * 1e6
+        self._prior_weight = (_KNOWN_RATE if self._rate_known else _UNKNOWN_RATE) ** -2.0
+        self._end = self._end_t = 0.0
+        self._var = self._scatter.scale * self._scatter.scale
+        self._slope_var = 1.0 / self._prior_weight
+        self._lifted = self._loaded = self._sunk = 0
+        self._lifted_from = self._sunk_from = 0.0
+        self._falls: list[tuple[float, float]] = []
+        # The line that another hypothesis replaced (slope, height at 0, end, deviation of the
+        # slope), and until when it counts.
+        self._shadow = (0.0, 0.0, 0.0, 0.0)
+        self._shadow_to = 0.0
+        self._lag = 0.0
+        self._ratio = 1.0
 
-    def line(self, t):
-        return (self._x_end + self._r * (t * 1e-9 - self._at) - self._depth) * 1e3
+    def line(self, t_ns: float) -> float:
+        """Return the floor's residual at a time (ns)."""
+        return (self._end + self._slope * (t_ns * 1e-9 - self._end_t) - self._depth) * 1e3
 
-    def rate_deviation(self):
-        return 1e-7
+    def rate_deviation(self) -> float:
+        """Return the standard deviation of the rate (s/s)."""
+        return math.sqrt(self._slope_var) * 1e-6
 
-    def uncertainty(self):
+    def uncertainty(self) -> float:
+        """Return the half-width in which the line's error lies nearly always (ns)."""
         if self.blocks < 4:
             return math.nan
+        # The path to three deviations, more where minima surprise it; its lag; and the height
+        # of the lowest minima above the floor, of which few have been seen at first.
         young = 1.0 + 8.0 / self.blocks
-        return 1e3 * (3.0 * math.sqrt(self._var) + 2.0 * self._s * young + self._raised())
+        path = 3.0 * math.sqrt(self._var * max(1.0, self._ratio))
+        return 1e3 * (path + 2.0 * abs(self._lag) + 1.5 * self._scatter.scale * young
+                      + self._raised_by())
 
-    def _raised(self):
-        passed = self._at - self._rose_at
-        if passed > LIFT_S:
+    def _raised_by(self) -> float:
+        """Return how far the line went up lately (us): it may have been load after all."""
+        if self._end_t > self._shadow_to:
             return 0.0
-        return max(0.0, self._rose + self._rose_slope * passed)
+        slope, level, since, doubt = self._shadow
+        rise = self._end - level - slope * self._end_t
+        return max(0.0, rise + 3.0 * doubt * (self._end_t - since))
 
-    def add(self, t_ns, y_ns, loaded=False):
+    def add(self, t_ns: float, y_ns: float, loaded: bool = False) -> None:
+        """
+        Learn from the least residual of a block.
+
+        :param t_ns: when (ns), later than the one before; others are left out.
+        :param y_ns: residual (ns).
+        :param loaded: whether the block's delays scatter more than usual.
+        """
         t, y = t_ns * 1e-9, y_ns * 1e-3
-        if self._t and t <= self._t[-1]:
+        nodes = self._nodes
+        if nodes.t and t <= nodes.t[-1]:
             return
-        n = len(self._t)
+        expected = self._end + self._slope * (t - self._end_t) if nodes.t else y
+        nodes.t.append(t)
+        nodes.y.append(y)
+        nodes.counts.append(1.0)
+        nodes.dip.append(-math.inf)
+        self._x.append(expected)
         self.blocks += 1
-        if n == 0:
-            self._t.append(t)
-            self._y.append(y)
-            self._raw.append(y)
-            self._x.append(y)
-            self._x_end = y
-            self._at = t
+        self._forget(t)
+        if len(nodes.t) < 2:
+            self._end, self._end_t = y, t
+            self._x[0] = y
             return
-        pred = self._x_end + self._r * (t - self._at)
-        off = y - pred
-        self._t.append(t)
-        self._y.append(y)
-        self._raw.append(y)
-        self._x.append(pred)
-        while self._t[0] < t - SPAN_S:
-            del self._t[0], self._y[0], self._raw[0], self._x[0]
-        while self._kinks and self._kinks[0] <= self._t[0]:
-            del self._kinks[0]
-        if len(self._t) < 2:
-            self._x_end = y
-            self._at = t
-            return
-        self._noise()
-        s = self._s
-        sig = math.sqrt(self._var + s * s)
-        if off < -6.0 * sig - 10.0 and self.blocks > 4:
-            self._shift(len(self._t) - 1, off)
-            self._falls.append(t)
-            if self.debug is not None:
-                self.debug.append((t, 'fall', off, sig))
-        best = self._try(self._kinks, self._y, list(self._x))
-        choice = None
-        self._best = best
-        n = len(self._t)
-        self._falls = [f for f in self._falls if f > t - 12.0]
-        if self.slewable and t - self._t[0] > 10.0:
-            i0 = -1
-            jumps = 0
-            if len(self._falls) >= 3 and self._falls[-1] == t and self._falls[-3] > t - 4.5:
-                i0 = next(i for i in range(n) if self._t[i] >= self._falls[0]) - 1
-                jumps = len(self._falls)
-            elif self._sunk >= 6 and self._sunk % 3 == 0:
-                i0 = n - 2 - self._sunk
-            elif 3 <= self._lifted and (self._lifted <= 12 or self._lifted % 4 == 0):
-                i0 = n - 2 - self._lifted
-            kinks, extra = self._kinks, BEND_COST
-            if i0 > 0 and kinks and self._t[i0] - kinks[-1] < 20.0:
-                # The last bend again, with what has come since.
-                if kinks[-1] in self._t:
-                    i0 = self._t.index(kinks[-1])
-                    kinks, extra = kinks[:-1], 0.0
-                    if self._y[i0] > 1e17:
-                        i0 -= 1
-                    else:
-                        i0 = i0
-            if i0 > 0:
-                cand = self._bend(i0, kinks)
-                if cand and cand[0] + extra < cand[8] + jumps * JUMP_COST:
-                    best = cand
-                    choice = ('bend', n - i0 - 1)
-        # jump
-        lifted = self._lifted
-        if lifted * LOAD > JUMP_COST and lifted % 2 == 0:
-            cand = self._jump()
-            if cand and cand[0] + JUMP_COST < best[0]:
-                best = cand
-                choice = ('jump', lifted)
-        if choice is None and lifted >= 8 and lifted % 6 == 2 and 2 * self._loaded < lifted:
-            cand = self._rough()
-            if cand:
-                best = cand
-                choice = ('rough', cand[8])
-        if choice:
-            if self.debug is not None:
-                self.debug.append((t, choice))
-            old = self._x_end + self._r * (t - self._at)
-            oldr = self._r
-            self._y, self._t, self._raw = best[4], best[5], best[6]
-            self._kinks = best[7]
-            self._falls = []
+        off = y - expected
+        self._scatter.watch(nodes, self._x, self.blocks)
+        sigma = math.sqrt(self._var + self._scatter.scale ** 2)
+        self._watch_surprise(off)
+        if off < -_GATE * sigma - _GATE_US and self.blocks > 4:
+            # Nothing is early: what came before lay higher.
+            self._raise_before(off)
+            self._falls.append((t, off))
+        while self._falls and self._falls[0][0] < t - _RECENT_S:
+            del self._falls[0]
+        best = self._fit(nodes, self._x, 1)
+        other = self._hypothesis(best, t)
+        if other is None:
             self._take(best)
-            new = self._x_end + self._r * (t - self._at)
-            self._rose = self._raised() + new - old
-            self._rose_slope = self._r - oldr
-            self._rose_at = t if self._rose > 0 else -1e9
-            self._lifted = 0
         else:
-            self._take(best)
-        r = self._y[-1] - self._x[-1]
-        if r > KNEE * s * 1.5:
+            self._turn(other)
+        self._count_strays(loaded)
+        self._rate_known = self._rate_known or self.blocks > 20
+
+    # -- data ----------------------------------------------------------------------------------
+
+    def _forget(self, t: float) -> None:
+        """Average what is old, and drop what is older."""
+        nodes, x = self._nodes, self._x
+        times, y, count, dip = nodes.t, nodes.y, nodes.counts, nodes.dip
+        while times[0] < t - SPAN_S:
+            _drop(nodes, x, 0)
+        while nodes.bends and nodes.bends[0] <= times[0]:
+            del nodes.bends[0]
+        # The first node that stands for one minimum and is old joins the one before it.
+        k = 0
+        while k < len(times) and count[k] >= COARSE_S:
+            k += 1
+        if k + 1 >= len(times) or times[k + 1] > t - FINE_S:
+            return
+        if y[k] > 0.5 * NO_DATA or times[k] in nodes.bends or y[k + 1] > 0.5 * NO_DATA or (
+                times[k + 1] in nodes.bends):
+            count[k] = max(count[k], COARSE_S) if y[k] < 0.5 * NO_DATA else COARSE_S
+            return
+        dip[k] = max(dip[k], dip[k + 1], x[k] - y[k], x[k + 1] - y[k + 1])
+        # Weighted as for the path: load says nothing beside a minimum that met none.
+        total = count[k] + count[k + 1]
+        first = count[k] * self._trust(y[k] - x[k])
+        second = count[k + 1] * self._trust(y[k + 1] - x[k + 1])
+        share = second / (first + second)
+        times[k] += share * (times[k + 1] - times[k])
+        y[k] += share * (y[k + 1] - y[k])
+        x[k] += share * (x[k + 1] - x[k])
+        count[k] = total
+        del times[k + 1], y[k + 1], count[k + 1], dip[k + 1], x[k + 1]
+
+    def _watch_surprise(self, off: float) -> None:
+        """Learn how well the path foretells minima that met no load (``off`` in us)."""
+        variance = self._var + self._scatter.scale ** 2
+        limit = KNEE * math.sqrt(variance)
+        if off < limit:
+            off = max(off, -limit)
+            gain = 1.0 / min(30, self.blocks)
+            self._ratio += gain * (off * off / variance - self._ratio)
+            self._lag += gain * (off - self._lag)
+
+    def _raise_before(self, by: float) -> None:
+        y, x = self._nodes.y, self._x
+        for i in range(len(y) - 1):
+            if y[i] < 0.5 * NO_DATA:
+                y[i] += by
+            x[i] += by
+
+    def _count_strays(self, loaded: bool) -> None:
+        """Count the last minima that lie above the path, and those below it."""
+        above = self._nodes.y[-1] - self._x[-1]
+        if above > 1.5 * KNEE * self._scatter.scale:
             if not self._lifted:
-                self._lifted_from = t
+                self._lifted_from = self._nodes.t[-1]
                 self._loaded = 0
             self._lifted += 1
             self._loaded += loaded
         else:
             self._lifted = 0
-        self._sunk = self._sunk + 1 if r < -1.5 * s else 0
-        self._rate_known = self._rate_known or self.blocks > 20
-
-    def _shift(self, end, by):
-        for i in range(end):
-            self._y[i] += by
-            self._x[i] += by
-
-    def _noise(self):
-        ok = [i for i, v in enumerate(self._y) if v < 1e17]
-        y, t = [self._y[i] for i in ok], [self._t[i] for i in ok]
-        n = len(t)
-        if n < 5:
-            return
-        def scale(h, count):
-            out = []
-            for i in range(max(h, n - count), n - h):
-                tl, tm, tr = t[i - h], t[i], t[i + h]
-                out.append(abs(y[i] - y[i - h] - (y[i + h] - y[i - h]) * (tm - tl) / (tr - tl)))
-            out.sort()
-            return out[len(out) * 30 // 100] / 0.385 / 1.22 if len(out) >= 6 else 0.0
-        s1 = scale(1, 62)
-        self._white = s1
-        s = max(s1, min(scale(8, 300), 20 * s1)) if n > 40 else max(s1, min(self._s, 3 * s1))
-        if n > 16 and self.blocks % 8 == 0:
-            r = sorted(a - b for a, b in zip(self._y, self._x) if a < 1e17)
-            self._cap = 1.5 * (r[n * 30 // 100] - r[n * 5 // 100]) / 1.12
-        self._corr *= 1.0 - 1.0 / 600.0
-        self._s = max(min(s, max(self._cap, s1 * .5)), LEAST, self._corr)
-
-    def _weights(self, x, y):
-        s2 = 1.0 / (self._s * self._s)
-        k2 = s2 / LOAD
-        w = []
-        for a, b in zip(y, x):
-            r = a - b
-            if r < 0:
-                w.append(BELOW * s2)
-            else:
-                g = 1.0 + r * r * k2
-                w.append(s2 / (g * g))
-        return w
-
-    def _cost(self, x, y, p):
-        s2 = 1.0 / (self._s * self._s)
-        c = 0.0
-        t = self._t
-        for i in range(len(y)):
-            r = y[i] - x[i]
-            u = r * r * s2
-            c += BELOW * u if r < 0 else u / (1.0 + u / LOAD)
-        for i in range(1, len(y) - 1):
-            d = (x[i + 1] - x[i]) / (t[i + 1] - t[i]) - (x[i] - x[i - 1]) / (t[i] - t[i - 1])
-            c += p[i] * d * d
-        return c
-
-    def _try(self, kinks, y, x, rounds=2):
-        t = self._t
-        n = len(t)
-        ks = set(kinks)
-        p = [0.0] * n
-        q2 = 2.0 / (Q * Q)
-        at = t[-1] + 1.0
-        for i in range(1, n):
-            nxt = t[i + 1] if i + 1 < n else at
-            p[i] = 1e-6 if t[i] in ks else q2 / (nxt - t[i - 1])
-        for _ in range(rounds):
-            w = self._weights(x, y)
-            X, info = solve(t, y, w, p, self._rate0, self._wrate, at)
-            x = X
-        end = x.pop()
-        for k in kinks:
-            pass
-        p = [0.0 if v == 1e-6 else v for v in p]
-        c = self._cost(x, y, p)
-        return [c, x, end, info, y, p]
-
-    def _bend(self, i0, kinks):
-        """Hypothesis: since about node i0 the path has another slope."""
-        n0 = len(self._t)
-        keep = [i for i in range(n0) if self._y[i] < 1e17 or self._t[i] in kinks]
-        t = [self._t[i] for i in keep]
-        raw = [self._raw[i] for i in keep]
-        y = [self._y[i] for i in keep]
-        X = [self._x[i] for i in keep]
-        while i0 >= len(t) or t[i0] > self._t[i0]:
-            i0 -= 1
-        n = len(t)
-        by = y[i0] - raw[i0] - (y[-1] - raw[-1]) if raw[i0] < 1e17 else 0.0
-        y = [v - by for v in y[:i0 + 1]] + raw[i0 + 1:]
-        X = [v - by for v in X]
-        tt = t[i0 + 1:]
-        yy = y[i0 + 1:]
-        m = len(tt)
-        if m < 3 or max(yy) > 1e17:
-            return None
-        mt = sum(tt) / m
-        my = sum(yy) / m
-        sl = sum((a - mt) * (b - my) for a, b in zip(tt, yy)) / sum((a - mt) ** 2 for a in tt)
-        if abs(sl) > FASTEST or i0 < 2:
-            return None
-        old = (X[i0 - 1] - X[i0 - 2]) / (t[i0 - 1] - t[i0 - 2])
-        bend = sl - old
-        if abs(bend) < 1.0:
-            return None
-        # where both lines meet
-        lev = X[i0 - 1] + old * (t[i0] - t[i0 - 1])
-        kt = t[i0] - (my + sl * (t[i0] - mt) - lev) / bend
-        slack = 2.0 * self._s / abs(bend)
-        j = i0
-        if not t[i0 - 1] - 1.0 - slack < kt < t[i0 + 1] + 0.5 + slack:
-            return None
-        kt = min(max(kt, t[max(0, i0 - 2)]), t[i0 + 1])
-        while t[j] > kt:
-            j -= 1
-        x = X[:j + 1]
-        for i in range(max(1, i0), j + 1):
-            x[i] = x[i - 1] + old * (t[i] - t[i - 1])
-        virtual = kt - t[j] > 0.02 and t[j + 1] - kt > 0.02
-        if virtual:
-            x.append(x[j] + old * (kt - t[j]))
-            t = t[:j + 1] + [kt] + t[j + 1:]
-            y = y[:j + 1] + [1e18] + y[j + 1:]
-            raw = raw[:j + 1] + [1e18] + raw[j + 1:]
+        if above >= -1.5 * self._scatter.scale:
+            self._sunk = 0
         else:
-            kt = t[j] if kt - t[j] <= 0.02 else t[j + 1]
-        x += [my + sl * (a - mt) for a in t[len(x):]]
-        save = self._t
-        self._t = t
-        s0 = self._s
-        self._s = s = math.hypot(s0, 0.02 * bend)
-        c = self._try(kinks + [kt], y, x)
-        self._t = save
-        base = self._cost(self._best[1], self._best[4], self._best[5])
-        self._s = s0
-        c[0] -= LOAD * (len(t) - len(save))
-        if abs(c[2] - c[1][-1] - sl) > 0.5 * abs(bend):
-            return None
-        return c[:5] + [t, raw, kinks + [kt], base]
+            if not self._sunk:
+                self._sunk_from = self._nodes.t[-1]
+            self._sunk += 1
 
-    def _jump(self):
-        """Hypothesis: level and slope are others since the floor was lifted."""
-        t = self._t
-        n = len(t)
-        i0 = n - self._lifted
-        real = [i for i in range(i0, n) if self._y[i] < 1e17]
-        half = len(real) // 2
-        def low(part):
-            q = sorted((self._y[i] - self._x[i], i) for i in part)[len(part) // 4]
-            return q[1], q[0]
-        ia, ra = low(real[:half])
-        ib, rb = low(real[half:])
-        sl = (rb - ra) / (t[ib] - t[ia])
-        limit = 3.0 if not self.slewable else FASTEST
-        if abs(sl) > limit:
-            return None
-        by = ra + sl * (t[i0] - t[ia])
-        y = [v + by for v in self._y[:i0]] + self._y[i0:]
-        x = [v + by for v in self._x[:i0]] + [v + by + sl * (a - t[i0]) for v, a in zip(self._x[i0:], t[i0:])]
-        kinks = self._kinks + [t[i0]] if abs(sl) > 1.0 else self._kinks
-        c = self._try(kinks, y, x)
-        return c[:5] + [t, self._raw, kinks]
+    def _trust(self, off: float) -> float:
+        """Return the weight of a minimum that lies so far above the path, 1 on it."""
+        g = 1.0 + max(off, 0.0) ** 2 / (LOAD * self._scatter.scale * self._scatter.scale)
+        return 1.0 / (g * g)
 
-    def _rough(self):
-        """Hypothesis: the minima scatter by more, in a pattern, and all of them count."""
-        keep = [i for i, v in enumerate(self._y) if v < 1e17]
-        t = [self._t[i] for i in keep]
-        y = [self._y[i] for i in keep]
+    # -- cost ----------------------------------------------------------------------------------
+
+    def _fit(self, nodes: Nodes, x: list[float], rounds: int) -> _Fit:
+        """Find the path of least cost from a first guess."""
+        t, y, count = nodes.t, nodes.y, nodes.counts
         n = len(t)
-        hull = []
-        for i in range(n):
-            while len(hull) > 1:
-                a, b = hull[-2], hull[-1]
-                if (y[b] - y[a]) * (t[i] - t[a]) < (y[i] - y[a]) * (t[b] - t[a]):
-                    break
-                hull.pop()
-            hull.append(i)
-        # The last edge ends at the newest point, wherever that is: go on with the longest.
-        k = max(range(1, len(hull)), key=lambda q: t[hull[q]] - t[hull[q - 1]])
+        weight = 1.0 / (self._scatter.scale * self._scatter.scale)
+        knee = weight / LOAD
+        walk = 2.0 / (WALK * WALK)
+        end_t = t[n - 1] + 1.0
+        p = [_FREE] * n
+        for i in range(1, n - 1):
+            p[i] = walk / (t[i + 1] - t[i - 1])
+        p[n - 1] = walk / (end_t - t[n - 2]) if n > 1 else 0.0
+        for bend in nodes.bends:
+            p[t.index(bend)] = _FREE
+        end = var = slope_var = 0.0
+        for _ in range(rounds):
+            w = [0.0] * n
+            for i in range(n):
+                off = y[i] - x[i]
+                if off < 0.0:
+                    w[i] = BELOW * weight * count[i]
+                else:
+                    g = 1.0 + off * off * knee
+                    w[i] = weight * count[i] / (g * g)
+            x, end, var, slope_var = smooth(
+                t, y, w, p, self._prior, self._prior_weight, end_t)
+        return _Fit(0.0, x, end, var, slope_var, nodes)
+
+    def _cost(self, fit: _Fit, scale: float, load: float) -> float:
+        """Return what a path costs where minima scatter by ``scale`` and load costs ``load``."""
+        t, y, count, _, bends = fit.nodes
+        x = fit.x
+        weight = 1.0 / (scale * scale)
+        cost = 0.0
+        for i in range(len(t)):
+            if y[i] < 0.5 * NO_DATA:
+                off = y[i] - x[i]
+                square = off * off * weight
+                cost += count[i] * (
+                    BELOW * square if off < 0.0 else square / (1.0 + square / load))
+        walk = 2.0 / (WALK * WALK)
+        slope = (x[1] - x[0]) / (t[1] - t[0])
+        for i in range(1, len(t) - 1):
+            next_slope = (x[i + 1] - x[i]) / (t[i + 1] - t[i])
+            if not bends or t[i] not in bends:
+                change = next_slope - slope
+                cost += walk * change * change / (t[i + 1] - t[i - 1])
+            slope = next_slope
+        return cost
+
+    # -- hypotheses ----------------------------------------------------------------------------
+
+    def _hypothesis(self, best: _Fit, t: float) -> _Fit | None:
+        """Return a path of less cost than the best one, if another hypothesis gives it."""
+        lifted, sunk, falls = self._lifted, self._sunk, self._falls
+        found = None
+        if self.slewable and t - self._nodes.t[0] > 10.0:
+            if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
+                found = self._bend(best, falls[0][0], len(falls) * JUMP_BLOCKS)
+            elif 3 <= lifted and (lifted <= 12 or lifted % 4 == 0):
+                found = self._bend(best, self._lifted_from, 0.0)
+            elif sunk >= 6 and sunk % 3 == 0:
+                found = self._bend(best, self._sunk_from, 0.0)
+        if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:
+            found = self._jump(best)
+        if found is None and lifted >= 4 and lifted % 3 == 1 and 2 * self._loaded < lifted:
+            found = self._scattered(best, t)
+        return found
+
+    def _bend(self, best: _Fit, since: float, spared: float) -> _Fit | None:
+        """
+        Suppose another slope since about the first node that strays.
+
+        :param since: its time.
+        :param spared: blocks of load that the other hypothesis costs beside its misfit.
+        """
+        now = self._nodes.t[-1]
+        price = BEND_BLOCKS
+        bends = self._nodes.bends
+        if bends and since - bends[-1] < _AGAIN_S:
+            # The last bend again, with what has come since.
+            since, bends, price = bends[-1] + 1e-6, bends[:-1], 0.0
+        t, y, count, dip, x = _with_data(self._nodes, best.x, bends)
+        begin = bisect_left(t, since)
+        last = begin - 1
+        n = len(t) - begin
+        if n < 3 or last < 2 or y[last] > 0.5 * NO_DATA:
+            return None
+        fallen = sum(by for at, by in self._falls if at >= since)
+        for i in range(begin):
+            y[i] -= fallen
+            x[i] -= fallen
+        for at, by in self._falls:
+            # What came between two falls was moved by the later ones only.
+            for i in range(begin, len(t)):
+                if t[i] < at:
+                    y[i] -= by
+        mean_t = sum(t[begin:]) / n
+        mean_y = sum(y[begin:]) / n
+        slope = (sum((t[i] - mean_t) * (y[i] - mean_y) for i in range(begin, len(t)))
+                 / sum((t[i] - mean_t) ** 2 for i in range(begin, len(t))))
+        old = (x[last - 1] - x[last - 2]) / (t[last - 1] - t[last - 2])
+        bend = slope - old
+        if abs(slope) > FASTEST or abs(bend) < 1.0:
+            return None
+        # A slewed clock leaves its old line where the new one meets it; load jumps off.
+        level = x[last - 1] + old * (t[last] - t[last - 1])
+        at = t[last] + (level - mean_y - slope * (t[last] - mean_t)) / bend
+        slack = 2.0 * self._scatter.scale / abs(bend)
+        if not t[last - 1] - 1.0 - slack < at < t[begin] + 0.5 + slack:
+            return None
+        at = min(max(at, t[last - 2]), t[begin])
+        k = last
+        for i in range(last, begin):
+            x[i] = level
+        while t[k] > at:
+            k -= 1
+        for i in range(k + 1, len(t)):
+            x[i] = mean_y + slope * (t[i] - mean_t)
+        if at - t[k] > 0.02 and (k + 1 == len(t) or t[k + 1] - at > 0.02):
+            k += 1
+            t.insert(k, at)
+            y.insert(k, NO_DATA)
+            count.insert(k, 1.0)
+            dip.insert(k, -math.inf)
+            x.insert(k, mean_y + slope * (at - mean_t))
+        elif at - t[k] > 0.02:
+            k += 1
+        scale = self._scatter.scale
+        self._scatter.scale = math.hypot(scale, _LEAN * bend)
+        found = self._fit(Nodes(t, y, count, dip, [*bends, t[k]]), x, 2)
+        leaning, self._scatter.scale = self._scatter.scale, scale
+        if abs(found.end - found.x[-1] - slope * (now + 1.0 - t[-1])) > 0.5 * abs(bend):
+            return None
+        saved = self._cost(best, leaning, LOAD) - self._cost(found, leaning, LOAD)
+        return found if saved > (LOAD - 1.0) * (price - spared) else None
+
+    def _jump(self, best: _Fit) -> _Fit | None:
+        """Suppose that the floor rose where it was lifted, and stays."""
+        t, y, count, dip, bends = self._nodes
+        n = len(t)
+        first = bisect_left(t, self._lifted_from - 1e-6)
+        run = [i for i in range(first, n) if y[i] < 0.5 * NO_DATA]
+        if len(run) < 8 or first < 1:
+            return None
+        x = best.x
+        half = len(run) // 2
+        low, i = sorted((y[i] - x[i], i) for i in run[:half])[half // 4]
+        high, k = sorted((y[i] - x[i], i) for i in run[half:])[half // 4]
+        slope = (high - low) / (t[k] - t[i])
+        if abs(slope) > (FASTEST if self.slewable else DRIFT):
+            return None
+        rise = low + slope * (t[first] - t[i])
+        nodes = Nodes(
+            t, [v + rise if v < 0.5 * NO_DATA else v for v in y[:first]] + y[first:], count, dip,
+            [*bends, t[first]] if abs(slope) > 1.0 else bends)
+        guess = [v + rise for v in x]
+        for i in range(first, n):
+            guess[i] += slope * (t[i] - t[first])
+        found = self._fit(nodes, guess, 2)
+        scale = self._scatter.scale
+        saved = self._cost(best, scale, LOAD) - self._cost(found, scale, LOAD)
+        return found if saved > (LOAD - 1.0) * JUMP_BLOCKS else None
+
+    def _scattered(self, best: _Fit, now: float) -> _Fit | None:
+        """Suppose that minima scatter by more: the path lies on the hull's longest edge."""
+        t, y, count, dip, x = _with_data(self._nodes, best.x, [])
+        n = len(t)
+        if n < 8:
+            return None
+        hull = lower_hull(t, y)
+        k = max(range(1, len(hull)), key=lambda i: t[hull[i]] - t[hull[i - 1]])
         a, b = hull[k - 1], hull[k]
-        sl = (y[b] - y[a]) / (t[b] - t[a])
-        h = [y[i] - y[a] - sl * (t[i] - t[a]) for i in range(n)]
-        o = sorted(abs(v) for v in h)[:max(3, n * 3 // 4)]
-        mean = sum(o) / len(o)
-        s1 = max(math.sqrt(sum((v - mean) ** 2 for v in o) / len(o)), LEAST)
-        above = y[a] + sl * (t[-1] - t[a]) - self._x_end + self._r
-        if s1 < 1.5 * self._s or abs(sl) > FASTEST or above < 6.0 * math.sqrt(self._var + self._s ** 2) + 10.0:
+        slope = (y[b] - y[a]) / (t[b] - t[a])
+        above = [y[i] - y[a] - slope * (t[i] - t[a]) for i in range(n)]
+        near = sorted(map(abs, above))[:max(3, n * 3 // 4)]
+        mean = sum(near) / len(near)
+        scale = max(math.sqrt(sum((v - mean) ** 2 for v in near) / len(near)), LEAST_US)
+        rise = y[a] + slope * (now - t[a]) - x[-1]
+        if (scale < 1.5 * self._scatter.scale or abs(slope) > FASTEST or scale > 0.3 * FARTHEST_US
+                or rise < _GATE * math.sqrt(self._var + self._scatter.scale ** 2) + _GATE_US):
             return None
-        s0 = self._s
-        def total(x, yy, s):
-            A = 2.0 * math.log(1e4 / s) if s < 3e3 else 2.0
-            c = 0.0
-            for p, q in zip(yy, x):
-                if p < 1e17:
-                    u = (p - q) * (p - q) / (s * s)
-                    c += BELOW * u if p < q else u / (1.0 + u / A)
-            return c + 2.0 * n * math.log(s)
-        old = total(self._best[1], self._best[4], s0)
-        self._s = s1
-        save, saved = self._t, self._x
-        self._t = t
-        x = [y[a] + mean + sl * (q - t[a]) for q in t]
-        c = self._try([], y, x)
-        self._t = save
-        new = total(c[1], y, s1)
-        if new >= old:
-            self._s = s0
-            return None
-        self._corr = s1
-        return c[:5] + [t, [self._raw[i] for i in keep], [], s1]
+        before, self._scatter.scale = self._scatter.scale, scale
+        found = self._fit(Nodes(t, y, count, dip, []),
+                          [y[a] + mean + slope * (at - t[a]) for at in t], 2)
+        # Wider scatter has its own price, and load may be anything up to the farthest.
+        total = sum(count)
+        saved = (self._cost(best, before, 2.0 * math.log(FARTHEST_US / before))
+                 - self._cost(found, scale, 2.0 * math.log(FARTHEST_US / scale))
+                 - 2.0 * total * math.log(scale / before))
+        if saved > 0.0:
+            self._scatter.found_pattern(scale)
+            return found
+        self._scatter.scale = before
+        return None
 
-    def _take(self, best):
-        c, x, end, info, y = best[:5]
-        self._x = x
-        at = self._t[-1] + 1.0
-        self._x_end = end
-        self._at = at
-        self._r = max(-FASTEST, min(FASTEST, end - x[-1]))
-        self.rate = self._r * 1e-6
-        self._var = 1.0 / info if info > 0 else 1e6
-        s = self._s
-        self._depth = 0.5 * s + min(max(0.0, max(a - b for a, b in zip(x, self._y)) - 0.5 * math.sqrt(min(self._var, s * s))), 4.0 * s) if len(x) > 2 else 0.0
+    # -- result --------------------------------------------------------------------------------
+
+    def _take(self, fit: _Fit) -> None:
+        """Go on with a path."""
+        self._nodes, self._x = fit.nodes, fit.x
+        t, y, dip = fit.nodes.t, fit.nodes.y, fit.nodes.dip
+        self._end, self._end_t = fit.end, t[-1] + 1.0
+        self._slope = min(max(fit.end - fit.x[-1], -FASTEST), FASTEST)
+        self.rate = self._slope * 1e-6
+        self._var, self._slope_var = fit.var, fit.slope_var
+        deepest = 0.0
+        for i in range(len(t)):
+            deepest = max(deepest, fit.x[i] - y[i], dip[i])
+        # A dip counts as far as the path is sure.
+        scale = self._scatter.scale
+        deepest -= 0.5 * min(math.sqrt(self._var), scale)
+        below = ABOVE_FLOOR * (self._scatter.white - LEAST_US)
+        self._depth = below + min(max(deepest, 0.0), 4.0 * scale)
+
+    def _turn(self, other: _Fit) -> None:
+        """Go on with another hypothesis' path, and remember that it may be wrong."""
+        slope, level = self._slope, self._end - self._slope * self._end_t
+        line = (slope, level, self._end_t, math.sqrt(self._slope_var))
+        self._take(other)
+        if self._end_t <= self._shadow_to or self._end > level + slope * self._end_t:
+            if self._end_t > self._shadow_to:
+                self._shadow = line
+            self._shadow_to = self._end_t + JUMP_BLOCKS
+        self._falls = []
+        self._lifted = 0
+        self._lag = 0.0
+
+
+def lower_hull(t: list[float], y: list[float]) -> list[int]:
+    """Return the indices of the lower convex hull of points in order of time (monotone chain)."""
+    hull: list[int] = []
+    for i in range(len(t)):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            if (y[b] - y[a]) * (t[i] - t[a]) < (y[i] - y[a]) * (t[b] - t[a]):
+                break
+            hull.pop()
+        hull.append(i)
+    return hull
+
+
+def _with_data(
+    nodes: Nodes, x: list[float], bends: list[float],
+) -> tuple[list[float], list[float], list[float], list[float], list[float]]:
+    """Copy times, heights, counts, dips and path of the nodes with data or a bend."""
+    keep = [i for i in range(len(nodes.t)) if nodes.y[i] < 0.5 * NO_DATA or nodes.t[i] in bends]
+    return ([nodes.t[i] for i in keep], [nodes.y[i] for i in keep],
+            [nodes.counts[i] for i in keep], [nodes.dip[i] for i in keep], [x[i] for i in keep])
+
+
+def _drop(nodes: Nodes, x: list[float], k: int) -> None:
+    del nodes.t[k], nodes.y[k], nodes.counts[k], nodes.dip[k], x[k]

@@ -4,7 +4,7 @@
 The tracking rule: a line under the arrivals that turns sender time into arrival clock.
 
 The line is pulled down at once by a frame that arrives below it, since nothing arrives before
-it is sent. Once a block (a second; a quarter in the first three) the ``Floor`` says where it
+it is sent. Once a block (a second; a quarter in the first three) the ``ClockPath`` says where it
 should be at the end of the next one, and the line goes there: no step in the stamps.
 
 Residuals are arrival - sender time - the first frame's, so that floats hold them to well below a
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from optitrack_vrpn.clock.path import Floor
+from optitrack_vrpn.clock.path import ClockPath
 from optitrack_vrpn.clock.types import GAP, HOST_STEPPED, SENDER_RESTARTED
 
 _BELOW_NS = 5e6
@@ -53,7 +53,7 @@ class TrackingRule:
         self.learnt = False
         self.samples = 0
         self._doubtful = False
-        self._floor = Floor()
+        self._path = ClockPath()
         self._usual = 0.0
         # How far delays lie above the least of their block on average, without load (ns).
         self._scatter = 0.0
@@ -65,7 +65,7 @@ class TrackingRule:
         self._zero = sender_time_ns
         self._base = arrival_ns - sender_time_ns
         self._height = 0.0
-        self._slope = self._floor.rate
+        self._slope = self._path.rate
         self._last_t = 0
         self._last_arrival = arrival_ns
         self._late = 0
@@ -88,13 +88,13 @@ class TrackingRule:
         self.learnt = False
         self.samples = 0
         if not keep_rate:
-            slewable = self._floor.slewable
-            self._floor = Floor()
-            self._floor.slewable = slewable
+            slewable = self._path.slewable
+            self._path = ClockPath()
+            self._path.slewable = slewable
 
     def set_slewable(self, slewable: bool) -> None:
         """Take note whether the sender's clock or that of the arrivals may be slewed."""
-        self._floor.slewable = slewable
+        self._path.slewable = slewable
 
     def doubt(self) -> None:
         """Begin anew with the next frame unless it fits."""
@@ -106,15 +106,15 @@ class TrackingRule:
 
     def skew(self) -> float:
         """Return the arrival clock's rate against the sender's, less one."""
-        return self._floor.rate
+        return self._path.rate
 
     def skew_doubt(self) -> float:
         """Return the standard deviation of the skew."""
-        return self._floor.rate_deviation()
+        return self._path.rate_deviation()
 
     def uncertainty_s(self) -> float:
         """Return the half-width in which the random error lies nearly always; NaN at first."""
-        return self._floor.uncertainty() * 1e-9
+        return self._path.uncertainty() * 1e-9
 
     def read(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return the frame's place without learning."""
@@ -128,10 +128,10 @@ class TrackingRule:
         if not self.samples:
             return self._begin(sender_time_ns, arrival_ns)
         t = sender_time_ns - self._zero
-        if t > self._block_end and self._floor.blocks:
+        if t > self._block_end and self._path.blocks:
             # What corrected the line in a block would take it away in a silence.
-            self._height += (self._slope - self._floor.rate) * self._block_end
-            self._slope = self._floor.rate
+            self._height += (self._slope - self._path.rate) * self._block_end
+            self._slope = self._path.rate
         residual = arrival_ns - sender_time_ns - self._base
         line = self._height + self._slope * t
         lag = residual - line
@@ -182,9 +182,9 @@ class TrackingRule:
             return ''
         if t < _START_NS and lag > -_BELOW_AT_START_NS and arrival_ns >= self._last_arrival:
             # The first frames came under load, and their line with them.
-            self._floor.restart()
+            self._path.restart()
             self._open_block(t, _FIRST_BLOCK_NS)
-            self._slope = self._floor.rate
+            self._slope = self._path.rate
             return ''
         return self._stepped(t, arrival_ns)
 
@@ -235,7 +235,7 @@ class TrackingRule:
     def _restart(self, reason: str, sender_time_ns: int, arrival_ns: int) -> int:
         self.restarted = reason
         t = sender_time_ns - self._zero
-        if reason == GAP and self._floor.blocks > 3:
+        if reason == GAP and self._path.blocks > 3:
             line = self._height + self._slope * t
             if -_BELOW_NS / 5 < arrival_ns - sender_time_ns - self._base - line < _FITS_NS:
                 # The same sender after a silence: its clock ran on meanwhile.
@@ -251,7 +251,7 @@ class TrackingRule:
         self.samples = 1
         self.learnt = False
         self._doubtful = False
-        self._floor.restart()
+        self._path.restart()
         self._lay(sender_time_ns, arrival_ns)
         return arrival_ns
 
@@ -264,14 +264,14 @@ class TrackingRule:
                 loaded = 0.0 < self._scatter < (scatter - 50e3) / 2.5
                 if not loaded:
                     self._scatter += (scatter - self._scatter) * (0.1 if self._scatter else 1.0)
-            self._floor.add(float(self._least_t), float(self._least_r), loaded)
+            self._path.add(float(self._least_t), float(self._least_r), loaded)
             if self._near:
                 usual = self._lags / self._near
                 self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
             self._period = (t - self._block_from) / self._block_frames
-        if self._floor.blocks:
-            self.learnt = self.learnt or (length == _BLOCK_NS and self._floor.blocks > 3)
+        if self._path.blocks:
+            self.learnt = self.learnt or (length == _BLOCK_NS and self._path.blocks > 3)
             now = self._height + self._slope * t
-            self._slope = (self._floor.line(t + length) - now) / length
+            self._slope = (self._path.line(t + length) - now) / length
             self._height = now - self._slope * t
         self._open_block(t, length)

@@ -1,0 +1,117 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The path under the minima: its solver held to numpy, its hull to scipy, its choices to truth."""
+
+from hypothesis import given, settings, strategies as st
+import numpy as np
+from optitrack_vrpn.clock.banded import smooth
+from optitrack_vrpn.clock.path import ClockPath, lower_hull
+import pytest
+from scipy.spatial import ConvexHull
+
+S = 1e9
+
+
+@given(steps=st.lists(st.floats(0.1, 30.0), min_size=3, max_size=30), seed=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_banded_solution_is_that_of_the_dense_normal_equations(steps, seed):
+    rng = np.random.default_rng(seed)
+    t = np.cumsum(steps)
+    n = len(t)
+    end = t[-1] + 1.0
+    y, w = rng.normal(0, 50, n), rng.uniform(0.0, 1.0, n)
+    p, prior, prior_weight = rng.uniform(1e-6, 10.0, n), 3.0, 0.2
+    times = np.append(t, end)
+    slopes = np.zeros((n, n + 1))
+    for k in range(n):
+        slopes[k, k:k + 2] = np.array([-1.0, 1.0]) / (times[k + 1] - times[k])
+    changes = np.diff(slopes, axis=0)
+    a = (np.diag(np.append(w, 0.0)) + changes.T @ np.diag(p[1:]) @ changes
+         + prior_weight * np.outer(slopes[0], slopes[0]))
+    expected = np.linalg.solve(a, np.append(w * y, 0.0) + prior_weight * prior * slopes[0])
+    covariance = np.linalg.inv(a)
+    found = smooth(t.tolist(), y.tolist(), w.tolist(), p.tolist(), prior, prior_weight, end)
+    assert np.allclose([*found.x, found.end], expected, rtol=1e-6, atol=1e-6)
+    assert found.var == pytest.approx(covariance[-1, -1], rel=1e-5)
+    assert found.slope_var == pytest.approx(slopes[-1] @ covariance @ slopes[-1], rel=1e-4)
+
+
+def test_lower_hull_is_the_lower_half_of_scipys():
+    rng = np.random.default_rng(4)
+    points = np.column_stack([np.sort(rng.uniform(0, 300, 200)), rng.exponential(5, 200)])
+    hull = ConvexHull(points)
+    # A facet with a normal that points down belongs to the lower half.
+    below = {int(i) for simplex, equation in zip(hull.simplices, hull.equations, strict=True)
+             if equation[1] < 0 for i in simplex}
+    assert lower_hull(*points.T.tolist()) == sorted(below)
+
+
+def floor_error(heights, clock, **attributes):
+    """Feed a minimum a second; return the line's error a second later (us) and the path."""
+    path = ClockPath()
+    for name, value in attributes.items():
+        setattr(path, name, value)
+    error = []
+    for k, (height, offset) in enumerate(zip(heights, clock, strict=True)):
+        if k:
+            error.append(path.line(k * S) / 1e3 - offset)
+        path.add(k * S, (offset + height) * 1e3)
+    return np.array(error), path
+
+
+def minima(n, seed=1):
+    return np.abs(np.random.default_rng(seed).normal(0.0, 5.0, n))
+
+
+def test_a_saw_tooth_of_polling_is_recognised_by_its_cost():
+    """Teeth of 30 s and 800 us, which a poll that beats with the frames makes."""
+    k = np.arange(900)
+    clock = 27.0 * k
+    heights = 5.0 + 800.0 * (1.0 - k % 30 / 30.0)
+    error, path = floor_error(heights, clock)
+    assert np.abs(error[200:]).max() < 250.0
+    assert path.rate == pytest.approx(27e-6, abs=0.5e-6)
+
+
+def test_load_is_seen_through_and_a_rise_that_stays_is_followed():
+    clock = 50.0 * np.arange(500)
+    load = 1500.0 * ((np.arange(500) > 200) & (np.arange(500) < 275))
+    error, _ = floor_error(minima(500) + load, clock)
+    assert np.abs(error[20:]).max() < 35.0
+    stays = 1500.0 * (np.arange(500) > 200)
+    error, path = floor_error(minima(500) + stays, clock)
+    assert np.abs(error[20:280]).max() < 35.0
+    assert np.abs(error[310:] - 1500.0).max() < 35.0
+    assert path.uncertainty() < 40e3
+
+
+@pytest.mark.parametrize('ppm', [-400.0, -60.0, 20.0, 60.0, 400.0])
+def test_a_bend_is_followed_within_ten_seconds_where_clocks_are_slewed_only(ppm):
+    k = np.arange(300)
+    clock = 30.0 * k + ppm * np.clip(k - 150.0, 0.0, None)
+    error, path = floor_error(minima(300), clock)
+    assert np.abs(error[162:]).max() < 30.0
+    assert path.rate == pytest.approx((30.0 + ppm) * 1e-6, abs=0.5e-6)
+    error, path = floor_error(minima(300), clock, slewable=False)
+    if ppm > 0.0:
+        assert error[200] < -40.0 * ppm
+
+
+def test_uncertainty_contains_the_error_while_load_is_taken_for_a_slew():
+    """The other hypothesis stays in the uncertainty as long as load may last."""
+    k = np.arange(300)
+    swell = 1500.0 * np.clip(1.0 - np.abs((k - 180.0) / 60.0), 0.0, None)
+    path = ClockPath()
+    inside = []
+    for at in k:
+        if at > 20:
+            inside.append(abs(path.line(at * S) / 1e3 - 50.0 * at) < path.uncertainty() / 1e3)
+        path.add(at * S, (50.0 * at + minima(300)[at] + swell[at]) * 1e3)
+    assert np.mean(inside) > 0.95
+
+
+def test_nodes_are_bounded_however_long_it_runs():
+    path = ClockPath()
+    for k in range(3000):
+        path.add(k * S, float(k % 7) * 1e3)
+    assert len(path._nodes.t) < 140
