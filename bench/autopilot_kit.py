@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Server, node, bridges and fake autopilots, and a judge of every message that went out.
+Server, node, bridges and fake autopilots, and an evaluation of every sent message.
 
-The bodies move without noise on curves that never repeat, so that the numbers of a message tell
-which frame it shows; the server tells when that frame was due.
+The bodies move without noise on curves that never repeat, so that the numbers of a message
+identify its frame; the server reports when that frame was due.
 """
 
 from contextlib import closing, ExitStack
@@ -37,7 +37,7 @@ def scenario(faults=(), frame_faults=(), rate=RATE):
 
 class Verdict(NamedTuple):
     """
-    What a judge found of the messages to one autopilot.
+    Evaluation of the messages to one autopilot.
 
     :ivar messages: how many.
     :ivar wrong: not the true pose of the frame that the stamp names.
@@ -113,7 +113,7 @@ class Flight:
         return server
 
     def seconds(self):
-        """Give the time of the scenario."""
+        """Return the time of the scenario."""
         return (time.time_ns() - self.servers[-1].origin_ns) / 1e9
 
     def until(self, seconds):
@@ -121,7 +121,7 @@ class Flight:
         wait_until(lambda: self.seconds() >= seconds, 900.0, f'second {seconds}')
 
     def heard(self, autopilot):
-        """Give the messages so far."""
+        """Return the messages so far."""
         return list(self.fakes[autopilot].heard)
 
     def judge(self, autopilot, begin_ns=0, body='cf1'):

@@ -128,7 +128,7 @@ def resumed(verdict, times_ns):
 
 
 def steady_rate(verdict):
-    """Give the median rate over seconds in which nothing went wrong (Hz)."""
+    """Return the median rate over seconds in which nothing went wrong (Hz)."""
     seconds = {}
     for stamp in verdict.stamps:
         seconds[stamp // 10**9] = seconds.get(stamp // 10**9, 0) + 1

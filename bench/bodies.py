@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Inject every fault into closed-form trajectories and compare what goes out with the truth.
+Inject every fault into closed-form trajectories and compare the published poses with the truth.
 
     python -m bench.bodies                 print the table
     python -m bench.bodies --write-docs    and put it into docs/bodies.md
@@ -68,7 +68,7 @@ def rover(t: float) -> Pose:
 
 
 def toy(t: float) -> Pose:
-    """Rock gently at the world's origin, as a body that was made there does."""
+    """Move slightly about the world's origin, like a body that was created there."""
     turn = from_rotation_vector((0.03 * math.sin(3.0 * t), 0.0, 0.02 * math.cos(2.0 * t)))
     return Pose((0.01 * math.sin(3.0 * t), 0.01 * math.cos(2.0 * t), 0.01), turn)
 
@@ -112,7 +112,7 @@ class Scene(NamedTuple):
 @dataclass(frozen=True)
 class Case:
     """
-    A fault, how long it lasts (s; 0 is one frame), and whom it hits.
+    A fault, its duration (s; 0 is one frame), and the affected bodies.
 
     ``legitimate`` faults send no untrue pose; they only send some twice or late.
     """
@@ -154,7 +154,7 @@ def turned(axis: Vector, degrees: float) -> Fault:
 
 
 def moved(x: float, y: float, z: float) -> Fault:
-    """Put the body elsewhere."""
+    """Displace the body."""
     def fault(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:
         p = frame.pose.position
         return [frame._replace(pose=Pose((p[0] + x, p[1] + y, p[2] + z), frame.pose.quat))]
@@ -162,7 +162,7 @@ def moved(x: float, y: float, z: float) -> Fault:
 
 
 def scattered(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:
-    """Put the body somewhere else in every frame."""
+    """Displace the body by another distance in every frame."""
     draw = random.Random(event.first * 1000 + k)
     p = frame.pose.position
     return [frame._replace(pose=Pose(
@@ -171,7 +171,7 @@ def scattered(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> li
 
 
 def replaced(position: Vector | None, quat: Quat | None) -> Fault:
-    """Send numbers that are no pose."""
+    """Send numbers that are not a pose."""
     def fault(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:
         return [frame._replace(pose=Pose(position or frame.pose.position,
                                          quat or frame.pose.quat))]
@@ -224,7 +224,7 @@ def reordered(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> li
 
 
 def lost_then(fault: Fault, share: float = 0.5) -> Fault:
-    """Go silent for a share of the event, then come back with another fault."""
+    """Be silent for a part of the event, then return with another fault."""
     def both(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:
         if k < share * event.length:
             return []
@@ -233,7 +233,7 @@ def lost_then(fault: Fault, share: float = 0.5) -> Fault:
 
 
 def restarted(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:
-    """Let sender time start anew, lower or higher by turns (see ``stream``)."""
+    """Restart the sender time, lower or higher by turns (see ``stream``)."""
     return [frame]
 
 
@@ -282,7 +282,7 @@ CASES = (
 
 @dataclass
 class Outcome:
-    """What a case did to the bodies it hit."""
+    """Results of a case for the affected bodies."""
 
     events: int = 0
     bad_sent: int = 0
@@ -411,7 +411,7 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
 
 
 def _close(pose: Pose, truth: Pose) -> bool:
-    """Tell whether a pose is the true one but for noise."""
+    """Return whether a pose is the true one but for noise."""
     if not math.isfinite(sum(pose.position) + sum(pose.quat)):
         return False
     return (math.dist(pose.position, truth.position) < BAD_POSITION

@@ -7,8 +7,8 @@ Measure the stamps over simulated hours, beside other rules.
     python bench/clock.py --hours 0.2      a quick look
     python bench/clock.py --write-docs     also put the tables and the picture into docs/
 
-Error is stamp less the frame's true time on the arrival clock with the least delay that the
-network allows; it counts from 10 s on and outside the seconds that an event is given.
+The error is the stamp minus the frame's true time on the arrival clock with the smallest delay of
+the network; it counts after 10 s and outside the recovery time of an event.
 """
 
 from __future__ import annotations

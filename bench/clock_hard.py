@@ -1,15 +1,15 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Measure the stamps where senders and networks are at their worst, in a minute.
+Measure the stamps with the most difficult senders and networks, in a minute.
 
     python bench/clock_hard.py                      15 minutes of simulated time each
     python bench/clock_hard.py --only ticks
 
-Frames pass the whole pipeline, as one moving body, so that poses which are withheld show. The
-table gives the error of the published stamps, the share of seconds whose error lies within the
+Frames pass the whole pipeline as one moving body, so that withheld poses are counted. The table
+contains the error of the published stamps, the share of seconds whose error lies within the
 published uncertainty, that uncertainty in units of the error, and the processor time of the clock
-alone.
+only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the stamps are judged on: the hours of docs/stamps.md, and short sessions of all kinds."""
+"""Scenarios of the stamp benchmarks: the hours of docs/stamps.md, and short sessions."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens to the frames of one sender. Seconds, unless a name says otherwise."""
+    """Clock, network and events of one sender. Seconds, unless the name has another unit."""
 
     name: str
     rate_hz: float = 240.0

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes wrong, one function a case; each gives the rows of the table that it stands for."""
+"""The cases of the fault table: one function per case, which returns its rows."""
 
 from collections import deque
 import json
@@ -76,7 +76,7 @@ def absent():
 
 
 def session_begin(node, session):
-    """Give the time at which the node began to look for its server."""
+    """Return the time at which the node began to look for its server."""
     node.wait_for(r'resolving')
     return session.noticed(0, 'resolving', ('INFO',))[0]
 

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The real node against a server that can be broken, and a judge who knows the true poses.
+The real node, servers with faults, and an evaluation with the true poses.
 
-The bodies move without noise on curves that never repeat, so that a published pose tells by itself
-which frame it is: the one with these numbers. What was published is taken as bytes, with the time
-at which the writer wrote it.
+The bodies move without noise on curves that never repeat, so that the numbers of a published pose
+identify its frame. Published poses are received as bytes, with the time at which the writer wrote
+them.
 """
 
 from contextlib import ExitStack
@@ -97,7 +97,7 @@ class Server:
         return self._answer()
 
     def kill(self):
-        """End it without a goodbye."""
+        """Kill the process."""
         self.end_ns = time.time_ns()
         self.process.kill()
         self.process.wait()
@@ -224,7 +224,7 @@ class Session:
         return self._stack.enter_context(thing)
 
     def steady(self, seconds=1.5):
-        """Wait until every body is heard, and a little more; gives the time."""
+        """Wait until every body is heard, and a little more; return the time."""
         try:
             wait_until(lambda: all(len(box) > 20 for box in self.heard.values()), 60.0,
                        'poses of every body')
@@ -244,7 +244,7 @@ class Session:
             if id(server) in self.skipped_before and server.process.poll() is None)
 
     def back(self, since_ns, timeout_s=90.0):
-        """Wait until every body was heard after a time; gives the time of the last first pose."""
+        """Wait until every body was heard after a time; return the time of the last first pose."""
         def first():
             return [next((heard.at_ns for heard in list(box) if heard.at_ns > since_ns), None)
                     for box in list(self.heard.values())]
@@ -308,7 +308,7 @@ class Session:
                 'stamp_error_ms': 1e3 * max(errors, default=0.0, key=abs)}
 
     def _age(self, heard, key):
-        """Give how long after its frame a pose was published (s)."""
+        """Return how long after its frame a pose was published (s)."""
         return (heard.at_ns - self.servers[key[0]].origin_ns - key[2] * 1e9 / RATE) / 1e9
 
     @staticmethod

@@ -22,7 +22,7 @@ _OLD = (2, 5)
 
 
 def models_changed():
-    """Give the streaming ids of two bodies to each other; new definitions arrive late."""
+    """Return the streaming ids of two bodies to each other; new definitions arrive late."""
     session, server, steady = running('models changed')
     with session:
         begin = time.time_ns()

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks that fail: a proxy on the loopback interface, and a network namespace where allowed."""
+"""Networks with faults: a proxy on the loopback interface, and a network namespace if allowed."""
 
 import contextlib
 import os
@@ -55,10 +55,10 @@ class Pair:
 
 class Proxy:
     """
-    Stand between clients and a server on this machine, by both ways in.
+    A proxy between clients and a server on this machine, for both kinds of connection.
 
-    :param server_port: the server's.
-    :ivar port: where clients find it.
+    :param server_port: the server's port.
+    :ivar port: the port for clients.
     """
 
     def __init__(self, server_port):
@@ -85,7 +85,7 @@ class Proxy:
         self._udp.close()
 
     def hole(self, open_):
-        """Swallow datagrams, and let TCP wait as it does while packets are lost; or end that."""
+        """Drop datagrams, and delay TCP as during packet loss; or end that."""
         with self._lock:
             self._hole = open_
 
@@ -104,7 +104,7 @@ class Proxy:
                 time.sleep(0.001 if at % 10 else 0.002)
 
     def half_open(self):
-        """Let the server lose every client, and no client hear of it."""
+        """Make the server lose every client, without notice to the clients."""
         with self._lock:
             for pair in self._pairs:
                 pair.server.close()
@@ -180,7 +180,7 @@ class Proxy:
 
 
 def namespaces_allowed():
-    """Tell whether this process may make network namespaces."""
+    """Return whether this process may make network namespaces."""
     if os.geteuid() or not shutil.which('ip'):
         return False
     with contextlib.suppress(OSError, subprocess.SubprocessError), Namespace():
@@ -224,11 +224,11 @@ class Namespace:
 
     @property
     def prefix(self):
-        """Give the words before a command that is to run inside."""
+        """Return the words before a command that is to run inside."""
         return ['ip', 'netns', 'exec', self.name]
 
     def hole(self, open_):
-        """Send every packet to a card that nobody has, both ways, without a word; or end that."""
+        """Drop every packet in both directions silently (unused link address); or end that."""
         nobody = 'lladdr 02:00:00:00:00:99 nud permanent'
         for other, card, there in ((self.server, self._here, False),
                                    (self.client, self._there, True)):
@@ -236,7 +236,7 @@ class Namespace:
                      else f'neigh del {other} dev {card}', there)
 
     def change_client_address(self):
-        """Give this end another address, as a new lease does."""
+        """Change the address of this end, as a new lease does."""
         old, self.client = self.client, f'{self._net}.3'
         self._ip(f'addr del {old}/24 dev {self._here}')
         self._ip(f'addr add {self.client}/24 dev {self._here}')

@@ -39,12 +39,12 @@ _TITLES = {
 
 
 def title(name):
-    """Give the name of a case."""
+    """Return the name of a case."""
     return _TITLES.get(name, name) if NATNET else name
 
 
 def parameters(port):
-    """Give the node's parameters for a server on a port."""
+    """Return the node's parameters for a server on a port."""
     return {'protocol': 'natnet', 'natnet.port': port} if NATNET else {'port': port}
 
 
@@ -75,7 +75,7 @@ class CountingSink(Sink):
 
 @contextlib.contextmanager
 def other_client(port):
-    """Run another client of a server; gives a function that counts its poses."""
+    """Run another client of a server; return a function that counts its poses."""
     if not NATNET:
         with vrpn_client(port) as (_, sink):
             yield lambda: len(sink.poses)

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A simulated Motive in a process of its own, to be killed, stopped and told what to do.
+A simulated Motive in a separate process, which can be killed, stopped and commanded.
 
     python fault_server.py SCENARIO_JSON HOST PORT
 
-Prints one JSON object a line: first where it is and when its frame 0 was due, then an answer to
+Prints one JSON object per line: first its address and when its frame 0 was due, then an answer to
 every command (``pause``, ``resume``, ``restart SECONDS``, ``step SECONDS`` of its clock,
 ``network JSON``, ``models NAMES`` in the order of their streaming ids, ``edit 0``
 or ``1``, ``count``). Ends with its input.

@@ -1,13 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Put the node through everything that goes wrong, and compare what it published with the truth.
+Run the node with every fault, and compare the published poses with the truth.
 
     make bench-faults                          some minutes; the table
-    make bench-faults ARGS=--quick             a few cases, to see that it works
+    make bench-faults ARGS=--quick             a few cases, as a check of the benchmark
     make bench-faults ARGS='--only killed'     one case
     make bench-faults ARGS='--protocol natnet' the same over NatNet
-    make bench-faults ARGS=--write-docs        renew docs/faults.md too; with --only, those rows
+    make bench-faults ARGS=--write-docs        update docs/faults.md too; with --only, those rows
 
 The node runs in its own process against simulated servers in theirs, two cases at a time. The
 exit code is 1 if a stale, wrong or repeated pose was published.
@@ -33,13 +33,13 @@ MARKS = {'vrpn': '<!-- bench/faults.py: {} -->',
          'natnet': '<!-- bench/faults.py --protocol natnet: {} -->'}
 AT_ONCE = 2
 LONGEST_S = 180.0
-#: A server that skipped frames was starved by the machine: bodies fell silent that should not.
+#: A server that skipped frames lacked processor time: bodies were silent outside the fault.
 ATTEMPTS = 3
 STANDING_STILL = ('paused',)
 
 
 def run_here(name):
-    """Run one case in this process, in a ROS domain of its own; gives its rows."""
+    """Run one case in this process, in a ROS domain of its own; return its rows."""
     with tempfile.TemporaryDirectory() as logs, claim_domain({own_domain()}) as claim:
         isolate(os.environ, claim.domain)
         os.environ['ROS_LOG_DIR'] = logs
@@ -61,7 +61,7 @@ def cases_of(protocol):
 
 def run_apart(name):
     """
-    Run one case by itself, again where the server was starved; gives its rows.
+    Run one case by itself, again where the server was starved; return its rows.
 
     Of several attempts the one in which the server skipped the fewest frames counts.
     """
@@ -81,7 +81,7 @@ def run_apart(name):
 
 
 def attempt(name):
-    """Run one case in a process of its own; gives its rows."""
+    """Run one case in a process of its own; return its rows."""
     done = None
     try:
         done = subprocess.run(

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What is fuzzed: bytes of a peer, through ``Connection`` into ``Pipeline``, and what must hold.
+Fuzz target: bytes of a peer, through ``Connection`` into ``Pipeline``, with invariants.
 
-An input is a byte of options and then records, each a byte that says what comes, two bytes n, and
-what comes: n bytes of the TCP stream, a datagram of n bytes, n * 10 ms in which nothing does, or a
-new conversation. Any bytes are an input; what is cut short counts as far as it goes.
+An input is a byte of options and then records, each a byte of its kind, two bytes n, and the data:
+n bytes of the TCP stream, a datagram of n bytes, n * 10 ms without data, or a new conversation.
+Any bytes are an input; a truncated record is used up to its end.
 """
 
 import copy
@@ -38,7 +38,7 @@ MAX_AGE_NS = 500_000_000
 
 
 class Broken(AssertionError):
-    """Something that must hold does not."""
+    """An invariant is violated."""
 
 
 def _configs():

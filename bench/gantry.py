@@ -40,7 +40,7 @@ RULES = {
     'integral': {'latency_compensation': True, 'dead_band': 0.0, 'action': 'integral'},
     'kalman': {'action': 'kalman'},
 }
-#: Axis, amplitude, frequency (Hz), minutes, drift that the thesis saw in open loop.
+#: Axis, amplitude, frequency (Hz), minutes, drift in open loop according to the thesis.
 SINES = (
     ('chaser_y', 0.5, 0.05, 5.0, '1.7 mm'),
     ('chaser_x', 0.3, 0.05, 5.0, '0.3 mm'),
@@ -70,7 +70,7 @@ class Rig:
         self.run(3.0)
 
     def run(self, seconds):
-        """Run; gives the true positions."""
+        """Run; return the true positions."""
         found = []
         for _ in range(round(seconds * 100)):
             position = self.plant.axes[self.name].position
@@ -103,7 +103,7 @@ def sine_run(name, amplitude, frequency, minutes, rule, seed):
 
 
 def strokes_run(rule, seed):
-    """Go ten times 2 m forth and back; gives the deviations at both ends, after 15 s of rest."""
+    """Go ten times 2 m forth and back; return the deviations at both ends, after 15 s of rest."""
     rig = Rig('chaser_x', rule, seed)
     start = rig.plant.axes['chaser_x'].position
     near, far = [], []
@@ -116,7 +116,7 @@ def strokes_run(rule, seed):
 
 
 def repeat_run(name, size, rule, seed):
-    """Go to the same place ten times; gives the greatest deviation between two."""
+    """Go to the same place ten times; return the greatest deviation between two."""
     rig = Rig(name, rule, seed)
     ends = []
     for _ in range(10):
@@ -258,7 +258,7 @@ def write(mark, lines):
 
 
 def main():
-    """Run the benchmark; gives the exit code."""
+    """Run the benchmark; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seeds', type=int, default=3, help='runs of each case (median)')

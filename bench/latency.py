@@ -137,7 +137,7 @@ def environment():
 
 
 def command_of(bridge, port, bodies):
-    """Give the command line of a bridge, and where in its positions those sent are."""
+    """Return the command line of a bridge, and where in its positions those sent are."""
     if bridge in ('floor', 'calm floor'):
         return ['latency_floor.py', str(port), str(bodies), bridge.partition(' ')[0]], '012'
     if bridge == 'polled':

@@ -1,14 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The barest bridge from VRPN to ROS 2 that Python can be: the floor under every latency.
+The minimal bridge from VRPN to ROS 2 in Python: the lower bound of every latency.
 
-A thread waits for datagrams and publishes ready-made CDR: of each pose the seven numbers and one
-time are copied into bytes laid down beforehand. No clock is followed, no axis turned, no pose
-doubted, no name looked up, no lock held, no silence noticed; what the sender means is known
-beforehand. It publishes what the node publishes by default in ENU: a PoseStamped a body, and one
-TFMessage a datagram. Called calm, its threads give way to each other as the node's do, and
-nothing else is changed.
+A thread waits for datagrams and publishes prepared CDR: the seven numbers and one time of each
+pose are copied into a prepared message. It estimates no clock, converts no axes, validates no
+pose, looks up no name, holds no lock and detects no silence; the numbers of senders are fixed. It
+publishes the node's default topics in ENU: one PoseStamped per body and one TFMessage per
+datagram. With ``calm`` its threads have the scheduling policies of the node's threads, without
+other changes.
 """
 
 import socket
@@ -38,7 +38,7 @@ _FIRST_NUMBER = 32
 
 
 def shake_hands(port):
-    """Ask the server to connect back; gives the TCP and the UDP socket."""
+    """Ask the server to connect back; return the TCP and the UDP socket."""
     listener = socket.create_server(('127.0.0.1', 0))
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -55,7 +55,7 @@ def shake_hands(port):
 
 
 def transforms(names):
-    """Lay down a TFMessage; gives its bytes and where stamps and numbers go."""
+    """Lay down a TFMessage; return its bytes and where stamps and numbers go."""
     message = TFMessage(transforms=[TransformStamped(child_frame_id=name) for name in names])
     for number, transform in enumerate(message.transforms):
         transform.header.frame_id = _WORLD

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Write into a position when it was sent, so that no bridge can tell it from a body that rests.
+Encode the time of sending in a position that looks like that of a body almost at rest.
 
-Bodies stand in a row, half a metre apart, and move by no more than two centimetres: x tells the
-second, y the nanosecond and z the number of the frame, each on a scale so fine that a node judges
-them like any body's, and so coarse that single precision (some clients have no more) keeps them.
+Bodies stand in a row, half a metre apart, and move by at most two centimetres: x contains the
+second, y the nanosecond and z the number of the frame, on scales that are small enough for the
+validity gate and large enough for single precision, which some clients use.
 """
 
 #: From one body to the next (m).
@@ -19,7 +19,7 @@ _FRAME = 1e-6
 
 
 def mark(now_ns, number):
-    """Give the first body's position in a frame sent at CLOCK_MONOTONIC's now."""
+    """Return the first body's position in a frame sent at CLOCK_MONOTONIC's now."""
     seconds, nanoseconds = divmod(now_ns, _NS)
     return seconds % _SECONDS * _SECOND, nanoseconds * _NANOSECOND, number * _FRAME
 

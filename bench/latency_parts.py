@@ -6,7 +6,7 @@ Time the ways to do each part of a pose's way, in one process and with warm cach
     python bench/latency_parts.py                print the table
     python bench/latency_parts.py --write-docs   and put it into docs/performance.md
 
-Figures are the least of many rounds, so that other load on the machine hardly shows.
+Figures are the minimum of many rounds, which reduces the effect of other load on the machine.
 """
 
 import argparse
@@ -35,7 +35,7 @@ FIELDS = np.dtype([
 
 
 def least_us(function, calls=300, rounds=60):
-    """Time a function; gives the least mean of a round in microseconds."""
+    """Time a function; return the least mean of a round in microseconds."""
     best = 1e9
     for _ in range(rounds):
         begun = time.perf_counter_ns()

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What a Python user would write today: PyPI's ``motioncapture``, polled, into PoseStamped.
+A usual bridge in Python: PyPI's ``motioncapture``, polled, to PoseStamped.
 
-It polls at 100 Hz, as the VRPN clients for ROS do by default, and publishes what has changed.
+It polls at 100 Hz, the default of VRPN clients for ROS, and publishes changed poses.
 """
 
 import sys

@@ -1,14 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Show where a pose's microseconds go in the node.
+Measure the processor time of each step of a pose in the node.
 
     python bench/latency_profile.py                print the table
     python bench/latency_profile.py --write-docs   and put it and the picture into docs/
 
-The node runs in this process, streamed at and subscribed to by real processes at its real pace (so
-that caches are as cold as in use), with a stop-watch around each step, which counts the thread's
-own processor time. What the watch itself takes is taken off again.
+The node runs in this process, with a sender and a subscriber in other processes at the real rate
+(so that caches are as cold as in use). Each step is wrapped in a timer of the thread's processor
+time; the cost of the timer is subtracted.
 """
 
 import argparse

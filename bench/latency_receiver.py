@@ -1,12 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Take poses as bytes and say how old each was: the far end of every measurement, alike for all.
+Receive poses as bytes and compute the latency of each: the receiver of all measurements.
 
-Latency is taken on at most four bodies, spread over the frame, since a Python subscriber to all
-of a hundred would measure itself. The other topics have subscriptions too, in this process but
-never read, so that the middleware delivers every message. Loss is counted on /tf, which holds all
-bodies, and on the poses that are read.
+Latency is measured on at most four bodies, spread over the frame, because a Python subscriber to a
+hundred bodies would measure itself. The other topics have subscriptions in this process that are
+never read, so that the middleware delivers every message. Loss is counted on /tf, which contains
+all bodies, and on the poses that are read.
 
 Commands come line by line on the standard input, and answers in JSON.
 """
@@ -38,7 +38,7 @@ EXTRA = (
 
 
 def after_string(data, offset):
-    """Skip a CDR string; gives the offset behind it."""
+    """Skip a CDR string; return the offset behind it."""
     offset = (offset + 3) // 4 * 4
     return offset + 4 + _U32.unpack_from(data, offset)[0]
 
@@ -144,8 +144,8 @@ class Receiver:
         """
         Find how long after each pose was sent that pose, or a newer one, was there (us).
 
-        A pose that never comes is as late as the one after it: leaving it out would flatter
-        whoever skips poses. When it was sent follows from its neighbours.
+        A missing pose has the arrival of the one after it: otherwise a bridge that skips poses
+        would seem fast. Its time of sending follows from its neighbours.
 
         :returns: the ages, and how many poses never came.
         """

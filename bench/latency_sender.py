@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Send rigid bodies over VRPN with the time of sending in each pose, at next to no cost.
+Send rigid bodies over VRPN with the time of sending in each pose, with little processor time.
 
-The simulated Motive would do, but it makes motion and encodes frame by frame, which on a small
-machine takes from the processor what is to be measured. Here datagrams are laid down once; before
-each leaves, its poses get positions that tell when that was (latency_mark.py).
+The simulated Motive computes motion and encodes each frame, which takes processor time from the
+measured bridge on a small machine. Here datagrams are prepared once; before each transmission its
+poses get positions that contain the time (latency_mark.py).
 """
 
 import argparse

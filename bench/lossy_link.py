@@ -24,7 +24,7 @@ _CLONE_NEWNET = 0x40000000
 
 
 def _tun(name):
-    """Make a TUN device in the present namespace; gives its file descriptor."""
+    """Make a TUN device in the present namespace; return its file descriptor."""
     fd = os.open('/dev/net/tun', os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(fd, _TUNSETIFF, struct.pack('16sH22x', name.encode(), _IFF_TUN | _IFF_NO_PI))
     return fd

@@ -5,8 +5,8 @@ Compare the processor time of NatNet and VRPN, from datagrams to samples, withou
 
     python bench/natnet_cost.py --bodies 50 --rate 240
 
-Both get the same poses; the median of several runs is printed, and the share of one core at the
-rate given.
+Both receive the same poses. The tool prints the median of several runs, and the share of one core
+at the given rate.
 """
 
 from __future__ import annotations

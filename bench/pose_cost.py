@@ -134,7 +134,7 @@ class OwnShare:
 
 def measure(bodies, outputs, rounds, size):
     """
-    Give the least mean of a round, in microseconds a pose, of each step.
+    Return the least mean of a round, in microseconds a pose, of each step.
 
     :param size: poses of a round.
     """

@@ -6,10 +6,10 @@ Record what the node publishes of many bodies: processor time, memory, losses, s
     make bench-recorder                          a minute: 50 bodies at 240 Hz
     make bench-recorder ARGS='--seconds 3600'    the hour
 
-Simulated Motive, node and recorder run in processes of their own. Memory of the recorder is read
-every second; growth is from the second quarter to the last. Losses are counted by the middleware's
-sequence numbers and by the recorder's queue; frames that the node itself leaves out are no losses
-of the recorder, and are told apart by the rate that was recorded.
+Simulated Motive, node and recorder run in separate processes. Memory of the recorder is read every
+second; growth is from the second quarter to the last. Losses are counted by the middleware's
+sequence numbers and by the recorder's queue; frames that the node itself sheds are not losses of
+the recorder, and are distinguished by the recorded rate.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Run the node for long while faults come every minute, and see whether anything grows.
+Run the node for a long time with faults every minute, and check its resources.
 
     make soak                             an hour: 20 bodies at 240 Hz
     make soak ARGS='--minutes 15'

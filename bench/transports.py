@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compare poses by TCP with poses by UDP: latency, jitter, and what 1 % of lost packets does.
+Compare poses by TCP with poses by UDP: latency, jitter, and the effect of 1 % lost packets.
 
     python3 bench/transports.py                        the simulator; needs root, some 3 minutes
     python3 bench/transports.py --server PATH          also a server of the VRPN library
@@ -37,7 +37,7 @@ from optitrack_vrpn.vrpn.messages import PoseReport    # noqa: E402
 DOCS = ROOT / 'docs' / 'performance.md'
 WAYS = ('tcp', 'udp')
 SETTLE_S = 1.0
-#: A pose that is this late is of no use to a controller at 240 Hz; reported as a share.
+#: A pose this late cannot be used by a controller at 240 Hz; its share is reported.
 LATE_MS = 20.0
 
 
@@ -103,7 +103,7 @@ def figures(run, bodies, rate):
 
 
 def serve(link, server, bodies, rate):
-    """Start a server behind the link; gives the process and its port."""
+    """Start a server behind the link; return the process and its port."""
     if server:
         port = 20000 + int(time.monotonic() * 7) % 9000    # a closed one lingers for a while
         command = [server, str(port), str(bodies), str(rate)]

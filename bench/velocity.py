@@ -6,10 +6,10 @@ Measure the error of estimated velocities on closed-form trajectories.
     python -m bench.velocity                 print the tables
     python -m bench.velocity --write-docs    and put them into docs/bodies.md
 
-Every method is causal and is judged at the stamp of the newest pose, so that all have the same
-delay: none. Finite differences are judged both as they are and, at their best, at the middle of
-their step; Savitzky-Golay is fitted (second order, scipy) to a window that ends with the newest
-pose, its length chosen in hindsight for the least error.
+Every method is causal and is evaluated at the stamp of the newest pose, so that none has a delay.
+Finite differences are also evaluated in the middle of their step, where their error is smallest;
+Savitzky-Golay (second order, scipy) is fitted to a window that ends with the newest pose, with the
+length of smallest error, chosen afterwards.
 """
 
 from __future__ import annotations

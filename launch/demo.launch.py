@@ -48,7 +48,7 @@ def as_bool(text):
 
 
 def free_port():
-    """Find a port that nothing uses for TCP and UDP."""
+    """Find a port that is free for TCP and UDP."""
     while True:
         with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagram:
             stream.bind(('127.0.0.1', 0))
@@ -73,7 +73,7 @@ def make_rviz(namespace, names):
 
 
 def make_all(context):
-    """Check every argument and the graph, then make all actions at once."""
+    """Check all arguments and the graph, then create all actions."""
     check_launch_arguments(
         sys.argv, ('demo.launch.py',), [name for name, *_ in ARGUMENTS])
     count = read(context, 'bodies', int, 'no number')

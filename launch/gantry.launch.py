@@ -40,7 +40,7 @@ def simulated(text, otherwise=''):
 
 
 def frame(name):
-    """Give the parameter of a frame's name."""
+    """Return the parameter of a frame's name."""
     return ParameterValue(simulated(f'{NAMESPACE}/{name}', name), value_type=str)
 
 

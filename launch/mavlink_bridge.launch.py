@@ -35,7 +35,7 @@ def as_bool(context, name):
     """Read an argument that is true or false, and refuse anything else by name."""
     text = LaunchConfiguration(name).perform(context).strip().lower()
     if text not in ('true', 'false', '1', '0'):
-        raise ValueError(f'{name}:={text} is neither true nor false')
+        raise ValueError(f'{name}:={text} is not allowed; allowed: true, false')
     return text in ('true', '1')
 
 
@@ -43,7 +43,7 @@ def existing(context, name):
     """Read an argument that names a file."""
     path = os.path.expanduser(LaunchConfiguration(name).perform(context))
     if not os.path.isfile(path):
-        raise FileNotFoundError(f'{name}:={path} is not there')
+        raise FileNotFoundError(f'{name}:={path} does not exist')
     return path
 
 
@@ -64,7 +64,7 @@ def read_vehicles(path):
 
 
 def make_bridges(context):
-    """Make all actions at once: launch does not end what ran before one that cannot be made."""
+    """Create all actions first: launch does not end processes if a later action fails."""
     check_launch_arguments(
         sys.argv, ('mavlink_bridge.launch.py',), [name for name, *_ in ARGUMENTS])
     given = {name: LaunchConfiguration(name).perform(context)

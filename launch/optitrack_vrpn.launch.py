@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bring up one node: server and the rest from the parameter file, a few of them from here."""
+"""Start one node with a parameter file; some parameters are launch arguments."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ def as_bool(context, name):
     """Read an argument that is true or false, and refuse anything else by name."""
     text = LaunchConfiguration(name).perform(context).strip().lower()
     if text not in ('true', 'false', '1', '0'):
-        raise ValueError(f'{name}:={text} is neither true nor false')
+        raise ValueError(f'{name}:={text} is not allowed; allowed: true, false')
     return text in ('true', '1')
 
 
@@ -50,11 +50,11 @@ def make_node(context):
         try:
             parameters['port'] = int(port)
         except ValueError:
-            raise ValueError(f'port:={port} is no number') from None
-    # launch_ros would go on without it, to a server that nobody meant.
+            raise ValueError(f'port:={port} is not a number') from None
+    # launch_ros would continue without the file and use the default server.
     params_file = os.path.expanduser(LaunchConfiguration('params_file').perform(context))
     if not os.path.isfile(params_file):
-        raise FileNotFoundError(f'params_file:={params_file} is not there')
+        raise FileNotFoundError(f'params_file:={params_file} does not exist')
     return [Node(
         package='optitrack_vrpn', executable='optitrack_vrpn_node',
         name=LaunchConfiguration('name'), namespace=LaunchConfiguration('namespace'),
@@ -65,7 +65,7 @@ def make_node(context):
 
 
 def make_rviz(context):
-    """Make rviz's action where it is wanted; its absence does not cost the node."""
+    """Create rviz's action if requested; without rviz2 the node starts anyway."""
     if not as_bool(context, 'rviz'):
         return []
     try:
@@ -79,7 +79,7 @@ def make_rviz(context):
 
 
 def make_all(context):
-    """Make all actions at once: launch does not end what ran before one that cannot be made."""
+    """Create all actions first: launch does not end processes if a later action fails."""
     check_launch_arguments(
         sys.argv, ('optitrack_vrpn.launch.py', 'optitrack_vrpn.launch.yaml'),
         [name for name, *_ in ARGUMENTS])

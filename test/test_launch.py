@@ -274,9 +274,9 @@ def test_xml_launch_files_can_include_the_yaml_one(prefix, tmp_path):
 @with_launch
 @pytest.mark.parametrize('path', [NODE, DEMO], ids=lambda path: path.name)
 @pytest.mark.parametrize('argument, complaint', [
-    ('port:=abc', 'port:=abc is no number'),
-    ('activate:=perhaps', 'activate:=perhaps is neither true nor false'),
-    ('rviz:=perhaps', 'rviz:=perhaps is neither true nor false'),
+    ('port:=abc', 'port:=abc is not a number'),
+    ('activate:=perhaps', 'activate:=perhaps is not allowed; allowed: true, false'),
+    ('rviz:=perhaps', 'rviz:=perhaps is not allowed; allowed: true, false'),
 ])
 def test_wrong_argument_is_named_and_nothing_runs(path, argument, complaint, prefix):
     """Launch does not end what ran already when a later action cannot be made."""
@@ -289,7 +289,7 @@ def test_wrong_argument_is_named_and_nothing_runs(path, argument, complaint, pre
 @with_launch
 def test_absent_parameter_file_is_named_and_nothing_runs(prefix):
     code, output = prefix.launch(NODE, 'params_file:=absent.yaml')
-    assert code != 0 and 'params_file:=absent.yaml is not there' in output
+    assert code != 0 and 'params_file:=absent.yaml does not exist' in output
     assert prefix.calls() == []
 
 

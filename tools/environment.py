@@ -28,7 +28,7 @@ class EnvironmentFailure(Exception):
 
 
 def say(text):
-    """Tell the user about progress, on the stream that no output of a tool goes through."""
+    """Print progress on the standard error output, which no tool uses for results."""
     print('[env] ' + text, file=sys.stderr, flush=True)
 
 
@@ -67,7 +67,7 @@ def digest(strings, paths=()):
 
 
 def base_python():
-    """Name the Python that this one is, or that the virtual environment it is in was made from."""
+    """Return the base Python of this one: itself, or that of its virtual environment."""
     return os.path.realpath(getattr(sys, '_base_executable', None) or sys.executable)
 
 
@@ -98,7 +98,7 @@ class Environment:
         return path
 
     def done(self, stage, key):
-        """Tell whether a stage was finished with inputs of that hash."""
+        """Return whether a stage was finished with inputs of that hash."""
         try:
             with open(os.path.join(self.folder, 'stamps', stage.replace('/', '-'))) as stream:
                 return stream.read() == key
@@ -106,7 +106,7 @@ class Environment:
             return False
 
     def mark(self, stage, key):
-        """Leave a stage's stamp, whole or not at all."""
+        """Write a stage's stamp atomically."""
         path = self._path('stamps', stage)
         with open(path + '.new', 'w') as stream:
             stream.write(key)

@@ -29,8 +29,7 @@ INTERFACES = {
     'motion_capture_tracking_interfaces': '',
     'control_msgs': '',
 }
-# Those that the node and the demo cannot do without; the others are for mocap control, autopilots
-# and swarms, which work without them.
+# Those that node and demo need; the others are optional, for mocap control, autopilots and swarms.
 NEEDED = ('tf2_msgs',)
 # Variables of another ROS 2, of a build or of a parent Python with ROS 2 in it, which would let
 # foreign packages and libraries in.

@@ -26,7 +26,7 @@ DEVELOPMENT = {'pytest': 'pytest', 'pytest_timeout': 'pytest-timeout', 'xdist': 
                'flake8_docstrings': 'flake8-docstrings',
                'flake8_import_order': 'flake8-import-order',
                'flake8_quotes': 'flake8-quotes'}
-# Only some tests and the plots use these: going without is not worth failing for.
+# Only some tests and the plots use these, so that a missing one is not an error.
 OPTIONAL = {'matplotlib': 'matplotlib', 'motioncapture': 'motioncapture'}
 LOOK = """
 import importlib.util, json, sys

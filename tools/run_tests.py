@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Run the tests in parallel, and the few that failed once more by themselves.
+Run the tests in parallel, and repeat the few that failed once, one at a time.
 
   run_tests.py [PYTEST ARGUMENTS]
 
@@ -29,7 +29,7 @@ LAST_FAILED = os.path.join(ROOT, '.pytest_cache', 'v', 'cache', 'lastfailed')
 
 
 def pytest(arguments):
-    """Run pytest in the project's folder; gives its exit code."""
+    """Run pytest in the project's folder; return its exit code."""
     return subprocess.call([sys.executable, '-m', 'pytest'] + arguments, cwd=ROOT)
 
 
@@ -57,7 +57,7 @@ def workers():
 
 
 def main(arguments):
-    """Run the tests; gives the exit code."""
+    """Run the tests; return the exit code."""
     # SIGINT may be ignored, as after `nohup make test &`: tests send it to processes they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     parallel = []

@@ -13,7 +13,7 @@ WIDTH, HEIGHT, MARGIN, BAR = 8.0, 17.0, 12.0, 26.0
 
 
 def draw(lines, title):
-    """Give the SVG of some lines of text, in a window with a title."""
+    """Return the SVG of some lines of text, in a window with a title."""
     columns = max((len(line) for line in lines), default=1)
     width = columns * WIDTH + 2 * MARGIN
     height = len(lines) * HEIGHT + 2 * MARGIN + BAR

@@ -26,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     add('--teach', metavar='AXIS', help='find out which quantity of which body shows an axis: '
         'move that axis alone when asked')
     add('--distance', type=float, metavar='D',
-        help='how far the machine moves by its own count, signed; gives the scale')
+        help='how far the machine moves by its own count, signed; return the scale')
     add('--unit', choices=(*LENGTH_UNITS, *ANGLE_UNITS), default='',
         help='unit of the axis (default m or deg)')
     add('--frame', choices=FRAMES, default='motive', help='axes of the quantity')

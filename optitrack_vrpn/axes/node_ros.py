@@ -26,7 +26,7 @@ def entry(
 
 class SettingsNode(ManagedNode, Generic[S]):
     """
-    Give the settings to ``prepare`` at configure, and publish diagnostics once a second.
+    Return the settings to ``prepare`` at configure, and publish diagnostics once a second.
 
     :param node_name: its name before any remapping.
     :param settings: the class of its settings, with the fields autostart and activate.

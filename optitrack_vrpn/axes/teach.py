@@ -94,7 +94,7 @@ def learn(
 
     :param name: of the axis.
     :param recordings: by the name of the body.
-    :param distance: how far the machine moved by its own count, signed, in ``unit``; gives the
+    :param distance: how far the machine moved by its own count, signed, in ``unit``; return the
         scale. Without it the movement counts as positive and the scale is 1.
     :param unit: of the axis; empty: m or deg.
     :param frame: in which the quantity is taken.

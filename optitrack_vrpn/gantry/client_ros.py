@@ -36,7 +36,7 @@ class GantryClient(BackgroundNode):
         self._axes, self._seen_s = message, time.monotonic()
 
     def axes(self) -> tuple[list[tuple[str, str, Mapping[str, str]]], float]:
-        """Give name, mode and cells of each axis, and their age (s)."""
+        """Return name, mode and cells of each axis, and their age (s)."""
         if self._axes is None:
             return [], float('inf')
         return [(status.name, status.message, {pair.key: pair.value for pair in status.values})

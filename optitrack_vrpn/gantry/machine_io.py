@@ -210,7 +210,7 @@ class UdpMachine:
                     pass
 
     def _take(self, data: bytes, sender: tuple[str, int], now_s: float) -> bytes:
-        """Follow a datagram; gives the answer, empty if it is refused."""
+        """Follow a datagram; return the answer, empty if it is refused."""
         try:
             points = decode_set_points(data)
             if len(points.cubics) != len(self._settings.axes):

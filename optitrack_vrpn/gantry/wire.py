@@ -103,7 +103,7 @@ def decode_answer(data: bytes) -> Answer:
 
 
 def _head(data: bytes, magic: bytes, head: struct.Struct, size: int) -> int:
-    """Check length and mark of a datagram; gives the number of axes."""
+    """Check length and mark of a datagram; return the number of axes."""
     if len(data) < head.size or data[:4] != magic:
         raise RemoteProtocolError(f'{len(data)} bytes are no {magic.decode()} datagram')
     count: int = head.unpack_from(data)[-1]

@@ -16,8 +16,7 @@ import yaml
 VERSION = 9
 #: RMW_DURATION_INFINITE.
 INFINITE_S = (9223372036, 854775807)
-#: Chosen: depth offered to players, because the graph does not contain a publisher's depth;
-#: rosbag2 does the same.
+#: Chosen: depth offered to players, because the graph does not contain a publisher's depth.
 _DEPTH = 10
 
 
