@@ -135,6 +135,12 @@ class ClientConnection:
         """Tell whether the server has answered."""
         return self.info is not None
 
+    @property
+    def hurried(self) -> bool:
+        """Return whether a frame may have brought a request forward."""
+        return self.models.next_due_ns is not None or (
+            self._asked_ns is None and bool(self._requests))
+
     # -- bytes out -----------------------------------------------------------------------------
 
     def due(self, now_ns: int) -> list[bytes]:

@@ -9,6 +9,7 @@ The suffix is read from the end, so that sections which are not known cannot shi
 
 from collections.abc import Callable
 import math
+import struct
 from typing import Any
 
 from optitrack_vrpn.errors import RemoteProtocolError
@@ -21,6 +22,8 @@ from optitrack_vrpn.natnet.reader import Buffer, Reader
 _make_body = Body._make
 _make_marker = Marker._make
 _NAN = math.nan
+#: Count of entries and bytes of a section.
+_SECTION = struct.Struct('<ii')
 
 
 def decode_frame(payload: Buffer, version: Version, markers: bool = False) -> Frame:
@@ -87,9 +90,10 @@ def _read_sized(
 
 
 def _skip_sized(reader: Reader) -> None:
-    if reader.i32() < 0:
-        raise RemoteProtocolError(f'a negative count at byte {reader.position - 4}')
-    reader.skip(reader.i32())
+    count, size = reader.unpack(_SECTION)
+    if count < 0:
+        raise RemoteProtocolError(f'a negative count at byte {reader.position - _SECTION.size}')
+    reader.skip(size)
 
 
 def _entries(
