@@ -76,15 +76,15 @@ def make_all(context):
     """Check all arguments and the graph, then create all actions."""
     check_launch_arguments(
         sys.argv, ('demo.launch.py',), [name for name, *_ in ARGUMENTS])
-    count = read(context, 'bodies', int, 'no number')
-    rate = read(context, 'rate', float, 'no number')
-    port = read(context, 'port', int, 'no number') or free_port()
-    activate = read(context, 'activate', as_bool, 'neither true nor false')
-    rviz = read(context, 'rviz', as_bool, 'neither true nor false')
+    count = read(context, 'bodies', int, 'not a number')
+    rate = read(context, 'rate', float, 'not a number')
+    port = read(context, 'port', int, 'not a number') or free_port()
+    activate = read(context, 'activate', as_bool, 'not allowed; allowed: true, false')
+    rviz = read(context, 'rviz', as_bool, 'not allowed; allowed: true, false')
     text = LaunchConfiguration('namespace').perform(context)
     namespace = valid_namespace(text).strip('/')
     if not namespace:
-        raise ValueError('namespace:= is empty: a demo needs one, so that it stays apart')
+        raise ValueError('namespace:= is empty: the demo needs a namespace of its own')
     others = publishers_below(f'/{namespace}')
     if others:
         raise RuntimeError(
