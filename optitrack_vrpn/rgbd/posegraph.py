@@ -1,0 +1,285 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Pose graph optimisation: poses that agree best with measurements between pairs of them.
+
+Node i has the pose (R_i, t_i). An edge measures (Z, z), the pose of node j in node i. Its error is
+
+    r_t = R_i' (t_j - t_i) - z          (m)
+    r_R = log(Z' R_i' R_j)              (rad)
+
+With t <- t + d and R <- R exp(p), the derivatives are (Forster et al., "On-Manifold
+Preintegration", T-RO 33 (2017), appendix; Jr is the right Jacobian of SO(3))
+
+    dr_t/dd_j = R_i'    dr_t/dd_i = -R_i'    dr_t/dp_i = [R_i' (t_j - t_i)]x
+    dr_R/dp_j = Jr^-1(r_R)                   dr_R/dp_i = -Jr^-1(r_R) R_j' R_i
+
+The cost is the sum of Huber's function of the whitened errors (Huber, Ann. Math. Stat. 35 (1964)),
+minimised by Levenberg-Marquardt with sparse factorisation. Node 0 is fixed.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.errors import ConfigurationError
+from scipy.sparse import coo_matrix, diags
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
+from scipy.spatial.transform import Rotation
+
+Floats = NDArray[np.float64]
+
+#: Root of the 95 % quantile of chi-squared with six degrees of freedom: 19 of 20 right edges cost
+#: their square. Halved, right edges lose weight too; doubled, a wrong edge pulls twice as much.
+KNEE = 3.55
+#: Chosen: an edge with less weight, which is an error of more than knee / weight = 18 standard
+#: deviations, is wrong. Halved, small wrong loops stay; doubled, loops after much drift are lost.
+OUTLIER_WEIGHT = 0.2
+#: Chosen: LM's first damping and the factors for a good and a bad step (Nielsen 1999 uses 1/3 and
+#: 2, growing). The result does not depend on them, the number of rounds does.
+_DAMPING, _RELAX, _TIGHTEN = 1e-4, 0.2, 5.0
+#: Chosen: damping at which no step is left to try.
+_MOST_DAMPING = 1e10
+
+
+@dataclass(frozen=True, eq=False)
+class Edge:
+    """
+    A measured pose of one node in another.
+
+    :ivar start: index i.
+    :ivar end: index j.
+    :ivar measured: 4x4, pose of j in i.
+    :ivar information: (6, 6), inverse covariance of (r_t, r_R), in 1/m2, 1/(m rad), 1/rad2.
+    :ivar robust: its error costs Huber's function; else its square.
+    """
+
+    start: int
+    end: int
+    measured: Floats
+    information: Floats
+    robust: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """
+    The outcome.
+
+    :ivar poses: (N, 4, 4).
+    :ivar cost: half the sum of the robust squares.
+    :ivar first_cost: that of the poses given.
+    :ivar rounds: of Levenberg-Marquardt.
+    :ivar weights: (E,), share with which each edge entered; small for an edge that contradicts
+        the others.
+    """
+
+    poses: Floats
+    cost: float
+    first_cost: float
+    rounds: int
+    weights: Floats
+
+
+def diagonal_information(stdev_m: float, stdev_rad: float) -> Floats:
+    """
+    Give the information of independent errors in each axis.
+
+    :raises ConfigurationError: if a deviation is not positive.
+    """
+    if not (stdev_m > 0 and stdev_rad > 0):
+        raise ConfigurationError(
+            f'standard deviations must be positive, not {stdev_m} m and {stdev_rad} rad')
+    return np.diag([stdev_m ** -2] * 3 + [stdev_rad ** -2] * 3)
+
+
+class _Problem:
+    """Edges as arrays."""
+
+    def __init__(self, count: int, edges: list[Edge], knee: float) -> None:
+        self.count, self.knee = count, knee
+        self.i = np.array([edge.start for edge in edges])
+        self.j = np.array([edge.end for edge in edges])
+        measured = np.array([edge.measured for edge in edges], float)
+        self.z_rotation, self.z = measured[:, :3, :3], measured[:, :3, 3]
+        information = np.array([edge.information for edge in edges], float)
+        self.robust = np.array([edge.robust for edge in edges])
+        try:
+            # whitened error = root @ error
+            self.root = np.linalg.cholesky(information).transpose(0, 2, 1)
+        except np.linalg.LinAlgError:
+            raise ConfigurationError(
+                'the information matrix of an edge is not positive definite') from None
+
+    def errors(self, rotations: Floats, positions: Floats) -> tuple[Floats, Floats, Floats]:
+        """Give the whitened errors (E, 6), the rotation errors (E, 3) and the offsets (E, 3)."""
+        inverse = rotations[self.i].transpose(0, 2, 1)
+        offsets = np.einsum('eab,eb->ea', inverse, positions[self.j] - positions[self.i])
+        turned = self.z_rotation.transpose(0, 2, 1) @ inverse @ rotations[self.j]
+        r_rotation = Rotation.from_matrix(turned).as_rotvec()
+        errors = np.concatenate([offsets - self.z, r_rotation], axis=1)
+        return np.einsum('eab,eb->ea', self.root, errors), r_rotation, offsets
+
+    def cost(self, whitened: Floats) -> tuple[float, Floats]:
+        """Give the cost and the weight of each edge."""
+        size = np.linalg.norm(whitened, axis=1)
+        far = self.robust & (size > self.knee)
+        costs = np.where(far, self.knee * (size - self.knee / 2), size * size / 2)
+        weights: Floats = np.where(far, self.knee / np.maximum(size, 1e-300), 1.0)
+        return float(costs.sum()), weights
+
+    def normal_equations(
+        self, rotations: Floats, whitened: Floats, weights: Floats, r_rotation: Floats,
+        offsets: Floats,
+    ) -> tuple[coo_matrix, Floats]:
+        """Give the matrix and right side for all nodes but the first, (6 N - 6)."""
+        number = len(self.i)
+        inverse = rotations[self.i].transpose(0, 2, 1)
+        jr = inverse_right_jacobian(r_rotation)
+        by_i, by_j = np.zeros((number, 6, 6)), np.zeros((number, 6, 6))
+        by_i[:, :3, :3], by_j[:, :3, :3] = -inverse, inverse
+        by_i[:, :3, 3:] = cross_matrices(offsets)
+        by_i[:, 3:, 3:] = -jr @ rotations[self.j].transpose(0, 2, 1) @ rotations[self.i]
+        by_j[:, 3:, 3:] = jr
+        by_i, by_j = self.root @ by_i, self.root @ by_j
+        transposed_i = by_i.transpose(0, 2, 1) * weights[:, None, None]
+        transposed_j = by_j.transpose(0, 2, 1) * weights[:, None, None]
+        blocks = np.concatenate([
+            transposed_i @ by_i, transposed_i @ by_j, transposed_j @ by_i, transposed_j @ by_j])
+        rows = np.concatenate([self.i, self.i, self.j, self.j])
+        columns = np.concatenate([self.i, self.j, self.i, self.j])
+        right = np.zeros((self.count, 6))
+        np.add.at(right, self.i, -np.einsum('eab,eb->ea', transposed_i, whitened))
+        np.add.at(right, self.j, -np.einsum('eab,eb->ea', transposed_j, whitened))
+        free = (rows > 0) & (columns > 0)
+        axes = np.arange(6)
+        row = (6 * (rows[free] - 1))[:, None, None] + axes[:, None] + np.zeros(6, int)
+        column = (6 * (columns[free] - 1))[:, None, None] + axes + np.zeros((6, 1), int)
+        size = 6 * (self.count - 1)
+        matrix = coo_matrix(
+            (blocks[free].ravel(), (row.ravel(), column.ravel())), shape=(size, size))
+        return matrix, right[1:].ravel()
+
+
+def optimise(
+    poses: Floats, edges: list[Edge], knee: float = KNEE, rounds: int = 50,
+    tolerance: float = 1e-8,
+) -> Solution:
+    """
+    Find the poses with the least cost.
+
+    :param poses: (N, 4, 4), first guess; node 0 stays as it is.
+    :param edges: any order and direction; each node must be joined to node 0.
+    :param knee: whitened error beyond which the cost of robust edges is linear.
+    :param rounds: most of them.
+    :param tolerance: relative decrease of the cost at which to end.
+    :raises ConfigurationError: if an edge names a node that does not exist, an information matrix
+        is not positive definite, or a node is not joined to node 0.
+    """
+    poses = np.array(poses, float)
+    count = len(poses)
+    _check(count, edges)
+    if count == 1 or not edges:
+        return Solution(poses, 0.0, 0.0, 0, np.ones(len(edges)))
+    problem = _Problem(count, edges, knee)
+    rotations, positions = poses[:, :3, :3], poses[:, :3, 3]
+    whitened, r_rotation, offsets = problem.errors(rotations, positions)
+    cost, weights = problem.cost(whitened)
+    first_cost, damping, done = cost, _DAMPING, 0
+    while done < rounds and damping < _MOST_DAMPING:
+        done += 1
+        matrix, right = problem.normal_equations(
+            rotations, whitened, weights, r_rotation, offsets)
+        matrix = matrix.tocsc()
+        diagonal = matrix.diagonal()
+        accepted = False
+        while not accepted and damping < _MOST_DAMPING:
+            step = splu(matrix + diags(damping * diagonal, format='csc')).solve(right)
+            moves = np.concatenate([np.zeros((1, 6)), step.reshape(-1, 6)])
+            new_positions = positions + moves[:, :3]
+            new_rotations = rotations @ Rotation.from_rotvec(moves[:, 3:]).as_matrix()
+            new = problem.errors(new_rotations, new_positions)
+            new_cost, new_weights = problem.cost(new[0])
+            accepted = new_cost <= cost
+            damping *= _RELAX if accepted else _TIGHTEN
+        if not accepted:
+            break
+        decrease = cost - new_cost
+        rotations, positions, weights, cost = new_rotations, new_positions, new_weights, new_cost
+        whitened, r_rotation, offsets = new
+        if decrease <= tolerance * max(cost, 1e-12):
+            break
+    poses[:, :3, :3] = Rotation.from_matrix(rotations).as_matrix()
+    poses[:, :3, 3] = positions
+    return Solution(poses, cost, first_cost, done, weights)
+
+
+def optimise_without_outliers(
+    poses: Floats, edges: list[Edge], knee: float = KNEE,
+) -> tuple[Solution, NDArray[np.bool_]]:
+    """
+    Optimise, and leave out robust edges that contradict the others.
+
+    Huber's function bounds the pull of a wrong edge, but not to zero, and several wrong edges can
+    bend the graph. Those with the least weight are left out first and the rest is solved again,
+    because a wrong edge lowers the weights of right edges too.
+
+    :returns: the solution, and for each edge whether it was left out; its weight is then 0.
+    :raises ConfigurationError: as ``optimise``.
+    """
+    used = np.ones(len(edges), bool)
+    robust = np.array([edge.robust for edge in edges], bool)
+    while True:
+        kept = np.nonzero(used)[0]
+        solution = optimise(poses, [edges[index] for index in kept], knee)
+        weights = np.zeros(len(edges))
+        weights[kept] = solution.weights
+        doubtful = used & robust & (weights < OUTLIER_WEIGHT)
+        if not doubtful.any():
+            return replace(solution, weights=weights), ~used
+        used &= ~(doubtful & (weights <= 2 * weights[doubtful].min()))
+
+
+def cross_matrices(vectors: Floats) -> Floats:
+    """Give the matrices [v]x with [v]x w = v x w, (N, 3, 3)."""
+    matrices = np.zeros((len(vectors), 3, 3))
+    x, y, z = vectors.T
+    matrices[:, 0, 1], matrices[:, 0, 2], matrices[:, 1, 2] = -z, y, -x
+    matrices[:, 1, 0], matrices[:, 2, 0], matrices[:, 2, 1] = z, -y, x
+    return matrices
+
+
+def inverse_right_jacobian(rotation_vectors: Floats) -> Floats:
+    """
+    Give Jr^-1 of SO(3) for rotation vectors (N, 3) of less than pi.
+
+    Jr^-1(p) = I + [p]x / 2 + (1 / a^2 - (1 + cos a) / (2 a sin a)) [p]x^2 with a = |p|
+    (Chirikjian; Forster et al. 2017, equation 9).
+    """
+    angle = np.linalg.norm(rotation_vectors, axis=1)
+    small = angle < 1e-3
+    safe = np.where(small, 1.0, angle)
+    # (1 + cos a) / sin a is 1 / tan(a / 2), which is exact near pi
+    factor = np.where(
+        small, 1 / 12 + angle ** 2 / 720, 1 / safe ** 2 - 1 / (2 * safe * np.tan(safe / 2)))
+    cross = cross_matrices(rotation_vectors)
+    result: Floats = np.eye(3) + cross / 2 + factor[:, None, None] * (cross @ cross)
+    return result
+
+
+def _check(count: int, edges: list[Edge]) -> None:
+    for edge in edges:
+        if not (0 <= edge.start < count and 0 <= edge.end < count and edge.start != edge.end):
+            raise ConfigurationError(
+                f'an edge joins nodes {edge.start} and {edge.end}, but the graph has nodes 0 to '
+                f'{count - 1}, and an edge joins two different ones')
+    starts = [edge.start for edge in edges]
+    ends = [edge.end for edge in edges]
+    joined = coo_matrix((np.ones(len(edges)), (starts, ends)), shape=(count, count))
+    _, labels = connected_components(joined, directed=False)
+    [apart] = np.nonzero(labels != labels[0])
+    if len(apart):
+        raise ConfigurationError(
+            f'no edges join node 0 to {len(apart)} of {count} nodes (node {apart[0]} is the '
+            'first): their poses are not determined')

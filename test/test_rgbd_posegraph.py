@@ -1,0 +1,172 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pose graph against closed forms, finite differences and scipy's and gtsam's solvers."""
+
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.posegraph import (
+    diagonal_information, Edge, inverse_right_jacobian, KNEE, optimise,
+    optimise_without_outliers)
+import pytest
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+
+INFORMATION = diagonal_information(0.02, 0.01)
+
+
+def pose(rotvec, position):
+    matrix = np.eye(4)
+    matrix[:3, :3] = Rotation.from_rotvec(rotvec).as_matrix()
+    matrix[:3, 3] = position
+    return matrix
+
+
+def between(a, b):
+    return np.linalg.inv(a) @ b
+
+
+def circle(count, radius=2.0, rounds=2):
+    """Two rounds on a circle with a swing in height: poses that look along the path."""
+    angles = np.linspace(0, 2 * np.pi * rounds, count, endpoint=False)
+    return [pose([0, 0, a + np.pi / 2], [radius * np.cos(a), radius * np.sin(a), 0.2 * np.sin(a)])
+            for a in angles]
+
+
+def noisy_graph(rng, count=60, loops=25, wrong=0):
+    """Give the truth, drifting poses, and edges: odometry, loops, and wrong loops."""
+    truth = circle(count)
+    edges, guess = [], [truth[0]]
+
+    def measured(i, j, stdev_m=0.02, stdev_rad=0.01):
+        return between(truth[i], truth[j]) @ pose(
+            rng.normal(0, stdev_rad, 3), rng.normal(0, stdev_m, 3))
+
+    for i in range(count - 1):
+        edges.append(Edge(i, i + 1, measured(i, i + 1), INFORMATION))
+        guess.append(guess[-1] @ edges[-1].measured)
+    for _ in range(loops):
+        i = int(rng.integers(0, count // 2))
+        edges.append(Edge(i, i + count // 2, measured(i, i + count // 2), INFORMATION, True))
+    for _ in range(wrong):
+        i, j = sorted(rng.choice(count, 2, replace=False).tolist())
+        edges.append(Edge(i, j, pose(rng.normal(0, 1, 3), rng.normal(0, 2, 3)), INFORMATION, True))
+    return np.array(truth), np.array(guess), edges
+
+
+def rms(poses, truth):
+    return np.sqrt(np.mean(np.sum((poses[:, :3, 3] - truth[:, :3, 3]) ** 2, axis=1)))
+
+
+def test_exact_measurements_give_the_exact_poses_from_a_poor_guess():
+    rng = np.random.default_rng(1)
+    truth = np.array(circle(30))
+    edges = [Edge(i, i + 1, between(truth[i], truth[i + 1]), INFORMATION) for i in range(29)]
+    edges.append(Edge(20, 3, between(truth[20], truth[3]), INFORMATION))
+    guess = np.array([each @ pose(rng.normal(0, 0.3, 3), rng.normal(0, 0.5, 3)) for each in truth])
+    guess[0] = truth[0]
+    solution = optimise(guess, edges)
+    np.testing.assert_allclose(solution.poses, truth, atol=1e-6)
+    assert solution.cost < 1e-9 < solution.first_cost
+
+
+def test_two_measurements_of_one_pose_are_averaged_by_their_information():
+    edges = [Edge(0, 1, pose([0, 0, 0.0], [1.0, 0, 0]), diagonal_information(0.1, 0.1)),
+             Edge(0, 1, pose([0, 0, 0.3], [2.0, 0, 0]), diagonal_information(0.2, 0.05))]
+    solution = optimise(np.array([np.eye(4), np.eye(4)]), edges)
+    # weights 100 and 25 in metres, 100 and 400 in radians
+    np.testing.assert_allclose(solution.poses[1], pose([0, 0, 0.24], [1.2, 0, 0]), atol=1e-7)
+
+
+def test_an_edge_may_point_backwards():
+    step = pose([0.1, -0.2, 0.3], [1.0, 2.0, 3.0])
+    solution = optimise(np.array([np.eye(4)] * 2), [Edge(1, 0, between(step, np.eye(4)),
+                                                         INFORMATION)])
+    np.testing.assert_allclose(solution.poses[1], step, atol=1e-7)
+
+
+def test_the_right_jacobian_is_the_derivative_of_the_logarithm():
+    rng = np.random.default_rng(2)
+    vectors = np.vstack([rng.normal(0, 0.8, (20, 3)), rng.normal(0, 1e-5, (5, 3)),
+                         [[3.1, 0, 0]]])
+    jacobians = inverse_right_jacobian(vectors)
+    step = 1e-6
+    for vector, jacobian in zip(vectors, jacobians):
+        turn = Rotation.from_rotvec(vector)
+        for axis in range(3):
+            small = np.eye(3)[axis] * step
+            ahead = (turn * Rotation.from_rotvec(small)).as_rotvec()
+            behind = (turn * Rotation.from_rotvec(-small)).as_rotvec()
+            np.testing.assert_allclose(
+                (ahead - behind) / (2 * step), jacobian[:, axis], atol=1e-5)
+
+
+def test_the_minimum_is_that_of_scipy():
+    rng = np.random.default_rng(3)
+    _, guess, edges = noisy_graph(rng, count=12, loops=4)
+    edges = [Edge(e.start, e.end, e.measured, e.information) for e in edges]
+    ours = optimise(guess, edges, tolerance=1e-14)
+
+    def residuals(values):
+        values = values.reshape(-1, 6)
+        poses = [guess[0]] + [pose(v[3:], v[:3]) for v in values]
+        whole = []
+        for edge in edges:
+            relative = between(poses[edge.start], poses[edge.end])
+            whole.extend((relative[:3, 3] - edge.measured[:3, 3]) / 0.02)
+            whole.extend(Rotation.from_matrix(
+                edge.measured[:3, :3].T @ relative[:3, :3]).as_rotvec() / 0.01)
+        return np.array(whole)
+
+    start = np.array([[*p[:3, 3], *Rotation.from_matrix(p[:3, :3]).as_rotvec()]
+                      for p in ours.poses[1:]]).ravel()
+    theirs = least_squares(residuals, start, xtol=1e-12, ftol=1e-14, gtol=1e-12)
+    assert ours.cost == pytest.approx(theirs.cost, rel=1e-7)
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_loops_that_are_wrong_are_found_and_left_out(seed):
+    truth, guess, edges = noisy_graph(np.random.default_rng(seed), wrong=4)
+    solution, outliers = optimise_without_outliers(guess, edges)
+    assert outliers.tolist() == [False] * (len(edges) - 4) + [True] * 4
+    clean = optimise(guess, edges[:-4])
+    np.testing.assert_allclose(solution.poses, clean.poses, atol=1e-4)
+    assert rms(solution.poses, truth) < 0.6 * rms(guess, truth)
+    plain = optimise(guess, [Edge(e.start, e.end, e.measured, e.information) for e in edges])
+    assert rms(plain.poses, truth) > 3 * rms(solution.poses, truth)
+
+
+def test_wrong_loops_weigh_less_than_right_ones():
+    _, guess, edges = noisy_graph(np.random.default_rng(4), wrong=3)
+    weights = optimise(guess, edges).weights
+    assert max(weights[-3:]) < 0.1 * np.median(weights[:-3])
+
+
+def test_the_result_is_that_of_gtsam():
+    gtsam = pytest.importorskip('gtsam')
+    rng = np.random.default_rng(5)
+    _, guess, edges = noisy_graph(rng)
+    ours = optimise(guess, edges, tolerance=1e-12)
+    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    graph.add(gtsam.NonlinearEqualityPose3(0, gtsam.Pose3(guess[0])))
+    # gtsam orders rotation before translation
+    plain = gtsam.noiseModel.Diagonal.Sigmas(np.array([0.01] * 3 + [0.02] * 3))
+    huber = gtsam.noiseModel.Robust.Create(gtsam.noiseModel.mEstimator.Huber.Create(KNEE), plain)
+    for index, each in enumerate(guess):
+        values.insert(index, gtsam.Pose3(each))
+    for edge in edges:
+        graph.add(gtsam.BetweenFactorPose3(
+            edge.start, edge.end, gtsam.Pose3(edge.measured), huber if edge.robust else plain))
+    result = gtsam.LevenbergMarquardtOptimizer(graph, values).optimize()
+    theirs = np.array([result.atPose3(index).matrix() for index in range(len(guess))])
+    # gtsam's error is the logarithm of SE(3), ours that of SO(3) and the translation
+    assert np.abs(ours.poses[:, :3, 3] - theirs[:, :3, 3]).max() < 0.002
+
+
+@pytest.mark.parametrize('edges, complaint', [
+    ([Edge(0, 5, np.eye(4), INFORMATION)], 'nodes 0 and 5'),
+    ([Edge(0, 1, np.eye(4), INFORMATION)], 'node 2'),
+    ([Edge(0, 1, np.eye(4), -INFORMATION), Edge(1, 2, np.eye(4), INFORMATION)], 'positive'),
+])
+def test_a_graph_that_determines_nothing_is_refused(edges, complaint):
+    with pytest.raises(ConfigurationError, match=complaint):
+        optimise(np.array([np.eye(4)] * 3), edges)
