@@ -1,0 +1,285 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Loop edges: pairs of keyframes that show the same place, and the motion between them.
+
+Descriptors: ORB (Rublee and others, ICCV 2011) compared by Hamming distance. Ratio test: Lowe,
+IJCV 60 (2004). Three-point RANSAC on points in space: Fischler and Bolles, CACM 24 (1981).
+"""
+
+from dataclasses import dataclass, replace
+import math
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
+from optitrack_vrpn.rgbd.icp import rigid_transform, transformed
+from optitrack_vrpn.rgbd.images import Bytes, Depth
+from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.posegraph import cross_matrices
+from optitrack_vrpn.settings import checked, setting
+
+Floats = NDArray[np.float64]
+
+#: Chosen: descriptors of other keyframes that vote, for each descriptor of a new one.
+VOTES = 4
+#: Chosen: hypotheses of RANSAC that are evaluated at once. Halved, more calls of numpy; doubled,
+#: easy pairs take longer.
+_BATCH = 100
+#: Measured (bench/rgbd.py): the errors of keypoints in one image are alike. The covariance of an
+#: edge, which takes them as independent, is multiplied by this.
+CORRELATION = 4.0
+#: Chosen: standard deviations (m, rad) that an edge never falls below: calibration and the time
+#: between colour and depth are not better known.
+FLOOR_M, FLOOR_RAD = 0.003, 0.002
+#: Seed of RANSAC's samples: the same images give the same graph.
+_SEED = 1
+
+
+@checked
+@dataclass(frozen=True)
+class LoopSettings:
+    """How keyframes of the same place are found."""
+
+    descriptors: int = setting(400, low=20, high=5000, doc='most ORB descriptors of a keyframe')
+    candidates: int = setting(
+        15, low=1, high=1000, doc='keyframes that are compared with a new one, those with the '
+        'most similar descriptors')
+    separation: int = setting(
+        2, low=1, high=1000,
+        doc='least difference in number of two keyframes of a loop edge; odometry joins '
+        'successive ones')
+    ratio: float = setting(
+        0.75, low=0.1, high=1.0, doc='a descriptor matches if its best distance is less than '
+        'this share of the second best')
+    inlier_m: float = setting(
+        0.03, unit='m', low=0.001, high=1.0, doc='greatest distance of two points that match')
+    inliers: int = setting(30, low=4, high=1000, doc='fewest matches of a loop edge')
+    rounds: int = setting(1000, low=10, high=100000, doc='most hypotheses of RANSAC')
+    confidence: float = setting(
+        0.99, low=0.5, high=0.999999, doc='probability at which RANSAC ends early')
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """
+    What is kept of an image to recognise it.
+
+    :ivar means: (N, 3), metres in the optical frame.
+    :ivar covariances: (N, 3, 3).
+    :ivar descriptors: (N, 32) uint8.
+    """
+
+    means: Floats
+    covariances: Floats
+    descriptors: Bytes
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """
+    Two views of the same place.
+
+    :ivar transform: 4x4, pose of the second camera in the first.
+    :ivar information: (6, 6), as in ``posegraph.Edge``.
+    :ivar inliers: matches that agree.
+    :ivar matches: before RANSAC.
+    """
+
+    transform: Floats
+    information: Floats
+    inliers: int
+    matches: int
+
+
+def describe(
+    grey: Bytes, depth: Depth, camera: Intrinsics, settings: LoopSettings,
+    limits: Optional[FeatureSettings] = None,
+) -> View:
+    """
+    Find keypoints and their descriptors.
+
+    :param grey: (height, width) uint8.
+    :param depth: (height, width) float32, metres, 0 for none.
+    :param limits: range and uncertainty of depth; detector and count do not count.
+    :raises ImageError: if the sizes differ.
+    """
+    limits = replace(
+        limits or FeatureSettings(), detector='orb', count=settings.descriptors)
+    features: Features = find_features(grey, depth, camera, limits)
+    nothing = View(np.zeros((0, 3)), np.zeros((0, 3, 3)), np.zeros((0, 32), np.uint8))
+    if not len(features):
+        return nothing
+    keypoints = list(features.keypoints)
+    for index, point in enumerate(keypoints):
+        point.class_id = index    # compute() drops keypoints at the border
+    kept, descriptors = opencv().ORB_create(settings.descriptors).compute(
+        np.ascontiguousarray(grey), keypoints)
+    if descriptors is None:
+        return nothing
+    index = np.array([point.class_id for point in kept])
+    return View(features.means[index], features.covariances[index], descriptors)
+
+
+class Places:
+    """All views so far, to find those that may show the place of a new one."""
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.settings = settings
+        self.views: list[View] = []
+
+    def add(self, view: View) -> None:
+        """Append a view; its number is the count before."""
+        self.views.append(view)
+
+    def candidates(self, number: int) -> list[int]:
+        """
+        Give the earlier views with the most similar descriptors, the most similar first.
+
+        Each descriptor of the view votes for those of its ``VOTES`` nearest neighbours among all
+        descriptors of the views that are at least ``separation`` earlier.
+        """
+        earlier = [index for index in range(number - self.settings.separation + 1)
+                   if len(self.views[index])]
+        view = self.views[number]
+        if not earlier or not len(view):
+            return []
+        cv2 = opencv()
+        matcher = cv2.BFMatcher(cv2.NORM_HAMMING)
+        matcher.add([self.views[index].descriptors for index in earlier])
+        votes = np.zeros(len(earlier), int)
+        for row in matcher.knnMatch(view.descriptors, k=VOTES):
+            for match in row:
+                votes[match.imgIdx] += 1
+        order = np.argsort(-votes, kind='stable')[:self.settings.candidates]
+        return [earlier[index] for index in order if votes[index]]
+
+    def loops(self, number: int) -> list[tuple[int, Loop]]:
+        """Give the earlier views that show the place of a view, with the motion between them."""
+        found = []
+        for index in self.candidates(number):
+            loop = match_views(self.views[index], self.views[number], self.settings)
+            if loop is not None:
+                found.append((index, loop))
+        return found
+
+
+def match_views(first: View, second: View, settings: LoopSettings) -> Optional[Loop]:
+    """
+    Find the motion between two views.
+
+    :returns: None if too few matches agree on one.
+    """
+    pairs = match_descriptors(first.descriptors, second.descriptors, settings.ratio)
+    if len(pairs) < settings.inliers:
+        return None
+    target, source = first.means[pairs[:, 0]], second.means[pairs[:, 1]]
+    inliers = ransac(source, target, settings)
+    if np.count_nonzero(inliers) < settings.inliers:
+        return None
+    transform = rigid_transform(source[inliers], target[inliers])
+    information = edge_information(
+        transform, source[inliers], first.covariances[pairs[inliers, 0]],
+        second.covariances[pairs[inliers, 1]])
+    return Loop(transform, information, int(np.count_nonzero(inliers)), len(pairs))
+
+
+def match_descriptors(first: Bytes, second: Bytes, ratio: float) -> NDArray[np.intp]:
+    """
+    Match descriptors by Hamming distance with the ratio test.
+
+    :returns: (M, 2), numbers in ``first`` and ``second``; each number at most once in each column.
+    """
+    cv2 = opencv()
+    if len(first) < 2 or not len(second):
+        return np.zeros((0, 2), np.intp)
+    best: dict[int, tuple[float, int]] = {}
+    for row in cv2.BFMatcher(cv2.NORM_HAMMING).knnMatch(second, first, k=2):
+        nearest, other = row
+        if nearest.distance < ratio * other.distance:
+            known = best.get(nearest.trainIdx)
+            if known is None or nearest.distance < known[0]:
+                best[nearest.trainIdx] = nearest.distance, nearest.queryIdx
+    return np.array([(a, b) for a, (_, b) in sorted(best.items())], np.intp).reshape(-1, 2)
+
+
+def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np.bool_]:
+    """
+    Find the pairs of points that one rigid motion explains.
+
+    :param source: (N, 3).
+    :param target: (N, 3).
+    :returns: (N,) whether a pair is an inlier of the motion with the most; all False if there is
+        none.
+    """
+    count = len(source)
+    best: NDArray[np.bool_] = np.zeros(count, bool)
+    if count < 3:
+        return best
+    random = np.random.default_rng(_SEED)
+    done, needed = 0, float(settings.rounds)
+    while done < min(needed, settings.rounds):
+        samples = _samples(random, count, min(_BATCH, settings.rounds - done))
+        done += len(samples)
+        rotations, shifts = _motions(source[samples], target[samples])
+        moved = np.einsum('hab,nb->hna', rotations, source) + shifts[:, None]
+        close = np.sum((moved - target) ** 2, axis=2) <= settings.inlier_m ** 2
+        sums = close.sum(axis=1)
+        winner = int(np.argmax(sums))
+        if sums[winner] > np.count_nonzero(best):
+            best = close[winner]
+            share = float(sums[winner]) / count
+            miss = 1.0 - share ** 3
+            needed = 0.0 if miss <= 0 else math.log(1 - settings.confidence) / math.log(miss)
+    return best
+
+
+def _samples(random: Any, count: int, number: int) -> NDArray[np.intp]:
+    """Give triples of different numbers below ``count``, (number, 3)."""
+    first = random.integers(0, count, number)
+    second = random.integers(0, count - 1, number)
+    second += second >= first
+    third = random.integers(0, count - 2, number)
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    third += third >= low
+    third += third >= high
+    return np.stack([first, second, third], axis=1)
+
+
+def _motions(source: Floats, target: Floats) -> tuple[Floats, Floats]:
+    """Give the rigid motions of triples (H, 3, 3): as ``rigid_transform``, for all at once."""
+    centre, aim = source.mean(axis=1), target.mean(axis=1)
+    cross = (source - centre[:, None]).transpose(0, 2, 1) @ (target - aim[:, None])
+    left, _, right = np.linalg.svd(cross)
+    signs = np.ones((len(source), 3))
+    signs[:, 2] = np.sign(np.linalg.det(left) * np.linalg.det(right))
+    rotations = right.transpose(0, 2, 1) * signs[:, None] @ left.transpose(0, 2, 1)
+    return rotations, aim - np.einsum('hab,hb->ha', rotations, centre)
+
+
+def edge_information(
+    transform: Floats, source: Floats, target_covariances: Floats, source_covariances: Floats,
+) -> Floats:
+    """
+    Give the information of a motion from the covariances of the points that determine it.
+
+    With error a - (R exp(p) b + t + d) of each pair, the information of (d, p) is the sum of
+    J' S^-1 J, J = [-I, R [b]x], S = S_a + R S_b R'.
+
+    :returns: (6, 6).
+    """
+    rotation = transform[:3, :3]
+    jacobian = np.zeros((len(source), 3, 6))
+    jacobian[:, :, :3] = -np.eye(3)
+    jacobian[:, :, 3:] = rotation @ cross_matrices(source)
+    spread = target_covariances + rotation @ source_covariances @ rotation.T
+    information = np.einsum('nab,nac,ncd->bd', jacobian, np.linalg.inv(spread), jacobian)
+    covariance = CORRELATION * np.linalg.inv(information) + np.diag(
+        [FLOOR_M ** 2] * 3 + [FLOOR_RAD ** 2] * 3)
+    result: Floats = np.linalg.inv(covariance)
+    return (result + result.T) / 2

@@ -1,0 +1,137 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Loop edges between images of a room whose poses are known."""
+
+import functools
+
+import numpy as np
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.icp import motion_of, transformed
+from optitrack_vrpn.rgbd.loops import (
+    describe, edge_information, LoopSettings, match_descriptors, match_views, Places, ransac, View)
+from optitrack_vrpn.rgbd.room import Room
+from optitrack_vrpn.rgbd.sensor import Sensor
+from optitrack_vrpn.rgbd.trajectories import camera_on_body, rotation_from_angles
+import pytest
+from scipy.spatial.transform import Rotation
+
+cv2 = pytest.importorskip('cv2')
+CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
+SETTINGS = LoopSettings()
+
+
+def looking(x, y, yaw_deg, pitch_deg=0.0):
+    """Give world_from_camera of a camera at a height of 1.2 m."""
+    pose = np.eye(4)
+    pose[:3, :3] = rotation_from_angles(np.radians(yaw_deg), np.radians(pitch_deg), 0.0)
+    pose[:3, 3] = x, y, 1.2
+    return pose @ camera_on_body()
+
+
+@functools.cache
+def room():
+    return Room()
+
+
+@functools.cache
+def seen(*where):
+    """Give the view from a place, with the noise of a Kinect."""
+    colour, depth = room().render(CAMERA, looking(*where))
+    sensor = Sensor(seed=hash(where) % 1000)
+    grey = cv2.cvtColor(sensor.image(colour), cv2.COLOR_RGB2GRAY)
+    return describe(grey, sensor.depth(depth), CAMERA, SETTINGS)
+
+
+@pytest.mark.parametrize('first, second', [
+    ((-1.0, 0.0, 0.0), (-0.8, 0.3, 10.0)),
+    ((0.5, 0.5, 180.0), (0.2, 0.4, 165.0, 5.0)),
+    ((0.0, -0.5, 90.0), (0.0, -0.5, 90.0)),
+])
+def test_the_motion_between_two_views_of_a_place_is_found(first, second):
+    loop = match_views(seen(*first), seen(*second), SETTINGS)
+    assert loop is not None and loop.inliers >= SETTINGS.inliers
+    error = np.linalg.inv(loop.transform) @ np.linalg.inv(looking(*first)) @ looking(*second)
+    moved, turned = motion_of(error)
+    assert moved < 0.02 and np.degrees(turned) < 0.5
+    # the error is within 4 of its standard deviations in all six axes
+    whitened = np.linalg.cholesky(loop.information).T @ np.concatenate(
+        [error[:3, 3], Rotation.from_matrix(error[:3, :3]).as_rotvec()])
+    assert np.linalg.norm(whitened) < 4 * np.sqrt(6)
+
+
+def test_views_of_different_places_are_no_loop():
+    for first, second in (((-1.0, 0.0, 0.0), (-1.0, 0.0, 180.0)),
+                          ((0.0, 0.0, 90.0), (0.0, 0.0, -90.0))):
+        assert match_views(seen(*first), seen(*second), SETTINGS) is None
+
+
+def test_a_place_is_found_again_among_others_and_never_next_to_itself():
+    places = Places(SETTINGS)
+    for yaw in range(0, 360, 40):
+        places.add(seen(-0.2, 0.1, float(yaw)))
+    places.add(seen(-0.1, 0.0, 85.0))
+    assert places.candidates(9)[0] == 2    # 80 degrees
+    found = dict(places.loops(9))
+    assert 2 in found and 8 not in found and set(found) <= {1, 2, 3}
+
+
+def test_there_are_at_most_as_many_candidates_as_set():
+    places = Places(LoopSettings(candidates=3))
+    for yaw in range(0, 240, 30):
+        places.add(seen(-0.2, 0.1, float(yaw)))
+    assert len(places.candidates(7)) == 3
+    assert places.candidates(0) == places.candidates(1) == []
+
+
+def test_ransac_finds_the_pairs_of_one_motion_among_wrong_ones():
+    rng = np.random.default_rng(3)
+    source = rng.uniform(-2, 2, (200, 3))
+    motion = np.eye(4)
+    motion[:3, :3] = Rotation.from_rotvec([0.4, -0.2, 0.9]).as_matrix()
+    motion[:3, 3] = 0.3, -0.5, 1.0
+    target = transformed(motion, source) + rng.normal(0, 0.004, (200, 3))
+    wrong = rng.permutation(200)[:120]
+    target[wrong] = rng.uniform(-2, 2, (120, 3))
+    right = np.ones(200, bool)
+    right[wrong] = False
+    found = ransac(source, target, SETTINGS)
+    assert np.count_nonzero(found & right) >= 75 and np.count_nonzero(found & ~right) <= 1
+
+
+@pytest.mark.parametrize('count', [0, 2, 3])
+def test_ransac_of_few_pairs_invents_nothing(count):
+    rng = np.random.default_rng(count)
+    found = ransac(rng.normal(size=(count, 3)), 9 * rng.normal(size=(count, 3)), SETTINGS)
+    assert len(found) == count and not found.any()
+
+
+def test_each_descriptor_is_matched_once():
+    rng = np.random.default_rng(5)
+    first = rng.integers(0, 256, (50, 32), np.uint8)
+    second = first[[3, 3, 7, 9]].copy()
+    second[1, 0] ^= 1    # one bit more apart than the other copy of 3
+    assert match_descriptors(first, second, 0.75).tolist() == [[3, 0], [7, 2], [9, 3]]
+
+
+def test_the_information_is_that_of_many_noisy_motions():
+    rng = np.random.default_rng(6)
+    source = rng.uniform(-1, 1, (60, 3)) + [0, 0, 2]
+    spread = np.diag([1e-4, 1e-4, 4e-4])
+    spreads = np.repeat(spread[None], 60, axis=0)
+    information = edge_information(np.eye(4), source, spreads / 2, spreads / 2)
+    from optitrack_vrpn.rgbd.loops import CORRELATION, FLOOR_M, FLOOR_RAD
+    expected = (np.linalg.inv(information) - np.diag(
+        [FLOOR_M ** 2] * 3 + [FLOOR_RAD ** 2] * 3)) / CORRELATION
+    jacobian = np.concatenate([np.concatenate(
+        [np.eye(3), -np.cross(np.eye(3), point).T], axis=1) for point in source])
+    weights = np.kron(np.eye(60), np.linalg.inv(spread))
+    gain = np.linalg.inv(jacobian.T @ weights @ jacobian) @ jacobian.T @ weights
+    noise = rng.multivariate_normal(np.zeros(3), spread, (4000, 60)).reshape(4000, -1)
+    measured = np.cov((noise @ gain.T).T)
+    np.testing.assert_allclose(np.sqrt(np.diag(measured)), np.sqrt(np.diag(expected)), rtol=0.1)
+
+
+def test_an_image_without_depth_has_no_descriptors():
+    grey = np.random.default_rng(1).integers(0, 255, (240, 320)).astype(np.uint8)
+    view = describe(grey, np.zeros((240, 320), np.float32), CAMERA, SETTINGS)
+    assert isinstance(view, View) and not len(view) and view.descriptors.shape == (0, 32)
