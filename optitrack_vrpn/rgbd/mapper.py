@@ -1,0 +1,365 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Map a place: keyframes, the graph of the motions between them, the corrected path, the map.
+
+Odometry joins successive keyframes; loops join keyframes of the same place. The variance of an
+edge of odometry is what the variance of its pose has grown by, and at least that of the settings:
+where odometry lost track, its variance grows much, and loops decide.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.features import FeatureSettings
+from optitrack_vrpn.rgbd.icp import transformed
+from optitrack_vrpn.rgbd.images import Bytes, Depth, grey_of
+from optitrack_vrpn.rgbd.keyframes import (
+    CloudSettings, is_due, Keyframe, KeyframeSettings, pack_depth, points_of, unpack_depth,
+    voxel_means)
+from optitrack_vrpn.rgbd.loops import describe, Loop, LoopSettings, Places
+from optitrack_vrpn.rgbd.posegraph import (
+    diagonal_information, Edge, optimise_without_outliers)
+from optitrack_vrpn.settings import checked, section, setting
+from scipy.spatial.transform import Rotation
+
+Floats = NDArray[np.float64]
+
+#: Chosen: deviations (m, rad) of the motion between keyframes that nothing joins, such as loaded
+#: ones and those of a new run: any motion is possible.
+_UNKNOWN_M, _UNKNOWN_RAD = 100.0, 3.0
+
+
+@checked
+@dataclass(frozen=True)
+class GraphSettings:
+    """The graph."""
+
+    odometry_m: float = setting(
+        0.01, unit='m', low=1e-5, high=10.0,
+        doc='least standard deviation of the motion between successive keyframes by odometry')
+    odometry_rad: float = setting(
+        0.005, unit='rad', low=1e-5, high=3.0, doc='likewise of its rotation')
+    path_length: int = setting(
+        100000, low=100, high=10000000,
+        doc='most poses of the path; beyond, every second one is dropped')
+
+
+@checked
+@dataclass(frozen=True)
+class MapperSettings:
+    """The method."""
+
+    keyframes: KeyframeSettings = section(KeyframeSettings(), doc='which frames are kept')
+    cloud: CloudSettings = section(CloudSettings(), doc='clouds')
+    loops: LoopSettings = section(LoopSettings(), doc='loop edges')
+    graph: GraphSettings = section(GraphSettings(), doc='the graph')
+
+
+class Solved(NamedTuple):
+    """
+    What a solution changed.
+
+    :ivar edges: of odometry and loops.
+    :ivar loops: of them, loops.
+    :ivar outliers: loops that contradict the rest and were left out.
+    :ivar moved_m: greatest move of a keyframe.
+    """
+
+    keyframes: int
+    edges: int
+    loops: int
+    outliers: int
+    moved_m: float
+
+
+class LoopEdge(NamedTuple):
+    """Two keyframes of the same place; ``left_out``: the last solution found it wrong."""
+
+    start: int
+    end: int
+    loop: Loop
+    left_out: bool = False
+
+
+@dataclass
+class _Path:
+    """Poses by odometry, with bounded memory."""
+
+    most: int
+    every: int = 1
+    skipped: int = 0
+    stamps: list[int] = field(default_factory=list)
+    poses: list[Floats] = field(default_factory=list)
+
+    def add(self, stamp_ns: int, pose: Floats) -> None:
+        self.skipped += 1
+        if self.skipped < self.every or (self.stamps and stamp_ns <= self.stamps[-1]):
+            return
+        self.skipped = 0
+        self.stamps.append(stamp_ns)
+        self.poses.append(pose)
+        if len(self.stamps) > self.most:
+            self.every *= 2
+            del self.stamps[1::2], self.poses[1::2]
+
+
+class Mapper:
+    """
+    Keep keyframes and their graph.
+
+    The map's frame is that of the odometry at the first keyframe.
+
+    :ivar keyframes: in order of time.
+    :ivar loops: found so far.
+    :ivar refused: frames that were due but beyond ``keyframes.most``.
+    """
+
+    def __init__(self, settings: Optional[MapperSettings] = None) -> None:
+        self.settings = settings or MapperSettings()
+        self.keyframes: list[Keyframe] = []
+        self.loops: list[LoopEdge] = []
+        self.refused = 0
+        self._places = Places(self.settings.loops)
+        self._path = _Path(self.settings.graph.path_length)
+        self._alone = False    # no odometry joins the next keyframe to the last one
+
+    # -- input ---------------------------------------------------------------------------------
+
+    def add_pose(self, stamp_ns: int, odometry: Floats) -> None:
+        """
+        Take in a pose of the path.
+
+        :param odometry: 4x4 pose of the camera in the frame of the odometry.
+        """
+        self._path.add(stamp_ns, odometry)
+
+    def is_due(self, odometry: Floats) -> bool:
+        """Decide whether a frame at a pose is to be a keyframe."""
+        last = self.keyframes[-1].odometry if self.keyframes and not self._alone else None
+        if not is_due(odometry, last, self.settings.keyframes):
+            return False
+        if len(self.keyframes) >= self.settings.keyframes.most:
+            self.refused += 1
+            return False
+        return True
+
+    def add_keyframe(
+        self, stamp_ns: int, odometry: Floats, variances: tuple[float, float], colour: Bytes,
+        depth: Depth, camera: Intrinsics,
+    ) -> Keyframe:
+        """
+        Keep a frame.
+
+        :param odometry: 4x4 pose of the camera in the frame of the odometry.
+        :param variances: of that pose: of a coordinate (m2) and of a rotation (rad2).
+        :param colour: (height, width, 3) RGB.
+        :param depth: (height, width), metres, 0 for none.
+        :raises ImageError: if the sizes do not fit together.
+        """
+        packed = pack_depth(depth)
+        view = describe(grey_of(colour), unpack_depth(packed), camera, self.settings.loops,
+                        self._limits())
+        pose = odometry if not self.keyframes else self.keyframes[-1].correction @ odometry
+        return self._append(Keyframe(
+            len(self.keyframes), stamp_ns, odometry, variances, pose, np.array(colour), packed,
+            camera, view, bool(self.keyframes) and not self._alone))
+
+    def restore(self, keyframes: list[Keyframe], path: Optional[Trajectory] = None) -> None:
+        """
+        Replace everything by keyframes of an earlier run; their views are computed here.
+
+        The next keyframe that is added is joined to them by loops only.
+
+        :param path: poses by odometry.
+        :raises ImageError: if a keyframe is inconsistent; nothing changes then.
+        """
+        described = []
+        for keyframe in keyframes:
+            view = describe(grey_of(keyframe.colour), unpack_depth(keyframe.depth),
+                            keyframe.camera, self.settings.loops, self._limits())
+            described.append((keyframe, view))
+        self.clear()
+        for keyframe, view in described:
+            keyframe.view = view
+            self._append(keyframe)
+        if path is not None:
+            for stamp, pose in zip(path.stamps_ns.tolist(), _matrices(path)):
+                self._path.add(stamp, pose)
+        self._alone = True
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.keyframes, self.loops, self._alone, self.refused = [], [], False, 0
+        self._places = Places(self.settings.loops)
+        self._path = _Path(self.settings.graph.path_length)
+
+    def start_run(self) -> None:
+        """Expect odometry of another run, whose origin is not known."""
+        self._alone = bool(self.keyframes)
+
+    # -- graph ---------------------------------------------------------------------------------
+
+    def find_loops(self, number: int) -> int:
+        """
+        Look for the place of a keyframe among earlier ones.
+
+        :returns: how many loops were added.
+        """
+        known = {(each.start, each.end) for each in self.loops}
+        found = [LoopEdge(start, number, loop) for start, loop in self._places.loops(number)
+                 if (start, number) not in known]
+        self.loops.extend(found)
+        return len(found)
+
+    def generate_graph(self) -> int:
+        """Find all loops anew; returns how many there are."""
+        self.loops = []
+        for number in range(len(self.keyframes)):
+            self.find_loops(number)
+        return len(self.loops)
+
+    def edges(self) -> list[Edge]:
+        """List the edges of odometry, then the loops."""
+        edges = []
+        for before, after in zip(self.keyframes, self.keyframes[1:]):
+            edges.append(Edge(
+                before.number, after.number, np.linalg.inv(before.odometry) @ after.odometry,
+                self._information(before, after)))
+        edges.extend(Edge(each.start, each.end, each.loop.transform, each.loop.information, True)
+                     for each in self.loops)
+        return edges
+
+    def solve(self) -> Solved:
+        """
+        Optimise the graph, and move the keyframes.
+
+        :raises ConfigurationError: if there is no keyframe.
+        """
+        if not self.keyframes:
+            raise ConfigurationError('there is no keyframe yet')
+        before = np.array([each.pose for each in self.keyframes])
+        edges = self.edges()
+        solution, outliers = optimise_without_outliers(self._guess(before), edges)
+        for keyframe, pose in zip(self.keyframes, solution.poses):
+            keyframe.pose = pose
+        own = len(edges) - len(self.loops)
+        self.loops = [each._replace(left_out=bool(wrong))
+                      for each, wrong in zip(self.loops, outliers[own:])]
+        moved = np.linalg.norm(solution.poses[:, :3, 3] - before[:, :3, 3], axis=1)
+        return Solved(len(self.keyframes), len(edges), len(self.loops),
+                      int(np.count_nonzero(outliers)), float(moved.max()))
+
+    # -- results -------------------------------------------------------------------------------
+
+    @property
+    def map_from_odometry(self) -> Floats:
+        """Return the correction at the last keyframe, 4x4; identity without keyframes."""
+        return self.keyframes[-1].correction if self.keyframes else np.eye(4)
+
+    def path(self) -> Trajectory:
+        """
+        Give the path of the camera in the map.
+
+        Between two keyframes the poses by the corrections of both are weighted by time: linear,
+        and slerp.
+        """
+        if not self._path.stamps:
+            return Trajectory(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 4)))
+        stamps = np.array(self._path.stamps, np.int64)
+        poses = np.array(self._path.poses)
+        if not self.keyframes:
+            return _trajectory(stamps, poses)
+        corrections = np.array([each.correction for each in self.keyframes])
+        marks = np.array([each.stamp_ns for each in self.keyframes])
+        after = np.clip(np.searchsorted(marks, stamps, side='right'), 0, len(marks) - 1)
+        before = np.maximum(after - 1, 0)
+        span = np.maximum(marks[after] - marks[before], 1)
+        share = np.clip((stamps - marks[before]) / span, 0.0, 1.0)
+        first, second = corrections[before] @ poses, corrections[after] @ poses
+        positions = first[:, :3, 3] + share[:, None] * (second[:, :3, 3] - first[:, :3, 3])
+        one = Rotation.from_matrix(first[:, :3, :3])
+        turn = one.inv() * Rotation.from_matrix(second[:, :3, :3])
+        rotations = one * Rotation.from_rotvec(share[:, None] * turn.as_rotvec())
+        return Trajectory(stamps, positions, rotations.as_quat())
+
+    def odometry_path(self) -> Trajectory:
+        """Give the path of the camera by odometry alone."""
+        return _trajectory(np.array(self._path.stamps, np.int64),
+                           np.array(self._path.poses).reshape(-1, 4, 4))
+
+    def cloud(self, keyframe: Keyframe) -> tuple[Floats, Bytes]:
+        """Give the points of a keyframe in the map, (N, 3), and their colours."""
+        points, colours = points_of(keyframe, self.settings.cloud)
+        return transformed(keyframe.pose, points), colours
+
+    def map_cloud(self) -> tuple[Floats, Bytes]:
+        """Give the points of all keyframes in the map, one for each voxel, and their colours."""
+        settings = self.settings.cloud
+        points, colours = np.zeros((0, 3)), np.zeros((0, 3), np.uint8)
+        for keyframe in self.keyframes:
+            more, tones = voxel_means(*self.cloud(keyframe), settings.voxel_m)
+            low = more[:, 2] <= settings.max_z_m
+            points = np.concatenate([points, more[low]])
+            colours = np.concatenate([colours, tones[low]])
+        return voxel_means(points, colours, settings.voxel_m)
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _append(self, keyframe: Keyframe) -> Keyframe:
+        keyframe.number = len(self.keyframes)
+        self.keyframes.append(keyframe)
+        self._places.add(keyframe.view)
+        self._alone = False
+        return keyframe
+
+    def _limits(self) -> FeatureSettings:
+        cloud = self.settings.cloud
+        return FeatureSettings(max_range_m=cloud.max_range_m, max_stdev_m=cloud.max_stdev_m,
+                               depth_noise=cloud.depth_noise)
+
+    def _information(self, before: Keyframe, after: Keyframe) -> Floats:
+        if not after.joined:
+            return diagonal_information(_UNKNOWN_M, _UNKNOWN_RAD)
+        graph = self.settings.graph
+        least = graph.odometry_m ** 2, graph.odometry_rad ** 2
+        grown = [max(0.0, b - a) for a, b in zip(before.variances, after.variances)]
+        return diagonal_information(*(float(np.sqrt(a + b)) for a, b in zip(least, grown)))
+
+    def _guess(self, poses: Floats) -> Floats:
+        """
+        Place the keyframes that nothing but loops joins to those before by their first loop.
+
+        Without that, the search would begin anywhere.
+        """
+        guess = poses.copy()
+        for keyframe in self.keyframes[1:]:
+            if keyframe.joined:
+                continue
+            first = keyframe.number
+            last = next((each.number for each in self.keyframes[first + 1:] if not each.joined),
+                        len(poses))
+            bridge = next((each for each in sorted(self.loops, key=lambda e: -e.loop.inliers)
+                           if each.start < first <= each.end < last), None)
+            if bridge is not None:
+                placed = guess[bridge.start] @ bridge.loop.transform
+                guess[first:last] = placed @ np.linalg.inv(guess[bridge.end]) @ guess[first:last]
+        return guess
+
+
+def _matrices(path: Trajectory) -> Floats:
+    matrices = np.tile(np.eye(4), (len(path), 1, 1))
+    matrices[:, :3, :3] = path.rotations.as_matrix()
+    matrices[:, :3, 3] = path.positions
+    return matrices
+
+
+def _trajectory(stamps: NDArray[np.int64], poses: Floats) -> Trajectory:
+    if not len(stamps):
+        return Trajectory(stamps, np.zeros((0, 3)), np.zeros((0, 4)))
+    return Trajectory(stamps, poses[:, :3, 3], Rotation.from_matrix(poses[:, :3, :3]).as_quat())
