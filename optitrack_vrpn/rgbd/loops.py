@@ -149,13 +149,12 @@ class Places:
         view = self.views[number]
         if not earlier or not len(view):
             return []
-        cv2 = opencv()
-        matcher = cv2.BFMatcher(cv2.NORM_HAMMING)
-        matcher.add([self.views[index].descriptors for index in earlier])
-        votes = np.zeros(len(earlier), int)
-        for row in matcher.knnMatch(view.descriptors, k=VOTES):
-            for match in row:
-                votes[match.imgIdx] += 1
+        sizes = [len(self.views[index]) for index in earlier]
+        _, nearest = nearest_descriptors(
+            view.descriptors, np.concatenate([self.views[index].descriptors for index in earlier]),
+            VOTES)
+        owners = np.repeat(np.arange(len(earlier)), sizes)
+        votes = np.bincount(owners[nearest.ravel()], minlength=len(earlier))
         order = np.argsort(-votes, kind='stable')[:self.settings.candidates]
         return [earlier[index] for index in order if votes[index]]
 
@@ -195,17 +194,28 @@ def match_descriptors(first: Bytes, second: Bytes, ratio: float) -> NDArray[np.i
 
     :returns: (M, 2), numbers in ``first`` and ``second``; each number at most once in each column.
     """
-    cv2 = opencv()
     if len(first) < 2 or not len(second):
         return np.zeros((0, 2), np.intp)
-    best: dict[int, tuple[float, int]] = {}
-    for row in cv2.BFMatcher(cv2.NORM_HAMMING).knnMatch(second, first, k=2):
-        nearest, other = row
-        if nearest.distance < ratio * other.distance:
-            known = best.get(nearest.trainIdx)
-            if known is None or nearest.distance < known[0]:
-                best[nearest.trainIdx] = nearest.distance, nearest.queryIdx
-    return np.array([(a, b) for a, (_, b) in sorted(best.items())], np.intp).reshape(-1, 2)
+    distances, nearest = nearest_descriptors(second, first, 2)
+    [good] = np.nonzero(distances[:, 0] < ratio * distances[:, 1])
+    # the least distance first, of which unique() keeps the first
+    good = good[np.argsort(distances[good, 0], kind='stable')]
+    own, firsts = np.unique(nearest[good, 0], return_index=True)
+    return np.stack([own, good[firsts]], axis=1).astype(np.intp)
+
+
+def nearest_descriptors(queries: Bytes, among: Bytes, number: int) -> tuple[Any, Any]:
+    """
+    Find the descriptors with the least Hamming distance.
+
+    :param queries: (N, 32) uint8.
+    :param among: (M, 32).
+    :returns: distances and indices (N, K), nearest first; K is ``number`` or M, if that is less.
+    """
+    cv2 = opencv()
+    distances, indices = cv2.batchDistance(
+        queries, among, cv2.CV_32S, normType=cv2.NORM_HAMMING, K=min(number, len(among)))
+    return distances, indices
 
 
 def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np.bool_]:
