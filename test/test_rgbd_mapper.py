@@ -104,7 +104,7 @@ def test_without_loops_the_path_is_that_of_the_odometry():
 
 def test_keyframes_are_taken_by_distance_and_angle():
     mapper = Mapper(MapperSettings(keyframes=KeyframeSettings(distance_m=0.5, angle_rad=0.3)))
-    stamps, _, seen = images()
+    _, _, seen = images()
 
     def due_at(x, yaw):
         pose = np.eye(4)

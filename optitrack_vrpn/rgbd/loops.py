@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
-from optitrack_vrpn.rgbd.icp import rigid_transform, transformed
+from optitrack_vrpn.rgbd.icp import rigid_transform
 from optitrack_vrpn.rgbd.images import Bytes, Depth
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.posegraph import cross_matrices
@@ -116,8 +116,8 @@ def describe(
     if not len(features):
         return nothing
     keypoints = list(features.keypoints)
-    for index, point in enumerate(keypoints):
-        point.class_id = index    # compute() drops keypoints at the border
+    for number, point in enumerate(keypoints):
+        point.class_id = number    # compute() drops keypoints at the border
     kept, descriptors = opencv().ORB_create(settings.descriptors).compute(
         np.ascontiguousarray(grey), keypoints)
     if descriptors is None:
@@ -291,5 +291,6 @@ def edge_information(
     information = np.einsum('nab,nac,ncd->bd', jacobian, np.linalg.inv(spread), jacobian)
     covariance = CORRELATION * np.linalg.inv(information) + np.diag(
         [FLOOR_M ** 2] * 3 + [FLOOR_RAD ** 2] * 3)
-    result: Floats = np.linalg.inv(covariance)
-    return (result + result.T) / 2
+    inverse = np.linalg.inv(covariance)
+    symmetric: Floats = ((inverse + inverse.T) / 2).astype(np.float64)
+    return symmetric

@@ -353,7 +353,7 @@ class Mapper:
 
 
 def _matrices(path: Trajectory) -> Floats:
-    matrices = np.tile(np.eye(4), (len(path), 1, 1))
+    matrices: Floats = np.tile(np.eye(4), (len(path), 1, 1))
     matrices[:, :3, :3] = path.rotations.as_matrix()
     matrices[:, :3, 3] = path.positions
     return matrices

@@ -121,8 +121,8 @@ class _Problem:
         errors = np.concatenate([offsets - self.z, r_rotation], axis=1)
         return np.einsum('eab,eb->ea', self.root, errors), r_rotation, offsets
 
-    def cost(self, whitened: Floats) -> tuple[float, Floats]:
-        """Give the cost and the weight of each edge."""
+    def robust_cost(self, whitened: Floats) -> tuple[float, Floats]:
+        """Return cost and weights of whitened errors."""
         size = np.linalg.norm(whitened, axis=1)
         far = self.robust & (size > self.knee)
         costs = np.where(far, self.knee * (size - self.knee / 2), size * size / 2)
@@ -185,7 +185,7 @@ def optimise(
     problem = _Problem(count, edges, knee)
     rotations, positions = poses[:, :3, :3], poses[:, :3, 3]
     whitened, r_rotation, offsets = problem.errors(rotations, positions)
-    cost, weights = problem.cost(whitened)
+    cost, weights = problem.robust_cost(whitened)
     first_cost, damping, done = cost, _DAMPING, 0
     while done < rounds and damping < _MOST_DAMPING:
         done += 1
@@ -200,7 +200,7 @@ def optimise(
             new_positions = positions + moves[:, :3]
             new_rotations = rotations @ Rotation.from_rotvec(moves[:, 3:]).as_matrix()
             new = problem.errors(new_rotations, new_positions)
-            new_cost, new_weights = problem.cost(new[0])
+            new_cost, new_weights = problem.robust_cost(new[0])
             accepted = new_cost <= cost
             damping *= _RELAX if accepted else _TIGHTEN
         if not accepted:
