@@ -33,5 +33,6 @@ NODES = (
     Node('axis_bridge', 'optitrack_vrpn.axes.settings:BridgeSettings'),
     Node('gantry_controller', 'optitrack_vrpn.gantry.node_settings:ControllerSettings'),
     Node('rgbd_odometry', 'optitrack_vrpn.rgbd.odometry_settings:OdometryNodeSettings'),
+    Node('rgbd_mapper', 'optitrack_vrpn.rgbd.mapper_settings:MapperNodeSettings'),
     Node('rgbd_sim', 'optitrack_vrpn.rgbd.sim_settings:SimSettings'),
 )

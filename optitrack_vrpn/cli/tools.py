@@ -66,6 +66,8 @@ TOOLS = (
          'watch and command a gantry_controller'),
     Tool('rgbd_odometry', 'optitrack_vrpn.rgbd.odometry_command:main',
          'the lifecycle node that follows a colour and depth camera by its images'),
+    Tool('rgbd_mapper', 'optitrack_vrpn.rgbd.mapper_command:main',
+         'the lifecycle node that maps a place with a colour and depth camera'),
     Tool('rgbd_sim', 'optitrack_vrpn.rgbd.sim_command:main',
          'a simulated depth camera, and a simulated Motive that sees the body it is on'),
 )

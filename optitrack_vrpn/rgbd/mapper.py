@@ -127,6 +127,7 @@ class Mapper:
         self.refused = 0
         self._places = Places(self.settings.loops)
         self._path = _Path(self.settings.graph.path_length)
+        self._clouds: dict[int, tuple[NDArray[np.float32], Bytes]] = {}
         self._alone = False    # no odometry joins the next keyframe to the last one
 
     # -- input ---------------------------------------------------------------------------------
@@ -198,6 +199,7 @@ class Mapper:
         self.keyframes, self.loops, self._alone, self.refused = [], [], False, 0
         self._places = Places(self.settings.loops)
         self._path = _Path(self.settings.graph.path_length)
+        self._clouds.clear()
 
     def start_run(self) -> None:
         """Expect odometry of another run, whose origin is not known."""
@@ -247,7 +249,7 @@ class Mapper:
         edges = self.edges()
         solution, outliers = optimise_without_outliers(self._guess(before), edges)
         for keyframe, pose in zip(self.keyframes, solution.poses):
-            keyframe.pose = pose
+            keyframe.pose = pose.copy()
         own = len(edges) - len(self.loops)
         self.loops = [each._replace(left_out=bool(wrong))
                       for each, wrong in zip(self.loops, outliers[own:])]
@@ -301,13 +303,16 @@ class Mapper:
     def map_cloud(self) -> tuple[Floats, Bytes]:
         """Give the points of all keyframes in the map, one for each voxel, and their colours."""
         settings = self.settings.cloud
-        points, colours = np.zeros((0, 3)), np.zeros((0, 3), np.uint8)
+        clouds = []
         for keyframe in self.keyframes:
-            more, tones = voxel_means(*self.cloud(keyframe), settings.voxel_m)
-            low = more[:, 2] <= settings.max_z_m
-            points = np.concatenate([points, more[low]])
-            colours = np.concatenate([colours, tones[low]])
-        return voxel_means(points, colours, settings.voxel_m)
+            points, colours = self._thinned(keyframe)
+            points = transformed(keyframe.pose, points)
+            low = points[:, 2] <= settings.max_z_m
+            clouds.append((points[low], colours[low]))
+        if not clouds:
+            return np.zeros((0, 3)), np.zeros((0, 3), np.uint8)
+        return voxel_means(np.concatenate([each[0] for each in clouds]),
+                           np.concatenate([each[1] for each in clouds]), settings.voxel_m)
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -317,6 +322,15 @@ class Mapper:
         self._places.add(keyframe.view)
         self._alone = False
         return keyframe
+
+    def _thinned(self, keyframe: Keyframe) -> tuple[Floats, Bytes]:
+        """Give the points of a keyframe in its optical frame, one for each voxel."""
+        known = self._clouds.get(keyframe.number)
+        if known is None:
+            settings = self.settings.cloud
+            points, colours = voxel_means(*points_of(keyframe, settings), settings.voxel_m)
+            known = self._clouds[keyframe.number] = points.astype(np.float32), colours
+        return known[0].astype(float), known[1]
 
     def _limits(self) -> FeatureSettings:
         cloud = self.settings.cloud
@@ -337,7 +351,7 @@ class Mapper:
 
         Without that, the search would begin anywhere.
         """
-        guess = poses.copy()
+        guess: Floats = np.array(poses)
         for keyframe in self.keyframes[1:]:
             if keyframe.joined:
                 continue

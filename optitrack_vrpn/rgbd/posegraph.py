@@ -112,8 +112,8 @@ class _Problem:
             raise ConfigurationError(
                 'the information matrix of an edge is not positive definite') from None
 
-    def errors(self, rotations: Floats, positions: Floats) -> tuple[Floats, Floats, Floats]:
-        """Give the whitened errors (E, 6), the rotation errors (E, 3) and the offsets (E, 3)."""
+    def residuals(self, rotations: Floats, positions: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return whitened residuals (E, 6), those of rotation (E, 3) and offsets (E, 3)."""
         inverse = rotations[self.i].transpose(0, 2, 1)
         offsets = np.einsum('eab,eb->ea', inverse, positions[self.j] - positions[self.i])
         turned = self.z_rotation.transpose(0, 2, 1) @ inverse @ rotations[self.j]
@@ -184,7 +184,7 @@ def optimise(
         return Solution(poses, 0.0, 0.0, 0, np.ones(len(edges)))
     problem = _Problem(count, edges, knee)
     rotations, positions = poses[:, :3, :3], poses[:, :3, 3]
-    whitened, r_rotation, offsets = problem.errors(rotations, positions)
+    whitened, r_rotation, offsets = problem.residuals(rotations, positions)
     cost, weights = problem.robust_cost(whitened)
     first_cost, damping, done = cost, _DAMPING, 0
     while done < rounds and damping < _MOST_DAMPING:
@@ -199,7 +199,7 @@ def optimise(
             moves = np.concatenate([np.zeros((1, 6)), step.reshape(-1, 6)])
             new_positions = positions + moves[:, :3]
             new_rotations = rotations @ Rotation.from_rotvec(moves[:, 3:]).as_matrix()
-            new = problem.errors(new_rotations, new_positions)
+            new = problem.residuals(new_rotations, new_positions)
             new_cost, new_weights = problem.robust_cost(new[0])
             accepted = new_cost <= cost
             damping *= _RELAX if accepted else _TIGHTEN

@@ -1,0 +1,501 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The lifecycle node rgbd_mapper: images and odometry in; keyframes, graph and map out.
+
+The executor's thread pairs messages; a thread of its own maps. The services answer when that
+thread has done the work, and the executor handles other messages meanwhile.
+"""
+
+from collections import deque
+import functools
+from pathlib import Path as FilePath
+import re
+import threading
+import time
+import traceback
+from typing import Any, Callable, NamedTuple, Optional, Sequence
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import Point, PoseArray, PoseStamped, TransformStamped
+from nav_msgs.msg import Odometry as OdometryMessage
+from nav_msgs.msg import Path
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.axes.node_ros import entry, SettingsNode
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import ImageError, resized, to_depth, to_rgb
+from optitrack_vrpn.rgbd.map_io import load_keyframes, save_keyframes, save_pcd
+from optitrack_vrpn.rgbd.mapper import Mapper, Solved
+from optitrack_vrpn.rgbd.mapper_settings import MapperNodeSettings
+from optitrack_vrpn.rgbd.messages_ros import cloud_message, make_header, pose_message, stamp_ns
+from optitrack_vrpn.rgbd.mount import StaticFrames
+from optitrack_vrpn.rgbd.odometry_ros import SENSOR_QOS
+from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.pairing import Pairer
+from optitrack_vrpn.ros.tf import tf_publisher
+from optitrack_vrpn.settings_ros import read_settings
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.task import Future
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import CameraInfo, Image, PointCloud2
+from std_msgs.msg import ColorRGBA
+from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import Marker, MarkerArray
+
+Floats = NDArray[np.float64]
+
+_SECOND = 1_000_000_000
+_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+#: Chosen: frames that wait for the mapping thread, 1 s at 30 Hz and 11 MB at QVGA. Halved, a long
+#: solution loses frames; doubled, the memory.
+_WAITING = 30
+#: Chosen: a longer pause of the odometry (s) leaves the motion unknown: it may have restarted.
+_PAUSE_S = 1.0
+#: Chosen: share of the thread's time that the cloud of the map may take; it grows with the map.
+_CLOUD_SHARE = 0.1
+#: Chosen: width of the lines in rviz (m), and their colours.
+_LINE_M = 0.005
+_ODOMETRY_RGB, _LOOP_RGB, _OUTLIER_RGB = (0.3, 0.3, 1.0), (0.1, 0.8, 0.1), (1.0, 0.1, 0.1)
+
+
+class _Frame(NamedTuple):
+    """A pair of images with its pose by odometry, not yet decoded."""
+
+    stamp_ns: int
+    odometry: Floats
+    variances: tuple[float, float]
+    colour: Image
+    depth: Image
+    camera: Intrinsics
+
+
+class _Job(NamedTuple):
+    """A service call: what to do, and where the answer goes."""
+
+    work: Callable[[], str]
+    future: Any
+
+
+class RgbdMapper(SettingsNode[MapperNodeSettings]):
+    """
+    Map a place.
+
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(self, node_name: str = 'rgbd_mapper', **kwargs: Any) -> None:
+        self._settings = MapperNodeSettings()
+        self._mapper = Mapper()
+        self._images, self._poses = Pairer(), Pairer()
+        self._frames = StaticFrames()
+        self._camera: Optional[Intrinsics] = None
+        self._odometry_frame = ''
+        self._error = ''
+        self._inputs: list[Any] = []
+        self._outputs: dict[str, Any] = {}
+        self._answers: list[Any] = []
+        self._ready = threading.Condition()
+        self._queue: deque[_Frame] = deque()
+        self._jobs: deque[_Job] = deque()
+        self._thread: Optional[threading.Thread] = None
+        self._ending = False
+        self._last_ns: Optional[int] = None
+        self._last_s = 0.0
+        self._taken = self._dropped = self._manual = 0
+        self._solved: Optional[Solved] = None
+        self._cloud_due_s = 0.0
+        super().__init__(node_name, MapperNodeSettings, **kwargs)
+        self._answered = self.create_guard_condition(lambda: None)
+
+    # -- lifecycle -----------------------------------------------------------------------------
+
+    def prepare(self, settings: MapperNodeSettings) -> None:
+        """
+        Make publishers and services, and start the thread.
+
+        :raises BackendUnavailableError: without OpenCV.
+        """
+        opencv().setNumThreads(1)
+        self._settings = settings
+        self._mapper = Mapper(settings.method)
+        self._solved, self._error, self._taken, self._dropped = None, '', 0, 0
+        make = self.create_publisher
+        self._outputs = {
+            'keyframes': make(PointCloud2, 'keyframes', 10),
+            'poses': make(PoseArray, 'keyframe_poses', _LATCHED),
+            'edges': make(MarkerArray, 'keyframe_associations', _LATCHED),
+            'path': make(Path, 'mapper_path', _LATCHED),
+            'map': make(PointCloud2, 'map/cloud', _LATCHED)}
+        if settings.output.tf:
+            self._outputs['tf'] = tf_publisher(self)
+        self.set_info_topics([self._outputs['path'].topic_name])
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name='mapper', daemon=True)
+        self._thread.start()
+        for name, work in (
+                ('publish_keyframes', self._publish_keyframes),
+                ('save_keyframes', self._save), ('load_keyframes', self._load),
+                ('save_pcd_map', self._save_pcd), ('add_manual_keyframe', self._add_manual),
+                ('generate_graph', self._generate), ('solve_graph', self._solve)):
+            self._answers.append(self.create_service(Trigger, f'~/{name}', self._service(work)))
+
+    def begin(self) -> None:
+        """Subscribe; a map of an earlier activation is continued."""
+        given = self._settings.input
+        self._images = Pairer(round(given.tolerance_s * _SECOND), given.queue)
+        self._poses = Pairer(round(given.tolerance_s * _SECOND), _WAITING)
+        self._camera, self._last_ns, self._last_s = None, None, time.monotonic()
+        with self._ready:
+            self._mapper.start_run()
+        subscribe = self.create_subscription
+        self._inputs = [
+            subscribe(CameraInfo, given.info, self._on_info, SENSOR_QOS),
+            subscribe(Image, given.colour, lambda m: self._on_image(0, m), SENSOR_QOS),
+            subscribe(Image, given.depth, lambda m: self._on_image(1, m), SENSOR_QOS),
+            subscribe(OdometryMessage, self._settings.odometry, self._on_odometry, SENSOR_QOS)]
+        if self._settings.mount.source == 'tf':
+            self._inputs.append(subscribe(
+                TFMessage, '/tf_static', self._on_static,
+                QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)))
+
+    def end(self) -> None:
+        """Take no more images; the map stays."""
+        for subscription in self._inputs:
+            self.destroy_subscription(subscription)
+        self._inputs.clear()
+
+    def release(self) -> None:
+        """End the thread, refuse waiting calls, and destroy publishers and services."""
+        with self._ready:
+            self._ending = True
+            self._ready.notify()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._queue.clear()
+        while self._jobs:
+            self._jobs.popleft().future.set_result((False, 'the node was cleaned up'))
+        for service in self._answers:
+            self.destroy_service(service)
+        self._answers.clear()
+        for publisher in self._outputs.values():
+            self.destroy_publisher(publisher)
+        self._outputs.clear()
+
+    # -- inputs, on the executor's thread ------------------------------------------------------
+
+    def _on_info(self, message: CameraInfo) -> None:
+        given = self._settings.input
+        try:
+            camera = Intrinsics.from_camera_info(message, given.rectified)
+            self._camera = camera.scaled(given.scale) if given.scale != 1.0 else camera
+        except ConfigurationError as error:
+            self._camera = None
+            self._fail(f'camera_info on {given.info}: {error}', 'camera_info')
+
+    def _on_static(self, message: TFMessage) -> None:
+        for each in message.transforms:
+            t, r = each.transform.translation, each.transform.rotation
+            self._frames.add(each.header.frame_id, each.child_frame_id, (t.x, t.y, t.z),
+                             (r.x, r.y, r.z, r.w))
+
+    def _on_image(self, stream: int, message: Image) -> None:
+        for pair in self._images.add(stream, stamp_ns(message.header), message):
+            self._match(0, stamp_ns(pair[0].header), pair)
+
+    def _on_odometry(self, message: OdometryMessage) -> None:
+        self._match(1, stamp_ns(message.header), message)
+
+    def _match(self, stream: int, stamp: int, message: Any) -> None:
+        for pair, odometry in self._poses.add(stream, stamp, message):
+            frame = self._as_frame(pair[0], pair[1], odometry)
+            if frame is None:
+                continue
+            with self._ready:
+                if len(self._queue) >= _WAITING:
+                    self._queue.popleft()
+                    self._dropped += 1
+                self._queue.append(frame)
+                self._ready.notify()
+
+    def _as_frame(self, colour: Image, depth: Image, message: OdometryMessage) -> Optional[_Frame]:
+        mount = self._mount(message.child_frame_id, colour.header.frame_id)
+        if self._camera is None:
+            self._fail(f'no camera_info on {self._settings.input.info}', 'no camera_info')
+            return None
+        if mount is None:
+            return None
+        pose = message.pose.pose
+        p, q = pose.position, pose.orientation
+        quat = np.array([q.x, q.y, q.z, q.w])
+        covariance = np.reshape(message.pose.covariance, (6, 6))
+        if not (np.isfinite([p.x, p.y, p.z, *quat]).all() and quat @ quat > 0.25
+                and np.isfinite(covariance).all()):
+            self._fail(f'the odometry on {self._settings.odometry} has a pose that is none: '
+                       f'{p.x, p.y, p.z}, {tuple(quat.tolist())}', 'odometry')
+            return None
+        base = np.eye(4)
+        base[:3, :3] = Rotation.from_quat(quat).as_matrix()
+        base[:3, 3] = p.x, p.y, p.z
+        self._odometry_frame = message.header.frame_id
+        variance = np.maximum(np.diag(covariance), 0)
+        return _Frame(stamp_ns(colour.header), base @ mount,
+                      (float(variance[:3].mean()), float(variance[3:].mean())), colour, depth,
+                      self._camera)
+
+    def _mount(self, base: str, camera: str) -> Optional[Floats]:
+        mount = self._settings.mount
+        if mount.source == 'parameters':
+            return mount.base_from_camera()
+        found = self._frames.lookup(base, camera)
+        if found is None:
+            self._fail(f'/tf_static has no transform from {base} to {camera}, the frame of the '
+                       'images; publish it, or set mount.source to parameters', 'mount')
+        return found
+
+    def _fail(self, text: str, key: str) -> None:
+        self._error = text
+        self._log('error', text, key)
+
+    # -- the thread that maps ------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._ready:
+                while not (self._queue or self._jobs or self._ending):
+                    self._ready.wait()
+                if self._ending:
+                    return
+                job = self._jobs.popleft() if self._jobs else None
+                frame = None if job is not None else self._queue.popleft()
+            if job is not None:
+                job.future.set_result(self._done(job.work))
+                self._answered.trigger()
+            elif frame is not None:
+                self._done(functools.partial(self._map, frame))
+
+    def _done(self, work: Callable[[], Any]) -> tuple[bool, str]:
+        """Do something; gives whether it succeeded, and a text."""
+        try:
+            return True, str(work() or '')
+        except OptitrackVrpnError as error:
+            self._fail(str(error), type(error).__name__)
+            return False, str(error)
+        except Exception:
+            text = f'a bug in the mapper:\n{traceback.format_exc()}'
+            self._fail(text, 'bug')
+            return False, text
+
+    def _map(self, frame: _Frame) -> None:
+        mapper, last = self._mapper, self._last_ns
+        if last is not None and frame.stamp_ns < last - _SECOND:
+            self._log('warn', 'time went back: the map begins anew', 'time')
+            mapper.clear()
+            self._solved = None
+        elif last is not None and frame.stamp_ns - last > _PAUSE_S * _SECOND:
+            self._log('warn', f'{(frame.stamp_ns - last) / _SECOND:.1f} s without odometry: the '
+                      'motion in that time is not known; a loop will join the map', 'pause')
+            mapper.start_run()
+        self._last_ns = frame.stamp_ns
+        self._taken += 1
+        mapper.add_pose(frame.stamp_ns, frame.odometry)
+        self._error, due = '', mapper.is_due(frame.odometry)
+        if self._manual and not due:
+            due = len(mapper.keyframes) < self._settings.method.keyframes.most
+        if due:
+            self._manual = 0
+            self._keep(frame)
+        elif mapper.refused:
+            self._log('warn', f'{len(mapper.keyframes)} keyframes: no more are taken '
+                      '(method.keyframes.most)', 'most')
+        if self._outputs.get('tf') is not None and mapper.keyframes:
+            self._publish_transform(frame.stamp_ns)
+        self._last_s = time.monotonic()
+
+    def _keep(self, frame: _Frame) -> None:
+        given, mapper = self._settings.input, self._mapper
+        colour, depth = to_rgb(frame.colour), to_depth(frame.depth, given.depth_unit_m)
+        if colour.shape[:2] != depth.shape:
+            raise ImageError(
+                f'the colour image has {colour.shape[1]} x {colour.shape[0]} pixels, the depth '
+                f'image {depth.shape[1]} x {depth.shape[0]}: use depth that is registered')
+        if given.scale != 1.0:
+            colour, depth = resized(colour, depth, frame.camera)
+        keyframe = mapper.add_keyframe(
+            frame.stamp_ns, frame.odometry, frame.variances, colour, depth, frame.camera)
+        found = mapper.find_loops(keyframe.number)
+        if self._outputs['keyframes'].get_subscription_count():
+            self._publish_cloud(keyframe)
+        if found and self._settings.solve:
+            self._solve()
+        self._publish_graph(frame.stamp_ns)
+
+    # -- services, on the thread that maps -----------------------------------------------------
+
+    def _service(self, work: Callable[[], str]) -> Any:
+        async def answer(_: Any, response: Any) -> Any:
+            future: Any = Future()
+            with self._ready:
+                self._jobs.append(_Job(work, future))
+                self._ready.notify()
+            response.success, response.message = await future
+            return response
+        return answer
+
+    def _file(self, name: str) -> str:
+        value = getattr(read_settings(self, MapperNodeSettings).file, name)
+        if not value:
+            raise ConfigurationError(
+                f'set the parameter file.{name} first, as in: ros2 param set '
+                f'{self.get_fully_qualified_name()} file.{name} ...')
+        return str(value)
+
+    def _publish_keyframes(self) -> str:
+        text = self._file('pattern')
+        try:
+            pattern = re.compile(text)
+        except re.error as error:
+            raise ConfigurationError(
+                f'file.pattern {text!r} is no regular expression: {error}') from None
+        chosen = [each for each in self._mapper.keyframes if pattern.fullmatch(str(each.number))]
+        for keyframe in chosen:
+            self._publish_cloud(keyframe)
+        return f'{len(chosen)} of {len(self._mapper.keyframes)} keyframes published'
+
+    def _save(self) -> str:
+        folder, mapper = FilePath(self._file('folder')).expanduser(), self._mapper
+        if not mapper.keyframes:
+            raise ConfigurationError('there is no keyframe yet')
+        save_keyframes(folder, mapper.keyframes, mapper.odometry_path(), mapper.path())
+        return f'{len(mapper.keyframes)} keyframes saved in {folder}'
+
+    def _load(self) -> str:
+        folder = FilePath(self._file('folder')).expanduser()
+        keyframes, path = load_keyframes(folder)
+        self._mapper.restore(keyframes, path)
+        self._last_ns = None
+        loops = self._mapper.generate_graph()
+        self._publish_graph(keyframes[-1].stamp_ns)
+        return f'{len(keyframes)} keyframes loaded from {folder}, {loops} loops found'
+
+    def _save_pcd(self) -> str:
+        file = FilePath(self._file('pcd')).expanduser()
+        points, colours = self._mapper.map_cloud()
+        if not len(points):
+            raise ConfigurationError('the map has no points yet')
+        save_pcd(file, points, colours)
+        return f'{len(points)} points saved in {file}'
+
+    def _add_manual(self) -> str:
+        if not self._inputs:
+            raise ConfigurationError('the node is not active')
+        self._manual = 1
+        return 'the next frame becomes a keyframe'
+
+    def _generate(self) -> str:
+        loops = self._mapper.generate_graph()
+        self._publish_graph(self._last_ns)
+        return f'{len(self._mapper.keyframes)} keyframes, {loops} loops'
+
+    def _solve(self) -> str:
+        self._solved = solved = self._mapper.solve()
+        self._publish_graph(self._last_ns)
+        return (f'{solved.keyframes} keyframes, {solved.edges} edges, {solved.loops} of them '
+                f'loops, {solved.outliers} left out; a keyframe moved by up to '
+                f'{solved.moved_m:.3f} m')
+
+    # -- outputs -------------------------------------------------------------------------------
+
+    def _publish_cloud(self, keyframe: Any) -> None:
+        header = make_header(keyframe.stamp_ns, self._settings.output.map_frame)
+        self._outputs['keyframes'].publish(cloud_message(header, *self._mapper.cloud(keyframe)))
+
+    def _publish_transform(self, time_ns: int) -> None:
+        header = make_header(time_ns, self._settings.output.map_frame)
+        transform = TransformStamped(header=header, child_frame_id=self._odometry_frame)
+        pose = pose_message(self._mapper.map_from_odometry)
+        p, t = pose.position, transform.transform.translation
+        t.x, t.y, t.z = p.x, p.y, p.z
+        transform.transform.rotation = pose.orientation
+        self._outputs['tf'].publish(TFMessage(transforms=[transform]))
+
+    def _publish_graph(self, time_ns: Optional[int]) -> None:
+        mapper = self._mapper
+        frame = self._settings.output.map_frame
+        header = make_header(time_ns or mapper.keyframes[-1].stamp_ns, frame)
+        self._outputs['poses'].publish(PoseArray(
+            header=header, poses=[pose_message(each.pose) for each in mapper.keyframes]))
+        self._outputs['edges'].publish(MarkerArray(markers=self._markers(header)))
+        if self._outputs['path'].get_subscription_count():
+            path = mapper.path()
+            poses = []
+            for stamp, position, quat in zip(
+                    path.stamps_ns.tolist(), path.positions.tolist(), path.quats_xyzw.tolist()):
+                pose = PoseStamped(header=make_header(stamp, frame))
+                at, turn = pose.pose.position, pose.pose.orientation
+                at.x, at.y, at.z = position
+                turn.x, turn.y, turn.z, turn.w = quat
+                poses.append(pose)
+            self._outputs['path'].publish(Path(header=header, poses=poses))
+        began = time.monotonic()
+        if self._outputs['map'].get_subscription_count() and began >= self._cloud_due_s:
+            self._outputs['map'].publish(cloud_message(header, *mapper.map_cloud()))
+            took = time.monotonic() - began
+            self._cloud_due_s = began + max(
+                self._settings.output.cloud_period_s, took / _CLOUD_SHARE)
+
+    def _markers(self, header: Any) -> list[Any]:
+        keyframes, loops = self._mapper.keyframes, self._mapper.loops
+        lines = (
+            ('odometry', _ODOMETRY_RGB, [(each.number - 1, each.number) for each in keyframes[1:]
+                                         if each.joined]),
+            ('loops', _LOOP_RGB, [(each.start, each.end) for each in loops
+                                  if not each.left_out]),
+            ('outliers', _OUTLIER_RGB, [(each.start, each.end) for each in loops
+                                        if each.left_out]))
+        made = []
+        for number, (name, (red, green, blue), pairs) in enumerate(lines):
+            marker = Marker(header=header, ns=name, id=number, type=Marker.LINE_LIST,
+                            color=ColorRGBA(r=red, g=green, b=blue, a=1.0))
+            marker.action = Marker.ADD if pairs else Marker.DELETE
+            marker.scale.x = _LINE_M
+            marker.pose.orientation.w = 1.0
+            for pair in pairs:
+                for index in pair:
+                    x, y, z = keyframes[index].pose[:3, 3].tolist()
+                    marker.points.append(Point(x=x, y=y, z=z))
+            made.append(marker)
+        return made
+
+    # -- diagnostics ---------------------------------------------------------------------------
+
+    def diagnostics(self) -> Sequence[DiagnosticStatus]:
+        """Say whether frames arrive, and how large the map is."""
+        mapper = self._mapper
+        values: dict[str, Any] = {
+            'frames': self._taken, 'dropped frames': self._dropped,
+            'pairs of images': self._images.pairs, 'keyframes': len(mapper.keyframes),
+            'refused keyframes': mapper.refused, 'loops': len(mapper.loops),
+            'loops left out': sum(each.left_out for each in mapper.loops)}
+        if self._solved is not None:
+            values['last solution moved a keyframe by (m)'] = f'{self._solved.moved_m:.4f}'
+        return [entry(f'{self.get_name()}: map', *self._verdict(), values)]
+
+    def _verdict(self) -> tuple[str, str]:
+        if not self._inputs:
+            return 'ok', 'inactive'
+        if self._error:
+            return 'error', self._error.splitlines()[0]
+        silent_s = time.monotonic() - self._last_s
+        if silent_s <= self._settings.input.timeout_s:
+            return 'ok', 'mapping' if self._taken else 'waiting for images and odometry'
+        if not self._images.pairs:
+            given = self._settings.input
+            return 'error', f'no pairs of images on {given.colour} and {given.depth}'
+        if not self._poses.pairs:
+            return 'error', (f'no odometry on {self._settings.odometry} with stamps within '
+                             f'{self._settings.input.tolerance_s:g} s of the images')
+        return 'stale', f'no odometry or images for {silent_s:.1f} s'

@@ -1,0 +1,57 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the node rgbd_mapper."""
+
+from dataclasses import dataclass
+
+from optitrack_vrpn.rgbd.mapper import MapperSettings
+from optitrack_vrpn.rgbd.odometry_settings import InputSettings, MountSettings
+from optitrack_vrpn.settings import Change, checked, section, setting
+
+
+@checked
+@dataclass(frozen=True)
+class MapOutputSettings:
+    """What is published."""
+
+    map_frame: str = setting('map', doc='frame of the map: the frame of the odometry at the first '
+                                        'keyframe')
+    tf: bool = setting(True, doc='publish the transform from map_frame to the frame of the '
+                                 'odometry, with the stamp of each pose')
+    cloud_period_s: float = setting(
+        2.0, unit='s', low=0.1, high=3600.0,
+        doc='least time between two messages of map/cloud; longer for a large map')
+
+
+@checked
+@dataclass(frozen=True)
+class FileSettings:
+    """What the services read and write; set them before a call."""
+
+    folder: str = setting(
+        '', change=Change.ANY_TIME,
+        doc='folder of save_keyframes and load_keyframes; an existing one is not overwritten')
+    pcd: str = setting(
+        '', change=Change.ANY_TIME, doc='file of save_pcd_map')
+    pattern: str = setting(
+        '.*', change=Change.ANY_TIME,
+        doc='regular expression; publish_keyframes publishes those whose number it matches')
+
+
+@checked
+@dataclass(frozen=True)
+class MapperNodeSettings:
+    """Mapping with a colour and depth camera."""
+
+    autostart: bool = setting(False, change=Change.START,
+                              doc='configure and activate without a lifecycle manager')
+    activate: bool = setting(True, change=Change.START,
+                             doc='false: autostart leaves the node inactive, for mocap control')
+    solve: bool = setting(
+        True, doc='solve the graph at each new loop; false: only when solve_graph is called')
+    odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry; any odometry will do')
+    input: InputSettings = section(InputSettings(), doc='the camera')
+    mount: MountSettings = section(MountSettings(), doc='the camera on the base')
+    output: MapOutputSettings = section(MapOutputSettings(), doc='the results')
+    file: FileSettings = section(FileSettings(), doc='files of the services')
+    method: MapperSettings = section(MapperSettings(), doc='the method')
