@@ -144,7 +144,6 @@ def test_a_drifting_path_is_corrected_and_the_map_saved_and_loaded(mapper, tmp_p
 
 def test_the_transform_from_map_to_odometry_follows_the_solution(mapper):
     here, robot = mapper
-    _, truth, _ = images()
     drive(here, robot, range(0, 48, 4))
     robot.call('solve_graph')
     drive(here, robot, [48])
@@ -185,7 +184,7 @@ def test_a_keyframe_is_taken_on_request(mapper):
 
 
 def test_missing_odometry_is_named_in_the_diagnostics(mapper):
-    here, robot = mapper
+    _, robot = mapper
     robot.publishers.pop()
     stamps, _, seen = images()
     header = make_header(int(stamps[0]), 'camera_rgb_optical_frame')
