@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node rgbd_mapper with real topics and services, on an odometry that drifts."""
 
+import functools
+
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry, Path
@@ -91,12 +93,16 @@ def mapper(observer):
         here.close()
 
 
+def has_taken(here, count):
+    return here.node._taken >= count
+
+
 def drive(here, robot, numbers, **kwargs):
     """Show frames one after the other, each after the last was mapped."""
     for number in numbers:
-        taken = here.node._taken
+        expected = here.node._taken + 1
         robot.show(number, **kwargs)
-        wait_until(lambda: here.node._taken > taken, 10.0, f'frame {number}')
+        wait_until(functools.partial(has_taken, here, expected), 10.0, f'frame {number}')
 
 
 def set_parameter(here, name, value):

@@ -1,0 +1,118 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Measure what loop closure adds to the odometry, on two rounds through simulated rooms.
+
+Each row: the absolute trajectory error (RMSE of positions after rigid alignment, m) of the
+odometry and of the map. The odometry remembers landmarks, which closes loops that its model holds;
+rows with a small model show loops that it does not hold.
+"""
+
+import argparse
+import math
+from statistics import median
+import time
+from typing import NamedTuple
+
+import numpy as np
+from optitrack_vrpn.recording.evaluation import absolute_error
+from optitrack_vrpn.recording.trajectory import Trajectory as Path
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import grey_of
+from optitrack_vrpn.rgbd.mapper import Mapper
+from optitrack_vrpn.rgbd.model import ModelSettings
+from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings
+from optitrack_vrpn.rgbd.room import Box, Layout, Room
+from optitrack_vrpn.rgbd.sensor import Sensor
+from optitrack_vrpn.rgbd.trajectories import Harmonic, Trajectory, TRAJECTORIES
+from scipy.spatial.transform import Rotation
+
+CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
+#: A hall of 10 x 8 m, and two rounds of a circle of 2.3 m in it.
+HALL = Layout(
+    room=Box((-5.0, -4.0, 0.0), (5.0, 4.0, 2.8)),
+    boxes=(Box((3.7, -1.5, 0.0), (4.9, 0.4, 1.3)), Box((-1.0, 3.1, 0.0), (0.6, 3.95, 1.6)),
+           Box((-4.9, -0.7, 0.0), (-3.9, 0.8, 0.9)), Box((-0.8, -3.95, 0.0), (0.7, -3.2, 1.9)),
+           Box((-0.6, -0.7, 0.0), (0.8, 0.5, 1.5))))
+_ROUND_S = 24.0
+_SWAY = math.radians(8.0)
+AROUND = Trajectory(
+    2 * _ROUND_S, 'two rounds of a circle of 2.3 m',
+    x=Harmonic(0.0, 0.0, ((2.3, _ROUND_S, math.pi / 2),)),
+    y=Harmonic(0.0, 0.0, ((2.3, _ROUND_S, 0.0),)),
+    z=Harmonic(1.2, 0.0, ((0.1, _ROUND_S / 2, 0.0),)),
+    yaw=Harmonic(math.pi / 2, 2 * math.pi / _ROUND_S),
+    pitch=Harmonic(math.radians(5.0), 0.0, ((_SWAY, 4.0, 0.4),)),
+    roll=Harmonic(0.0, 0.0, ((_SWAY, 5.0, 0.0),)))
+
+
+class Row(NamedTuple):
+    """One run."""
+
+    scene: str
+    landmarks: int
+    odometry_m: float
+    map_m: float
+    keyframes: int
+    loops: int
+    left_out: int
+    keyframe_ms: float
+    solve_ms: float
+
+
+def run(scene: str, layout: Layout, trajectory: Trajectory, landmarks: int, rate: float,
+        seed: int) -> Row:
+    """Map a scene and compare the path with the truth."""
+    times = np.arange(0.0, trajectory.duration, 1.0 / rate)
+    truth = trajectory.camera_poses(times)
+    room, sensor = Room(layout), Sensor(seed=seed)
+    odometry = Odometry(OdometrySettings(model=ModelSettings(capacity=landmarks)))
+    mapper, took, used = Mapper(), [], []
+    for number, (when, pose) in enumerate(zip(times, truth)):
+        colour, depth = room.render(CAMERA, pose)
+        colour, depth = sensor.image(colour), sensor.depth(depth)
+        frame = odometry.process(1 + round(when * 1e9), grey_of(colour), depth, CAMERA)
+        if not frame.good:
+            continue
+        used.append(number)
+        mapper.add_pose(frame.stamp_ns, frame.pose)
+        if mapper.is_due(frame.pose):
+            variance = np.diag(frame.covariance)
+            began = time.perf_counter()
+            keyframe = mapper.add_keyframe(
+                frame.stamp_ns, frame.pose, (variance[:3].mean(), variance[3:].mean()), colour,
+                depth, CAMERA)
+            mapper.find_loops(keyframe.number)
+            took.append(time.perf_counter() - began)
+    path = mapper.path()
+    true = Path(path.stamps_ns, truth[used][:, :3, 3],
+                Rotation.from_matrix(truth[used][:, :3, :3]).as_quat())
+    before = absolute_error(true, path).translation.rmse
+    began = time.perf_counter()
+    solved = mapper.solve()
+    solve_s = time.perf_counter() - began
+    return Row(scene, landmarks, before, absolute_error(true, mapper.path()).translation.rmse,
+               solved.keyframes, solved.loops, solved.outliers, 1e3 * median(took), 1e3 * solve_s)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--rate', type=float, default=15.0, help='frames a second (15)')
+    parser.add_argument('--seed', type=int, default=2, help='of the noise (2)')
+    given = parser.parse_args()
+    print('| scene | landmarks of the model | ATE odometry (mm) | ATE map (mm) | ratio | keyframes '
+          '| loops | left out | ms a keyframe | ms to solve |')
+    print('|---|---|---|---|---|---|---|---|---|---|')
+    for scene, layout, trajectory in (
+            ('room, 2 x 5 m', Layout(), TRAJECTORIES['loop']), ('hall, 2 x 14 m', HALL, AROUND)):
+        for landmarks in (5000, 1000):
+            row = run(scene, layout, trajectory, landmarks, given.rate, given.seed)
+            print(f'| {row.scene} | {row.landmarks} | {1e3 * row.odometry_m:.1f} '
+                  f'| {1e3 * row.map_m:.1f} | {row.odometry_m / row.map_m:.1f} | {row.keyframes} '
+                  f'| {row.loops} | {row.left_out} | {row.keyframe_ms:.0f} '
+                  f'| {row.solve_ms:.0f} |', flush=True)
+
+
+if __name__ == '__main__':
+    main()
