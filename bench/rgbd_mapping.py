@@ -91,8 +91,9 @@ def run(scene: str, layout: Layout, trajectory: Trajectory, landmarks: int, rate
     began = time.perf_counter()
     solved = mapper.solve()
     solve_s = time.perf_counter() - began
-    return Row(scene, landmarks, before, absolute_error(true, mapper.path()).translation.rmse,
-               solved.keyframes, solved.loops, solved.outliers, 1e3 * median(took), 1e3 * solve_s)
+    after = absolute_error(true, mapper.path()).translation.rmse
+    return Row(scene, landmarks, before, after, solved.keyframes, solved.loops, solved.outliers,
+               1e3 * median(took), 1e3 * solve_s)
 
 
 def main() -> None:
