@@ -102,8 +102,8 @@ def main() -> None:
     parser.add_argument('--rate', type=float, default=15.0, help='frames a second (15)')
     parser.add_argument('--seed', type=int, default=2, help='of the noise (2)')
     given = parser.parse_args()
-    print('| scene | landmarks of the model | ATE odometry (mm) | ATE map (mm) | ratio | keyframes '
-          '| loops | left out | ms a keyframe | ms to solve |')
+    print('| scene | landmarks of the model | ATE odometry (mm) | ATE map (mm) | ratio '
+          '| keyframes | loops | left out | ms a keyframe | ms to solve |')
     print('|---|---|---|---|---|---|---|---|---|---|')
     for scene, layout, trajectory in (
             ('room, 2 x 5 m', Layout(), TRAJECTORIES['loop']), ('hall, 2 x 14 m', HALL, AROUND)):
