@@ -24,7 +24,7 @@ from optitrack_vrpn.rgbd.model import ModelSettings
 from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings
 from optitrack_vrpn.rgbd.room import Box, Layout, Room
 from optitrack_vrpn.rgbd.sensor import Sensor
-from optitrack_vrpn.rgbd.trajectories import Harmonic, Trajectory, TRAJECTORIES
+from optitrack_vrpn.rgbd.trajectories import Harmonic, TRAJECTORIES, Trajectory
 from scipy.spatial.transform import Rotation
 
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)

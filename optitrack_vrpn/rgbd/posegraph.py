@@ -113,7 +113,7 @@ class _Problem:
                 'the information matrix of an edge is not positive definite') from None
 
     def residuals(self, rotations: Floats, positions: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return whitened residuals (E, 6), those of rotation (E, 3) and offsets (E, 3)."""
+        """Evaluate all edges: whitened errors, errors of rotation, and offsets in node i."""
         inverse = rotations[self.i].transpose(0, 2, 1)
         offsets = np.einsum('eab,eb->ea', inverse, positions[self.j] - positions[self.i])
         turned = self.z_rotation.transpose(0, 2, 1) @ inverse @ rotations[self.j]
