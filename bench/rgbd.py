@@ -1,0 +1,226 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Run the RGB-D odometry on simulated sequences and compare it with the truth.
+
+    make bench-rgbd                        accuracy and processor time of a frame
+    make bench-rgbd ARGS=--methods         and variants of the method on the hand-held sequence
+    make bench-rgbd ARGS='--topics 30'     the node rgbd_odometry in its own process: images on
+                                           real topics at 30 Hz for so many seconds
+
+ATE and RPE (over 1 s) are those of the recording package. A camera that turns on the spot leaves
+the rotation of the alignment unknown; there the ATE is that of poses aligned at the first frame.
+NEES is the mean of e^T C^-1 e / 6 with the error e of a pose and its covariance C: 1 is exact,
+below 1 the covariance is too large. ms is the median of the processor time of a frame.
+"""
+
+import argparse
+from dataclasses import replace
+import os
+from pathlib import Path
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+from optitrack_vrpn.recording.evaluation import absolute_error, relative_error
+from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import grey_of
+from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings, Status
+from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.room import Room
+from optitrack_vrpn.rgbd.sensor import Sensor
+from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+from scipy.spatial.transform import Rotation
+
+ROOT = Path(__file__).resolve().parent.parent
+CAMERA = Intrinsics(640, 480, 525.0, 525.0, 319.5, 239.5).scaled(0.5)
+RATE = 30
+LEAST_FRAMES = 240
+SECOND = 1_000_000_000
+DEFAULT = OdometrySettings()
+METHODS = {
+    'default': DEFAULT,
+    'ICP alone': replace(DEFAULT, refinement=replace(DEFAULT.refinement, rounds=0)),
+    'without prediction': replace(DEFAULT, predict=False),
+    'without process noise': replace(DEFAULT, model=replace(
+        DEFAULT.model, process_noise_m=0.0)),
+    '150 keypoints': replace(DEFAULT, features=replace(DEFAULT.features, count=150)),
+    'ORB': replace(DEFAULT, features=replace(DEFAULT.features, detector='orb')),
+}
+
+
+class Sequence(NamedTuple):
+    """Images of a simulated camera, and the truth."""
+
+    name: str
+    stamps_ns: list
+    poses: np.ndarray
+    grey: list
+    depth: list
+
+
+def render(name, seed, every=1):
+    """Take the pictures of a motion, with the errors of a Kinect."""
+    motion = TRAJECTORIES[name]
+    count = max(LEAST_FRAMES, round(motion.duration * RATE))
+    times = np.arange(0, count, every) / RATE
+    poses = motion.camera_poses(times)
+    room, sensor = Room(), Sensor(seed=seed)
+    grey, depth = [], []
+    for pose in poses:
+        image, exact = room.render(CAMERA, pose)
+        grey.append(grey_of(sensor.image(image)))
+        depth.append(sensor.depth(exact))
+    return Sequence(name, [round(each * SECOND) for each in times], poses, grey, depth)
+
+
+def trajectory(stamps_ns, poses):
+    return Trajectory(np.array(stamps_ns), poses[:, :3, 3],
+                      Rotation.from_matrix(poses[:, :3, :3]).as_quat())
+
+
+def nees(frame, truth):
+    """Give the normalised squared error of a pose whose fixed frame is the first camera's."""
+    error = np.concatenate([
+        truth[:3, 3] - frame.pose[:3, 3],
+        Rotation.from_matrix(truth[:3, :3] @ frame.pose[:3, :3].T).as_rotvec()])
+    return error @ np.linalg.solve(frame.covariance, error) / 6
+
+
+def evaluate(sequence, settings):
+    """Run the odometry and give a row of the table."""
+    odometry = Odometry(settings)
+    frames, cost = [], []
+    for stamp, grey, depth in zip(sequence.stamps_ns, sequence.grey, sequence.depth):
+        begin = time.process_time()
+        frames.append(odometry.process(stamp, grey, depth, CAMERA))
+        cost.append(1e3 * (time.process_time() - begin))
+    good = [k for k, frame in enumerate(frames) if frame.good]
+    stamps = [sequence.stamps_ns[k] for k in good]
+    truth, found = sequence.poses[good], np.array([frames[k].pose for k in good])
+    reference = trajectory(stamps, truth)
+    if sequence.name == 'rotation':
+        ate = absolute_error(reference, trajectory(
+            stamps, truth[0] @ np.linalg.inv(found[0]) @ found), align=False)
+    else:
+        ate = absolute_error(reference, trajectory(stamps, found))
+    rpe = relative_error(reference, trajectory(stamps, found), seconds=1.0)
+    from_first = np.linalg.inv(sequence.poses[0]) @ sequence.poses
+    squares = [nees(frames[k], from_first[k]) for k in good
+               if frames[k].status is Status.TRACKED]
+    length = np.sum(np.linalg.norm(np.diff(sequence.poses[:, :3, 3], axis=0), axis=1))
+    return (len(frames), f'{length:.1f}', f'{1e3 * ate.translation.rmse:.1f}',
+            f'{1e3 * rpe.translation.rmse:.1f}', f'{rpe.rotation_deg.rmse:.3f}',
+            odometry.counters.failed,
+            round(statistics.mean(len(frames[k].features) for k in good)),
+            f'{statistics.mean(squares):.2f}', f'{statistics.median(cost):.1f}')
+
+
+HEAD = ('frames', 'm', 'ATE mm', 'RPE mm/s', 'deg/s', 'failed', 'keypoints', 'NEES', 'ms')
+
+
+def table(title, rows):
+    print(f'{title:24}' + ''.join(f'{name:>10}' for name in HEAD))
+    for name, row in rows:
+        print(f'{name:24}' + ''.join(f'{value!s:>10}' for value in row), flush=True)
+
+
+def topics(seconds):
+    """Send images to the node in its own process, and measure what comes back."""
+    sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+    from conftest import claim_domain
+    domain, claim = claim_domain()
+    os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST')
+    sequence = render('hand_held', 1)
+    node = subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_odometry', '--ros-args', '-p',
+         'autostart:=true', '-p', 'control.generations:=[none]'], cwd=ROOT)
+    try:
+        measure(seconds, sequence, node)
+    finally:
+        node.send_signal(signal.SIGINT)
+        node.wait(20.0)
+        claim.close()
+
+
+def measure(seconds, sequence, node):
+    """Publish in real time, there and back again, and print the table."""
+    from nav_msgs.msg import Odometry as OdometryMessage
+    from optitrack_vrpn.rgbd.images import from_depth, from_rgb
+    from optitrack_vrpn.rgbd.messages_ros import (
+        image_message, info_message, make_header, stamp_ns)
+    from rclpy.qos import qos_profile_sensor_data
+    from rosgraph import Observer, wait_until
+    from sensor_msgs.msg import CameraInfo, Image
+    fields = [(from_rgb(np.repeat(grey[..., None], 3, axis=2)), from_depth(depth))
+              for grey, depth in zip(sequence.grey, sequence.depth)]
+    order = [*range(len(fields)), *range(len(fields) - 2, 0, -1)]
+    sent, delays = {}, []
+    with Observer('camera') as observer:
+        create = observer.node.create_publisher
+        colour, depth, info = (create(kind, f'rgbd/{name}', qos_profile_sensor_data) for kind, name
+                               in ((Image, 'rgb'), (Image, 'depth'), (CameraInfo, 'info')))
+        observer.node.create_subscription(
+            OdometryMessage, 'vo', lambda message: delays.append(
+                time.monotonic() - sent[stamp_ns(message.header)]), 100)
+        wait_until(lambda: all(each.get_subscription_count() for each in (colour, depth, info)))
+        time.sleep(2.0)
+        begin, cpu = time.monotonic(), processor_s(node.pid)
+        for number in range(seconds * RATE):
+            time.sleep(max(0.0, begin + number / RATE - time.monotonic()))
+            # as a camera stamps, not as this process is scheduled
+            stamp = 1_700_000_000_000_000_000 + number * SECOND // RATE
+            header = make_header(stamp, 'camera')
+            rgb, metres = fields[order[number % len(order)]]
+            sent[stamp] = time.monotonic()
+            info.publish(info_message(header, CAMERA))
+            colour.publish(image_message(header, rgb))
+            depth.publish(image_message(header, metres))
+        wait_until(lambda: len(delays) == len(sent) or time.monotonic() > begin + seconds + 2)
+        cpu = processor_s(node.pid) - cpu
+    milliseconds = sorted(1e3 * each for each in delays)
+    print(f'{len(sent)} pairs at {RATE} Hz, {len(delays)} poses '
+          f'({100 * len(delays) / len(sent):.1f} %); processor time of the whole node '
+          f'{1e3 * cpu / len(sent):.1f} ms a frame ({100 * cpu / seconds:.0f} % of a core); delay '
+          f'from image to pose: median {statistics.median(milliseconds):.1f}, '
+          f'99 % {milliseconds[int(0.99 * len(milliseconds))]:.1f}, '
+          f'greatest {milliseconds[-1]:.1f} ms')
+
+
+def processor_s(pid):
+    """Give the processor time of a process."""
+    fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--seed', type=int, default=1, help='of the errors of the camera')
+    parser.add_argument('--methods', action='store_true')
+    parser.add_argument('--sequence', choices=tuple(TRAJECTORIES), action='append')
+    parser.add_argument('--topics', type=int, metavar='SECONDS', default=0)
+    arguments = parser.parse_args()
+    opencv().setNumThreads(1)
+    if arguments.topics:
+        topics(arguments.topics)
+        return
+    names = arguments.sequence or list(TRAJECTORIES)
+    table('sequence', ((name, evaluate(render(name, arguments.seed), DEFAULT)) for name in names))
+    if arguments.methods:
+        sequence = render('hand_held', arguments.seed)
+        table('hand_held, method', ((name, evaluate(sequence, settings))
+                                    for name, settings in METHODS.items()))
+        table('hand_held, fewer images', (
+            (f'{RATE // every} Hz, {name}', evaluate(
+                render('hand_held', arguments.seed, every), METHODS[name]))
+            for every in (3, 6) for name in ('default', 'without prediction')))
+
+
+if __name__ == '__main__':
+    main()
