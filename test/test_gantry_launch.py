@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What the launch files of axis_bridge, the gantry and rgbd_odometry start.
+What the launch files of axis_bridge, the gantry and the RGB-D nodes start.
 
 PyPI does not have ROS 2's launch, so that stand-ins for its classes note what they are given.
 """
@@ -16,6 +16,7 @@ from optitrack_vrpn.cli.tools import TOOLS
 from optitrack_vrpn.gantry.node_settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_command import make_parser
 from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.rgbd.image_proc_settings import ImageProcSettings
 from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
 from optitrack_vrpn.settings import parameters_of
 import pytest
@@ -25,6 +26,8 @@ KNOWN = {
     'axis_bridge': {each.name for each in parameters_of(BridgeSettings)},
     'gantry_controller': {each.name for each in parameters_of(ControllerSettings)},
     'optitrack_vrpn_node': {each.name for each in parameters_of(NodeSettings)},
+    'rgbd_image_proc': {'use_sim_time', *(each.name for each in parameters_of(
+        ImageProcSettings))},
     'rgbd_odometry': {'use_sim_time', *(each.name for each in parameters_of(
         OdometryNodeSettings))},
 }
@@ -62,7 +65,8 @@ def described(monkeypatch):
 
 
 @pytest.mark.parametrize('name', [
-    'axis_bridge.launch.py', 'gantry.launch.py', 'rgbd_odometry.launch.py'])
+    'axis_bridge.launch.py', 'gantry.launch.py', 'rgbd_odometry.launch.py',
+    'rgbd_image_proc.launch.py'])
 def test_launch_files_start_tools_with_parameters_that_exist(described, name):
     arguments, nodes = described(name)
     assert all(each['description'] and isinstance(each['default_value'], str)

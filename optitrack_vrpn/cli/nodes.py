@@ -32,6 +32,7 @@ NODES = (
     Node('mavlink_bridge', 'optitrack_vrpn.autopilot.settings:BridgeSettings'),
     Node('axis_bridge', 'optitrack_vrpn.axes.settings:BridgeSettings'),
     Node('gantry_controller', 'optitrack_vrpn.gantry.node_settings:ControllerSettings'),
+    Node('rgbd_image_proc', 'optitrack_vrpn.rgbd.image_proc_settings:ImageProcSettings'),
     Node('rgbd_odometry', 'optitrack_vrpn.rgbd.odometry_settings:OdometryNodeSettings'),
     Node('rgbd_mapper', 'optitrack_vrpn.rgbd.mapper_settings:MapperNodeSettings'),
     Node('rgbd_sim', 'optitrack_vrpn.rgbd.sim_settings:SimSettings'),

@@ -64,6 +64,8 @@ TOOLS = (
          'a simulated machine with slip, and a simulated Motive that sees it'),
     Tool('gantry', 'optitrack_vrpn.gantry.command:main',
          'watch and command a gantry_controller'),
+    Tool('rgbd_image_proc', 'optitrack_vrpn.rgbd.image_proc_command:main',
+         'raw colour and depth images to rectified and registered ones'),
     Tool('rgbd_odometry', 'optitrack_vrpn.rgbd.odometry_command:main',
          'the lifecycle node that follows a colour and depth camera by its images'),
     Tool('rgbd_mapper', 'optitrack_vrpn.rgbd.mapper_command:main',

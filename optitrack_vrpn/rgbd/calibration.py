@@ -1,0 +1,221 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Files of a calibrated pair of cameras, and what is in them.
+
+- rgb.yml, depth.yml: intrinsics, as ROS's camera_calibration writes them or as OpenCV's
+  FileStorage does (``camera_matrix``, ``distortion_coefficients``, ``image_width``,
+  ``image_height``).
+- extr.yml: ``ir2rgb``, 3x4, colour_from_depth with the translation in millimetres.
+- warp.yml: ``c0``, ``c1`` and ``c2``, one value a pixel, and ``fit_mode``: the true depth is
+  c0 + c1 d + c2 d^2 with d in millimetres.
+"""
+
+from dataclasses import dataclass
+import enum
+from typing import Any, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import Depth
+from optitrack_vrpn.rgbd.opencv import opencv
+import yaml
+
+Floats = NDArray[np.float64]
+
+_MM = 0.001
+#: The names that ROS and OpenCV's own samples use.
+_MATRIX = ('camera_matrix', 'cameraMatrix', 'Camera_Matrix')
+_DISTORTION = ('distortion_coefficients', 'distCoeffs', 'Distortion_Coefficients')
+_WIDTH, _HEIGHT = ('image_width', 'image_Width'), ('image_height', 'image_Height')
+#: Greatest deviation from an orthonormal matrix that rounding in a file can cause.
+_ORTHONORMAL = 1e-2
+
+
+class FitMode(enum.IntEnum):
+    """Which coefficients of the polynomial of a pixel are used."""
+
+    LINEAR = 0          # c0 + c1 d
+    LINEAR_ZERO = 1     # c1 d
+    QUADRATIC = 2       # c0 + c1 d + c2 d^2
+    QUADRATIC_ZERO = 3  # c1 d + c2 d^2
+
+
+@dataclass(frozen=True, eq=False)
+class Warp:
+    """
+    The polynomial that corrects the depth of each pixel.
+
+    :ivar constant: (height, width), millimetres; zero where the mode has none.
+    :ivar linear: (height, width).
+    :ivar quadratic: (height, width), 1/mm; zero where the mode has none.
+    """
+
+    constant: NDArray[np.float32]
+    linear: NDArray[np.float32]
+    quadratic: NDArray[np.float32]
+
+    def unwarp(self, depth: Depth) -> Depth:
+        """
+        Correct depth in metres; 0 stays 0, and what becomes negative is 0.
+
+        :raises ConfigurationError: if the image has another size than the calibration.
+        """
+        if depth.shape != self.linear.shape:
+            raise ConfigurationError(
+                f'the depth image has {depth.shape[1]} x {depth.shape[0]} pixels, the warp '
+                f'calibration {self.linear.shape[1]} x {self.linear.shape[0]}')
+        d = depth / np.float32(_MM)
+        true = (self.constant + d * (self.linear + d * self.quadratic)) * np.float32(_MM)
+        corrected: Depth = np.where((depth > 0) & (true > 0), true, np.float32(0))
+        return corrected
+
+
+def read_storage(text: str, source: str) -> dict[str, Any]:
+    """
+    Read a YAML file of OpenCV's FileStorage, or a plain one.
+
+    :param source: what messages call the file.
+    :returns: matrices as arrays, numbers and strings; nested maps of plain files as they are.
+    :raises ConfigurationError: if it is neither.
+    """
+    # OpenCV up to 4 begins with %YAML:1.0, which is no YAML; 5 with %YAML 1.2
+    if '%YAML' in text[:100] or '!!opencv-matrix' in text:
+        return _read_opencv(text, source)
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f'{source} is no YAML: {error}') from None
+    if not isinstance(found, dict):
+        raise ConfigurationError(f'{source} holds no names with values')
+    return {name: _plain_matrix(value) for name, value in found.items()}
+
+
+def _read_opencv(text: str, source: str) -> dict[str, Any]:
+    cv2 = opencv()
+    try:
+        storage = cv2.FileStorage(text, cv2.FILE_STORAGE_READ | cv2.FILE_STORAGE_MEMORY)
+        root = storage.root()
+        found = {}
+        for name in root.keys():
+            node = root.getNode(name)
+            if node.isMap():
+                found[name] = node.mat()
+            elif node.isReal() or node.isInt():
+                found[name] = node.real()
+            elif node.isString():
+                found[name] = node.string()
+        storage.release()
+    except (cv2.error, SystemError) as error:
+        raise ConfigurationError(f'{source} is no YAML of OpenCV: {error}') from None
+    return found
+
+
+def _plain_matrix(value: Any) -> Any:
+    """Give {rows, cols, data} as an array."""
+    if isinstance(value, Mapping) and {'rows', 'cols', 'data'} <= value.keys():
+        try:
+            return np.array(value['data'], float).reshape(value['rows'], value['cols'])
+        except (TypeError, ValueError):
+            return value
+    return value
+
+
+def parse_intrinsics(values: Mapping[str, Any], source: str) -> Intrinsics:
+    """
+    Read rgb.yml or depth.yml.
+
+    :raises ConfigurationError: naming what is missing or wrong.
+    """
+    matrix = _array(values, _MATRIX, (3, 3), source)
+    size = [_find(values, names, source) for names in (_WIDTH, _HEIGHT)]
+    if not all(isinstance(each, (int, float)) for each in size):
+        raise ConfigurationError(f'{source}: image_width and image_height must be numbers')
+    model = values.get('distortion_model', 'plumb_bob')
+    if model not in ('plumb_bob', 'rational_polynomial'):
+        raise ConfigurationError(f'{source}: the distortion model {model!r} is not supported')
+    distortion: tuple[float, ...] = ()
+    if any(name in values for name in _DISTORTION):
+        coefficients = _find(values, _DISTORTION, source)
+        distortion = tuple(np.asarray(coefficients, float).ravel().tolist())
+    try:
+        return Intrinsics(
+            int(size[0]), int(size[1]), matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2],
+            distortion if any(distortion) else ())
+    except ConfigurationError as error:
+        raise ConfigurationError(f'{source}: {error}') from None
+
+
+def parse_extrinsics(values: Mapping[str, Any], source: str) -> Floats:
+    """
+    Read extr.yml.
+
+    :returns: colour_from_depth, 4x4, metres.
+    :raises ConfigurationError: if it is no rigid transform.
+    """
+    matrix = _array(values, ('ir2rgb',), (3, 4), source)
+    rotation = matrix[:, :3]
+    if not np.abs(rotation @ rotation.T - np.eye(3)).max() < _ORTHONORMAL or (
+            np.linalg.det(rotation) < 0):
+        raise ConfigurationError(f'{source}: the first three columns of ir2rgb are no rotation')
+    if not np.linalg.norm(matrix[:, 3]) < 1000:
+        raise ConfigurationError(
+            f'{source}: the translation of ir2rgb is {np.linalg.norm(matrix[:, 3]):g} mm, more '
+            'than two cameras of one device can be apart; its unit is millimetres')
+    transform = np.eye(4)
+    left, _, right = np.linalg.svd(rotation)
+    transform[:3, :3] = left @ right    # the nearest rotation, without rounding
+    transform[:3, 3] = matrix[:, 3] * _MM
+    return transform
+
+
+def parse_warp(values: Mapping[str, Any], source: str) -> Warp:
+    """
+    Read warp.yml.
+
+    :raises ConfigurationError: naming what is missing or wrong.
+    """
+    mode_value = _find(values, ('fit_mode',), source)
+    try:
+        mode = FitMode(int(mode_value))
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f'{source}: fit_mode is {mode_value!r}; possible: 0 to 3') from None
+    linear = _image(values, 'c1', source)
+    constant = quadratic = np.zeros_like(linear)
+    if mode in (FitMode.LINEAR, FitMode.QUADRATIC):
+        constant = _image(values, 'c0', source)
+    if mode in (FitMode.QUADRATIC, FitMode.QUADRATIC_ZERO):
+        quadratic = _image(values, 'c2', source)
+    if not constant.shape == linear.shape == quadratic.shape:
+        raise ConfigurationError(f'{source}: c0, c1 and c2 have different sizes')
+    return Warp(constant, linear, quadratic)
+
+
+def _find(values: Mapping[str, Any], names: tuple[str, ...], source: str) -> Any:
+    for name in names:
+        if name in values:
+            return values[name]
+    present = ', '.join(values) or 'nothing'
+    raise ConfigurationError(f'{source} has no {names[0]}; it has {present}')
+
+
+def _array(
+    values: Mapping[str, Any], names: tuple[str, ...], shape: tuple[int, int], source: str,
+) -> Floats:
+    value = _find(values, names, source)
+    if not isinstance(value, np.ndarray) or value.shape != shape or not np.isfinite(value).all():
+        raise ConfigurationError(
+            f'{source}: {names[0]} must be a matrix of {shape[0]} x {shape[1]} numbers')
+    found: Floats = value.astype(float)
+    return found
+
+
+def _image(values: Mapping[str, Any], name: str, source: str) -> NDArray[np.float32]:
+    value = _find(values, (name,), source)
+    if not isinstance(value, np.ndarray) or value.ndim != 2 or not np.isfinite(value).all():
+        raise ConfigurationError(f'{source}: {name} must be a matrix with one number a pixel')
+    found: NDArray[np.float32] = value.astype(np.float32)
+    return found

@@ -1,0 +1,148 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Rectified colour, and depth as the rectified colour camera sees it.
+
+A pixel (u, v) of the depth camera with depth d is the point d K^-1 (u, v, 1); moved to the colour
+camera and projected, it belongs to the pixel whose centre is nearest. Where several points fall on
+one pixel, the nearest is seen. Holes are not filled: depth that was not measured stays unknown.
+"""
+
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.rgbd.calibration import Warp
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError, resized
+from optitrack_vrpn.rgbd.opencv import opencv
+
+Floats = NDArray[np.float64]
+
+
+class Rectifier:
+    """
+    Remove the distortion of a camera; the matrix of the image stays the same.
+
+    :param camera: with distortion.
+    """
+
+    def __init__(self, camera: Intrinsics) -> None:
+        self.camera = camera
+        self._maps: Any = None
+        if any(camera.distortion):
+            cv2 = opencv()
+            self._maps = cv2.initUndistortRectifyMap(
+                camera.matrix, np.array(camera.distortion), None, camera.matrix,
+                (camera.width, camera.height), cv2.CV_32FC1)
+
+    def colour(self, image: Bytes) -> Bytes:
+        """Rectify colour or brightness, bilinear; what was not seen is black."""
+        rectified: Bytes = image if self._maps is None else self._remap(
+            image, opencv().INTER_LINEAR)
+        return rectified
+
+    def depth(self, image: Depth) -> Depth:
+        """Rectify depth by the nearest pixel, since the mean of two surfaces lies on neither."""
+        rectified: Depth = image if self._maps is None else self._remap(
+            image, opencv().INTER_NEAREST)
+        return rectified
+
+    def _remap(self, image: NDArray[Any], method: int) -> Any:
+        cv2 = opencv()
+        return cv2.remap(
+            np.ascontiguousarray(image), *self._maps, method,
+            borderMode=cv2.BORDER_CONSTANT, borderValue=0)
+
+
+class Registration:
+    """
+    Depth of one camera as another sees it.
+
+    :param depth: the depth camera, rectified.
+    :param colour: the colour camera, rectified, of the size that is wanted.
+    :param colour_from_depth: 4x4, metres.
+    """
+
+    def __init__(self, depth: Intrinsics, colour: Intrinsics, colour_from_depth: Floats) -> None:
+        self.depth, self.colour = depth, colour
+        rays = depth.without_distortion().rays(depth.pixel_grid()) @ colour_from_depth[:3, :3].T
+        # the camera matrix applied to all rays once: pixel = (d a + b) / (d a_z + b_z)
+        self._rays = np.ascontiguousarray((rays @ colour.matrix.T).T, np.float32)
+        self._offset = (colour.matrix @ colour_from_depth[:3, 3]).astype(np.float32)
+
+    def register(self, depth: Depth) -> Depth:
+        """
+        Give the depth image of the colour camera.
+
+        :param depth: (height, width) of the depth camera, metres.
+        """
+        flat = depth.ravel()
+        [measured] = np.nonzero(flat)
+        x, y, z = self._rays[:, measured] * flat[measured] + self._offset[:, None]
+        ahead = z > 0
+        with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
+            u = np.where(ahead, x / z + np.float32(0.5), -1)
+            v = np.where(ahead, y / z + np.float32(0.5), -1)
+        width, height = self.colour.width, self.colour.height
+        inside = (u >= 0) & (u < width) & (v >= 0) & (v < height)
+        places = v[inside].astype(np.intp) * width + u[inside].astype(np.intp)
+        nearest = np.full(width * height, np.inf, np.float32)
+        np.minimum.at(nearest, places, z[inside])
+        nearest[np.isinf(nearest)] = 0
+        registered: Depth = nearest.reshape(height, width)
+        return registered
+
+
+class ImageProcessor:
+    """
+    Raw images to rectified colour and registered depth.
+
+    :param colour: the colour camera.
+    :param depth: the depth camera; None where the depth is aligned to the raw colour image.
+    :param colour_from_depth: 4x4, metres; None where the depth is aligned.
+    :param warp: corrects the depth of each pixel.
+    :param scale: of the results.
+    :ivar camera: of the results.
+    """
+
+    def __init__(
+        self, colour: Intrinsics, depth: Optional[Intrinsics] = None,
+        colour_from_depth: Optional[Floats] = None, warp: Optional[Warp] = None,
+        scale: float = 1.0,
+    ) -> None:
+        self._colour = Rectifier(colour)
+        self._depth = self._colour if depth is None else Rectifier(depth)
+        self._warp = warp
+        self.camera = colour.without_distortion().scaled(scale)
+        self._registration = None
+        if depth is not None and colour_from_depth is not None:
+            self._registration = Registration(depth, self.camera, colour_from_depth)
+
+    def process(self, rgb: Bytes, depth: Depth) -> tuple[Bytes, Depth]:
+        """
+        Give both images in the camera ``camera``.
+
+        :param rgb: (height, width, 3).
+        :param depth: (height, width), metres, 0 for no measurement.
+        :raises ImageError: if an image has another size than its camera.
+        :raises ConfigurationError: if it has another size than the warp calibration.
+        """
+        for name, image, camera in (('colour', rgb, self._colour.camera),
+                                    ('depth', depth, self._depth.camera)):
+            if image.shape[:2] != (camera.height, camera.width):
+                raise ImageError(
+                    f'the {name} image has {image.shape[1]} x {image.shape[0]} pixels, its '
+                    f'calibration {camera.width} x {camera.height}')
+        rgb, depth = self._colour.colour(rgb), self._depth.depth(depth)
+        if self._warp is not None:
+            depth = self._warp.unwarp(depth)
+        if self._registration is not None:
+            depth = self._registration.register(depth)
+            if rgb.shape[:2] != depth.shape:
+                cv2 = opencv()
+                rgb = cv2.resize(rgb, (self.camera.width, self.camera.height),
+                                 interpolation=cv2.INTER_AREA)
+        elif rgb.shape[:2] != (self.camera.height, self.camera.width):
+            rgb, depth = resized(rgb, depth, self.camera)
+        return rgb, depth

@@ -1,0 +1,208 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calibration files as OpenCV and ROS write them; rectification and registration by OpenCV."""
+
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.calibration import (
+    parse_extrinsics, parse_intrinsics, parse_warp, read_storage)
+from optitrack_vrpn.rgbd.calibration_io import load_storage
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import ImageError
+from optitrack_vrpn.rgbd.registration import ImageProcessor, Rectifier, Registration
+import pytest
+from scipy.spatial.transform import Rotation
+
+cv2 = pytest.importorskip('cv2')
+
+COLOUR = Intrinsics(160, 120, 131.0, 130.0, 80.5, 59.0, (0.26, -0.95, -0.005, 0.003, 1.16))
+DEPTH = Intrinsics(160, 120, 142.0, 142.5, 78.0, 58.5)
+ROS_FILE = """
+image_width: 640
+image_height: 480
+camera_name: camera
+camera_matrix: {rows: 3, cols: 3, data: [525.0, 0, 319.5, 0, 526.0, 239.5, 0, 0, 1]}
+distortion_model: plumb_bob
+distortion_coefficients:
+  rows: 1
+  cols: 5
+  data: [0.1, -0.2, 0.001, 0.002, 0.05]
+projection_matrix: {rows: 3, cols: 4, data: [525, 0, 319.5, 0, 0, 526, 239.5, 0, 0, 0, 1, 0]}
+"""
+
+
+def written(tmp_path, **values):
+    """Write a file by OpenCV, and read it."""
+    path = str(tmp_path / 'file.yml')
+    storage = cv2.FileStorage(path, cv2.FILE_STORAGE_WRITE)
+    for name, value in values.items():
+        storage.write(name, value)
+    storage.release()
+    return load_storage(path)
+
+
+def extrinsics(degrees=2.0, shift=(25.0, 1.0, -2.0)):
+    matrix = np.zeros((3, 4))
+    matrix[:, :3] = Rotation.from_rotvec([0.2, 1.0, 0.1], degrees=True).as_matrix()
+    matrix[:, 3] = shift
+    return matrix
+
+
+def test_intrinsics_as_ros_writes_them():
+    assert parse_intrinsics(read_storage(ROS_FILE, 'rgb.yml'), 'rgb.yml') == Intrinsics(
+        640, 480, 525.0, 526.0, 319.5, 239.5, (0.1, -0.2, 0.001, 0.002, 0.05))
+
+
+def test_intrinsics_as_opencv_writes_them(tmp_path):
+    values = written(tmp_path, image_width=160, image_height=120, camera_matrix=COLOUR.matrix,
+                     distortion_coefficients=np.array([COLOUR.distortion]))
+    assert parse_intrinsics(values, 'rgb.yml') == COLOUR
+
+
+def test_a_file_of_an_older_opencv_is_read():
+    matrix = ('!!opencv-matrix\n   rows: 3\n   cols: 4\n   dt: d\n   data: [ 1., 0., 0., 26., 0., '
+              '1., 0., 0., 0., 0., 1., 0. ]\n')
+    values = read_storage(f'%YAML:1.0\n---\nir2rgb: {matrix}', 'extr.yml')
+    assert parse_extrinsics(values, 'extr.yml')[0, 3] == pytest.approx(0.026)
+
+
+def test_extrinsics_are_in_millimetres(tmp_path):
+    transform = parse_extrinsics(written(tmp_path, ir2rgb=extrinsics()), 'extr.yml')
+    np.testing.assert_allclose(transform[:3, 3], [0.025, 0.001, -0.002])
+    np.testing.assert_allclose(transform[:3, :3], extrinsics()[:, :3], atol=1e-9)
+
+
+@pytest.mark.parametrize('mode, expected', [
+    (0, [0, 10 + 1.02 * 1000]), (1, [0, 1.02 * 1000]),
+    (2, [0, 10 + 1.02 * 1000 + 1e-5 * 1000 ** 2]), (3, [0, 1.02 * 1000 + 1e-5 * 1000 ** 2])])
+def test_each_mode_of_the_warp(tmp_path, mode, expected):
+    ones = np.ones((1, 2))
+    warp = parse_warp(written(tmp_path, fit_mode=mode, c0=10 * ones, c1=1.02 * ones,
+                              c2=1e-5 * ones), 'warp.yml')
+    np.testing.assert_allclose(
+        warp.unwarp(np.array([[0, 1.0]], np.float32)), [np.array(expected) / 1000], rtol=1e-6)
+
+
+def test_a_warp_that_makes_depth_negative_gives_none(tmp_path):
+    ones = np.ones((1, 2))
+    warp = parse_warp(written(tmp_path, fit_mode=0, c0=-2000 * ones, c1=ones), 'warp.yml')
+    assert warp.unwarp(np.array([[1.0, 3.0]], np.float32)) == pytest.approx(np.array([[0, 1.0]]))
+    with pytest.raises(ConfigurationError, match='3 x 1 pixels, the warp calibration 2 x 1'):
+        warp.unwarp(np.ones((1, 3), np.float32))
+
+
+@pytest.mark.parametrize('parse, values, message', [
+    (parse_intrinsics, {}, 'has no camera_matrix; it has nothing'),
+    (parse_intrinsics, {'camera_matrix': np.eye(2)}, '3 x 3'),
+    (parse_intrinsics, {'camera_matrix': np.zeros((3, 3)), 'image_width': 4, 'image_height': 4},
+     'file: the focal lengths'),
+    (parse_extrinsics, {'rgb2ir': 1}, 'has no ir2rgb; it has rgb2ir'),
+    (parse_extrinsics, {'ir2rgb': np.ones((3, 4))}, 'no rotation'),
+    (parse_extrinsics, {'ir2rgb': extrinsics(shift=(25000.0, 0, 0))}, 'unit is millimetres'),
+    (parse_warp, {'fit_mode': 7, 'c1': np.ones((2, 2))}, 'possible: 0 to 3'),
+    (parse_warp, {'fit_mode': 2, 'c0': np.ones((2, 2)), 'c1': np.ones((2, 2))}, 'has no c2'),
+    (parse_warp, {'fit_mode': 0, 'c0': np.ones((2, 3)), 'c1': np.ones((2, 2))}, 'sizes'),
+])
+def test_a_wrong_file_is_refused_with_a_reason(parse, values, message):
+    with pytest.raises(ConfigurationError, match=message):
+        parse(values, 'file')
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    with pytest.raises(ConfigurationError, match='warp.yml cannot be read'):
+        load_storage(str(tmp_path / 'warp.yml'))
+    for text in ('a: [1', '- 1\n', '%YAML:1.0\n---\na: {b: !!opencv-matrix [}\n'):
+        with pytest.raises(ConfigurationError, match='file'):
+            read_storage(text, 'file')
+
+
+def test_rectification_agrees_with_opencv():
+    image = cv2.resize(np.random.default_rng(1).integers(0, 255, (12, 16, 3), dtype=np.uint8),
+                       (160, 120), interpolation=cv2.INTER_CUBIC)
+    theirs = cv2.undistort(image, COLOUR.matrix, np.array(COLOUR.distortion))
+    ours = Rectifier(COLOUR).colour(image)
+    # undistort rounds its maps to 1/32 pixel, which are some grey levels at an edge
+    assert np.abs(ours.astype(int) - theirs).max() <= 8
+    assert np.abs(ours.astype(int) - theirs).mean() < 0.5
+    assert np.abs(ours.astype(int) - image).max() > 20
+    plain = COLOUR.without_distortion()
+    assert Rectifier(plain).colour(image) is image
+
+
+def test_rectified_depth_is_never_a_mean_of_two_surfaces():
+    depth = np.where(np.arange(160) < 90, 1.0, 3.0).astype(np.float32) * np.ones((120, 1), 'f4')
+    assert set(np.unique(Rectifier(COLOUR).depth(depth))) <= {0.0, 1.0, 3.0}
+
+
+def test_registration_agrees_with_points_projected_by_opencv():
+    random = np.random.default_rng(3)
+    depth = random.uniform(0.6, 3.0, (120, 160)).astype(np.float32)
+    depth[random.random(depth.shape) < 0.2] = 0
+    transform = parse_extrinsics({'ir2rgb': extrinsics()}, 'extr.yml')
+    colour = COLOUR.without_distortion()
+    ours = Registration(DEPTH, colour, transform).register(depth)
+
+    v, u = np.nonzero(depth)
+    z = depth[v, u].astype(float)
+    points = np.stack([(u - DEPTH.cx) / DEPTH.fx * z, (v - DEPTH.cy) / DEPTH.fy * z, z], axis=1)
+    rotation, _ = cv2.Rodrigues(transform[:3, :3])
+    pixels, _ = cv2.projectPoints(points, rotation, transform[:3, 3], colour.matrix, None)
+    moved = points @ transform[:3, :3].T + transform[:3, 3]
+    expected = np.zeros((120, 160))
+    for (x, y), place in sorted(zip(np.rint(pixels.reshape(-1, 2)).astype(int), moved),
+                                key=lambda each: -each[1][2]):
+        if 0 <= x < 160 and 0 <= y < 120:
+            expected[y, x] = place[2]
+    differ = np.abs(ours - expected) > 1e-5
+    assert differ.mean() < 0.001    # pixels on the edge between two, by rounding
+    assert (ours == 0).sum() > 500    # holes are not filled
+
+
+def test_registered_depth_fits_the_colour_image():
+    """A wall with a painted step: edges of colour and depth meet at the same pixels."""
+    transform = parse_extrinsics({'ir2rgb': extrinsics()}, 'extr.yml')
+    processor = ImageProcessor(COLOUR, DEPTH, transform)
+
+    def seen(camera, from_depth):
+        """See a wall at z = 2 whose part with x > 0.1 is at z = 1.5."""
+        rays = camera.rays(camera.pixel_grid())
+        eye, turn = np.linalg.inv(from_depth)[:3, 3], np.linalg.inv(from_depth)[:3, :3]
+        directions = rays @ turn.T
+        near = (1.5 - eye[2]) / directions[:, 2]
+        hit = eye[0] + near * directions[:, 0] > 0.1
+        far = (2.0 - eye[2]) / directions[:, 2]
+        return np.where(hit, near, far).reshape(camera.height, camera.width), hit.reshape(
+            camera.height, camera.width)
+
+    depth, _ = seen(DEPTH, np.eye(4))
+    _, near = seen(COLOUR, transform)
+    rgb, registered = processor.process(
+        np.repeat(np.where(near, 200, 50).astype(np.uint8)[..., None], 3, axis=2),
+        depth.astype(np.float32))
+    valid = registered[10:-10, 20:-20] > 0
+    bright = rgb[10:-10, 20:-20, 0] > 125
+    close = registered[10:-10, 20:-20] < 1.75
+    assert valid.mean() > 0.8
+    assert np.mean((bright == close)[valid]) > 0.985
+    assert processor.camera == COLOUR.without_distortion()
+
+
+@pytest.mark.parametrize('aligned', [False, True])
+def test_scaled_results_are_those_of_the_scaled_camera(aligned):
+    depth = np.full((120, 160), 2.0, np.float32)
+    rgb = np.zeros((120, 160, 3), np.uint8)
+    processor = ImageProcessor(COLOUR, scale=0.5) if aligned else ImageProcessor(
+        COLOUR, DEPTH, np.eye(4), scale=0.5)
+    small, registered = processor.process(rgb, depth)
+    assert small.shape == (60, 80, 3)
+    assert registered.shape == (60, 80)
+    assert processor.camera.fx == COLOUR.fx / 2
+    inner = registered[10:-10, 10:-10]
+    np.testing.assert_allclose(inner[inner > 0], 2.0, rtol=1e-5)
+    assert (inner > 0).all()
+
+
+def test_images_of_another_size_are_refused():
+    processor = ImageProcessor(COLOUR, DEPTH, np.eye(4))
+    with pytest.raises(ImageError, match='depth image has 80 x 60 pixels, its calibration 160'):
+        processor.process(np.zeros((120, 160, 3), np.uint8), np.zeros((60, 80), np.float32))
