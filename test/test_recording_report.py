@@ -101,7 +101,7 @@ def test_gaps_jumps_freezes_and_resets_are_found_where_they_are():
     ({'notes': {'clock_steps': '1: 2, 3: 4'}}, Severity.ERROR, 'set 2 times'),
     ({'notes': {'lost': '/wand/pose: 3'}}, Severity.ERROR, '/wand/pose: 3'),
     ({'clock': [ClockRow(0, 0, 1, 1, 10), ClockRow(1, 1, 1, 1, 10)]}, Severity.WARNING,
-     'learnt anew 1 time '),
+     'learnt again 1 time '),
     ({'connection': {'udp_lost': '30', 'messages': '970', 'udp_lost_percent': '0.0'}},
      Severity.WARNING, 'lost 30 messages (3.00 %)'),
 ])

@@ -64,7 +64,7 @@ class BridgeChecks:
         self._reports = Reports(node)
 
     def findings(self, spin: Callable[[float], None]) -> list[CheckResult]:
-        """Give what is wrong with each bridge; a bridge without fault has one line."""
+        """Return what is wrong with each bridge; a bridge without fault has one line."""
         spin(_QUEUED_S)
         names = {name for name, _ in self._node.get_node_names_and_namespaces()}
         if not self._reports.latest and any(NODE in name for name in names):

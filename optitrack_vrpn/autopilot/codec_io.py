@@ -56,7 +56,7 @@ class Codec:
         self._mav.srcSystem = system
 
     def reset(self) -> None:
-        """Forget the beginning of a message: the link was opened anew."""
+        """Forget the beginning of a message: the link was reopened."""
         sequence = self._mav.seq
         self._mav = self._dialect.MAVLink(
             None, srcSystem=self._mav.srcSystem, srcComponent=self._mav.srcComponent)

@@ -159,16 +159,16 @@ class FakeAutopilot:
 
     @property
     def converged(self) -> bool:
-        """Tell whether the stamps of the companion are used."""
+        """Return whether the stamps of the companion are used."""
         return self.config.kind != 'px4' or self._px4_clock.converged
 
     def local_ns(self, host_ns: int) -> int:
-        """Give the time on the fake's clock."""
+        """Return the time on the fake's clock."""
         passed = host_ns - self.config.epoch_ns
         return self.config.boot_ns + passed + round(passed * self.config.skew_ppm * 1e-6)
 
     def fused(self, host_ns: int) -> bool:
-        """Tell whether the estimator fuses poses at a time of the host's clock."""
+        """Return whether the estimator fuses poses at a time of the host's clock."""
         # PX4 ends fusion after 400 ms without a sample; ArduPilot is unhealthy after 300 ms.
         limit_ns = 400_000_000 if self.config.kind == 'px4' else 300_000_000
         if self._last_ns < 0 or self.local_ns(host_ns) - self._last_ns > limit_ns:
@@ -178,7 +178,7 @@ class FakeAutopilot:
     # -- out ---------------------------------------------------------------------------------
 
     def tick(self, host_ns: int) -> list[Outgoing]:
-        """Give what the autopilot sends by itself."""
+        """Return what the autopilot sends by itself."""
         made = []
         config = self.config
         now_ns = self.local_ns(host_ns)

@@ -75,7 +75,7 @@ class FakeServer:
 
     @property
     def connection(self) -> str:
-        """Give the address for a bridge."""
+        """Return the address for a bridge."""
         return f'serial:{self._device}:921600' if self._device else f'udpout:127.0.0.1:{self.port}'
 
     def plug(self) -> None:

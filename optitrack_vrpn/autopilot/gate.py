@@ -101,7 +101,7 @@ class Gate:
 
     @property
     def tracked(self) -> bool:
-        """Tell whether samples may be sent as far as the node's report goes."""
+        """Return whether samples may be sent as far as the node's report goes."""
         return self._tracked and not self._debug
 
     def status(self, state: str, resets: Optional[int], untracked_published: bool = False) -> None:
@@ -152,7 +152,7 @@ class Gate:
         if self._bump:
             self.reset_counter = (self.reset_counter + 1) % 256
             self._bump = False
-        # On a grid, so that the mean rate is right; after a gap the grid begins anew.
+        # On a grid, so that the mean rate is right; after a gap the grid restarts.
         period_ns = self._config.period_ns
         self._due_ns += period_ns
         if not stamp_ns < self._due_ns <= stamp_ns + period_ns + self._slack_ns:
@@ -195,7 +195,7 @@ class Gate:
 
 
 def valid(sample: Sample) -> bool:
-    """Tell whether a pose is finite and its quaternion close to unit norm."""
+    """Return whether a pose is finite and its quaternion close to unit norm."""
     if not all(map(math.isfinite, (*sample.position, *sample.quat_xyzw))):
         return False
     return abs(math.hypot(*sample.quat_xyzw) - 1.0) <= NORM_TOLERANCE

@@ -116,7 +116,7 @@ def euler_zyx(quat_wxyz: Sequence[float]) -> Vector:
 
 
 def known(covariance: Optional[Sequence[float]]) -> bool:
-    """Tell whether a covariance holds information: zeros or NaN mean unknown in ROS."""
+    """Return whether a covariance holds information: zeros or NaN mean unknown in ROS."""
     return (covariance is not None and all(map(math.isfinite, covariance))
             and any(covariance[7 * i] > 0.0 for i in range(6)))
 

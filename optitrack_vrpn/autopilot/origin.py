@@ -53,7 +53,7 @@ class Origin:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew: the autopilot has rebooted."""
+        """Restart: the autopilot has rebooted."""
         self.present: Optional[tuple[float, float, float]] = None
         self.sent = 0
         self._asked = 0

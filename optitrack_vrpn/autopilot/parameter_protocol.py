@@ -56,7 +56,7 @@ class ParameterProtocol:
 
     @property
     def read(self) -> bool:
-        """Tell whether every parameter has been answered or given up."""
+        """Return whether every parameter has been answered or given up."""
         return not self._to_read
 
     @property

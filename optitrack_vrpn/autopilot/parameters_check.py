@@ -58,7 +58,7 @@ class Verdict(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Tell whether nothing is to be done."""
+        """Return whether nothing is to be done."""
         return self.value is not None and self.value == self.right
 
     def __str__(self) -> str:

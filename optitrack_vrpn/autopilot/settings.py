@@ -123,7 +123,7 @@ class BridgeSettings:
     autostart: bool = setting(
         False, change=Change.START, doc='configure by itself at start, for use without a manager')
     activate: bool = setting(
-        True, change=Change.START, doc='let autostart go on to active; false waits in inactive, '
+        True, change=Change.START, doc='autostart also activates; false waits in inactive, '
         'as mocap control wants it')
     dds_topic: str = setting(
         '', name='dds.topic', doc='topic of transport dds; empty: '

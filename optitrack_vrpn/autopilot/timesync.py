@@ -66,7 +66,7 @@ class Timesync:
         self.answered = self.counted = self.rounds = self.foreign = 0
 
     def reset(self) -> None:
-        """Begin anew: the autopilot has rebooted, or this host's clock was set."""
+        """Restart: the autopilot has rebooted, or this host's clock was set."""
         self._outstanding.clear()
         self._window.clear()
         self._remote_ns = 0
@@ -74,12 +74,12 @@ class Timesync:
 
     @property
     def best(self) -> Optional[RoundTrip]:
-        """Give the least disturbed of the recent round trips."""
+        """Return the least disturbed of the recent round trips."""
         return min(self._window, key=lambda one: one.round_trip_ns, default=None)
 
     @property
     def median_round_trip_ns(self) -> Optional[int]:
-        """Give the median of the recent round trips (ns)."""
+        """Return the median of the recent round trips (ns)."""
         if not self._window:
             return None
         ordered = sorted(one.round_trip_ns for one in self._window)
@@ -130,5 +130,5 @@ class Timesync:
         return None
 
     def converged(self, autopilot: str) -> bool:
-        """Tell whether the autopilot uses ``time_usec`` by now, as far as can be known here."""
+        """Return whether the autopilot uses ``time_usec`` by now, as far as can be known here."""
         return autopilot != 'px4' or self.counted >= PX4_ANSWERS

@@ -49,7 +49,7 @@ class Transport(ABC):
 
     @abstractmethod
     def fileno(self) -> int:
-        """Give the descriptor to wait on."""
+        """Return the descriptor to wait on."""
 
     @abstractmethod
     def read(self) -> bytes:
@@ -106,7 +106,7 @@ class Udp(Transport):
             raise TransportError(f'{_place(remote or local)}: {error}') from None
 
     def fileno(self) -> int:
-        """Give the descriptor to wait on."""
+        """Return the descriptor to wait on."""
         return self._sock.fileno()
 
     def read(self) -> bytes:
@@ -160,7 +160,7 @@ class Tcp(Transport):
         self._sock.settimeout(WRITE_S)
 
     def fileno(self) -> int:
-        """Give the descriptor to wait on."""
+        """Return the descriptor to wait on."""
         return self._sock.fileno()
 
     def read(self) -> bytes:
@@ -211,7 +211,7 @@ class Serial(Transport):
             raise TransportError(f'{device}: {error}') from None
 
     def fileno(self) -> int:
-        """Give the descriptor to wait on."""
+        """Return the descriptor to wait on."""
         number: int = self._port.fileno()
         return number
 

@@ -135,21 +135,21 @@ class Vehicle:
 
     @property
     def may_send(self) -> bool:
-        """Tell whether poses may go out, as far as the link is concerned."""
+        """Return whether poses may go out, as far as the link is concerned."""
         return self.link in (Link.ALIVE, Link.LOST)
 
     @property
     def own_system(self) -> int:
-        """Give the system id of this side: the vehicle's unless the settings name one."""
+        """Return the system id of this side: the vehicle's unless the settings name one."""
         return self._settings.system_id or self.system or 1
 
     @property
     def converged(self) -> bool:
-        """Tell whether the autopilot uses the stamps by now; see ``Timesync``."""
+        """Return whether the autopilot uses the stamps by now; see ``Timesync``."""
         return self.timesync.converged(self._settings.autopilot)
 
     def heartbeat_age_s(self, monotonic_ns: int) -> Optional[float]:
-        """Give the time since the last heartbeat (s), None if there was none."""
+        """Return the time since the last heartbeat (s), None if there was none."""
         return None if self._heartbeat_ns < 0 else (monotonic_ns - self._heartbeat_ns) / 1e9
 
     def other_senders(self, monotonic_ns: int) -> list[str]:
@@ -160,11 +160,11 @@ class Vehicle:
 
     @property
     def second_vehicle(self) -> int:
-        """Give the system id of a second autopilot on the link, 0 if there is none."""
+        """Return the system id of a second autopilot on the link, 0 if there is none."""
         return self._second_vehicle
 
     def take_events(self) -> list[Event]:
-        """Give what happened since the last call."""
+        """Return what happened since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -172,7 +172,7 @@ class Vehicle:
 
     def tick(self, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
         """
-        Give what is due to be sent; call it some twenty times a second.
+        Return what is due to be sent; call it some twenty times a second.
 
         :param now_ns: the host's system clock.
         :param monotonic_ns: a clock that does not step.

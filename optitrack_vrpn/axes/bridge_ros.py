@@ -79,7 +79,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._thread.start()
 
     def end(self) -> None:
-        """End the cycles, and tell the controller so."""
+        """End the cycles, and report the end to the controller."""
         if self._thread is None:
             return
         self._thread.stop()
@@ -139,7 +139,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
             self._sequence += 1
 
     def _publish(self, sample: Sample) -> None:
-        """Publish positions in m and rad; NaN for whatever is not valid."""
+        """Publish positions in m and rad; NaN for axes that are not valid."""
         assert self._mapper is not None
         rows = self._mapper.table.axes
         message = JointState(name=[row.name for row in rows], position=[
@@ -149,7 +149,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._publisher.publish(message)
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Say how the stream and each axis stand."""
+        """Return the status of the stream and of each axis."""
         sample, mapper, thread = self._last, self._mapper, self._thread
         if sample is None or mapper is None:
             return ()

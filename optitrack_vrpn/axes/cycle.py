@@ -10,7 +10,7 @@ class Cycle:
     Count deadlines from one origin, so that no delay adds up.
 
     A cycle is late if it begins more than half a period after its deadline. Deadlines that have
-    passed altogether are skipped and counted: cycles never come in a burst.
+    passed completely are skipped and counted: cycles never run in a burst.
 
     :param period_ns: time between two deadlines (ns).
     :ivar cycles: that have begun.

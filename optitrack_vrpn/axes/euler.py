@@ -5,7 +5,7 @@ Roll, pitch and yaw from an attitude, and back; the equations of the interface t
 
 The rotation is yaw about the third axis, then pitch about the second, then roll about the first
 (intrinsic z-y-x). Pitch is limited to +-90 degrees. Near that limit roll and yaw turn about the
-same line and cannot be told apart (gimbal lock).
+same line and cannot be distinguished (gimbal lock).
 """
 
 import math

@@ -10,7 +10,7 @@ The six quantities of a body's pose in each frame that a row of the axis table c
 | ``enu`` | east, north, up | forward, left, up of the body (FLU) |
 | ``ned`` | north, east, down | forward, right, down of the body (FRD) |
 
-In ``motive`` yaw is the turn about the vertical, which may go on for ever, and pitch stays within
+In ``motive`` yaw is the rotation about the vertical, which is unlimited, and pitch stays within
 +-90 degrees. In ``motive_xyz`` the turn about the vertical is pitch: it ends at +-90 degrees.
 Attitudes are relative to the body's attitude when it was created in Motive, as Motive sends them.
 """

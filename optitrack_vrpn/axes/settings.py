@@ -88,4 +88,4 @@ class BridgeSettings:
                 and self.datagram.format != 'json'):
             raise ConfigurationError(
                 'mapper.invalid: hold needs datagram.header (or the format json): without the '
-                'validity bits a controller cannot tell a held value from a fresh one')
+                'validity bits a controller cannot distinguish a held value from a new one')

@@ -37,7 +37,7 @@ class AxisRow:
                         doc='m or mm for lengths, deg or rad for angles; empty: m, deg')
     zero: float = setting(0.0, low=-1e6, high=1e6,
                           doc='quantity where the axis is at 0, in the unit')
-    unwrap: bool = setting(False, doc='go on past a half turn (roll and yaw)')
+    unwrap: bool = setting(False, doc='continue past a half turn (roll and yaw)')
     range: Optional[tuple[float, float]] = setting(
         None, doc='least and greatest value; outside it the axis is invalid')
 
@@ -166,6 +166,6 @@ def table_from_mapping(data: Any, where: str = '') -> AxisTable:
 
     :param data: a mapping with the key ``axes``, as a YAML file holds it.
     :param where: what to begin messages with, such as ``axes.yaml: ``.
-    :raises ConfigurationError: for whatever is not allowed; names row, key and allowed values.
+    :raises ConfigurationError: for a value that is not allowed; names row, key and allowed values.
     """
     return build(AxisTable, data, where)

@@ -62,7 +62,7 @@ def load_table(path: Union[str, Path]) -> AxisTable:
 
 
 def row_mapping(row: AxisRow) -> dict[str, Any]:
-    """Return a row as plain data; what has its default and says nothing is left out."""
+    """Return a row as plain data, without optional keys at their defaults."""
     found: dict[str, Any] = {
         'name': row.name, 'body': row.body, 'quantity': row.quantity, 'frame': row.frame,
         'sign': row.sign, 'scale': row.scale, 'unit': row.unit_name, 'zero': row.zero}

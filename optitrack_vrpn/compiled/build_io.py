@@ -57,7 +57,7 @@ def obstacle() -> str:
 
 
 def is_current(place: Path, package: Path = PACKAGE) -> bool:
-    """Tell whether a place holds what compiling would make."""
+    """Return whether a place holds what compiling would make."""
     return (place / name_for(package)).is_dir()
 
 

@@ -68,7 +68,7 @@ class _Finder:
 
 
 def wanted() -> bool:
-    """Tell whether the environment allows compiled modules."""
+    """Return whether the environment allows compiled modules."""
     return os.environ.get(SWITCH, '1').strip().lower() not in OFF
 
 
@@ -98,7 +98,7 @@ def build_folder() -> Path:
 
 
 def _trusted(folder: Path) -> bool:
-    """Tell whether nobody but this user or root can have put modules there."""
+    """Return whether nobody but this user or root can have put modules there."""
     try:
         facts = folder.stat()
     except OSError:

@@ -3,8 +3,8 @@
 """
 The whole chain on one machine: a simulated Motive, the node, and a subscriber with a table.
 
-Each is a process of its own, as in a lab. With ``--server`` a real Motive takes the place of the
-simulated one.
+Each runs in its own process, as in a lab. With ``--server`` a real Motive replaces the simulated
+one.
 """
 
 import argparse
@@ -39,14 +39,15 @@ if TYPE_CHECKING:
     from optitrack_vrpn.demo.view_ros import DemoView
 
 NODE = 'optitrack_vrpn_demo'
-#: What the node is called elsewhere, and users' parameter files call it.
+#: The node's usual name, which users' parameter files contain.
 REAL_NODE = 'optitrack_vrpn'
-#: Exit code for what only the user can put right, as of argparse and of the node.
+#: Exit code for an error that only the user can correct, as in argparse and in the node.
 WRONG = USAGE
-#: Exit code where the reader of the output has left, as a shell reports SIGPIPE.
+#: Exit code if the reader of the output has ended, as a shell reports SIGPIPE.
 _UNREAD = 128 + signal.SIGPIPE
 _RATE = 240.0
-#: Pauses between looks at what arrived, and between looks for other publishers (s).
+#: Chosen: periods of the table, and of the search for other publishers (s). Halved, twice the
+#: load; doubled, later updates.
 _LOOK_S, _GRAPH_S = 0.25, 1.0
 #: Chosen: longest time for the node to appear (s), and for its topics to be discovered while it
 #: already receives poses (s). Both take less than 1 s unless the computer is overloaded.
@@ -65,21 +66,21 @@ def make_parser() -> argparse.ArgumentParser:
         help='how long, from the time when all bodies stream (default 10)')
     parser.add_argument(
         '--bodies', type=body_count, metavar='N',
-        help='so many simulated bodies, instead of three')
+        help='number of simulated bodies (default 3)')
     parser.add_argument(
         '--rate', type=float, help='simulated frames per second (default 240)')
     parser.add_argument(
         '--params-file', type=existing_file, metavar='FILE',
-        help='parameters of the node, as for any ROS node')
+        help='parameter file of the node, as for any ROS node')
     parser.add_argument(
         '--domain', type=domain_number, metavar='N',
-        help='ROS domain of the demo, in place of one that nothing uses')
+        help='ROS domain of the demo (default: a free one)')
     parser.add_argument(
         '--autopilot', choices=('px4', 'ardupilot'), nargs='?', const='px4',
         help='also send the first body to a fake autopilot through mavlink_bridge '
         '(default %(const)s)')
     parser.add_argument(
-        '--rviz', action='store_true', help='open rviz2 on the demo, where it is installed')
+        '--rviz', action='store_true', help='open rviz2 with the demo, if it is installed')
     return parser
 
 
@@ -97,9 +98,9 @@ def domain_number(text: str) -> int:
 
 def body_count(text: str) -> int:
     """
-    Read how many bodies to simulate.
+    Parse the number of simulated bodies.
 
-    :raises argparse.ArgumentTypeError: if it is none, or more than the simulator takes.
+    :raises argparse.ArgumentTypeError: if it is not a number from 1 to the simulator's limit.
     """
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_BODIES):
         raise argparse.ArgumentTypeError(f'{text!r} is not allowed; allowed is 1 to {MAX_BODIES}')
@@ -121,9 +122,9 @@ def existing_file(text: str) -> str:
 
 def advice(cause: str, host: str, port: int) -> str:
     """
-    Tell what to do where no body appeared, if the cause does not.
+    Return the remedy for a missing body, if the cause does not contain one.
 
-    :param cause: what the node says of its connection.
+    :param cause: the node's report of its connection.
     :param host: the server.
     :param port: its VRPN port.
     """
@@ -136,14 +137,14 @@ def advice(cause: str, host: str, port: int) -> str:
 
 def wanted(names: Sequence[str], selection: Selection) -> int:
     """
-    Count the simulated bodies that the node is to follow.
+    Count the simulated bodies that the node selects.
 
     :raises ConfigurationError: if there is none.
     """
     count = sum(selection.wanted(name) for name in names)
     if not count:
         raise ConfigurationError(
-            'bodies.allow and bodies.deny leave none of the simulated bodies, which are '
+            'bodies.allow and bodies.deny select none of the simulated bodies, which are '
             f'{", ".join(names[:3])}{" and more" if len(names) > 3 else ""}')
     return count
 
@@ -161,12 +162,12 @@ def watch(
     files: contextlib.ExitStack,
 ) -> int:
     """
-    Start everything, show the table, and judge.
+    Start all processes, show the table, and check the result.
 
     :param domain: the ROS domain of this process.
-    :param children: gets every process that was started.
-    :param files: gets what they read, for as long as they run.
-    :returns: exit code: 0 if every body streamed, 64 if parameters stand against it.
+    :param children: list to which each started process is added.
+    :param files: closes their temporary files at the end.
+    :returns: exit code: 0 if every body streamed, 64 if parameters prevent it.
     """
     with loading('demo'):
         from optitrack_vrpn.demo.view_ros import DemoView
@@ -194,11 +195,11 @@ def watch(
     autopilot: Optional[AutopilotDemo] = None
 
     def check() -> None:
-        """Look whether the node still runs."""
+        """Check whether the node still runs."""
         code = node.process.poll()
         if code is not None:
             kind = ConfigurationError if code == WRONG else TransportError
-            raise kind('the node ended by itself, see below')
+            raise kind('the node ended, see below')
 
     try:
         view.bring_up(_APPEAR_S, check, names)
@@ -223,7 +224,7 @@ def watch(
                 graph_at = now + _GRAPH_S
                 if others := view.others():
                     raise TransportError(
-                        f'stopped: other publishers came to its topics: {"; ".join(others)}')
+                        f'stopped: other nodes publish on its topics: {"; ".join(others)}')
             rows = view.rows()
             if not complete and not missing(rows, expected, view.transforms_wanted):
                 complete, end = True, now + arguments.seconds
@@ -253,13 +254,13 @@ def watch(
             for row in rows))
     cause = view.trouble or view.connection
     if not rows and cause:
-        # All else would be a consequence of that.
+        # All other failures are consequences of that.
         print(f'demo: no body appeared: {cause}{advice(cause, host, port)}', file=sys.stderr)
         return 1
     for line in lacking:
         print(f'demo: {line}', file=sys.stderr)
     if lacking:
-        print(f'\nwhat the node said:\n{node.text()}', file=sys.stderr)
+        print(f'\noutput of the node:\n{node.text()}', file=sys.stderr)
         return 1
     print(f'\ndemo: all {len(rows)} bodies streamed')
     return 0
@@ -300,7 +301,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = parser.parse_args(argv)
     for name in ('bodies', 'rate'):
         if arguments.server and getattr(arguments, name) is not None:
-            parser.error(f'--{name} is for the simulated Motive: leave out either it or --server')
+            parser.error(f'--{name} is for the simulated Motive: omit it or --server')
     if arguments.rviz and not shutil.which('rviz2'):
         parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
     arguments.rate = _RATE if arguments.rate is None else arguments.rate

@@ -190,7 +190,7 @@ class Axis:
         return reason
 
     def unlock(self) -> str:
-        """Go back to the mode before the lock, as if it were commanded anew."""
+        """Return to the mode before the lock, as if it were commanded again."""
         if self.mode is Mode.LOCK and self.moving:
             return 'the axis still slows down'
         remembered, target = self.remembered, self.target

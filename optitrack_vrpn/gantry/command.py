@@ -123,7 +123,7 @@ def _watch(client: Any) -> int:
             axes, age_s = client.axes()
             lines = table(axes) if axes else ['no axes yet']
             if axes and age_s > 1.0:
-                lines.append(f'NO NEWS FROM THE CONTROLLER FOR {age_s:.0f} s')
+                lines.append(f'NO DATA FROM THE CONTROLLER FOR {age_s:.0f} s')
             print(('\x1b[2J\x1b[H' if tell else '') + '\n'.join([*lines, '', _KEYS, said]),
                   flush=True)
             key = keyboard.read(0.2)

@@ -139,7 +139,7 @@ class UdpDriver:
             pass    # the missing answer tells
 
     def cut_power(self) -> None:
-        """Tell the machine with every datagram from now on."""
+        """Send it to the machine with every following datagram."""
         self._power = False
 
     def restore_power(self) -> None:

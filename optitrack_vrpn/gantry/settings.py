@@ -153,6 +153,7 @@ def machine_from_mapping(data: Any, where: str = '') -> MachineSettings:
     """
     Make a machine from plain data.
 
-    :raises ConfigurationError: for whatever is not allowed; names axis, key and allowed values.
+    :raises ConfigurationError: for a value that is not allowed; names axis, key and allowed
+        values.
     """
     return build(MachineSettings, data, where)

@@ -60,7 +60,7 @@ class SimulatedAxis:
 
     @property
     def switches(self) -> Switches:
-        """Tell which switches are on."""
+        """Return which switches are on."""
         settings, plant = self.settings, self.settings.plant
         return Switches(
             settings.switch_low is not None and self.position <= settings.switch_low,

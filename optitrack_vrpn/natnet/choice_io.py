@@ -97,7 +97,7 @@ class AutoBackend:
             thread.join()
 
     def status(self) -> LinkStatus:
-        """Tell how the chosen connection stands, or how NatNet does before a choice."""
+        """Return how the chosen connection stands, or how NatNet does before a choice."""
         chosen = self._choice.chosen or Protocol.NATNET
         backend = self._backends.get(chosen)
         return backend.status() if backend is not None else LinkStatus(

@@ -132,7 +132,7 @@ class ClientConnection:
 
     @property
     def established(self) -> bool:
-        """Tell whether the server has answered."""
+        """Return whether the server has answered."""
         return self.info is not None
 
     @property
@@ -182,7 +182,7 @@ class ClientConnection:
         self._tries += 1
 
     def echo_due(self, now_ns: int) -> bool:
-        """Tell whether an echo request is to be sent by now."""
+        """Return whether an echo request is to be sent by now."""
         info = self.info
         return info is not None and info.frequency > 0 and now_ns >= self._echo_ns
 
@@ -201,7 +201,7 @@ class ClientConnection:
         return codec.encode_echo_request(sent_ns)
 
     def next_due_ns(self) -> int:
-        """Tell when ``due`` or ``echo_due`` has something."""
+        """Return when ``due`` or ``echo_due`` has something."""
         if self.info is None:
             return self._connect_ns
         moments = [max(self._frame_ns, self._connect_ns) + _SILENT_NS]
@@ -390,7 +390,7 @@ class Numbering:
                 self._counters.udp_reordered += 1
                 self._counters.udp_lost = max(0, self._counters.udp_lost - 1)
                 self._last = last
-            # Else the server began anew, or a take is played again.
+            # Else the server restarted, or a take is played again.
         else:
             self._least = min(self._least, step)
             self._seen += 1

@@ -98,8 +98,9 @@ class NameTable(NamedTuple):
     Names of bodies by streaming id.
 
     :ivar names: those of bodies that share neither id nor name with another.
-    :ivar shared: ids that several bodies have, with their names: none of them can be told apart.
-    :ivar twins: names that several bodies have: none of them can be told apart in ROS.
+    :ivar shared: ids that several bodies have, with their names: none of them can be
+        distinguished.
+    :ivar twins: names that several bodies have: none of them can be distinguished in ROS.
     """
 
     names: dict[int, str]

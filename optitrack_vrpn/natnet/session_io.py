@@ -116,7 +116,7 @@ class Session:
         return {**figures, 'unread_udp_bytes': unread, 'dropped_unread': dropped}
 
     def counters(self) -> dict[str, int]:
-        """Give what this conversation has counted; safe from any thread."""
+        """Return what this conversation has counted; safe from any thread."""
         return {**vars(self.connection.counters), 'unnamed': self._translator.unnamed,
                 'odd_times': self._translator.odd_times}
 
@@ -127,7 +127,7 @@ class Session:
         self._send_due(self._clock.now_ns())
 
     def next_check_s(self) -> float:
-        """Tell how long to wait at most before ``handle`` wants to be called again."""
+        """Return how long to wait at most before ``handle`` wants to be called again."""
         return max((self._next_check_ns - self._clock.now_ns()) / _NS, 0.001)
 
     def request(self, command: str) -> bool:

@@ -57,7 +57,7 @@ class NatNetConfig:
 
     def version(self) -> Optional[Version]:
         """
-        Give the version to ask for; None for the newest.
+        Return the version to ask for; None for the newest.
 
         :raises ConfigurationError: if it is none, or one that is not read.
         """

@@ -141,7 +141,7 @@ class NodeSettings:
     autostart: bool = setting(False, change=Change.START, doc=(
         'configure at start, for use without a lifecycle manager'))
     activate: bool = setting(True, change=Change.START, doc=(
-        'let autostart go on to active; false waits in inactive for mocap control'))
+        'autostart also activates; false waits in inactive for mocap control'))
     axes: AxesConfig = section(AxesConfig(), name='')
     expected_rate_hz: float = setting(
         0.0, unit='Hz', low=0.0, high=10000.0, change=Change.ANY_TIME, doc=(

@@ -248,5 +248,5 @@ class CoarseClock:
 
 
 def same(a: tuple[Vector, Quat], b: tuple[Vector, Quat]) -> bool:
-    """Tell whether two poses have the same bits."""
+    """Return whether two poses have the same bits."""
     return a[0] == b[0] and a[1] == b[1]

@@ -59,7 +59,7 @@ class FreshnessGate:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether frames are fresh."""
+        """Return whether frames are fresh."""
         return self._open
 
     def admits(self, sender_time_ns: int, arrival_ns: int) -> bool:

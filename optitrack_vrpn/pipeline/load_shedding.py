@@ -80,7 +80,7 @@ class LoadShedder:
 
     def sheds(self, body: Channel) -> bool:
         """
-        Tell whether a body's pose is to be left out; ask once for each pose while ``shedding``.
+        Return whether a body's pose is to be left out; ask once for each pose while ``shedding``.
 
         :param body: whose pose it is.
         """

@@ -353,7 +353,7 @@ def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
 
 def recover(path: Path) -> tuple[Path, int, str]:
     """
-    Repair a bag whose recorder did not close it: index and metadata.yaml are made anew.
+    Repair a bag whose recorder did not close it: index and metadata.yaml are created again.
 
     The file is copied and replaced, the broken one kept beside it as NAME.mcap.broken.
 

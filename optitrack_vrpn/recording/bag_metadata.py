@@ -62,7 +62,7 @@ def qos_rows(profiles: Sequence[Qos]) -> list[dict[str, Any]]:
 
 
 def channel_metadata(topic: TopicMetadata) -> dict[str, str]:
-    """Give what rosbag2 keeps with a channel of an MCAP file."""
+    """Return what rosbag2 keeps with a channel of an MCAP file."""
     return {'offered_qos_profiles': dump(qos_rows(topic.qos)),
             'topic_type_hash': topic.type_hash}
 
@@ -72,7 +72,7 @@ def bag_metadata(
     distribution: str, custom: Optional[Mapping[str, str]] = None,
 ) -> dict[str, Any]:
     """
-    Give the content of metadata.yaml.
+    Return the content of metadata.yaml.
 
     :param topics: each with its number of messages.
     :param distribution: of ROS, as in ``jazzy``.

@@ -292,7 +292,7 @@ def motions(
     trajectory: Trajectory, first: Indices, second: Indices,
 ) -> tuple[Floats, Rotation]:
     """
-    Give the motions ``P_i^-1 P_j``.
+    Return the motions ``P_i^-1 P_j``.
 
     :returns: translations (n, 3) in the first pose's frame, and rotations.
     """

@@ -301,7 +301,7 @@ class _Problem:
 
     def deviations(self, vector: Floats) -> tuple[float, Floats, Floats]:
         """
-        Give the standard deviations of the result.
+        Return the standard deviations of the result.
 
         :returns: rotation about the worst axis (degrees), translation along three orthogonal
             directions (m), the worst last, and these directions in the body's axes as columns.

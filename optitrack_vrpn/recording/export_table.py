@@ -121,7 +121,7 @@ def rows(made: Table) -> Iterator[tuple[str, ...]]:
 
 
 def columns(made: list[Table]) -> dict[str, Floats | Stamps | Mask | list[str]]:
-    """Give all rows by column, with times as integer nanoseconds."""
+    """Return all rows by column, with times as integer nanoseconds."""
     found: dict[str, Floats | Stamps | Mask | list[str]] = {
         'stamp_ns': np.concatenate([t.trajectory.stamps_ns for t in made]),
         'body': [t.body for t in made for _ in range(len(t.trajectory))]}

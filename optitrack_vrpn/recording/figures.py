@@ -71,7 +71,7 @@ class Figures(NamedTuple):
 
 def running_deviation(values: Floats, window: int = WINDOW) -> Floats:
     """
-    Give the standard deviation over a sliding window.
+    Return the standard deviation over a sliding window.
 
     :param values: (n, k).
     :returns: (n - window + 1, k); empty for fewer values.

@@ -103,7 +103,7 @@ def _of_the_clock(take: Take) -> list[Finding]:
     found = []
     if epochs > 0:
         found.append(Finding(
-            Severity.WARNING, f"The sender's clock was learnt anew {epochs} "
+            Severity.WARNING, f"The sender's clock was learnt again {epochs} "
             f'time{"s" if epochs > 1 else ""} (a restart of Motive, or a set clock): stamps jump '
             'there by up to the uncertainty.', 1e3))
     known = [row.uncertainty_us for row in take.clock if not math.isnan(row.uncertainty_us)]

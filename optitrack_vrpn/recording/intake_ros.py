@@ -194,7 +194,7 @@ def load_type(type_name: str) -> Any:
 
 
 def fields_of(type_name: str) -> dict[str, str]:
-    """Give the fields of a message type; see ``definitions``."""
+    """Return the fields of a message type; see ``definitions``."""
     fields: dict[str, str] = load_type(type_name).get_fields_and_field_types()
     return fields
 
@@ -208,7 +208,7 @@ def _offered(entry: Any) -> Qos:
 
 
 def _matching(profiles: tuple[Qos, ...]) -> QoSProfile:
-    """Give the strictest profile that matches all of these."""
+    """Return the strictest profile that matches all of these."""
     reliable = all(profile.reliability == 'reliable' for profile in profiles)
     latched = all(profile.durability == 'transient_local' for profile in profiles)
     return QoSProfile(

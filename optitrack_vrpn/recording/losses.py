@@ -34,7 +34,7 @@ class SequenceWatch:
         self._last = number
 
     def forget(self) -> None:
-        """Begin anew, as when publishers come and go."""
+        """Restart, as when publishers come and go."""
         self._last = -1
 
 

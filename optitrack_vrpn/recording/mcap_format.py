@@ -175,7 +175,7 @@ class ChunkBuilder:
         self.size += _MESSAGE.size + len(data)
 
     def content(self) -> bytes:
-        """Give the records, to be compressed."""
+        """Return the records, to be compressed."""
         return b''.join(self._parts)
 
     def records(

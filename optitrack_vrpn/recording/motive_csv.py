@@ -22,7 +22,7 @@ _AXES = {'Rotation': ('X', 'Y', 'Z', 'W'), 'Position': ('X', 'Y', 'Z')}
 
 
 def is_motive_csv(first_line: str) -> bool:
-    """Tell whether a file begins as Motive's export does."""
+    """Return whether a file begins as Motive's export does."""
     return first_line.lstrip('\ufeff').replace('"', '').startswith('Format Version,')
 
 

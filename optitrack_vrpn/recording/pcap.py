@@ -279,7 +279,7 @@ class Reassembly:
 
 
 def tcp_chunks(packets: Iterable[Packet]) -> Iterator[Chunk]:
-    """Give every TCP connection's bytes; see ``Reassembly``."""
+    """Return every TCP connection's bytes; see ``Reassembly``."""
     reassembly = Reassembly()
     for packet in packets:
         yield from reassembly.push(packet)

@@ -53,7 +53,7 @@ class Conversation:
 
     @property
     def silent(self) -> bool:
-        """Tell whether one end said nothing, as in this package's own recordings."""
+        """Return whether one end said nothing, as in this package's own recordings."""
         return not all(map(self.said.get, self.ends))
 
     def udp_port(self, end: End) -> Optional[int]:
@@ -62,7 +62,7 @@ class Conversation:
 
     def server(self) -> Optional[End]:
         """
-        Tell which end is the server.
+        Return which end is the server.
 
         It is the end on VRPN's port, or else the one that a request by UDP did not name, or else
         the one whose peer alone has described a UDP port, or else the one that says more.
@@ -82,7 +82,7 @@ class Conversation:
 
 class _Owners:
     """
-    Tell which conversation a datagram belongs to.
+    Return which conversation a datagram belongs to.
 
     It is the latest whose client described the port, or else the latest of these addresses of
     which one end was not captured.

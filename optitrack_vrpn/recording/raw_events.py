@@ -29,7 +29,7 @@ class Arrival(NamedTuple):
 
 
 def arrivals(session: Session) -> Iterator[Arrival]:
-    """Give the events of a conversation; what is no VRPN ends it."""
+    """Return the events of a conversation; what is no VRPN ends it."""
     connection = Connection()
     for action in session.read():
         try:
@@ -45,7 +45,7 @@ def arrivals(session: Session) -> Iterator[Arrival]:
 
 def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:
     """
-    Give the poses that the node would publish, and the host's time of their arrival (ns).
+    Return the poses that the node would publish, and the host's time of their arrival (ns).
 
     :param pipeline: a new one; its channels and their states are those of the end afterwards.
     """

@@ -50,7 +50,7 @@ class Session(NamedTuple):
     :ivar client: its address and TCP port.
     :ivar begin_ns: arrival of its first packet.
     :ivar end_ns: arrival of its last one.
-    :ivar read: gives what the server sent, in order; each call begins anew.
+    :ivar read: gives what the server sent, in order; each call restarts.
     """
 
     server: str
@@ -90,7 +90,7 @@ class StreamCutter:
 
 
 def message_size(data: bytes, at: int) -> Optional[int]:
-    """Give the size of the message that begins here, padding included; None if it is cut off."""
+    """Return the size of the message that begins here, padding included; None if it is cut off."""
     if at + _HEADER_SIZE > len(data):
         return None
     size = int.from_bytes(data[at:at + 4], 'big')
@@ -123,7 +123,7 @@ def described_udp_port(stream: bytes) -> Optional[int]:
 
 
 def described_all(stream: bytes) -> bool:
-    """Tell whether a client has begun to describe types, the last thing that it describes."""
+    """Return whether a client has begun to describe types, the last thing that it describes."""
     at = _COOKIE_SIZE
     while len(stream) - at >= _HEADER_SIZE:
         size, _, _, _, kind = _HEADER.unpack_from(stream, at)

@@ -207,7 +207,7 @@ class Recorder(ControlledLifecycleNode):
     # -- from the command ----------------------------------------------------------------------
 
     def progress(self) -> Optional[Progress]:
-        """Tell how the recording stands; None while there is none."""
+        """Return how the recording stands; None while there is none."""
         spool, intake = self._spool, self._intake
         if spool is None or intake is None:
             return None
@@ -220,7 +220,7 @@ class Recorder(ControlledLifecycleNode):
     def _announce(self, reader: Reader) -> None:
         """Take a new topic from the intake."""
         if all(qos.durability == 'transient_local' for qos in reader.metadata.qos):
-            # Each publisher has its own last message, which cannot be told apart.
+            # Each publisher has its own last message, which cannot be distinguished.
             self._latched[reader.key] = deque(
                 maxlen=1 if len(reader.metadata.qos) == 1 and reader.watch else _MOST_LATCHED)
         if self._spool is not None:
@@ -269,7 +269,7 @@ class Recorder(ControlledLifecycleNode):
                 self.get_logger().error(f'recording has stopped: {stopped}')
 
     def _notes(self) -> dict[str, str]:
-        """Give what is kept in the file beside the messages."""
+        """Return what is kept in the file beside the messages."""
         notes = {'session': self._session} if self._session else {}
         lost = self._intake.lost() if self._intake is not None else {}
         if lost:

@@ -29,7 +29,7 @@ except ImportError:
 
 #: Stands for the page's colour until the picture is made.
 _PAGE = '#010203'
-#: Colours that can be told apart by the colour blind, on light and dark: Okabe and Ito.
+#: Colours that can be distinguished by the colour blind, on light and dark: Okabe and Ito.
 _COLOURS = ('#0a84c6', '#d55e00', '#009e73', '#cc79a7', '#c98a00')
 _GAP = '#d55e00'
 #: Chosen: points of a line, more than pixels at this size. Halved, peaks can vanish; doubled, a
@@ -98,7 +98,7 @@ def _drawn(height_in: float, draw: Callable[[Any], None], rows: int = 1) -> str:
 
 
 def unique(svg: str, number: int) -> str:
-    """Give a picture's parts names of their own: a page has one name space."""
+    """Return a picture's parts names of their own: a page has one name space."""
     svg = re.sub(r'\bid="([^"]+)"', rf'id="f{number}-\1"', svg)
     svg = re.sub(r'url\(#([^)]+)\)', rf'url(#f{number}-\1)', svg)
     return re.sub(r'href="#([^"]+)"', rf'href="#f{number}-\1"', svg)

@@ -139,7 +139,7 @@ class Spool(Generic[T]):
             self._most_waiting = max(self._most_waiting, self._waiting)
 
     def status(self) -> SpoolStatus:
-        """Tell how the recording stands, from any thread."""
+        """Return how the recording stands, from any thread."""
         with self._lock:
             return SpoolStatus(
                 self._writer.messages, self._writer.size, self._dropped, self._waiting,

@@ -46,7 +46,7 @@ class TopicChoice:
                 raise ConfigurationError('a pattern of bodies or topics is empty')
 
     def wants(self, topic: str, type_name: str) -> bool:
-        """Tell whether a topic is to be recorded."""
+        """Return whether a topic is to be recorded."""
         if any(fnmatchcase(topic, absolute(pattern)) for pattern in self.topics):
             return True
         if type_name in WHOLE_TYPES or type_name.partition('/')[0] in CONTROL_PACKAGES:
@@ -65,7 +65,7 @@ def absolute(name: str) -> str:
 
 
 def body_of(topic: str) -> str:
-    """Give the body of a topic: ``drone/left`` for ``/drone/left/pose``."""
+    """Return the body of a topic: ``drone/left`` for ``/drone/left/pose``."""
     return topic.rpartition('/')[0].strip('/')
 
 

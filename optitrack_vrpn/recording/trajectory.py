@@ -112,7 +112,7 @@ class Trajectory:
 
     def of_child(self, rotation: Rotation, translation: Floats) -> Trajectory:
         """
-        Give the poses of a frame that is fixed to the body: each pose times ``body_from_child``.
+        Return the poses of a frame that is fixed to the body: each pose times ``body_from_child``.
 
         :param rotation: of ``body_from_child``.
         :param translation: of ``body_from_child`` (m).
@@ -123,7 +123,7 @@ class Trajectory:
 
 
 def gap_limit_ns(trajectory: Trajectory) -> int:
-    """Give the longest interval between neighbours that is not a gap (ns)."""
+    """Return the longest interval between neighbours that is not a gap (ns)."""
     return int(GAP_INTERVALS * trajectory.median_interval_ns)
 
 

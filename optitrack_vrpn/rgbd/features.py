@@ -217,7 +217,7 @@ def covariances_of(
     rays: Floats, mean_z: Floats, variance_z: Floats, camera: Intrinsics, pixel_noise: float,
 ) -> Floats:
     """
-    Give the covariances of points z d, d = (x, y, 1), from the variances of z and of the pixel.
+    Return the covariances of points z d, d = (x, y, 1), from the variances of z and of the pixel.
 
     :returns: var_z d d^T + (z^2 + var_z) diag(n^2/fx^2, n^2/fy^2, 0), (N, 3, 3).
     """

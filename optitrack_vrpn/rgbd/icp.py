@@ -94,7 +94,7 @@ def transformed(transform: Floats, points: Floats) -> Floats:
 
 
 def motion_of(transform: Floats) -> tuple[float, float]:
-    """Give how far (m) and by which angle (rad) a transform moves."""
+    """Return how far (m) and by which angle (rad) a transform moves."""
     rotation = transform[:3, :3]
     skew = np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0],
                      rotation[1, 0] - rotation[0, 1]])

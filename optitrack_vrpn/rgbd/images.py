@@ -68,7 +68,7 @@ GREY_WEIGHTS = (77, 150, 29)
 
 def to_rgb(image: Image) -> Bytes:
     """
-    Give a colour or grey image as RGB, (height, width, 3).
+    Return a colour or grey image as RGB, (height, width, 3).
 
     :raises ImageError: if it is a depth image, has another encoding, or is too short.
     """
@@ -81,7 +81,7 @@ def to_rgb(image: Image) -> Bytes:
 
 def to_grey(image: Image) -> Bytes:
     """
-    Give a colour or grey image as brightness, (height, width).
+    Return a colour or grey image as brightness, (height, width).
 
     :raises ImageError: as ``to_rgb``.
     """
@@ -94,7 +94,7 @@ def to_grey(image: Image) -> Bytes:
 
 
 def grey_of(rgb: Bytes) -> Bytes:
-    """Give the brightness (height, width) of an array (height, width, 3) in RGB, or of a grey."""
+    """Return the brightness (height, width) of RGB (height, width, 3), or of a grey image."""
     return rgb if rgb.ndim == 2 else _weighted(rgb, 0, 1, 2)
 
 
@@ -110,7 +110,7 @@ def _weighted(pixels: Bytes, red: int, green: int, blue: int) -> Bytes:
 
 def to_depth(image: Image, unit_m: float = MILLIMETRE) -> Depth:
     """
-    Give a depth image in metres, (height, width); 0 where there is no measurement.
+    Return a depth image in metres, (height, width); 0 where there is no measurement.
 
     :param unit_m: unit of the 16-bit encodings (m).
     :raises ImageError: if it is a colour image, has another encoding, or is too short.
@@ -152,13 +152,13 @@ def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Dept
 
 
 def from_rgb(rgb: Bytes) -> dict[str, Any]:
-    """Give the fields of an Image besides its header: rgb8 for three channels, mono8 for one."""
+    """Return the fields of an Image besides its header: rgb8 for three channels, mono8 for one."""
     return _fields(np.ascontiguousarray(rgb, np.uint8), 'mono8' if rgb.ndim == 2 else 'rgb8')
 
 
 def from_depth(depth: Depth, encoding: str = '16UC1') -> dict[str, Any]:
     """
-    Give the fields of an Image besides its header.
+    Return the fields of an Image besides its header.
 
     :param depth: metres, 0 for no measurement.
     :param encoding: 16UC1 (rounded to 1 mm; 0 beyond 65.535 m) or 32FC1 (NaN for none).

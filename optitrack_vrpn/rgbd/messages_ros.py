@@ -20,7 +20,7 @@ _SECOND = 1_000_000_000
 
 
 def stamp_ns(header: Header) -> int:
-    """Give the stamp of a header in nanoseconds."""
+    """Return the stamp of a header in nanoseconds."""
     return int(header.stamp.sec) * _SECOND + int(header.stamp.nanosec)
 
 

@@ -116,7 +116,7 @@ class LandmarkModel:
 
     def nearest(self, means: Floats) -> Indices:
         """
-        Give the landmarks that are nearest to each point, nearest first.
+        Return the landmarks that are nearest to each point, nearest first.
 
         :param means: (N, 3) in the fixed frame.
         :returns: (N, k) with at most ``settings.neighbours`` columns.
@@ -199,7 +199,7 @@ class LandmarkModel:
 
 
 def _adjugate(matrices: Floats) -> tuple[Floats, ...]:
-    """Give the upper triangle of the adjugate by rows, and the determinant."""
+    """Return the upper triangle of the adjugate by rows, and the determinant."""
     a, b, c = matrices[..., 0, 0], matrices[..., 0, 1], matrices[..., 0, 2]
     d, e, f = matrices[..., 1, 1], matrices[..., 1, 2], matrices[..., 2, 2]
     first, second, third = d * f - e * e, c * e - b * f, b * e - c * d

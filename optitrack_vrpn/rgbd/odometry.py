@@ -136,7 +136,7 @@ class Frame:
 
     @property
     def good(self) -> bool:
-        """Say whether the pose is that of this frame."""
+        """Return whether the pose is that of this frame."""
         return self.status in (Status.STARTED, Status.TRACKED)
 
 
@@ -310,7 +310,7 @@ class Odometry:
     # -- parts ---------------------------------------------------------------------------------
 
     def _guess(self, seconds: float) -> Floats:
-        """Give the pose at which the search begins."""
+        """Return the pose at which the search begins."""
         if not self.settings.predict or self._step is None:
             return self._pose
         motion, took = self._step
@@ -428,7 +428,7 @@ class Odometry:
 
 
 def at_position(covariance: Floats, position: Floats) -> Floats:
-    """Give the covariance of a position and a rotation from that of (rho, theta)."""
+    """Return the covariance of a position and a rotation from that of (rho, theta)."""
     jacobian = np.eye(6)
     jacobian[:3, 3:] = -cross_matrix(position)
     moved: Floats = jacobian @ covariance @ jacobian.T
@@ -441,7 +441,7 @@ def from_position(covariance: Floats, position: Floats) -> Floats:
 
 
 def in_own_axes(covariance: Floats, pose: Floats) -> Floats:
-    """Give the covariance of (rho, theta) at a pose, in the axes of the pose."""
+    """Return the covariance of (rho, theta) at a pose, in the axes of the pose."""
     turn = np.zeros((6, 6))
     turn[:3, :3] = turn[3:, 3:] = pose[:3, :3].T
     turned: Floats = turn @ at_position(covariance, pose[:3, 3]) @ turn.T

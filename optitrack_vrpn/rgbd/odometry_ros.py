@@ -163,7 +163,7 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
             self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}', 'frame')
 
     def _ready(self, frame: str) -> Optional[Odometry]:
-        """Give the odometry once camera and mount are known; else say what is missing."""
+        """Return the odometry once camera and mount are known; else say what is missing."""
         self._input_error = ''
         if self._camera is None:
             self._input_error = self._camera_error or (
@@ -292,7 +292,7 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
     # -- diagnostics ---------------------------------------------------------------------------
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Say whether the camera is followed, and if not, why."""
+        """Return whether the camera is followed, and if not, why."""
         level, message = self._verdict()
         values: dict[str, Any] = {
             'colour images': self._images[0], 'depth images': self._images[1],

@@ -65,7 +65,7 @@ class MountSettings:
         doc='roll, pitch and yaw of the optical frame in the base; -90, 0, -90: it looks forward')
 
     def base_from_camera(self) -> NDArray[np.float64]:
-        """Give the pose of the optical frame in the base, 4x4, from the parameters."""
+        """Return the pose of the optical frame in the base, 4x4, from the parameters."""
         transform = np.eye(4)
         # roll about x first, about fixed axes
         transform[:3, :3] = Rotation.from_euler('xyz', self.rpy_deg, degrees=True).as_matrix()

@@ -9,7 +9,7 @@ from optitrack_vrpn.errors import BackendUnavailableError
 
 def opencv() -> Any:
     """
-    Give the module cv2.
+    Return the module cv2.
 
     :raises BackendUnavailableError: if it is not installed.
     """

@@ -61,7 +61,7 @@ class Refined(NamedTuple):
 
 
 def exponential(vector: Floats) -> Floats:
-    """Give the transform of a small motion (rho, theta); translation and rotation are apart."""
+    """Return the transform of a small motion (rho, theta); translation and rotation are apart."""
     transform = np.eye(4)
     transform[:3, :3] = Rotation.from_rotvec(vector[3:]).as_matrix()
     transform[:3, 3] = vector[:3]
@@ -118,7 +118,7 @@ def refine(
 
 
 def cross_matrix(vector: Floats) -> Floats:
-    """Give the matrix A of the cross product with a vector a: A b = a x b."""
+    """Return the matrix A of the cross product with a vector a: A b = a x b."""
     x, y, z = vector
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 

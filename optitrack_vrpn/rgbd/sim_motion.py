@@ -20,7 +20,7 @@ FLU_FROM_MOTIVE_BODY = np.array(((1.0, 0.0, 0.0), (0.0, 0.0, -1.0), (0.0, 1.0, 0
 
 class BodyMotion:
     """
-    Give the state of a body in Motive's axes.
+    Return the state of a body in Motive's axes.
 
     :param trajectory: of the body, in ENU and FLU.
     """
