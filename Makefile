@@ -8,6 +8,7 @@ RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd soak clean clean-env
+.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -17,6 +18,9 @@ help:  ## list these targets
 
 demo:  ## run a simulated Motive and the node, with a live table
 	$(RUN) --runtime -m optitrack_vrpn demo $(ARGS)
+
+demo-rgbd:  ## score visual odometry of a simulated depth camera against mocap
+	$(RUN) -m optitrack_vrpn rgbd_demo $(ARGS)
 
 check: lint  ## lint, types and pure tests, in under a minute
 	$(RUN) tools/run_tests.py -q -m pure $(ARGS)

@@ -52,7 +52,7 @@ BELOW = {
     'rgbd': {'errors', 'axes', 'cli', 'mocap_control', 'names', 'recording', 'ros',
              'settings', 'settings_ros', 'sim'},
     'demo': {'errors', 'autopilot', 'bodies', 'cli', 'client', 'graph', 'names', 'node',
-             'settings', 'sim', 'vrpn'},
+             'recording', 'rgbd', 'ros', 'settings', 'sim', 'vrpn'},
     '__main__': {'cli'},
     '__init__': {'compiled'},
 }

@@ -1,0 +1,220 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Score visual odometry against mocap on one machine, without hardware: ``rgbd_demo``.
+
+A simulated camera on a simulated body, the node, rgbd_odometry and the recorder run as processes
+of their own; a table shows both paths; at the end the recording is evaluated.
+"""
+
+import argparse
+import contextlib
+import os
+from pathlib import Path
+import signal
+import sys
+import tempfile
+import time
+from typing import Optional, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.cli.arguments import duration, exit_code, Parser
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.signals_io import EndedBySignal, raised
+from optitrack_vrpn.demo.child_io import Child, start_tool
+from optitrack_vrpn.demo.command import complain, finish
+from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary
+from optitrack_vrpn.demo.screen_io import Screen
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
+from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
+from optitrack_vrpn.rgbd.sim_settings import SimMountSettings
+from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+
+BODY = 'Camera'
+POSE_TOPIC, ODOMETRY_TOPIC = f'/{BODY}/pose', '/vo'
+#: Chosen: greatest error of the estimated transform on the trajectory 'calibration', three times
+#: what was measured (0.6 mm, 0.03 deg). Beyond it the demo fails.
+MOST_MM, MOST_DEG = 2.0, 0.2
+#: Chosen: timeout of the start of all processes (s), 4 s on an idle machine with two cores.
+_START_S = 60.0
+_LOOK_S = 0.25
+#: Period of the rows where the output is no terminal (s).
+_ROW_S = 2.0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = Parser(
+        prog='rgbd_demo', description='Watch visual odometry of a simulated depth camera beside '
+        'mocap, and score it.', epilog='See docs/rgbd.md.')
+    parser.add_argument('--seconds', type=duration, default=24.0, metavar='S',
+                        help='how long (default %(default)g)')
+    parser.add_argument('--trajectory', choices=tuple(TRAJECTORIES), default='calibration',
+                        help='motion of the body (default %(default)s, the only one for which '
+                        'the error of the transform decides on the exit code)')
+    parser.add_argument('--rate', type=float, default=15.0, metavar='HZ',
+                        help='images per second (default %(default)g)')
+    parser.add_argument('-o', '--output', type=Path, default=Path('rgbd_report.html'),
+                        metavar='FILE', help='the report (default %(default)s)')
+    parser.add_argument('--keep', type=Path, metavar='FOLDER', help='keep the recording there')
+    return parser
+
+
+def start_camera(arguments: argparse.Namespace, children: list[Child]) -> tuple[str, int]:
+    """
+    Start the simulated camera and Motive.
+
+    :returns: address and port of Motive.
+    :raises TransportError: if it does not start.
+    """
+    camera = start_tool('rgbd_sim', [
+        '--names', BODY, '--port', '0', '--noise-mm', '0.3', '--noise-deg', '0.05', '--ros-args',
+        '-p', f'trajectory:={arguments.trajectory}', '-p', f'camera.rate_hz:={arguments.rate}',
+        '-r', '__ns:=/camera'], children)
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline and camera.process.poll() is None:
+        for text in camera.text().splitlines():
+            if text.startswith('listening on '):
+                host, _, rest = text[len('listening on '):].partition(':')
+                return host, int(rest.partition(':')[0])
+        time.sleep(0.05)
+    raise TransportError(f'the simulated camera did not start:\n{camera.text()}')
+
+
+def start_nodes(host: str, port: int, children: list[Child]) -> None:
+    """Start the node and the odometry."""
+    start_tool('optitrack_vrpn_node', [
+        '--ros-args', '-p', f'server:={host}', '-p', f'port:={port}', '-p', 'autostart:=true'],
+        children)
+    # The camera's link has a parent already, the body; a frame has one parent in TF.
+    start_tool('rgbd_odometry', [
+        '--ros-args', '-p', 'input.colour:=/camera/color/image_raw',
+        '-p', 'input.depth:=/camera/aligned_depth_to_color/image_raw',
+        '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
+        '-p', 'output.base_frame:=simulated_camera_link', '-p', 'autostart:=true'], children)
+
+
+def check(children: Sequence[Child]) -> None:
+    """
+    Look whether all processes run.
+
+    :raises TransportError: with the output of one that ended.
+    """
+    for child in children:
+        if child.process.poll() is not None:
+            raise TransportError(f'a process ended by itself:\n{child.text()}')
+
+
+def watch(
+    arguments: argparse.Namespace, children: list[Child], files: contextlib.ExitStack,
+) -> int:
+    """
+    Start everything, show the table, and evaluate.
+
+    :param children: list to which every process is added.
+    :param files: gets what has to be removed at the end.
+    :returns: exit code, see ``main``.
+    """
+    with loading('rgbd_demo'):
+        from optitrack_vrpn.demo.rgbd_view_ros import RgbdView
+    from optitrack_vrpn.recording.report_plots_io import check_available
+    check_available()
+    truth = SimMountSettings().body_from_link()
+    folder = arguments.keep or Path(
+        files.enter_context(tempfile.TemporaryDirectory(prefix='rgbd_demo_'))) / 'recording'
+    host, port = start_camera(arguments, children)
+    print(f'rgbd_demo: a simulated camera on body {BODY!r} of a simulated Motive on {host} port '
+          f'{port}', flush=True)
+    view = files.enter_context(RgbdView(POSE_TOPIC, ODOMETRY_TOPIC, truth))
+    recorder = start_tool('record', ['-o', str(folder)], children)
+    start_nodes(host, port, children)
+    screen, rows = Screen(), list(HEAD)
+    screen.draw(rows)
+    begin: Optional[float] = None
+    deadline, shown = time.monotonic() + _START_S, -_ROW_S
+    while begin is None or time.monotonic() < begin + arguments.seconds:
+        time.sleep(_LOOK_S)
+        check(children)
+        row = view.last()
+        if row is None:
+            if time.monotonic() > deadline:
+                silent = 'the odometry' if view.poses else 'the node'
+                raise TransportError(f'{silent} published nothing within {_START_S:g} s:\n' + (
+                    children[-1 if view.poses else -2].text()))
+            continue
+        begin = time.monotonic() if begin is None else begin
+        if row.seconds >= shown + _ROW_S:
+            shown = row.seconds
+            if screen.live:
+                rows.append(line(row))
+            else:
+                print(line(row), flush=True)
+        if screen.live:
+            screen.draw([*rows, line(row)][-max(4, screen.size()[1] - 2):])
+    recorder.stop()
+    return evaluate(arguments, folder, truth, view.resets)
+
+
+def evaluate(
+    arguments: argparse.Namespace, folder: Path, truth: NDArray[np.float64], resets: int,
+) -> int:
+    """
+    Evaluate the recording, print the result and write the report.
+
+    :param truth: body_from_camera (4, 4).
+    :param resets: interruptions of odometry.
+    :returns: exit code.
+    """
+    from optitrack_vrpn.recording import report_command
+    from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
+    from optitrack_vrpn.recording.take_io import load_take
+    take = load_take(folder)
+    if BODY not in take.bodies or ODOMETRY_TOPIC not in take.estimates:
+        raise ConfigurationError(
+            f'the recording lacks {BODY} or {ODOMETRY_TOPIC}: it holds '
+            f'{", ".join(sorted(take.estimates)) or "nothing"}')
+    found = evaluate_odometry(take.bodies[BODY].trajectory, take.estimates[ODOMETRY_TOPIC])
+    print('\n' + '\n'.join(summary(found, truth, resets)), flush=True)
+    text, _ = report_command.make_report(report_command.make_parser().parse_args([
+        str(folder), '--reference', BODY, '--estimate', ODOMETRY_TOPIC]))
+    try:
+        arguments.output.write_text(text, encoding='utf-8')
+    except OSError as error:
+        raise ConfigurationError(f'{arguments.output}: {error.strerror}') from None
+    print(f'report        {arguments.output}: both paths and the errors over time')
+    wrong = mount_error(found, truth)
+    if arguments.trajectory == 'calibration' and (
+            wrong.millimetres > MOST_MM or wrong.degrees > MOST_DEG):
+        print(f'rgbd_demo: the estimated transform is farther than {MOST_MM:g} mm or '
+              f'{MOST_DEG:g} deg from the truth', file=sys.stderr)
+        return 1
+    return 0
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the demo.
+
+    :returns: exit code: 0 if both paths were compared, 1 if not or if the transform found on the
+        trajectory 'calibration' is wrong, 64 if the command line is wrong, 128 and the signal's
+        number if a signal ended it.
+    """
+    arguments = make_parser().parse_args(argv)
+    children: list[Child] = []
+    files = contextlib.ExitStack()
+    with raised():
+        try:
+            isolate(os.environ, files.enter_context(claim_domain({own_domain()})).domain)
+            return watch(arguments, children, files)
+        except KeyboardInterrupt:
+            complain('rgbd_demo: stopped')
+            return 128 + signal.SIGINT
+        except EndedBySignal as ended:
+            complain(f'rgbd_demo: {ended}')
+            return 128 + ended.number
+        except OptitrackVrpnError as error:
+            complain(f'rgbd_demo: {error}')
+            return exit_code(error)
+        finally:
+            finish(children, files)

@@ -1,0 +1,147 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Odometry beside mocap: the error while both run, and the lines that show it."""
+
+from bisect import bisect_left
+from typing import NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
+from scipy.spatial.transform import Rotation
+
+Floats = NDArray[np.float64]
+
+#: Chosen: a pose of mocap further from the stamp of an image is not compared with it (ns): a fifth
+#: of a millimetre at 0.1 m/s. Doubled, gaps of mocap add to the error shown.
+_NEAR_NS = 10_000_000
+#: Chosen: poses of mocap that are kept, 16 s at 240 Hz; odometry is late by less.
+_KEPT = 4000
+
+
+class Row(NamedTuple):
+    """
+    The newest pose of both in the frame of mocap.
+
+    :ivar seconds: since the first pair.
+    :ivar mocap: place of the camera by mocap and the known transform (m).
+    :ivar odometry: by odometry, which begins at the same pose (m).
+    :ivar travelled: path length by mocap (m).
+    """
+
+    seconds: float
+    mocap: Floats
+    odometry: Floats
+    travelled: float
+
+    @property
+    def error_mm(self) -> float:
+        """Return the distance of both (mm)."""
+        return float(1e3 * np.linalg.norm(self.mocap - self.odometry))
+
+
+class Comparison:
+    """
+    Compare odometry with mocap while both run.
+
+    The first pair aligns both, so that the error is the drift since then.
+
+    :param body_from_camera: (4, 4), of the frame that odometry gives the poses of.
+    """
+
+    def __init__(self, body_from_camera: Floats) -> None:
+        self._mount = body_from_camera
+        self._stamps: list[int] = []
+        self._mocap: list[Floats] = []
+        self._world_from_odom: Optional[Floats] = None
+        self._begin_ns = 0
+        self.rows: list[Row] = []
+
+    def add_mocap(self, stamp_ns: int, world_from_body: Floats) -> None:
+        """Take a pose of the body; stamps rise."""
+        if self._stamps and stamp_ns <= self._stamps[-1]:
+            return
+        self._stamps.append(stamp_ns)
+        self._mocap.append(world_from_body)
+        if len(self._stamps) > 2 * _KEPT:
+            del self._stamps[:_KEPT], self._mocap[:_KEPT]
+
+    def add_odometry(self, stamp_ns: int, odom_from_camera: Floats) -> None:
+        """Take a pose of odometry."""
+        at = bisect_left(self._stamps, stamp_ns)
+        near = [index for index in (at - 1, at) if 0 <= index < len(self._stamps)
+                and abs(self._stamps[index] - stamp_ns) <= _NEAR_NS]
+        if not near:
+            return
+        index = min(near, key=lambda each: abs(self._stamps[each] - stamp_ns))
+        camera = self._mocap[index] @ self._mount
+        if self._world_from_odom is None:
+            self._world_from_odom = camera @ np.linalg.inv(odom_from_camera)
+            self._begin_ns = stamp_ns
+        estimate = (self._world_from_odom @ odom_from_camera)[:3, 3]
+        last = self.rows[-1] if self.rows else None
+        travelled = 0.0 if last is None else last.travelled + float(
+            np.linalg.norm(camera[:3, 3] - last.mocap))
+        self.rows.append(Row((stamp_ns - self._begin_ns) / 1e9, camera[:3, 3], estimate,
+                             travelled))
+
+
+def matrix(position: tuple[float, float, float],
+           quat_xyzw: tuple[float, float, float, float]) -> Floats:
+    """Write a pose as a 4x4 matrix."""
+    result = np.eye(4)
+    result[:3, :3] = Rotation.from_quat(quat_xyzw).as_matrix()
+    result[:3, 3] = position
+    return result
+
+
+HEAD = ('  time   mocap: x      y      z   odometry: x      y      z    path     error',
+        '     s         m      m      m            m      m      m       m        mm')
+
+
+def line(row: Row) -> str:
+    """Write a row of the table below ``HEAD``."""
+    mocap, odometry = (' '.join(f'{value:6.3f}' for value in each.tolist())
+                       for each in (row.mocap, row.odometry))
+    return (f'{row.seconds:6.1f}    {mocap}       {odometry}  {row.travelled:6.2f}  '
+            f'{row.error_mm:8.1f}')
+
+
+class MountError(NamedTuple):
+    """How far an estimated transform from body to camera is from the truth."""
+
+    millimetres: float
+    degrees: float
+
+
+def mount_error(found: OdometryEvaluation, truth: Floats) -> MountError:
+    """
+    Compare the transform that an evaluation found.
+
+    :param truth: body_from_camera (4, 4).
+    """
+    turn = found.rotation.inv() * Rotation.from_matrix(truth[:3, :3])
+    return MountError(float(1e3 * np.linalg.norm(found.translation - truth[:3, 3])),
+                      float(np.degrees(turn.magnitude())))
+
+
+def summary(found: OdometryEvaluation, truth: Floats, resets: int) -> list[str]:
+    """
+    Return the lines that close the demo.
+
+    :param truth: body_from_camera (4, 4).
+    :param resets: interruptions of odometry, after each of which its path is displaced.
+    """
+    error = mount_error(found, truth)
+    return [
+        f'time offset   {found.offset_ns / 1e6:7.2f} ms, to be added to the stamps of odometry',
+        f'transform     body to camera within {error.millimetres:.2f} mm and '
+        f'{error.degrees:.3f} deg of the truth',
+        f'ATE           {1e3 * found.ate.translation.rmse:7.1f} mm RMSE, '
+        f'{1e3 * found.ate.translation.max:.1f} mm at most, over '
+        f'{found.ate.translation.samples} poses',
+        f'RPE           {1e3 * found.rpe.translation.rmse:7.1f} mm and '
+        f'{found.rpe.rotation_deg.rmse:.2f} deg RMSE over {found.rpe.delta}',
+        f'resets        {resets:7d} interruptions of odometry'
+        + ('; images were lost, see --rate' if resets else ''),
+        *(f'warning       {text}' for text in found.warnings)]

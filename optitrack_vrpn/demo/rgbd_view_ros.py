@@ -1,0 +1,74 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Listen to mocap and odometry for the comparison of both."""
+
+import threading
+from typing import Optional
+
+from geometry_msgs.msg import Pose, PoseStamped
+from nav_msgs.msg import Odometry
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.demo.rgbd_view import Comparison, matrix, Row
+from optitrack_vrpn.ros.background_node import BackgroundNode
+from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
+from std_msgs.msg import Header, UInt32
+
+
+class RgbdView(BackgroundNode):
+    """
+    Compare odometry with mocap.
+
+    :param pose_topic: of the body.
+    :param odometry_topic: of odometry.
+    :param body_from_camera: (4, 4).
+    :ivar resets: interruptions of odometry so far.
+    """
+
+    def __init__(
+        self, pose_topic: str, odometry_topic: str, body_from_camera: NDArray[np.float64],
+    ) -> None:
+        super().__init__('rgbd_demo_view')
+        self._lock = threading.Lock()
+        self._comparison = Comparison(body_from_camera)
+        self._poses = 0
+        self.resets = 0
+        self._node.create_subscription(
+            PoseStamped, pose_topic, self._on_mocap, qos_profile_sensor_data)
+        self._node.create_subscription(
+            Odometry, odometry_topic, self._on_odometry, qos_profile_sensor_data)
+        self._node.create_subscription(
+            UInt32, 'reset_count', self._on_resets, QoSProfile(
+                depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+
+    @property
+    def poses(self) -> int:
+        """Return the number of poses of mocap so far."""
+        return self._poses
+
+    def last(self) -> Optional[Row]:
+        """Return the newest pair, or None."""
+        with self._lock:
+            rows = self._comparison.rows
+            return rows[-1] if rows else None
+
+    def _on_mocap(self, message: PoseStamped) -> None:
+        with self._lock:
+            self._poses += 1
+            self._comparison.add_mocap(_stamp_ns(message.header), _matrix(message.pose))
+
+    def _on_resets(self, message: UInt32) -> None:
+        self.resets = int(message.data)
+
+    def _on_odometry(self, message: Odometry) -> None:
+        with self._lock:
+            self._comparison.add_odometry(_stamp_ns(message.header), _matrix(message.pose.pose))
+
+
+def _stamp_ns(header: Header) -> int:
+    return int(header.stamp.sec) * 10**9 + int(header.stamp.nanosec)
+
+
+def _matrix(pose: Pose) -> NDArray[np.float64]:
+    p, q = pose.position, pose.orientation
+    return matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))

@@ -1,0 +1,94 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The whole chain in processes: camera and Motive simulated, node, odometry, recorder, report."""
+
+from pathlib import Path
+import re
+import subprocess
+import sys
+
+from conftest import at_last
+import numpy as np
+from optitrack_vrpn.demo.rgbd_view import Comparison, line, matrix
+from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+import pytest
+
+pytest.importorskip('cv2')
+pytest.importorskip('matplotlib')
+ROOT = Path(__file__).resolve().parent.parent
+DEMO = [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_demo']
+
+
+@pytest.mark.ros
+@pytest.mark.network
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
+    """Within 2 mm and 0.2 deg of the truth, as the text and the report of the demo say."""
+    def run(seconds):
+        folder, page = tmp_path / f'{seconds}', tmp_path / f'{seconds}.html'
+        done = subprocess.run(
+            [*DEMO, '--seconds', str(seconds), '-o', str(page), '--keep', str(folder)],
+            cwd=ROOT, capture_output=True, text=True, timeout=150)
+        print(done.stdout, done.stderr)
+        found = re.search(r'within ([\d.]+) mm and ([\d.]+) deg', done.stdout)
+        assert found, done.stderr
+        assert float(found[1]) <= 2.0
+        assert float(found[2]) <= 0.2
+        assert done.returncode == 0
+        # without resets the error of the path is what the synthetic sequences show
+        ate = re.search(r'ATE +([\d.]+) mm', done.stdout)
+        assert float(ate[1]) < 12.0
+        return folder, page
+
+    folder, page = at_last(run, 24, 36)
+    assert '<svg' in page.read_text()
+    # the command of the issue, on the recording
+    again = tmp_path / 'again.html'
+    done = subprocess.run(
+        [sys.executable, '-m', 'optitrack_vrpn', 'report', str(folder), '--reference', 'Camera',
+         '--estimate', '/vo', '-o', str(again)],
+        cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    # the mount of rgbd_sim: 60, 20 and 40 mm
+    place = re.search(r'Sensor on the body: \[([-\d.]+), ([-\d.]+), ([-\d.]+)\] m',
+                      again.read_text())
+    np.testing.assert_allclose(
+        [float(value) for value in place.groups()], (0.06, 0.02, 0.04), atol=0.002)
+
+
+def test_the_comparison_shows_the_drift_since_the_first_pair():
+    """Odometry in a frame of its own, with a known error at each pose."""
+    mount = matrix((0.1, 0.2, 0.3), (0.5, -0.5, 0.5, -0.5))
+    odom_from_world = matrix((3.0, -1.0, 0.5), (0.0, 0.0, 0.6, 0.8))
+    comparison = Comparison(mount)
+    poses = TRAJECTORIES['hand_held'].poses(np.arange(0, 4, 0.01))
+    for number, pose in enumerate(poses):
+        comparison.add_mocap(number * 10_000_000, pose)
+        if number % 10 == 0:
+            estimate = odom_from_world @ pose @ mount
+            error = np.eye(4)
+            error[:3, 3] = estimate[:3, :3].T @ (0.0, 0.0, 0.0001 * number)
+            comparison.add_odometry(number * 10_000_000 + 1, estimate @ error)
+    assert len(comparison.rows) == 40
+    for number, row in enumerate(comparison.rows):
+        assert row.error_mm == pytest.approx(number, abs=1e-6)
+        assert row.seconds == pytest.approx(0.1 * number)
+    assert comparison.rows[-1].travelled == pytest.approx(np.linalg.norm(np.diff(
+        (poses @ mount)[:391:10, :3, 3], axis=0), axis=1).sum())
+    assert line(comparison.rows[-1]).split()[-1] == '39.0'
+
+
+def test_odometry_without_mocap_is_not_compared():
+    comparison = Comparison(np.eye(4))
+    comparison.add_odometry(5, np.eye(4))
+    comparison.add_mocap(100_000_000, np.eye(4))
+    comparison.add_odometry(50_000_000, np.eye(4))
+    assert not comparison.rows
+
+
+def test_wrong_arguments_are_usage_errors():
+    done = subprocess.run([*DEMO, '--trajectory', 'backwards'], cwd=ROOT, capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 64
+    assert 'calibration' in done.stderr
