@@ -115,3 +115,20 @@ def test_nodes_are_bounded_however_long_it_runs():
     for k in range(3000):
         path.add(k * S, float(k % 7) * 1e3)
     assert len(path._nodes.t) < 140
+
+
+def test_bends_that_leave_the_memory_leave_no_trace():
+    """A restart with a known rate, a slew of 50 s, and all of it forgotten five minutes later."""
+    path = ClockPath()
+    for at in range(100):
+        path.add(at * S, 50e3 * at)
+    path.restart()
+    k = np.arange(900)
+    clock = 50.0 * k + 500.0 * np.clip(k - 200.0, 0.0, 50.0)
+    heights = minima(900)
+    error = []
+    for at in k:
+        if at > 20:
+            error.append(path.line(at * S) / 1e3 - clock[at])
+        path.add(at * S, (clock[at] + heights[at]) * 1e3)
+    assert np.abs(error[300:]).max() < 30.0

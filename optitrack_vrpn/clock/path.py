@@ -199,6 +199,8 @@ class ClockPath:
         times, y, count, dip = nodes.t, nodes.y, nodes.counts, nodes.dip
         while times[0] < t - SPAN_S:
             _drop(nodes, x, 0)
+            # What the slope was when the path began says nothing of the window's first slope.
+            self._prior_weight = _UNKNOWN_RATE ** -2.0
         while nodes.bends and nodes.bends[0] <= times[0]:
             del nodes.bends[0]
         # The first node that stands for one minimum and is old joins the one before it.

@@ -292,20 +292,23 @@ class StampSource:
         events, self.news = self.news, []
         return events
 
+    def uncertainty_s(self) -> float:
+        """Return the half-width in which a stamp's error lies nearly always; NaN if unknown."""
+        uncertainty_s = self._rule.uncertainty_s()
+        if self._cadence is not None:
+            uncertainty_s += self._cadence.doubt_ns() * 1e-9
+        if self._two_way.known:
+            uncertainty_s += self._two_way.half_width_ns * 1e-9
+        return uncertainty_s
+
     def status(self) -> ClockStatus:
         """Return what is known now."""
         std, p99 = _spread(self._delays)
-        two_way = self._two_way
-        uncertainty_s = self._rule.uncertainty_s()
-        cadence = self._cadence
-        if cadence is not None:
-            uncertainty_s += cadence.doubt_ns() * 1e-9
-        if two_way.known:
-            uncertainty_s += two_way.half_width_ns * 1e-9
+        two_way, cadence = self._two_way, self._cadence
         return ClockStatus(
             mode=self._config.mode, epoch=self._epoch, learnt=self._rule.learnt,
             offset_ns=self._last - self._times[-1] if self._times else 0,
-            skew_ppm=self._rule.skew() * 1e6, uncertainty_s=uncertainty_s,
+            skew_ppm=self._rule.skew() * 1e6, uncertainty_s=self.uncertainty_s(),
             restarts=dict(self._restarts), samples=self._rule.samples, sender_base=self._base,
             jitter_std_s=std, jitter_p99_s=p99, refused=self._refused,
             network_delay_s=two_way.delay_ns * 1e-9 if two_way.known else math.nan,

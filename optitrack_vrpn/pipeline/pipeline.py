@@ -27,6 +27,7 @@ from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.clock.types import HOST_STEPPED, RECONNECTED
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.motion.frames import frame_maps
+from optitrack_vrpn.motion.stamp_error import with_stamp_error
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.natnet.reports import (
     EchoReport, FrameReport, MarkersReport, RigidBodyReport)
@@ -79,6 +80,7 @@ class Pipeline:
     ) -> None:
         self.config = config
         self.stamps = StampSource(config.stamps)
+        self._stamp_error = config.stamps.in_covariance
         self.shedder = LoadShedder()
         self.events: list[UserEvent] = []
         self.state_changes: list[StateChange] = []
@@ -227,6 +229,10 @@ class Pipeline:
                     stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.time_falls)
                 if channel.wants_motion:
                     motion = estimator.motion_estimate()
+                    if motion is not None and self._stamp_error:
+                        deviation_s = 0.5 * stamps.uncertainty_s()
+                        if deviation_s == deviation_s:
+                            motion = with_stamp_error(motion, deviation_s)
             # Order: stamps of one body rise.
             if stamp_ns <= channel.last_stamp_ns and not (
                     stamp_ns == channel.last_stamp_ns and channel.newest_ns == COARSE_NS):
