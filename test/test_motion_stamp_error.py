@@ -29,7 +29,7 @@ def test_covariance_grows_by_what_wrong_stamps_do_to_a_moving_body():
 
 
 def motion_of(in_covariance):
-    """Publish a body that circles at 2 m/s on a network of 5 ms of jitter; return pipeline, end."""
+    """Publish a body that circles at 2 m/s, with 5 ms of jitter; return pipeline and end."""
     pipeline = Pipeline(PipelineConfig(
         stamps=StampConfig(in_covariance=in_covariance),
         estimate=EstimateConfig(estimate_motion=True)),
