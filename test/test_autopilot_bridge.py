@@ -143,6 +143,47 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         assert node.findings() == []
 
 
+def test_mocap_control_starts_and_stops_the_poses(observer, body):
+    control = pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
+    heard = []
+    observer.node.create_subscription(
+        control.Control, '/mocap4r2_control',
+        lambda message: heard.append((message.control_type, message.mocap4r2_source)), 100)
+    commands = observer.node.create_publisher(control.Control, '/mocap4r2_control', 100)
+    kinds = control.Control
+    with fake_server() as server, bridge(connection=server.connection) as here:
+        node = here.node
+        here.run(node.trigger_configure)
+        wait_until(lambda: node.firmware, what='the autopilot')
+        wait_until(lambda: commands.get_subscription_count() >= 2, what='the bridge')
+
+        def command(kind, answer):
+            del heard[:]
+            commands.publish(control.Control(
+                control_type=kind, session_id='take 7', mocap4r2_source='tester',
+                mocap4r2_systems=[node.get_name()]))
+            wait_until(lambda: (answer, node.get_name()) in heard, what='the acknowledgement')
+
+        assert not server.heard, 'inactive'
+        for counter in (0, 1):
+            count = len(server.heard)
+            command(kinds.START, kinds.ACK_START)
+            assert node.lifecycle_label == 'active'
+            wait_until(lambda count=count: len(server.heard) > count + 10, what='poses')
+            assert server.heard[-1].message.fields['reset_counter'] == counter
+            command(kinds.STOP, kinds.ACK_STOP)
+            assert node.lifecycle_label == 'inactive'
+            count = len(server.heard)
+            here.run(lambda: time.sleep(0.2))
+            assert len(server.heard) <= count + 1, 'poses after STOP'
+        # A command for another system leaves it alone.
+        commands.publish(control.Control(
+            control_type=kinds.START, session_id='take 8', mocap4r2_source='tester',
+            mocap4r2_systems=['another_system']))
+        command(kinds.STOP, kinds.ACK_STOP)
+        assert node.lifecycle_label == 'inactive'
+
+
 def test_findings_are_read_by_the_check_and_by_the_doctor(observer, body):
     with fake_server(parameters={'EKF2_HGT_REF': 1}) as server, bridge(
             connection=server.connection) as here:
@@ -260,7 +301,7 @@ def test_a_link_that_is_stuck_never_holds_up_who_sends():
         def read(self):
             return b''
 
-        def write(self, data):
+        def write(self, data, until_s=math.inf):
             entered.set()
             held.wait(60)
             return True

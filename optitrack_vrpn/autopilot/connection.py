@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from optitrack_vrpn.autopilot.line import BITS_PER_BYTE
 from optitrack_vrpn.errors import ConfigurationError
 
 KINDS = ('udpout', 'udpin', 'tcp', 'serial')
 _FORMS = 'udpout:HOST:PORT, udpin:HOST:PORT, tcp:HOST:PORT or serial:DEVICE:BAUD'
 _LOWEST_BAUD = 1200
 _HIGHEST_BAUD = 12_000_000
-#: Bits on the line per byte: start, 8 data bits, stop.
-_BITS_PER_BYTE = 10
 #: Fraction of a serial line that may be used. Chosen: the other direction has the telemetry, but
 #: heartbeats, TIMESYNC and parameters share this one. Halved, faster rates are refused; at 1,
 #: messages queue.
@@ -74,7 +73,7 @@ def too_slow(connection: Connection, bytes_per_s: float) -> str:
     """
     if connection.kind != 'serial':
         return ''
-    capacity = connection.number / _BITS_PER_BYTE * _USABLE
+    capacity = connection.number / BITS_PER_BYTE * _USABLE
     if bytes_per_s <= capacity:
         return ''
     return (f'{connection.number} baud carry {capacity:.0f} B/s and {bytes_per_s:.0f} B/s are to '

@@ -120,10 +120,9 @@ class FakeServer:
             if descriptor < 0:
                 time.sleep(_TICK_S)
                 continue
-            try:
-                select.select([descriptor], [], [], _TICK_S)
-            except OSError:    # unplugged meanwhile
-                continue
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(_TICK_S * 1000.0)
             with self._lock:
                 self._turn()
 

@@ -11,6 +11,7 @@ is not sent.
 from __future__ import annotations
 
 from collections import deque
+import math
 import os
 import select
 import threading
@@ -31,6 +32,10 @@ _TICK_S = 0.05
 #: Pause (s) between two attempts to open a link. Chosen: a USB port needs about a second to
 #: return. Halved, twice as many log lines; doubled, the link returns later.
 RETRY_S = 0.5
+#: Chosen: time (ns) from the limit at which a sample is written to the age at which it must have
+#: left: what ``max_age_ms`` leaves of 100 ms. Halved, slow serial lines drop more samples; doubled,
+#: samples leave up to 110 ms old.
+WAY_NS = 10_000_000
 #: Chosen: samples that wait for the link; 4 at 50 Hz are 80 ms. Halved, short stalls lose samples;
 #: doubled, samples are sent up to 160 ms late.
 WAITING = 4
@@ -179,15 +184,28 @@ class LinkThread:
         transport = self._transport
         if transport is None:
             transport = self._open()
-        waiting = [self._wake_read] if transport is None else [
-            self._wake_read, transport.fileno()]
-        ready, _, _ = select.select(waiting, [], [], _TICK_S)
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        wait_s = _TICK_S
+        if transport is not None:
+            poll.register(transport.fileno(), select.POLLIN)
+            wait_s = min(wait_s, max(transport.next_limit_s() - time.monotonic(), 0.0))
+        # Rounded up: a limit that is not reached yet would make turns without an end.
+        ready = [descriptor for descriptor, _ in poll.poll(math.ceil(wait_s * 1000.0))]
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
+        if transport is not None:
+            self._expire(transport)
         self._send_waiting()
         if transport is not None and transport.fileno() in ready:
             self._read(transport)
         self._send_due()
+
+    def _expire(self, transport: Transport) -> None:
+        """Let no message leave late that waits in the system."""
+        transport.expire()
+        self.flushed += transport.flushed
+        transport.flushed = 0
 
     def _open(self) -> Optional[Transport]:
         if time.monotonic() < self._next_open:
@@ -258,7 +276,7 @@ class LinkThread:
                 self._dropped['no_link'] += 1
             elif age_ns > self._max_age_ns:
                 self._dropped['too_old'] += 1
-            elif not self._write(self._transport, batch):
+            elif not self._write(self._transport, batch, age_ns):
                 self._dropped['not_taken'] += 1
                 self.flushed += self._transport.flushed
                 self._transport.flushed = 0
@@ -268,9 +286,10 @@ class LinkThread:
                 self.written_ns = batch.stamp_ns
                 self._oldest_ns = max(self._oldest_ns, age_ns)
 
-    def _write(self, transport: Transport, batch: Batch) -> bool:
+    def _write(self, transport: Transport, batch: Batch, age_ns: int) -> bool:
+        until_s = time.monotonic() + (self._max_age_ns + WAY_NS - age_ns) / 1e9
         for message in batch.messages:
-            if not transport.write(self._codec.encode(message)):
+            if not transport.write(self._codec.encode(message), until_s):
                 return False
             self._sent[message.name] = self._sent.get(message.name, 0) + 1
         return True

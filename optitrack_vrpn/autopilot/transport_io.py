@@ -5,18 +5,25 @@ The bytes of a link: UDP in both directions, TCP and serial ports, reopened afte
 
 A transport never blocks for longer than ``WRITE_S``, and name resolution aside it is opened
 without waiting. Failures raise TransportError with what is wrong; the caller closes and tries
-again.
+again. Descriptors are polled, since select() fails for numbers above 1023.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 import errno
+import fcntl
+import math
+import os
 import select
 import socket
+import struct
+import termios
+import time
 from typing import Any, Callable, Optional
 
 from optitrack_vrpn.autopilot.connection import Connection
+from optitrack_vrpn.autopilot.line import LineQueue
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 
 #: Timeout of one write (s), after which the line counts as blocked. Chosen: at most a tenth of a
@@ -24,9 +31,12 @@ from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 WRITE_S = 0.1
 _CONNECT_S = 2.0
 _READ = 65536
-#: Time that bytes may wait in a serial port (s); a pose behind them would be late. Chosen: half
-#: of the greatest age of a pose.
-_QUEUED_S = 0.05
+#: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).
+_NOT_SENT = 0x894B
+_INT = struct.Struct('@i')
+#: Time after which a TCP connection ends whose data nobody acknowledges (ms). Chosen: the longest
+#: delay of an acknowledgement in use, 200 to 250 ms, and as much for a retransmission.
+_UNACKNOWLEDGED_MS = 500
 #: Nobody listens there yet (ICMP), or the network card is down: the next datagram may pass.
 _PASSING = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN,
             errno.ENOBUFS, errno.EAGAIN)
@@ -60,9 +70,21 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    def write(self, data: bytes) -> bool:
+    def write(self, data: bytes, until_s: float = math.inf) -> bool:
         """
         Write one message; False if it could not go out now.
+
+        :param until_s: when it is too old to leave, on the monotonic clock (s).
+        :raises TransportError: if the link has failed.
+        """
+
+    def next_limit_s(self) -> float:
+        """Return when ``expire`` is to be called, on the monotonic clock (s)."""
+        return math.inf
+
+    def expire(self) -> None:  # noqa: B027
+        """
+        Throw away what has been written, waits in the system, and is too old.
 
         :raises TransportError: if the link has failed.
         """
@@ -125,7 +147,7 @@ class Udp(Transport):
             self._remote = self._source
             self.peer = f'{self._source[0]}:{self._source[1]}'
 
-    def write(self, data: bytes) -> bool:
+    def write(self, data: bytes, until_s: float = math.inf) -> bool:
         """Send one datagram; see ``Transport``."""
         if self._remote is None:
             return False
@@ -147,7 +169,12 @@ class Udp(Transport):
 
 
 class Tcp(Transport):
-    """A TCP connection to an autopilot or a router."""
+    """
+    A TCP connection to an autopilot or a router.
+
+    Nothing is written while the system has not sent what was written before. What it has sent, it
+    repeats until it is acknowledged: after a pause of the network that arrives late.
+    """
 
     def __init__(self, remote: tuple[str, int]) -> None:
         self.unsent = 0
@@ -157,6 +184,9 @@ class Tcp(Transport):
         except OSError as error:
             raise TransportError(f'{self.peer}: {error}') from None
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, 'TCP_USER_TIMEOUT'):
+            self._sock.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
         self._sock.settimeout(WRITE_S)
 
     def fileno(self) -> int:
@@ -165,18 +195,21 @@ class Tcp(Transport):
 
     def read(self) -> bytes:
         """Read what is there; see ``Transport``."""
-        if not select.select([self._sock], [], [], 0.0)[0]:
-            return b''
         try:
-            data = self._sock.recv(_READ)
+            data = self._sock.recv(_READ, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b''
         except OSError as error:
             raise TransportError(f'{self.peer}: {error}') from None
         if not data:
             raise TransportError(f'{self.peer} has closed the connection')
         return data
 
-    def write(self, data: bytes) -> bool:
+    def write(self, data: bytes, until_s: float = math.inf) -> bool:
         """Write one message; what is stuck half way ends the connection."""
+        if self._waiting():
+            self.unsent += 1
+            return False
         try:
             self._sock.sendall(data)
         except OSError as error:
@@ -188,9 +221,22 @@ class Tcp(Transport):
         """Release the socket."""
         self._sock.close()
 
+    def _waiting(self) -> int:
+        try:
+            answer = fcntl.ioctl(self._sock, _NOT_SENT, bytes(_INT.size))
+        except OSError:    # another system than Linux
+            return 0
+        return int(_INT.unpack(answer)[0])
+
 
 class Serial(Transport):
-    """A serial port, by pyserial."""
+    """
+    A serial port, opened by pyserial.
+
+    A message is written only if its last byte leaves in time at the line's rate. Where the line
+    stands still, what waits in the port is thrown away when it is too old; the autopilot's parser
+    drops a message that was cut off.
+    """
 
     def __init__(self, device: str, baud: int) -> None:
         try:
@@ -201,12 +247,12 @@ class Serial(Transport):
                 'python3-serial, or pip install pyserial') from None
         self.unsent = self.flushed = 0
         self.peer = device
-        self._most_queued = max(300, round(baud / 10 * _QUEUED_S))
-        self._errors: Any = (serial.SerialException, OSError)
-        self._timeout: Any = serial.SerialTimeoutException
+        self._line = LineQueue(baud)
+        self._errors: Any = (
+            serial.SerialException, OSError, TypeError, termios.error)
         try:
-            self._port = serial.Serial(
-                device, baud, timeout=0, write_timeout=WRITE_S, exclusive=True)
+            # Its own reads and writes wait by select(); here it opens and sets up.
+            self._port = serial.Serial(device, baud, timeout=0, write_timeout=0, exclusive=True)
         except (serial.SerialException, OSError, ValueError) as error:
             raise TransportError(f'{device}: {error}') from None
 
@@ -218,36 +264,79 @@ class Serial(Transport):
     def read(self) -> bytes:
         """Read what is there; see ``Transport``."""
         try:
-            data: bytes = self._port.read(_READ)
+            if not _ready(self.fileno(), select.POLLIN, 0.0):
+                return b''
+            data = os.read(self.fileno(), _READ)
+        except BlockingIOError:
+            return b''
         except self._errors as error:
             raise TransportError(f'{self.peer}: {error}') from None
-        except TypeError:    # pyserial reads a descriptor that has been closed by the unplugging
-            raise TransportError(f'{self.peer} was unplugged') from None
+        if not data:    # ready, and nothing to read
+            raise TransportError(f'{self.peer} was unplugged')
         return data
 
-    def write(self, data: bytes) -> bool:
+    def write(self, data: bytes, until_s: float = math.inf) -> bool:
         """Write one message; see ``Transport``."""
         try:
-            if self._port.out_waiting > self._most_queued:
+            self.expire()
+            now_s = time.monotonic()
+            if self._line.leaves_s(len(data), self._port.out_waiting, now_s) > min(
+                    until_s, now_s + WRITE_S):
                 self.unsent += 1
                 return False
-            self._port.write(data)
-        except self._timeout:
+            if self._write(data, min(until_s, now_s + WRITE_S)):
+                self._line.written(len(data), until_s)
+                return True
             # The line is stuck: what waits in it would be old when it moves again.
             self.unsent += 1
-            self.flushed += 1
-            self._port.reset_output_buffer()
-            return False
+            self._flush()
         except self._errors as error:
             raise TransportError(f'{self.peer}: {error}') from None
-        return True
+        return False
+
+    def next_limit_s(self) -> float:
+        """Return when ``expire`` is to be called, on the monotonic clock (s)."""
+        return self._line.next_limit_s()
+
+    def expire(self) -> None:
+        """Throw away what waits and is too old; see ``Transport``."""
+        try:
+            if self._line.stale(self._port.out_waiting, time.monotonic()):
+                self._flush()
+        except self._errors as error:
+            raise TransportError(f'{self.peer}: {error}') from None
 
     def close(self) -> None:
         """Release the port."""
         try:
+            # Closing waits until everything has left, which a line that is stuck never does.
+            self._port.reset_output_buffer()
             self._port.close()
         except self._errors:    # unplugged: the descriptor is gone
             pass
+
+    def _write(self, data: bytes, until_s: float) -> bool:
+        """Write all of it, or tell that the port does not take it in time."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self.fileno(), rest):]
+            except BlockingIOError:
+                left_s = until_s - time.monotonic()
+                if left_s <= 0.0 or not _ready(self.fileno(), select.POLLOUT, left_s):
+                    return False
+        return True
+
+    def _flush(self) -> None:
+        self.flushed += 1
+        self._line.flushed(self._port.out_waiting)
+        self._port.reset_output_buffer()
+
+
+def _ready(descriptor: int, events: int, timeout_s: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, events)
+    return bool(poll.poll(timeout_s * 1000.0))
 
 
 def _place(address: Optional[tuple[str, int]]) -> str:
