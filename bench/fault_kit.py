@@ -38,7 +38,7 @@ RATE = 100.0
 MAX_AGE_S = 0.5
 WRITING_S = 0.1
 SAME = 1e-6
-_LOG = re.compile(r'\[(INFO|WARN|ERROR)\] \[(\d+)\.(\d{9})\] \[[^\]]*\]: (.*)')
+LOG = re.compile(r'\[(INFO|WARN|ERROR)\] \[(\d+)\.(\d{9})\] \[[^\]]*\]: (.*)')
 
 
 class Heard(NamedTuple):
@@ -254,7 +254,7 @@ class Session:
     def noticed(self, since_ns, pattern=r'.*', levels=('WARN', 'ERROR')):
         """Find the node's first word on it: (time, first part of the text), or None."""
         for line in list(self.node.lines):
-            match = _LOG.match(line)
+            match = LOG.match(line)
             if (match and match[1] in levels and re.search(pattern, match[4])
                     and int(match[2] + match[3]) >= since_ns):
                 return int(match[2] + match[3]), match[4]

@@ -6,6 +6,7 @@ The whole chain: simulated Motive, node, bridges, and fake PX4 and ArduPilot tha
 Nothing but true poses of the right moment may reach an autopilot, whatever breaks.
 """
 
+import math
 from pathlib import Path
 import sys
 import time
@@ -20,18 +21,32 @@ pytest.importorskip('pymavlink')
 pytest.importorskip('serial')
 
 pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(150)]
-FAULTS = {'silent': (8.0, 8.8), 'frozen': (9.6, 10.4), 'teleported': (11.2, 12.0),
-          'swapped': (12.8, 13.4)}
+#: Faults of the body within each period (s): however long the programs take to start, the test
+#: sees each of them.
+PERIOD_S = 6.4
+FAULTS = {'silent': (1.0, 1.8), 'frozen': (2.6, 3.4), 'teleported': (4.2, 5.0),
+          'swapped': (5.4, 6.0)}
 
 
 def faulty():
-    silent, frozen, teleported, swapped = FAULTS.values()
+    times = {name: {'start': begin, 'end': end, 'every': PERIOD_S}
+             for name, (begin, end) in FAULTS.items()}
     return scenario(
-        [{'type': 'occlusion', 'mode': 'silent', 'start': silent[0], 'end': silent[1]},
-         {'type': 'occlusion', 'mode': 'frozen', 'start': frozen[0], 'end': frozen[1]},
-         {'type': 'teleport', 'start': teleported[0], 'end': teleported[1]}],
-        [{'type': 'swap_labels', 'bodies': ['cf1', 'cf2'], 'start': swapped[0],
-          'end': swapped[1]}])
+        [{'type': 'occlusion', 'mode': 'silent', **times['silent']},
+         {'type': 'occlusion', 'mode': 'frozen', **times['frozen']},
+         {'type': 'teleport', **times['teleported']}],
+        [{'type': 'swap_labels', 'bodies': ['cf1', 'cf2'], **times['swapped']}])
+
+
+def resets(heard):
+    """Count how often the reset counter changed."""
+    counters = [one.message.fields['reset_counter'] for one in heard]
+    return sum(b != a for a, b in zip(counters, counters[1:]))
+
+
+def best_rate_hz(stamps, count=40):
+    """Give the highest rate over so many messages in a row."""
+    return max(count / (b - a) * 1e9 for a, b in zip(stamps, stamps[count:]))
 
 
 def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
@@ -41,7 +56,9 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
         node = flight.start_node()
         for server in (px4, ardupilot):
             wait_until(lambda server=server: len(server.heard) > 20, 30.0, 'poses')
-        flight.until(14.2)
+        # One period with all faults, after the one in which the last program got ready.
+        first = math.ceil(flight.seconds() / PERIOD_S)
+        flight.until((first + 1) * PERIOD_S + 0.5)
         judged = {name: flight.judge(name) for name in flight.fakes}
         for name, verdict in judged.items():
             log = flight.bridges[name].log
@@ -51,33 +68,41 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
                 # By the kernel's clock; the bytes of a pseudo terminal have none.
                 assert verdict.oldest_ms < 100, verdict
             # Every fault of the body lasts longer than the least gap; a starved machine adds some.
-            # On a busy machine the first ones may be over before all programs have started.
-            first = (verdict.stamps[0] - flight.servers[0].origin_ns) / 1e9
-            begun = sum(begin > first + 0.5 for begin, _ in FAULTS.values())
-            assert begun, 'the programs took too long to start'
-            assert verdict.gaps >= begun, verdict
-            assert verdict.counters == list(range(verdict.gaps + 1)), (verdict, log)
+            assert verdict.gaps >= len(FAULTS), verdict
+            # No gap without a reset, and no reset without a reason: on a starved machine a sample
+            # that grew too old in the bridge is one.
+            assert not verdict.silent_gaps, (verdict, log)
+            assert verdict.counters == sorted(set(verdict.counters)), (verdict, log)
+            assert verdict.gaps <= verdict.counters[-1] <= verdict.gaps + 3, (verdict, log)
             origin = flight.servers[0].origin_ns
             for begin, end in FAULTS.values():
-                assert not [stamp for stamp in verdict.stamps
-                            if begin + 0.02 < (stamp - origin) / 1e9 < end - 0.01], (name, begin)
+                assert not [
+                    stamp for stamp in verdict.stamps if (
+                        begin + 0.02 < (stamp - origin) / 1e9 % PERIOD_S < end - 0.01)], (
+                    name, begin)
             fake = flight.fakes[name].fake
             assert set(fake.dropped) <= {'too close'}, fake.dropped
-            assert fake.fused(time.time_ns())
-            assert fake.resets == verdict.gaps
-            assert fake.converged
-        assert judged['px4'].rate_hz == pytest.approx(50, abs=3)
-        assert judged['ardupilot'].rate_hz == pytest.approx(40, abs=3)
+            # It recovers after the last fault, as soon as the machine lets it.
+            wait_until(lambda fake=fake: fake.fused(time.time_ns()), 20.0, 'fusion')
+            wait_until(lambda fake=fake: fake.converged, 20.0, 'round trips')
+            wait_until(lambda name=name, fake=fake: fake.resets == resets(flight.heard(name)),
+                       what='the resets that were sent')
+        for name, rate_hz in (('px4', 50.0), ('ardupilot', 40.0)):
+            # Never faster, and as fast where the machine keeps up for a second.
+            assert judged[name].rate_hz < rate_hz + 1.0
+            assert best_rate_hz(judged[name].stamps) == pytest.approx(rate_hz, abs=3)
         # By the stamps, once PX4 uses them: its estimator sees the true times on its own clock.
+        count = len(px4.heard)
+        wait_until(lambda: len(px4.heard) > count + 5, what='poses')
         last = px4.fake.accepted[-1]
-        stamp = px4.heard[-1].message.fields['time_usec'] * 1000
-        assert abs(last.sample_ns - px4.fake.local_ns(stamp)) < 5_000_000
+        assert min(abs(last.sample_ns - px4.fake.local_ns(
+            one.message.fields['time_usec'] * 1000)) for one in px4.heard[-5:]) < 5_000_000
         for name, bridge in flight.bridges.items():
             assert 'is not' not in bridge.log.lower() or 'set it to' not in bridge.log, name
 
         # A serial cable is pulled out and put back; the other vehicle does not notice.
-        before = judged['ardupilot'].counters[-1]
         ardupilot.unplug()
+        before = ardupilot.heard[-1].message.fields['reset_counter']
         flight.bridges['ardupilot'].wait_for('trying again')
         unplugged = time.time_ns()
         count = len(px4.heard)
@@ -87,7 +112,7 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
         wait_until(lambda: ardupilot.heard[-1].arrival_ns > replugged, 10.0, 'poses again')
         after = [one for one in ardupilot.heard if one.arrival_ns > unplugged + 50_000_000]
         assert all(one.arrival_ns >= replugged for one in after)
-        assert after[0].message.fields['reset_counter'] == before + 1
+        assert after[0].message.fields['reset_counter'] > before
 
         # The node is killed and comes back.
         counters = {name: server.heard[-1].message.fields['reset_counter']

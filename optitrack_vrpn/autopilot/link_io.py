@@ -271,12 +271,14 @@ class LinkThread:
                 if not self._queue:
                     return
                 batch = self._queue.popleft()
+            # Encoded first: between the look at the age and the write is as little as possible.
+            encoded = [(message.name, self._codec.encode(message)) for message in batch.messages]
             age_ns = time.time_ns() - batch.stamp_ns
             if self._transport is None:
                 self._dropped['no_link'] += 1
             elif age_ns > self._max_age_ns:
                 self._dropped['too_old'] += 1
-            elif not self._write(self._transport, batch, age_ns):
+            elif not self._write(self._transport, encoded, age_ns):
                 self._dropped['not_taken'] += 1
                 self.flushed += self._transport.flushed
                 self._transport.flushed = 0
@@ -286,10 +288,12 @@ class LinkThread:
                 self.written_ns = batch.stamp_ns
                 self._oldest_ns = max(self._oldest_ns, age_ns)
 
-    def _write(self, transport: Transport, batch: Batch, age_ns: int) -> bool:
+    def _write(
+        self, transport: Transport, encoded: Sequence[tuple[str, bytes]], age_ns: int,
+    ) -> bool:
         until_s = time.monotonic() + (self._max_age_ns + WAY_NS - age_ns) / 1e9
-        for message in batch.messages:
-            if not transport.write(self._codec.encode(message), until_s):
+        for name, data in encoded:
+            if not transport.write(data, until_s):
                 return False
-            self._sent[message.name] = self._sent.get(message.name, 0) + 1
+            self._sent[name] = self._sent.get(name, 0) + 1
         return True
