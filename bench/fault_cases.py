@@ -8,6 +8,7 @@ import re
 import signal
 import time
 
+import fault_bridge
 from fault_kit import connect_quietly, Heard, RATE, scenario, Session
 from fault_net import Namespace
 from fault_protocol import follower, other_client, relay_to, title
@@ -458,6 +459,7 @@ CASES = {
     'address_changed': address_changed, 'clock_stepped': clock_stepped,
     'sender_stepped': sender_stepped,
     'version_refused': version_refused, 'five_clients': five_clients, 'deaf_client': deaf_client,
+    **fault_bridge.CASES,
 }
 #: Those that need a network namespace.
 PRIVILEGED = ('black_hole_namespace', 'address_changed')

@@ -159,6 +159,85 @@ def test_motives_own_csv_is_read_with_its_units_axes_and_blanks(tmp_path, units,
     np.testing.assert_allclose(np.abs(trajectory.quats_xyzw[0]), (0, 0, HALF, HALF), atol=1e-12)
 
 
+#: Labels of one rigid body beside other things, as versions of Motive export them.
+VERSIONS = {
+    # Motive 1.x: rows without labels, and the short name of the time.
+    '1.2': ('', """\
+,,Marker,Marker,Marker,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
+Rigid Body,Rigid Body
+,,wand_1,wand_1,wand_1,wand,wand,wand,wand,wand,wand,wand,wand
+,,"0C1D","0C1D","0C1D","0C1E","0C1E","0C1E","0C1E","0C1E","0C1E","0C1E","0C1E"
+,,Position,Position,Position,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,\
+Error Per Marker
+Frame,Time,X,Y,Z,X,Y,Z,W,X,Y,Z,
+""", '9,9,9,{pose},0.0002'),
+    # Motive 2.0.
+    '1.21': (',Capture Start Time,2018-10-05 12.05.03.445 P.M.', """\
+,Type,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
+Rigid Body Marker,Rigid Body Marker,Rigid Body Marker,Rigid Body Marker
+,Name,wand,wand,wand,wand,wand,wand,wand,wand,wand:Marker1,wand:Marker1,wand:Marker1,wand:Marker1
+,ID,"A1","A1","A1","A1","A1","A1","A1","A1","A2","A2","A2","A2"
+,,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,Mean Marker Error,Position,\
+Position,Position,Marker Quality
+Frame,Time (Seconds),X,Y,Z,W,X,Y,Z,,X,Y,Z,
+""", '{pose},0.0002,9,9,9,1'),
+    # Motive 2.2 and 3.0: a note, which holds commas here, and markers without a body.
+    '1.23': (',Take Notes,cameras 1, 2, 3 moved,Capture Start Frame,0', """\
+,Type,Marker,Marker,Marker,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
+Rigid Body,Rigid Body
+,Name,Unlabeled 1000,Unlabeled 1000,Unlabeled 1000,wand,wand,wand,wand,wand,wand,wand,wand
+,ID,"9F:1","9F:1","9F:1","B7:2","B7:2","B7:2","B7:2","B7:2","B7:2","B7:2","B7:2"
+,,Position,Position,Position,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,\
+Mean Marker Error
+Frame,Time (Seconds),X,Y,Z,X,Y,Z,W,X,Y,Z,
+""", '9,9,9,{pose},0.0002'),
+    # Motive 3.1: a row of parents, and bones of a skeleton, which are no rigid bodies.
+    '1.25': (',Take Notes,', """\
+,Type,Bone,Bone,Bone,Bone,Bone,Bone,Bone,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
+Rigid Body,Rigid Body,Rigid Body
+,Name,900:Hip,900:Hip,900:Hip,900:Hip,900:Hip,900:Hip,900:Hip,wand,wand,wand,wand,wand,wand,wand,\
+wand
+,ID,"1","1","1","1","1","1","1","2","2","2","2","2","2","2","2"
+,Parent,Root,Root,Root,Root,Root,Root,Root,,,,,,,,
+,,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,Rotation,Rotation,Rotation,\
+Rotation,Position,Position,Position,Mean Marker Error
+Frame,Time (Seconds),X,Y,Z,W,X,Y,Z,X,Y,Z,W,X,Y,Z,
+""", '0,0,0,1,8,8,8,{pose},0.0002'),
+}
+
+
+@pytest.mark.parametrize('byte_order_mark', [False, True])
+@pytest.mark.parametrize('version', VERSIONS)
+def test_exports_of_all_versions_of_motive_are_read(tmp_path, version, byte_order_mark):
+    more, labels, row = VERSIONS[version]
+    text = (f'Format Version,{version},Take Name,take 7,Capture Frame Rate,120.000000,'
+            f'Export Frame Rate,120.000000{more},Total Frames in Take,2,Total Exported Frames,2,'
+            'Rotation Type,Quaternion,Length Units,Centimeters,Coordinate Space,Global\r\n\r\n'
+            + labels.replace('\n', '\r\n'))
+    for number, pose in enumerate(('0,0.6,0,0.8,100,200,300', ',,,,,,', '0,0.8,0,0.6,400,500,600')):
+        cells = row.format(pose=pose)
+        text += f'{number},{number / 120:.6f},{cells}\r\n'
+    encoding = 'utf-8-sig' if byte_order_mark else 'utf-8'
+    (tmp_path / 'm.csv').write_bytes(text.encode(encoding))
+    take = load_take(tmp_path / 'm.csv')
+    assert list(take.bodies) == ['wand']
+    assert take.name == 'take 7'
+    trajectory = take.bodies['wand'].trajectory
+    assert trajectory.stamps_ns.tolist() == [0, 16_667_000]
+    np.testing.assert_allclose(trajectory.positions, [(3, 1, 2), (6, 4, 5)])
+    # Motive's y is up; its z and x are east and north here, and its nose along x is FLU's.
+    turn = 2 * np.arctan2(0.6, 0.8)
+    yaw = trajectory.rotations[0].as_euler('ZYX')[0]
+    assert yaw == pytest.approx(np.pi / 2 + turn)
+
+
+def test_lengths_without_a_unit_are_refused(tmp_path):
+    text = MOTIVE.format(units='Meters', x=1, y=2, z=3).replace('Length Units,Meters,', '')
+    (tmp_path / 'm.csv').write_text(text)
+    with pytest.raises(ConfigurationError, match='Length Units'):
+        load_take(tmp_path / 'm.csv')
+
+
 @pytest.mark.parametrize('before, after, said', [
     ('Quaternion', 'XYZ', 'rotation type'), ('Global', 'Local', 'coordinate space Global'),
     ('Frame,Time', 'Row,Time', 'begins with Frame'), ('0.6,0,0.8', '0.6,abc,0.8', 'abc')])

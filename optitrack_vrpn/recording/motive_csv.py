@@ -1,10 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Motive's CSV export (format versions 1.2x) as trajectories of rigid bodies.
+Motive's CSV export (format versions 1.2 and 1.20 to 1.25) as trajectories of rigid bodies.
 
-Columns are found by the labels above the row ``Frame,Time (Seconds)``, never by number: Type,
-Name, and Rotation or Position. Occluded cells are blank.
+Columns are found by the labels above the row ``Frame,Time (Seconds)`` (``Frame,Time`` in Motive
+1.x), never by number: Type, Name, and Rotation or Position; between them are ID and, from 1.24 on,
+Parent. Occluded cells are blank. As public parsers of these versions read them; no file of Motive
+was at hand.
 """
 
 from __future__ import annotations
@@ -39,16 +41,19 @@ def parse_motive_csv(
     """
     rows = csv.reader(lines)
     head = next(rows, [])
-    facts = {key.lstrip('\ufeff'): value for key, value in zip(head[::2], head[1::2])}
-    if facts.get('Rotation Type', 'Quaternion') != 'Quaternion':
+    rotation = _fact(head, 'Rotation Type') or 'Quaternion'
+    if rotation != 'Quaternion':
         raise ConfigurationError(
-            f'{source}: rotations are {facts["Rotation Type"]}; export it with rotation type '
-            'Quaternion')
-    if facts.get('Coordinate Space', 'Global') != 'Global':
+            f'{source}: rotations are {rotation}; export it with rotation type Quaternion')
+    if (_fact(head, 'Coordinate Space') or 'Global') != 'Global':
         raise ConfigurationError(f'{source}: export it with coordinate space Global')
-    scale = _METRES.get(facts.get('Length Units', 'Meters').lower())
+    units = _fact(head, 'Length Units')
+    scale = _METRES.get(units.lower())
     if scale is None:
-        raise ConfigurationError(f'{source}: length units {facts["Length Units"]!r} are not known')
+        # Metres taken for millimetres would be a pose a thousand times too far away.
+        raise ConfigurationError(
+            f'{source}: length units {units!r} are not known' if units else
+            f'{source}: its first line does not name the Length Units; export it with its header')
     labels: list[list[str]] = []
     for row in rows:
         if row and row[0] == 'Frame':
@@ -76,11 +81,17 @@ def parse_motive_csv(
                     table[name][1].append((*p, *maps.quat_to_enu((x, y, z, w))))
         except ValueError as error:
             raise ConfigurationError(f'{source}, line {rows.line_num}: {error}') from None
-    take = Take(facts.get('Take Name', source), 'motive csv')
+    take = Take(_fact(head, 'Take Name') or source, 'motive csv')
     for name, (stamps, poses) in table.items():
         trajectory, arrivals, left_out = rising(stamps, stamps, poses)
         take.bodies[name] = Body(name, trajectory, arrivals, [], left_out)
     return take
+
+
+def _fact(head: list[str], key: str) -> str:
+    """Find a value of the first line, '' if it is not there; a note with a comma moves pairs."""
+    cells = [cell.strip() for cell in head]
+    return cells[cells.index(key) + 1] if key in cells[:-1] else ''
 
 
 def _columns(labels: list[list[str]], axis: list[str], source: str) -> dict[str, list[int]]:
