@@ -5,6 +5,8 @@ Record what the node publishes of many bodies: processor time, memory, losses, s
 
     make bench-recorder                          a minute: 50 bodies at 240 Hz
     make bench-recorder ARGS='--seconds 3600'    the hour
+    make bench-recorder ARGS='--in-process 43.2' 43.2 million messages, as of this hour, as fast
+                                                 as the writer takes them
 
 Simulated Motive, node and recorder run in separate processes. Memory of the recorder is read every
 second; growth is from the second quarter to the last. Losses are counted by the middleware's
@@ -13,6 +15,7 @@ the recorder, and are distinguished by the recorded rate.
 """
 
 import argparse
+import math
 import os
 from pathlib import Path
 import re
@@ -49,8 +52,16 @@ def main():
     parser.add_argument('--rate', type=float, default=240.0)
     parser.add_argument('--seconds', type=float, default=60.0)
     parser.add_argument('--compression', default='auto')
+    parser.add_argument('--depth', type=int, default=200, help="the node's qos.depth")
+    parser.add_argument('--in-process', type=float, metavar='MILLIONS',
+                        help='feed the writer without ROS')
+    parser.add_argument('--limit', type=float, default=170.0, metavar='S',
+                        help='end --in-process after so long')
     parser.add_argument('--folder', type=Path, default=None, help='of the recording')
     arguments = parser.parse_args()
+    if arguments.in_process:
+        with tempfile.TemporaryDirectory() as scratch:
+            return feed(arguments, (arguments.folder or Path(scratch)) / 'take')
     from conftest import claim_domain
     domain, claim = claim_domain()
     os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST')
@@ -65,7 +76,7 @@ def run(arguments, take):
     sim = start('motive_sim', '--port', port, '--bodies', arguments.bodies, '--rate',
                 arguments.rate, '--noise-mm', 0.1)
     node = start('optitrack_vrpn_node', '--ros-args', '-p', 'autostart:=true', '-p',
-                 f'port:={port}')
+                 f'port:={port}', '-p', f'qos.depth:={arguments.depth}')
     time.sleep(8.0)
     recorder = start('record', '-o', take, '--min-free', 100, '--compression',
                      arguments.compression)
@@ -89,6 +100,56 @@ def run(arguments, take):
                 process.kill()
     said = recorder.stdout.read()
     report(arguments, take, memory, cpu - cpu_before, took, said)
+
+
+def feed(arguments, take):
+    """Feed the queue and the writer in this process; gives 1 if a message is missing."""
+    from mcap.reader import SeekingReader
+    from optitrack_vrpn.recording.bag_io import BagWriter
+    from optitrack_vrpn.recording.mcap_format import Message
+    from optitrack_vrpn.recording.spool_io import Spool
+    from recording_kit import POSE_TEXT, pose_cdr, topic
+    writer = BagWriter(take, arguments.compression)
+    channels = [writer.add_topic(topic(f'/body_{i}/pose'), POSE_TEXT)
+                for i in range(arguments.bodies)]
+    spool = Spool(writer, take, lambda m: len(m.data) + 64, min_free=100 << 20)
+    spool.start()
+    period_ns = round(1e9 / arguments.rate)
+    base_ns = time.time_ns()
+    wanted, given, memory = round(arguments.in_process * 1e6), 0, []
+    begin = time.monotonic()
+    # Values that change in every bit that matters, so that they compress as real ones do.
+    while given < wanted and time.monotonic() - begin < arguments.limit:
+        batch = []
+        for frame in range(given // len(channels), given // len(channels) + 20):
+            now_ns = base_ns + frame * period_ns
+            for number, channel in enumerate(channels):
+                value = math.sin(frame * 0.01 + number)
+                batch.append(Message(channel, frame, now_ns, now_ns, pose_cdr(
+                    now_ns, (value, value * 0.7, 1.0), (0.0, 0.6, 0.0, 0.8))))
+        # Real time is many times slower; here the writer sets the pace. What waits is kept small,
+        # so that it does not hide whether the memory grows.
+        while spool.status().waiting > 1 << 20:
+            time.sleep(0.001)
+        spool.put(batch)
+        given += len(batch)
+        if given // 500_000 != (given - len(batch)) // 500_000:
+            memory.append(reading(os.getpid())[0])
+    problem = spool.stop(120.0)
+    took = time.monotonic() - begin
+    with open(writer.path, 'rb') as file:
+        kept = SeekingReader(file).get_summary().statistics.message_count
+    hours = given / arguments.bodies / arguments.rate / 3600
+    print(f'{given} messages, {hours:.2f} h of {arguments.bodies} bodies at '
+          f'{arguments.rate:g} Hz, in {took:.0f} s: {given / took:.0f}/s')
+    print(f'in the file {kept} by the mcap package; dropped {spool.status().dropped}'
+          + (f'; {problem}' if problem else ''))
+    quarter = max(len(memory) // 4, 1)
+    print(f'memory      {memory[0]:.1f} MB after 0.5 million, {memory[-1]:.1f} MB at last; growth '
+          f'{statistics.median(memory[-quarter:]) - statistics.median(memory[quarter:2 * quarter]):+.1f}'
+          ' MB from the second quarter to the last')
+    print(f'disk        {writer.size / 1e6:.0f} MB')
+    return int(kept != given or bool(problem))
 
 
 def report(arguments, take, memory, cpu_s, took, said):
@@ -122,4 +183,4 @@ def report(arguments, take, memory, cpu_s, took, said):
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(main())

@@ -214,7 +214,8 @@ def test_exports_of_all_versions_of_motive_are_read(tmp_path, version, byte_orde
             f'Export Frame Rate,120.000000{more},Total Frames in Take,2,Total Exported Frames,2,'
             'Rotation Type,Quaternion,Length Units,Centimeters,Coordinate Space,Global\r\n\r\n'
             + labels.replace('\n', '\r\n'))
-    for number, pose in enumerate(('0,0.6,0,0.8,100,200,300', ',,,,,,', '0,0.8,0,0.6,400,500,600')):
+    poses = ('0,0.6,0,0.8,100,200,300', ',,,,,,', '0,0.8,0,0.6,400,500,600')
+    for number, pose in enumerate(poses):
         cells = row.format(pose=pose)
         text += f'{number},{number / 120:.6f},{cells}\r\n'
     encoding = 'utf-8-sig' if byte_order_mark else 'utf-8'

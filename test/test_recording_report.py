@@ -155,15 +155,64 @@ def test_a_raw_capture_shows_the_body_that_was_out_of_view(tmp_path, capsys):
     assert re.search(r'body_1drone: no pose for 2\.\d\d s at the worst', page)
 
 
-def test_an_odometry_is_evaluated_from_a_tum_file_with_offset_and_hand_eye(tmp_path, capsys):
+def written_by_rosbags(folder, reference, estimate):
+    """Write the poses of a body and the odometry of a camera with another program's serialiser."""
+    pytest.importorskip('rosbags', reason='an independent writer')
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import get_typestore, Stores
+    store = get_typestore(Stores.ROS2_JAZZY)
+
+    def kind(name):
+        package, _, message = name.partition('/')
+        return store.types[f'{package}/msg/{message}']
+
+    def pose_of(position, quat):
+        return kind('geometry_msgs/Pose')(
+            kind('geometry_msgs/Point')(*position), kind('geometry_msgs/Quaternion')(*quat))
+
+    def header(stamp_ns, frame):
+        return kind('std_msgs/Header')(
+            kind('builtin_interfaces/Time')(stamp_ns // NS, stamp_ns % NS), frame)
+
+    rows = [('/drone/pose', 'geometry_msgs/PoseStamped', *row) for row in zip(
+        reference.stamps_ns.tolist(), reference.positions, reference.quats_xyzw)]
+    rows += [('/camera/odom', 'nav_msgs/Odometry', *row) for row in zip(
+        estimate.stamps_ns.tolist(), estimate.positions, estimate.quats_xyzw)]
+    vector = kind('geometry_msgs/Vector3')(0.0, 0.0, 0.0)
+    with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        connections = {}
+        for topic, type_name, stamp_ns, position, quat in sorted(rows, key=lambda row: row[2]):
+            name = type_name.replace('/', '/msg/')
+            if topic not in connections:
+                connections[topic] = writer.add_connection(topic, name, typestore=store)
+            pose = pose_of(position, quat)
+            if topic == '/drone/pose':
+                message = kind(type_name)(header(stamp_ns, 'optitrack'), pose)
+            else:
+                message = kind(type_name)(
+                    header(stamp_ns, 'odom'), 'camera',
+                    kind('geometry_msgs/PoseWithCovariance')(pose, np.zeros(36)),
+                    kind('geometry_msgs/TwistWithCovariance')(
+                        kind('geometry_msgs/Twist')(vector, vector), np.zeros(36)))
+            writer.write(connections[topic], stamp_ns + 3_000_000,
+                         store.serialize_cdr(message, name))
+
+
+@pytest.mark.parametrize('way', ['file', 'topic'])
+def test_an_odometry_is_evaluated_with_offset_and_hand_eye(tmp_path, capsys, way):
+    """The estimate is a file in TUM's format, or a topic of the recording."""
     reference, estimate = recording(21, duration_s=20.0)
-    write_poses(tmp_path / 'take', [
-        ('/drone/pose', stamp + 1_000_000, stamp, tuple(p), tuple(q)) for stamp, p, q in zip(
-            reference.stamps_ns.tolist(), reference.positions.tolist(),
-            reference.quats_xyzw.tolist())])
-    (tmp_path / 'odometry.txt').write_text(''.join(format_tum(estimate)))
-    page = page_of(tmp_path, capsys, tmp_path / 'take', '--reference', 'drone', '--estimate',
-                   tmp_path / 'odometry.txt')
+    if way == 'topic':
+        written_by_rosbags(tmp_path / 'take', reference, estimate)
+        what = '/camera/odom'
+    else:
+        write_poses(tmp_path / 'take', [
+            ('/drone/pose', stamp + 1_000_000, stamp, tuple(p), tuple(q)) for stamp, p, q in zip(
+                reference.stamps_ns.tolist(), reference.positions.tolist(),
+                reference.quats_xyzw.tolist())])
+        what = tmp_path / 'odometry.txt'
+        what.write_text(''.join(format_tum(estimate)))
+    page = page_of(tmp_path, capsys, tmp_path / 'take', '--reference', 'drone', '--estimate', what)
     offset = float(re.search(r'stamps of the estimate: ([\d.]+) ms', page)[1])
     assert offset == pytest.approx(37.1, abs=1.0)
     sensor = re.search(r'Sensor on the body: \[(.*?)\] m', page)[1]

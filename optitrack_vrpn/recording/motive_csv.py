@@ -16,7 +16,7 @@ import csv
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
-from optitrack_vrpn.recording.take import Body, rising, Take
+from optitrack_vrpn.recording.take import Body, rising, Rows, Take
 from optitrack_vrpn.recording.tum import parse_stamp_ns
 
 _METRES = {'meters': 1.0, 'centimeters': 0.01, 'millimeters': 0.001}
@@ -63,8 +63,7 @@ def parse_motive_csv(
         raise ConfigurationError(f'{source}: no row begins with Frame; was it exported with its '
                                  'header?')
     columns = _columns(labels, row, source)
-    table: dict[str, tuple[list[int], list[tuple[float, ...]]]] = {
-        name: ([], []) for name in columns}
+    table = {name: Rows() for name in columns}
     maps = frame_maps(axes)
     for cells in rows:
         if len(cells) < 2 or not cells[0]:
@@ -77,13 +76,12 @@ def parse_motive_csv(
                     x, y, z, w, *position = map(float, texts)
                     p = maps.position_to_enu((
                         scale * position[0], scale * position[1], scale * position[2]))
-                    table[name][0].append(stamp_ns)
-                    table[name][1].append((*p, *maps.quat_to_enu((x, y, z, w))))
+                    table[name].add(stamp_ns, stamp_ns, (*p, *maps.quat_to_enu((x, y, z, w))))
         except ValueError as error:
             raise ConfigurationError(f'{source}, line {rows.line_num}: {error}') from None
     take = Take(_fact(head, 'Take Name') or source, 'motive csv')
-    for name, (stamps, poses) in table.items():
-        trajectory, arrivals, left_out = rising(stamps, stamps, poses)
+    for name, poses in table.items():
+        trajectory, arrivals, left_out = rising(poses)
         take.bodies[name] = Body(name, trajectory, arrivals, [], left_out)
     return take
 

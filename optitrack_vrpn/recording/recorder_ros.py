@@ -283,11 +283,16 @@ class Recorder(ControlledLifecycleNode):
         spool, self._spool = self._spool, None
         if spool is None:
             return
+        lost = sum(self._intake.lost().values()) if self._intake is not None else 0
         problem = spool.stop()
         status = spool.status()
         self.finished = (self._folder, problem)
         said = (f'{status.messages} messages, {status.size / 1e6:.1f} MB in {self._folder}'
                 + (f', {status.dropped} dropped' if status.dropped else ''))
+        if lost:
+            self.get_logger().warning(
+                f'{lost} messages were lost on the way: their publishers had dropped them before '
+                'they were received; set qos.depth of the node to 200 while recording')
         if problem:
             self.get_logger().error(f'recorded {said}; {problem}')
         else:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Optional
 
@@ -147,18 +149,41 @@ class Take:
                     if len(b.trajectory)), default=0)
 
 
-def rising(
-    stamps: list[int], arrivals: list[int], poses: list[tuple[float, ...]],
-) -> tuple[Trajectory, Stamps, int]:
+class Rows:
+    """
+    Poses of one topic in the order of their arrival, 72 bytes each.
+
+    :ivar stamps: since the Unix epoch (ns).
+    :ivar arrivals: likewise.
+    :ivar poses: x y z, then x y z w, one after the other.
+    """
+
+    def __init__(self) -> None:
+        self.stamps = array('q')
+        self.arrivals = array('q')
+        self.poses = array('d')
+
+    def add(self, stamp_ns: int, arrival_ns: int, pose: Iterable[float]) -> None:
+        """
+        Append a pose.
+
+        :param pose: seven numbers.
+        """
+        self.stamps.append(stamp_ns)
+        self.arrivals.append(arrival_ns)
+        self.poses.extend(pose)
+
+
+def rising(rows: Rows) -> tuple[Trajectory, Stamps, int]:
     """
     Make a trajectory of rows in the order of their arrival.
 
     :returns: the trajectory, its arrivals, and how many rows were left out since their stamp did
         not rise or their values are no pose.
     """
-    table = np.array(poses, dtype=float).reshape(-1, 7)
-    times = np.array(stamps, dtype=np.int64)
-    came = np.array(arrivals, dtype=np.int64)
+    table = np.frombuffer(rows.poses, dtype=np.float64).reshape(-1, 7)
+    times = np.frombuffer(rows.stamps, dtype=np.int64)
+    came = np.frombuffer(rows.arrivals, dtype=np.int64)
     good = np.isfinite(table).all(axis=1) & (np.linalg.norm(table[:, 3:], axis=1) > 0)
     newest = np.maximum.accumulate(np.where(good, times, np.iinfo(np.int64).min)) \
         if len(times) else times

@@ -17,7 +17,7 @@ from optitrack_vrpn.recording.cdr_reader import (
     read_diagnostics, read_pose, read_status, Stamped, Status)
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.recording.raw_events import stamped
-from optitrack_vrpn.recording.take import Body, ClockRow, rising, StateRow, Take
+from optitrack_vrpn.recording.take import Body, ClockRow, rising, Rows, StateRow, Take
 from optitrack_vrpn.recording.topics import body_of
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.recording.tum import parse_tum
@@ -70,19 +70,14 @@ def _load_csv(path: Path) -> Take:
         return parse_motive_csv(file, str(path))
 
 
-class _Rows:
-    """Poses of one topic."""
+class _Rows(Rows):
+    """Poses of one topic of a bag."""
 
-    def __init__(self) -> None:
-        self.stamps: list[int] = []
-        self.arrivals: list[int] = []
-        self.poses: list[tuple[float, ...]] = []
-        self.ned = False
+    ned = False
 
-    def add(self, row: Stamped, arrival_ns: int) -> None:
-        self.stamps.append(row.stamp_ns)
-        self.arrivals.append(arrival_ns)
-        self.poses.append(row.pose)
+    def add_stamped(self, row: Stamped, arrival_ns: int) -> None:
+        """Append a pose that was read."""
+        self.add(row.stamp_ns, arrival_ns, row.pose)
         self.ned = self.ned or row.frame.endswith('_ned')
 
 
@@ -100,7 +95,7 @@ def _load_bag(path: Path) -> Take:
             take.topics[topic] = take.topics.get(topic, 0) + 1
             try:
                 if type_name in _POSES:
-                    poses.setdefault(topic, _Rows()).add(
+                    poses.setdefault(topic, _Rows()).add_stamped(
                         read_pose(type_name, row.data), row.log_time_ns)
                     types[topic] = type_name
                 elif type_name == _STATUS:
@@ -123,7 +118,7 @@ def _load_bag(path: Path) -> Take:
             take.cut = row.reason
     take.topics.pop('', None)
     for topic, rows in poses.items():
-        trajectory, arrivals, left_out = rising(rows.stamps, rows.arrivals, rows.poses)
+        trajectory, arrivals, left_out = rising(rows)
         if not len(trajectory):
             continue
         take.estimates[topic] = trajectory
@@ -168,20 +163,20 @@ def _load_raw(path: Path) -> Take:
     sessions = load_sessions(path)
     take = Take(path.stem, 'raw')
     pipeline = Pipeline(PipelineConfig())
-    poses: dict[str, _Rows] = {}
+    poses: dict[str, Rows] = {}
     states: dict[str, list[StateRow]] = {}
     host_minus_ns = 0
     for sample, arrival_ns in stamped(sessions, pipeline):
         name = sample.channel.names.ros
-        poses.setdefault(name, _Rows()).add(
-            Stamped(sample.stamp_ns, '', '', (*sample.position, *sample.quat_xyzw)), arrival_ns)
+        poses.setdefault(name, Rows()).add(
+            sample.stamp_ns, arrival_ns, (*sample.position, *sample.quat_xyzw))
         host_minus_ns = arrival_ns
     status = pipeline.stamps.status()
     take.clock.append(ClockRow(
         host_minus_ns, status.epoch, status.offset_ns / 1e9, status.skew_ppm,
         status.uncertainty_s * 1e6))
     for name, rows in poses.items():
-        trajectory, arrivals, left_out = rising(rows.stamps, rows.arrivals, rows.poses)
+        trajectory, arrivals, left_out = rising(rows)
         take.bodies[name] = Body(name, trajectory, arrivals, states.get(name, []), left_out)
         take.topics[f'/{name}/pose'] = len(trajectory)
         take.estimates[f'/{name}/pose'] = trajectory
