@@ -28,7 +28,7 @@ BODY_FAULTS = (
     ('frozen for 1 s', {'type': 'occlusion', 'mode': 'frozen'}),
     ('teleported by 1 m for 1 s', {'type': 'teleport', 'offset': [0.0, 1.0, 0.0]}),
 )
-FIRST_S, SPACE_S = 14.0, 4.0
+FIRST_S, SPACE_S = 14.0, 7.0
 
 
 @contextmanager
@@ -108,7 +108,8 @@ def word(text):
     if match:
         return match[1]
     return next((short for pattern, short in (
-        ('unplugged|trying again', 'link failed'), ('heartbeat', 'no heartbeat'))
+        ('unplugged|trying again', 'link failed'), ('heartbeat', 'no heartbeat'),
+        ('publishers of', 'two publishers'))
         if re.search(pattern, text)), text[:40])
 
 

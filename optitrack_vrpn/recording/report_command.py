@@ -109,14 +109,17 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
     for name in chosen:
         if name not in figures:
             raise ConfigurationError(f'{name}: no such body; recorded are {", ".join(figures)}')
+    common = []
     if len(figures) > 1:
-        sections.append(Section('All paths', [Picture(
-            plots.path_plot([take.bodies[name] for name in figures]), 'From above.')]))
+        common.append(Picture(
+            plots.path_plot([take.bodies[name] for name in figures]), 'All paths from above.'))
     clock = plots.clock_plot(take)
     if clock is not None:
-        sections.append(Section("The sender's clock", [Picture(
-            clock, 'Offset, skew and uncertainty as the node reported them; dotted: learnt '
-            'anew.')]))
+        common.append(Picture(
+            clock, "The sender's clock: offset, skew and uncertainty as the node reported them; "
+            'dotted: learnt anew.'))
+    if common:
+        sections.append(Section('Paths and clock' if len(common) > 1 else 'The take', common))
     sections += [Section(name, _pictures(take, take.bodies[name], take.kind)) for name in chosen]
     left = len(figures) - len(chosen)
     if left:

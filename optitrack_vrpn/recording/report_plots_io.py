@@ -222,7 +222,8 @@ def latency_plot(body: Body, begin_ns: int) -> str:
     times = (body.trajectory.stamps_ns - begin_ns) / NS
 
     def draw(axes: Any) -> None:
-        axes[0].plot(*thin(times, latency), color=_COLOURS[0], linewidth=0.7)
+        axes[0].plot(*thin(*_broken(times, latency, body, begin_ns)), color=_COLOURS[0],
+                     linewidth=0.7)
         axes[0].set_ylabel('latency (ms)')
         axes[0].set_xlabel('time (s)')
         low, high = np.percentile(latency, (0.1, 99.5))
@@ -243,7 +244,8 @@ def noise_plot(body: Body, begin_ns: int) -> Optional[str]:
     def draw(axes: Any) -> None:
         for number, (values, label) in enumerate((
                 (positions, 'position (mm)'), (angles, 'attitude (deg)'))):
-            axes[number].plot(*thin(times, np.maximum(values, 1e-4)), color=_COLOURS[number])
+            axes[number].plot(*thin(*_broken(
+                times, np.maximum(values, 1e-4), body, begin_ns)), color=_COLOURS[number])
             axes[number].set_yscale('log')
             axes[number].set_ylabel(label)
         axes[1].set_xlabel('time (s)')
