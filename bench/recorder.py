@@ -145,9 +145,9 @@ def feed(arguments, take):
     print(f'in the file {kept} by the mcap package; dropped {spool.status().dropped}'
           + (f'; {problem}' if problem else ''))
     quarter = max(len(memory) // 4, 1)
+    growth = statistics.median(memory[-quarter:]) - statistics.median(memory[quarter:2 * quarter])
     print(f'memory      {memory[0]:.1f} MB after 0.5 million, {memory[-1]:.1f} MB at last; growth '
-          f'{statistics.median(memory[-quarter:]) - statistics.median(memory[quarter:2 * quarter]):+.1f}'
-          ' MB from the second quarter to the last')
+          f'{growth:+.1f} MB from the second quarter to the last')
     print(f'disk        {writer.size / 1e6:.0f} MB')
     return int(kept != given or bool(problem))
 

@@ -33,8 +33,8 @@ _TICK_S = 0.05
 #: return. Halved, twice as many log lines; doubled, the link returns later.
 RETRY_S = 0.5
 #: Chosen: time (ns) from the limit at which a sample is written to the age at which it must have
-#: left: what ``max_age_ms`` leaves of 100 ms. Halved, slow serial lines drop more samples; doubled,
-#: samples leave up to 110 ms old.
+#: left: what ``max_age_ms`` leaves of 100 ms. Halved, slow serial lines drop more samples;
+#: doubled, samples leave up to 110 ms old.
 WAY_NS = 10_000_000
 #: Chosen: samples that wait for the link; 4 at 50 Hz are 80 ms. Halved, short stalls lose samples;
 #: doubled, samples are sent up to 160 ms late.

@@ -38,7 +38,8 @@ th,td{padding:.25em .7em;text-align:right;border-bottom:1px solid var(--line);wh
 th{white-space:normal;vertical-align:bottom}
 th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:Canvas}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,340px),1fr));gap:18px}
-h2{break-after:avoid}figure{margin:0;break-inside:avoid}figure svg{width:100%;height:auto;display:block}
+h2{break-after:avoid}figure{margin:0;break-inside:avoid}
+figure svg{width:100%;height:auto;display:block}
 figcaption{font-size:.85em;color:var(--note)}
 details{margin:.6em 0}summary{cursor:pointer;font-weight:600;padding:.3em 0}
 footer{margin-top:2em;color:var(--note);font-size:.85em}
