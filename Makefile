@@ -43,7 +43,7 @@ docs:  ## regenerate the generated parts of config/ and docs/
 env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make
 
-bench: compile  ## measure latency and processor time of the node and of other bridges
+bench: compile  ## measure latency and processor time of the node and of other bridges (of recording: bench-recorder)
 	$(RUN) bench/latency.py $(ARGS)
 
 bench-parts: compile  ## measure the processor time of each step of a pose
