@@ -73,6 +73,7 @@ _LEAN = 0.02
 _FREE = 1e-6
 _RECENT_S = 12.0
 _AGAIN_S = 20.0
+_DRAGGED_S = 8.0
 
 
 class _Fit(NamedTuple):
@@ -329,19 +330,23 @@ class ClockPath:
             elif 3 <= lifted and (lifted <= 12 or lifted % 4 == 0):
                 found = self._bend(best, self._lifted_from, 0.0)
             elif sunk >= 6 and sunk % 3 == 0:
-                found = self._bend(best, self._sunk_from, 0.0)
+                found = self._bend(best, self._sunk_from, 0.0, _DRAGGED_S)
         if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:
             found = self._jump(best)
         if found is None and lifted >= 4 and lifted % 3 == 1 and 2 * self._loaded < lifted:
             found = self._scattered(best, t)
         return found
 
-    def _bend(self, best: _Fit, since: float, spared: float) -> _Fit | None:
+    def _bend(
+        self, best: _Fit, since: float, spared: float, reach: float = 1.0,
+    ) -> _Fit | None:
         """
         Suppose another slope since about the first node that strays.
 
         :param since: its time.
         :param spared: blocks of load that the other hypothesis costs beside its misfit.
+        :param reach: how long before it the bend may lie (s). The path may have been dragged
+            along by then, so that its old slope is that of the minima before.
         """
         now = self._nodes.t[-1]
         price = BEND_BLOCKS
@@ -364,21 +369,23 @@ class ClockPath:
             for i in range(begin, len(t)):
                 if t[i] < at:
                     y[i] -= by
-        mean_t = sum(t[begin:]) / n
-        mean_y = sum(y[begin:]) / n
-        slope = (sum((t[i] - mean_t) * (y[i] - mean_y) for i in range(begin, len(t)))
-                 / sum((t[i] - mean_t) ** 2 for i in range(begin, len(t))))
-        old = (x[last - 1] - x[last - 2]) / (t[last - 1] - t[last - 2])
+        slope, mean_y = _line(t, y, begin, len(t), t[-1])
+        mean_t = t[-1]
+        old, level = _line(t, x, last - 2, last, t[last])
+        if reach > 1.0:
+            end = bisect_left(t, since - reach)
+            if end < 12:
+                return None
+            old, level = _line(t, y, end - 12, end, t[last])
         bend = slope - old
         if abs(slope) > FASTEST or abs(bend) < 1.0:
             return None
         # A slewed clock leaves its old line where the new one meets it; load jumps off.
-        level = x[last - 1] + old * (t[last] - t[last - 1])
         at = t[last] + (level - mean_y - slope * (t[last] - mean_t)) / bend
         slack = 2.0 * self._scatter.scale / abs(bend)
-        if not t[last - 1] - 1.0 - slack < at < t[begin] + 0.5 + slack:
+        if not t[last - 1] - reach - slack < at < t[begin] + 0.5 + slack:
             return None
-        at = min(max(at, t[last - 2]), t[begin])
+        at = min(max(at, t[last - 1] - reach - 1.0, t[1]), t[begin])
         k = last
         for i in range(last, begin):
             x[i] = level
@@ -507,6 +514,18 @@ def lower_hull(t: list[float], y: list[float]) -> list[int]:
             hull.pop()
         hull.append(i)
     return hull
+
+
+def _line(
+    t: list[float], y: list[float], first: int, end: int, at: float,
+) -> tuple[float, float]:
+    """Return slope, and height at a time, of the least-squares line through some nodes."""
+    n = end - first
+    mean_t = sum(t[first:end]) / n
+    mean_y = sum(y[first:end]) / n
+    slope = (sum((t[i] - mean_t) * (y[i] - mean_y) for i in range(first, end))
+             / sum((t[i] - mean_t) ** 2 for i in range(first, end)))
+    return slope, mean_y + slope * (at - mean_t)
 
 
 def _with_data(
