@@ -7,8 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd soak clean clean-env
-.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry soak clean clean-env
+.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd bench-rgbd-mapping soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -66,8 +65,7 @@ bench-faults:  ## run the node through all faults and check its poses
 bench-gantry:  ## reproduce the thesis's table on the simulated gantry, and better rules
 	$(RUN) -m bench.gantry $(ARGS)
 
-bench-rgbd:  ## measure the RGB-D odometry on simulated sequences; --topics: the node at 30 Hz
-	$(RUN) -m bench.rgbd $(ARGS)
+.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd bench-rgbd-mapping soak clean clean-env
 
 soak:  ## run the node for an hour with faults every minute; memory, threads, files
 	$(RUN) bench/soak.py $(ARGS)

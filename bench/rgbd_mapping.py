@@ -61,8 +61,8 @@ class Row(NamedTuple):
 
 
 def run(scene: str, layout: Layout, trajectory: Trajectory, landmarks: int, rate: float,
-        seed: int) -> Row:
-    """Map a scene and compare the path with the truth."""
+        seed: int) -> tuple[Row, tuple[Path, Path, Path]]:
+    """Map a scene and compare the paths with the truth; gives truth, odometry and map too."""
     times = np.arange(0.0, trajectory.duration, 1.0 / rate)
     truth = trajectory.camera_poses(times)
     room, sensor = Room(layout), Sensor(seed=seed)
@@ -92,8 +92,32 @@ def run(scene: str, layout: Layout, trajectory: Trajectory, landmarks: int, rate
     solved = mapper.solve()
     solve_s = time.perf_counter() - began
     after = absolute_error(true, mapper.path()).translation.rmse
-    return Row(scene, landmarks, before, after, solved.keyframes, solved.loops, solved.outliers,
-               1e3 * median(took), 1e3 * solve_s)
+    row = Row(scene, landmarks, before, after, solved.keyframes, solved.loops, solved.outliers,
+              1e3 * median(took), 1e3 * solve_s)
+    return row, (true, path, mapper.path())
+
+
+def draw(file: str, true: Path, before: Path, after: Path) -> None:
+    """Draw the paths from above, and their errors over time, as SVG."""
+    import matplotlib
+    matplotlib.use('svg')
+    matplotlib.rcParams.update({'svg.hashsalt': 'rgbd', 'svg.fonttype': 'none', 'font.size': 9})
+    from matplotlib import pyplot
+    figure, (plan, error) = pyplot.subplots(1, 2, figsize=(8.0, 3.6), width_ratios=(1, 1.2))
+    seconds = (true.stamps_ns - true.stamps_ns[0]) / 1e9
+    for name, path, colour in (('odometry', before, 'tab:orange'), ('map', after, 'tab:blue')):
+        found = absolute_error(true, path)
+        plan.plot(*found.aligned.positions[:, :2].T, color=colour, lw=1.2, label=name)
+        error.plot(seconds, 1e3 * found.distances, color=colour, lw=1.2,
+                   label=f'{name}: ATE {1e3 * found.translation.rmse:.0f} mm')
+    plan.plot(*true.positions[:, :2].T, color='black', lw=0.6, label='truth')
+    plan.set(aspect='equal', xlabel='x (m)', ylabel='y (m)', title='from above')
+    error.set(xlabel='time (s)', ylabel='error (mm)', title='distance from the truth',
+              ylim=(0, None))
+    plan.legend(loc='center', frameon=False)
+    error.legend(loc='upper left', frameon=False)
+    figure.tight_layout()
+    figure.savefig(file, metadata={'Date': None}, facecolor='white')
 
 
 def main() -> None:
@@ -101,6 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--rate', type=float, default=15.0, help='frames a second (15)')
     parser.add_argument('--seed', type=int, default=2, help='of the noise (2)')
+    parser.add_argument('--picture', help='draw the last row into this SVG file')
     given = parser.parse_args()
     print('| scene | landmarks of the model | ATE odometry (mm) | ATE map (mm) | ratio '
           '| keyframes | loops | left out | ms a keyframe | ms to solve |')
@@ -108,11 +133,13 @@ def main() -> None:
     for scene, layout, trajectory in (
             ('room, 2 x 5 m', Layout(), TRAJECTORIES['loop']), ('hall, 2 x 14 m', HALL, AROUND)):
         for landmarks in (5000, 1000):
-            row = run(scene, layout, trajectory, landmarks, given.rate, given.seed)
+            row, paths = run(scene, layout, trajectory, landmarks, given.rate, given.seed)
             print(f'| {row.scene} | {row.landmarks} | {1e3 * row.odometry_m:.1f} '
                   f'| {1e3 * row.map_m:.1f} | {row.odometry_m / row.map_m:.1f} | {row.keyframes} '
                   f'| {row.loops} | {row.left_out} | {row.keyframe_ms:.0f} '
                   f'| {row.solve_ms:.0f} |', flush=True)
+    if given.picture:
+        draw(given.picture, *paths)
 
 
 if __name__ == '__main__':
