@@ -7,7 +7,9 @@ import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.mocap_control.protocol import ControlConfig
+from optitrack_vrpn.recording.findings import findings, Severity
 from optitrack_vrpn.recording.recorder_ros import Recorder, RecorderConfig
+from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.topics import TopicChoice
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -40,9 +42,9 @@ def graph(tmp_path):
         observer = Observer('publisher')
         folder = tmp_path
 
-        def recorder(self, config, control=None):
+        def recorder(self, config, control=None, **more):
             here = NodeHere(cls=Recorder, config=config,
-                            control=control or ControlConfig(generations=('none',)))
+                            control=control or ControlConfig(generations=('none',)), **more)
             made.append(here)
             return here.node
 
@@ -112,6 +114,33 @@ def test_every_message_is_recorded_bit_for_bit_with_its_qos(graph):
     assert offered['/tf_static'].durability.name == 'TRANSIENT_LOCAL'
     assert offered['/drone/left/pose'].reliability.name == 'BEST_EFFORT'
     assert offered['/wand/pose'].reliability.name == 'RELIABLE'
+
+
+def test_a_clock_set_while_recording_is_logged_kept_and_reported(graph, console):
+    """The recorder's view of the system clock is set; that of the middleware cannot be."""
+    step_ns = [0]
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    node = graph.recorder(RecorderConfig(graph.folder / 'take'),
+                          system_ns=lambda: time.time_ns() + step_ns[0])
+    node.trigger_configure()
+    matched(wand)
+    node.trigger_activate()
+    wand.publish(pose(1))
+    # It has read the clock twice, each half second, before the step.
+    wait_until(lambda: node._steps._difference_ns is not None, what='a look at the clock')
+    step_ns[0] = -3 * 10**9
+    wait_until(lambda: 'the system clock was set by -3.000 s' in console.news(), what='the step')
+    wand.publish(pose(2))
+    wait_until(lambda: node.progress().status.messages >= 2, what='messages')
+    node.trigger_deactivate()
+    assert node.finished == (graph.folder / 'take', '')
+    path = graph.folder / 'take' / 'take.mcap'
+    assert messages(by_mcap(path), '/wand/pose') == [pose(1), pose(2)]
+    take = load_take(path)
+    (step,) = take.notes['clock_steps'].split(', ')
+    assert int(step.split(': ')[1]) == pytest.approx(-3e9, abs=5e6)
+    assert any('clock' in finding.text and finding.severity is Severity.ERROR
+               for finding in findings(take, []))
 
 
 def test_only_the_wanted_bodies_are_subscribed_to(graph):

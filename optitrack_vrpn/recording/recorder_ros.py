@@ -116,14 +116,17 @@ class Recorder(ControlledLifecycleNode):
     :param config: what and where.
     :param control: how to follow mocap control.
     :param free_bytes: measures the free space instead of the system.
+    :param system_ns: reads the system clock, whose steps are noticed (ns).
     :ivar finished: what became of the last recording: its folder, and what went wrong, '' for
         nothing.
     """
 
     def __init__(
         self, config: RecorderConfig, control: Optional[ControlConfig] = None,
-        name: str = 'recorder', free_bytes: Optional[Callable[[], int]] = None, **kwargs: Any,
+        name: str = 'recorder', free_bytes: Optional[Callable[[], int]] = None,
+        system_ns: Callable[[], int] = time.time_ns, **kwargs: Any,
     ) -> None:
+        self._system_ns = system_ns
         self._config = config
         self._free_bytes = free_bytes
         self._intake: Optional[Intake] = None
@@ -253,7 +256,7 @@ class Recorder(ControlledLifecycleNode):
 
     def _watch(self) -> None:
         """Look after clocks, publishers and the file."""
-        step_ns = self._steps.look(time.time_ns(), time.monotonic_ns())
+        step_ns = self._steps.look(self._system_ns(), time.monotonic_ns())
         if step_ns:
             self.get_logger().warning(
                 f'the system clock was set by {step_ns / 1e9:+.3f} s; messages are recorded with '
