@@ -132,6 +132,10 @@ def pytest_configure(config):
     config.ros_log = tempfile.mkdtemp(prefix='optitrack_vrpn_log_')
     isolate(os.environ, config.domain_claim.domain)
     os.environ['ROS_LOG_DIR'] = config.ros_log
+    # Fast DDS's default makes every second or third start wait 3 s for a missed announcement.
+    profile = str(Path(__file__).resolve().parent.parent / 'config' / 'fast_discovery.xml')
+    for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
+        os.environ.setdefault(name, profile)
 
 
 def pytest_unconfigure(config):

@@ -21,7 +21,9 @@ ROOT = str(Path(mocap_control.__file__).parents[2])
 
 
 def begin(*arguments, env=None):
-    """Start the tool in a process of its own."""
+    """Start the tool in a process of its own; here announcements repeat every 0.2 s."""
+    if '--discovery' not in arguments:
+        arguments = (*arguments, '--discovery', '2')
     env = dict(env or os.environ)
     env['PYTHONPATH'] = os.pathsep.join(filter(None, [ROOT, env.get('PYTHONPATH')]))
     return subprocess.Popen([sys.executable, '-m', MODULE, *arguments], stdout=subprocess.PIPE,

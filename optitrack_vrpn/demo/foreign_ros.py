@@ -8,10 +8,10 @@ from optitrack_vrpn.demo.isolation import Endpoint, foreign
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 import rclpy
 
-#: Time of discovery on one computer (s). Chosen: announcements repeat every second with the
-#: settings of Fast DDS in ROS 2, and the first one can be missed. Halved, publishers are missed;
-#: doubled, each demo starts later.
-LOOK_S = 1.5
+#: Time of discovery on one computer (s). Chosen: Fast DDS repeats its announcements every 3 s by
+#: default, and half of the first ones are missed on a loaded computer (measured: 5 of 6 searches
+#: took 2.5 to 2.7 s). Halved, publishers are missed; doubled, each demo starts later.
+LOOK_S = 4.0
 
 
 def publishers_below(namespace: str, look_s: float = LOOK_S) -> list[str]:
