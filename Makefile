@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd bench-rgbd-mapping soak clean clean-env
+.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd bench-rgbd-map soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -65,7 +65,11 @@ bench-faults:  ## run the node through all faults and check its poses
 bench-gantry:  ## reproduce the thesis's table on the simulated gantry, and better rules
 	$(RUN) -m bench.gantry $(ARGS)
 
-.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd bench-rgbd-mapping soak clean clean-env
+bench-rgbd:  ## measure the RGB-D odometry on simulated sequences; --topics: the node at 30 Hz
+	$(RUN) -m bench.rgbd $(ARGS)
+
+bench-rgbd-map:  ## measure what loop closure adds to the RGB-D odometry
+	$(RUN) -m bench.rgbd_mapping $(ARGS)
 
 soak:  ## run the node for an hour with faults every minute; memory, threads, files
 	$(RUN) bench/soak.py $(ARGS)

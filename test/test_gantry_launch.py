@@ -17,6 +17,7 @@ from optitrack_vrpn.gantry.node_settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_command import make_parser
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.rgbd.image_proc_settings import ImageProcSettings
+from optitrack_vrpn.rgbd.mapper_settings import MapperNodeSettings
 from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
 from optitrack_vrpn.settings import parameters_of
 import pytest
@@ -28,6 +29,8 @@ KNOWN = {
     'optitrack_vrpn_node': {each.name for each in parameters_of(NodeSettings)},
     'rgbd_image_proc': {'use_sim_time', *(each.name for each in parameters_of(
         ImageProcSettings))},
+    'rgbd_mapper': {'use_sim_time', *(each.name for each in parameters_of(
+        MapperNodeSettings))},
     'rgbd_odometry': {'use_sim_time', *(each.name for each in parameters_of(
         OdometryNodeSettings))},
 }
@@ -66,7 +69,7 @@ def described(monkeypatch):
 
 @pytest.mark.parametrize('name', [
     'axis_bridge.launch.py', 'gantry.launch.py', 'rgbd_odometry.launch.py',
-    'rgbd_image_proc.launch.py'])
+    'rgbd_image_proc.launch.py', 'rgbd_mapping.launch.py'])
 def test_launch_files_start_tools_with_parameters_that_exist(described, name):
     arguments, nodes = described(name)
     assert all(each['description'] and isinstance(each['default_value'], str)
