@@ -70,6 +70,8 @@ TOOLS = (
          'the lifecycle node that follows a colour and depth camera by its images'),
     Tool('rgbd_mapper', 'optitrack_vrpn.rgbd.mapper_command:main',
          'the lifecycle node that maps a place with a colour and depth camera'),
+    Tool('rgbd_play', 'optitrack_vrpn.rgbd.play_command:main',
+         'publish a sequence of the TUM RGB-D benchmark, with its ground truth'),
     Tool('rgbd_demo', 'optitrack_vrpn.demo.rgbd_command:main',
          'visual odometry of a simulated depth camera beside mocap, with its score'),
     Tool('rgbd_sim', 'optitrack_vrpn.rgbd.sim_command:main',

@@ -36,6 +36,11 @@ class CameraOutput:
         self._depth = node.create_publisher(Image, DEPTH, _SENSOR_DATA)
         self._camera_info = node.create_publisher(CameraInfo, INFO, _SENSOR_DATA)
 
+    @property
+    def listeners(self) -> int:
+        """Return the number of subscribers of the colour images."""
+        return int(self._colour.get_subscription_count())
+
     def publish(
         self, stamp_ns: int, rgb: NDArray[np.uint8], depth: NDArray[np.float32],
         encoding: str = '16UC1',

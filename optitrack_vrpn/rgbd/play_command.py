@@ -1,0 +1,72 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Publish a sequence of the TUM RGB-D benchmark: ``rgbd_play FOLDER``."""
+
+import argparse
+from pathlib import Path
+import sys
+from typing import Optional, Sequence as Words
+
+from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, split_ros_args
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.rgbd.tum_sequence import camera_of, CAMERAS
+from optitrack_vrpn.rgbd.tum_sequence_io import Sequence
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = Parser(
+        prog='rgbd_play', description='Publish a sequence of the TUM RGB-D benchmark as a camera '
+        'does, and its ground truth as a body does: ground_truth/pose.',
+        epilog='What ROS itself takes follows --ros-args. See docs/rgbd.md.')
+    parser.add_argument('folder', type=Path,
+                        help='with rgb.txt, depth.txt and groundtruth.txt')
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument('--camera', choices=tuple(CAMERAS),
+                       help='default: by freiburg1, 2 or 3 in the name of the folder')
+    which.add_argument('--intrinsics', type=float, nargs=4, metavar=('FX', 'FY', 'CX', 'CY'),
+                       help='of a camera of your own (pixels)')
+    parser.add_argument('--rate', type=duration, default=1.0, metavar='FACTOR',
+                        help='speed (default 1); stamps keep the times of the recording')
+    parser.add_argument('--original-stamps', action='store_true',
+                        help='keep the stamps; default: shifted so that the first image is now')
+    parser.add_argument('--wait', type=int, default=0, metavar='N',
+                        help='begin when N nodes subscribe to the colour images (default 0)')
+    return parser
+
+
+def main(argv: Optional[Words[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: exit code: 0 after the last image or an interrupt.
+    """
+    own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
+    arguments = make_parser().parse_args(own)
+    try:
+        sequence = Sequence(arguments.folder)
+        rgb, _ = sequence.load(sequence.pairs[0])
+        camera = camera_of(
+            arguments.folder.resolve().name, rgb.shape[1], rgb.shape[0], arguments.camera,
+            tuple(arguments.intrinsics) if arguments.intrinsics else None)
+        with loading('rgbd_play', 0):
+            from optitrack_vrpn.rgbd.play_ros import RgbdPlay
+            from optitrack_vrpn.ros.run import run
+        made: list[RgbdPlay] = []
+
+        def make() -> RgbdPlay:
+            made.append(RgbdPlay(sequence, camera, arguments.rate,
+                                 not arguments.original_stamps, arguments.wait))
+            return made[0]
+
+        code = run(make, [sys.argv[0], *for_ros])
+        if made and made[0].failure is not None:
+            raise made[0].failure
+    except OptitrackVrpnError as error:
+        print(f'rgbd_play: {error}', file=sys.stderr)
+        return exit_code(error)
+    if made:
+        print(f'{made[0].published} of {len(sequence.pairs)} pairs of images published')
+    return code

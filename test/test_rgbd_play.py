@@ -1,0 +1,179 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sequences in the format of the TUM RGB-D benchmark: written by hand, read, and published."""
+
+from pathlib import Path
+import subprocess
+import sys
+import time
+
+from geometry_msgs.msg import PoseStamped
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import to_depth, to_rgb
+from optitrack_vrpn.rgbd.tum_sequence import camera_of, Entry, pair, parse_list
+from optitrack_vrpn.rgbd.tum_sequence_io import Sequence, write_sequence
+import pytest
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import qos_profile_sensor_data
+from rosgraph import stamp_ns, wait_until
+from sensor_msgs.msg import CameraInfo, Image
+
+cv2 = pytest.importorskip('cv2')
+ROOT = Path(__file__).resolve().parent.parent
+#: The beginning of a real sequence of the benchmark; its stamps have six digits.
+BEGIN_NS = 1_305_031_102_175_304_000
+INTERVAL_NS = 33_000_000
+
+
+def by_hand(folder, count=4, size=(64, 48)):
+    """Write a folder as the benchmark's page describes it, without this package's writer."""
+    random = np.random.default_rng(3)
+    images = []
+    for kind in ('rgb', 'depth'):
+        (folder / kind).mkdir(parents=True)
+    lists = {'rgb': '# color images\n# file: x.bag\n# timestamp filename\n',
+             'depth': '# depth maps\n'}
+    for number in range(count):
+        stamps = {'rgb': BEGIN_NS + number * INTERVAL_NS}
+        stamps['depth'] = stamps['rgb'] - 15_000_000
+        bgr = random.integers(0, 256, (size[1], size[0], 3), np.uint8)
+        depth = random.integers(0, 30000, (size[1], size[0])).astype(np.uint16)
+        for kind, image in (('rgb', bgr), ('depth', depth)):
+            stamp = f'{stamps[kind] // 10**9}.{stamps[kind] % 10**9 // 1000:06d}'
+            cv2.imwrite(str(folder / kind / f'{stamp}.png'), image)
+            lists[kind] += f'{stamp} {kind}/{stamp}.png\n'
+        images.append((bgr[:, :, ::-1], depth / 5000.0))
+    for kind, text in lists.items():
+        (folder / f'{kind}.txt').write_text(text)
+    (folder / 'groundtruth.txt').write_text('# ground truth trajectory\n' + ''.join(
+        f'{(BEGIN_NS + at) // 10**9}.{(BEGIN_NS + at) % 10**9 // 100000:04d} '
+        f'{1.3 + at / 1e9:.4f} 0.6 1.6 0.6573 0.6126 -0.2949 -0.3248\n'
+        for at in range(-50_000_000, 150_000_000, 10_000_000)))
+    return images
+
+
+def test_a_folder_of_the_benchmark_is_read(tmp_path):
+    images = by_hand(tmp_path)
+    sequence = Sequence(tmp_path)
+    assert [each.stamp_ns for each in sequence.pairs] == [
+        BEGIN_NS + number * INTERVAL_NS for number in range(4)]
+    for (rgb, depth), entry in zip(images, sequence.pairs):
+        found_rgb, found_depth = sequence.load(entry)
+        np.testing.assert_array_equal(found_rgb, rgb)
+        np.testing.assert_allclose(found_depth, depth, atol=1e-6)
+    assert len(sequence.truth) == 20
+    np.testing.assert_allclose(sequence.truth.positions[5], (1.3, 0.6, 1.6))
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    random = np.random.default_rng(5)
+    frames = [(BEGIN_NS + at * INTERVAL_NS, random.integers(0, 256, (24, 32, 3), np.uint8),
+               (random.integers(0, 20000, (24, 32)) / 5000).astype(np.float32))
+              for at in range(3)]
+    truth = Trajectory(np.array([frame[0] for frame in frames]), np.arange(9.0).reshape(3, 3),
+                       np.tile((0.0, 0.6, 0.0, 0.8), (3, 1)))
+    write_sequence(tmp_path / 'made', frames, truth)
+    sequence = Sequence(tmp_path / 'made')
+    for frame, entry in zip(frames, sequence.pairs):
+        assert entry.stamp_ns == frame[0]
+        rgb, depth = sequence.load(entry)
+        np.testing.assert_array_equal(rgb, frame[1])
+        np.testing.assert_allclose(depth, frame[2], atol=1e-6)
+    np.testing.assert_array_equal(sequence.truth.stamps_ns, truth.stamps_ns)
+
+
+def test_each_image_is_paired_once_with_the_nearest():
+    ms = 1_000_000
+    colour = [Entry(0, 'a'), Entry(33 * ms, 'b'), Entry(40 * ms, 'c'), Entry(200 * ms, 'd')]
+    depth = [Entry(18 * ms, 'x'), Entry(38 * ms, 'y'), Entry(221 * ms, 'z')]
+    assert [(each.colour, each.depth) for each in pair(colour, depth)] == [
+        ('b', 'x'), ('c', 'y')]
+    with pytest.raises(ConfigurationError, match='20 ms'):
+        pair(colour[:1], depth[2:])
+
+
+@pytest.mark.parametrize('text, said', [
+    ('', 'lists no image'), ('1.5 a b\n', 'line 1: 3 words'), ('# x\nnow a.png\n', 'line 2')])
+def test_wrong_lists_are_refused(text, said):
+    with pytest.raises(ConfigurationError, match=said):
+        parse_list(text.splitlines(), 'rgb.txt')
+
+
+def test_wrong_images_are_named(tmp_path):
+    by_hand(tmp_path, 2)
+    sequence = Sequence(tmp_path)
+    first, second = sequence.pairs
+    (tmp_path / first.colour).write_bytes(b'no image')
+    with pytest.raises(ConfigurationError, match='is no image'):
+        sequence.load(first)
+    cv2.imwrite(str(tmp_path / second.depth), np.zeros((48, 64), np.uint8))
+    with pytest.raises(ConfigurationError, match='16-bit'):
+        sequence.load(second)
+    (tmp_path / second.depth).unlink()
+    with pytest.raises(ConfigurationError, match='is missing'):
+        sequence.load(second)
+
+
+def test_the_camera_is_named_by_the_folder_or_an_option():
+    fr1 = camera_of('rgbd_dataset_freiburg1_desk', 640, 480)
+    assert (fr1.fx, fr1.fy, fr1.cx, fr1.cy) == (517.3, 516.5, 318.6, 255.3)
+    assert camera_of('mine', 640, 480, 'fr3').fx == 535.4
+    assert camera_of('mine', 320, 240, 'ros').fx == 262.5
+    own = camera_of('freiburg1', 64, 48, None, (50.0, 51.0, 32.0, 24.0))
+    assert own == Intrinsics(64, 48, 50.0, 51.0, 32.0, 24.0)
+    with pytest.raises(ConfigurationError, match='--intrinsics'):
+        camera_of('mine', 640, 480)
+
+
+@pytest.mark.ros
+def test_a_sequence_is_published_with_its_ground_truth(tmp_path):
+    images = by_hand(tmp_path / 'freiburg1_mine')
+    rclpy.init()
+    node = rclpy.create_node('listener')
+    colour, depth, info, truth = [], [], [], []
+    for cls, topic, received, qos in (
+            (Image, 'color/image_raw', colour, qos_profile_sensor_data),
+            (Image, 'aligned_depth_to_color/image_raw', depth, qos_profile_sensor_data),
+            (CameraInfo, 'color/camera_info', info, qos_profile_sensor_data),
+            (PoseStamped, 'ground_truth/pose', truth, 100)):
+        node.create_subscription(cls, topic, received.append, qos)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    before_ns = time.time_ns()
+    player = subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_play', str(tmp_path / 'freiburg1_mine'),
+         '--wait', '1', '--rate', '0.1'], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        def all_there():
+            executor.spin_once(timeout_sec=0.05)
+            return len(colour) == len(depth) == len(info) == 4 and len(truth) >= 10
+        wait_until(all_there, 40.0, 'the sequence')
+        said, _ = player.communicate(timeout=20)
+    finally:
+        player.kill()
+        node.destroy_node()
+        rclpy.shutdown()
+    assert player.returncode == 0
+    assert '4 of 4' in said
+    assert (np.diff([stamp_ns(message) for message in colour]) == INTERVAL_NS).all()
+    assert stamp_ns(colour[0]) > before_ns    # shifted to the time of playing
+    for message, (rgb, _) in zip(colour, images):
+        np.testing.assert_array_equal(to_rgb(message), rgb)
+    for message, (_, metres) in zip(depth, images):
+        assert message.encoding == '32FC1'
+        np.testing.assert_allclose(to_depth(message), metres, atol=1e-6)
+    assert Intrinsics.from_camera_info(info[0]).width == 64
+    # the pose at the first image, by its place: x counts the seconds
+    first = min(truth, key=lambda each: abs(stamp_ns(each) - stamp_ns(colour[0])))
+    assert first.pose.position.x == pytest.approx(1.3, abs=0.011)
+
+
+def test_a_folder_that_is_no_sequence_is_a_usage_error(tmp_path):
+    done = subprocess.run([sys.executable, '-m', 'optitrack_vrpn', 'rgbd_play', str(tmp_path)],
+                          cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 64
+    assert 'rgb.txt: cannot be read' in done.stderr
