@@ -5,7 +5,8 @@
 from hypothesis import given, settings, strategies
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.icp import align, IcpSettings, motion_of, rigid_transform, transformed
+from optitrack_vrpn.rgbd.icp import (
+    align, IcpSettings, motion_of, rigid_transform, rotation_matrix, rotation_vector, transformed)
 import pytest
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
@@ -59,6 +60,16 @@ def test_angles_are_exact_also_when_small(angle):
     moved, turned = motion_of(transform_of(np.array([*turn, 3, 4, 0])))
     assert moved == pytest.approx(5.0)
     assert turned == pytest.approx(angle, rel=1e-6, abs=1e-15)
+
+
+@settings(max_examples=200, deadline=None)
+@given(strategies.tuples(*[strategies.floats(-1, 1)] * 3), strategies.sampled_from(
+    [0.0, 1e-9, 1e-7, 2e-6, 1e-3, 0.5, 2.9, 3.05, 3.14]))
+def test_rotation_vectors_agree_with_scipy(axis, angle):
+    vector = angle * np.array(axis) / max(np.linalg.norm(axis), 1e-3)
+    matrix = rotation_matrix(vector)
+    np.testing.assert_allclose(matrix, Rotation.from_rotvec(vector).as_matrix(), atol=1e-12)
+    np.testing.assert_allclose(rotation_vector(matrix), vector, atol=1e-9)
 
 
 def test_icp_finds_a_small_motion_among_other_points():

@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
-from optitrack_vrpn.rgbd.icp import align, IcpSettings, motion_of, transformed
+from optitrack_vrpn.rgbd.icp import (
+    align, IcpSettings, motion_of, rotation_matrix, rotation_vector, transformed)
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
 from optitrack_vrpn.rgbd.model import LandmarkModel, Matches, ModelSettings
 from optitrack_vrpn.rgbd.refinement import (
     cross_matrix, refine, Refined, RefinementSettings, rotated)
 from optitrack_vrpn.settings import checked, section, setting
-from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
@@ -249,7 +249,7 @@ class Odometry:
         if self._tracking:
             step = np.linalg.inv(before) @ after
             linear = step[:3, 3] / seconds
-            angular = Rotation.from_matrix(step[:3, :3]).as_rotvec() / seconds
+            angular = rotation_vector(step[:3, :3]) / seconds
             # both ends of the step are as uncertain as this registration
             twist_covariance = in_own_axes(2 * own / seconds ** 2, after)
             self._step = motion, seconds
@@ -316,8 +316,7 @@ class Odometry:
         motion, took = self._step
         share = min(seconds / took, 3.0)    # constant velocity over three frames at most
         predicted: Floats = np.eye(4)
-        predicted[:3, :3] = Rotation.from_rotvec(
-            share * Rotation.from_matrix(motion[:3, :3]).as_rotvec()).as_matrix()
+        predicted[:3, :3] = rotation_matrix(share * rotation_vector(motion[:3, :3]))
         predicted[:3, 3] = share * motion[:3, 3]
         guess: Floats = self._pose @ predicted
         return guess
@@ -416,7 +415,7 @@ class Odometry:
         base = refined.transform @ self.camera_from_base
         yaw = np.arctan2(base[1, 0], base[0, 0])
         level: Floats = np.eye(4)
-        level[:3, :3] = Rotation.from_euler('z', yaw).as_matrix()
+        level[:3, :3] = rotation_matrix(np.array([0.0, 0.0, yaw]))
         camera: Floats = level @ self.base_from_camera
         # with the rotation fixed, the best translation joins the means
         camera[:3, 3] += (target - transformed(camera, features.means[kept])).mean(axis=0)

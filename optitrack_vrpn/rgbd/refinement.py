@@ -18,15 +18,17 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.icp import transformed
+from optitrack_vrpn.rgbd.icp import rotation_matrix, transformed
 from optitrack_vrpn.rgbd.model import inverse_3x3, LandmarkModel, Matches
 from optitrack_vrpn.settings import checked, setting
-from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
 #: Chosen: added to the information (1/m2, 1/rad2) so that it can be inverted.
 _LEAST_INFORMATION = 1e-6
+#: Rounds that look for the landmarks of the points anew, besides the last; more change less than
+#: 0.2 mm of the ATE (measured).
+_MATCHING_ROUNDS = 2
 
 
 @checked
@@ -63,7 +65,7 @@ class Refined(NamedTuple):
 def exponential(vector: Floats) -> Floats:
     """Return the transform of a small motion (rho, theta); translation and rotation are apart."""
     transform = np.eye(4)
-    transform[:3, :3] = Rotation.from_rotvec(vector[3:]).as_matrix()
+    transform[:3, :3] = rotation_matrix(vector[3:])
     transform[:3, 3] = vector[:3]
     return transform
 
@@ -86,35 +88,40 @@ def refine(
     :param covariances: (N, 3, 3), in the axes of ``points``.
     """
     settings = settings or RefinementSettings()
-    left = settings.rounds
-    # a round moves the points by millimetres, which leaves the nearest landmarks the same
+    # a round moves the points by millimetres and turns them by milliradians, which leaves the
+    # nearest landmarks and the covariances the same
     near = model.nearest(transformed(transform, points))
-    while True:
+    spreads = rotated(transform[:3, :3], covariances)
+    for number in range(settings.rounds + 1):
         places = transformed(transform, points)
-        spreads = rotated(transform[:3, :3], covariances)
-        matches = model.match(places, spreads, near)
-        [kept] = np.nonzero(matches.squares <= settings.gate ** 2)
-        if len(kept) < 3:
-            return Refined(transform, np.full((6, 6), np.nan), matches, len(kept), np.inf)
-        landmarks = matches.landmarks[kept]
-        information = inverse_3x3(model.covariances[landmarks] + spreads[kept])
-        squares = matches.squares[kept]
+        last = number == settings.rounds
+        if number < _MATCHING_ROUNDS or last:
+            matches = model.match(places, spreads, near)
+            [kept] = np.nonzero(matches.squares <= settings.gate ** 2)
+            if len(kept) < 3:
+                return Refined(transform, np.full((6, 6), np.nan), matches, len(kept), np.inf)
+            landmarks = matches.landmarks[kept]
+            squares = matches.squares[kept]
+            inverse = inverse_3x3(model.covariances[landmarks] + spreads[kept])
+            targets = model.means[landmarks]
+        else:
+            apart = targets - places[kept]
+            squares = np.sum((inverse @ apart[:, :, None])[:, :, 0] * apart, axis=1)
         weights = 1.0 / (1.0 + squares / settings.outlier_scale ** 2)
         normal, gradient, centre = normal_equations(
-            places[kept], model.means[landmarks], information * weights[:, None, None])
-        chi2 = float(squares.mean() / 3)
-        if left == 0:
-            to_origin = np.eye(6)
-            to_origin[:3, 3:] = cross_matrix(centre)
-            # the least information keeps a direction that is not determined finite: 1 km
-            covariance = to_origin @ np.linalg.inv(
-                normal + _LEAST_INFORMATION * np.eye(6)) @ to_origin.T
-            return Refined(transform, covariance, matches, len(kept), chi2)
-        left -= 1
+            places[kept], targets, inverse * weights[:, None, None])
+        if last:
+            break
         step = np.linalg.solve(normal + _LEAST_INFORMATION * np.eye(6), gradient).astype(float)
         about_centre = exponential(step)
         about_centre[:3, 3] += centre - about_centre[:3, :3] @ centre
         transform = about_centre @ transform
+    to_origin = np.eye(6)
+    to_origin[:3, 3:] = cross_matrix(centre)
+    # the least information keeps a direction that is not determined finite: 1 km
+    covariance = to_origin @ np.linalg.inv(
+        normal + _LEAST_INFORMATION * np.eye(6)) @ to_origin.T
+    return Refined(transform, covariance, matches, len(kept), float(squares.mean() / 3))
 
 
 def cross_matrix(vector: Floats) -> Floats:
