@@ -201,3 +201,14 @@ def test_a_delay_that_stays_is_followed_after_90_s():
         sent + wire(len(sent)) + 2e-3 * (sent > 100.0)), host_ns=10**17)
     assert played.worst(20.0, 185.0) < 60e-6
     assert np.abs(played.error[played.arrived > 195.0] - 2e-3).max() < 60e-6
+
+
+def test_uncertainty_is_honest_where_a_power_save_keeps_step_with_the_frames():
+    """What waits for a beacon every 100 ms waits alike each time: no minimum shows the floor."""
+    sent = frames(200.0)
+    played = Played(sent, np.ceil((sent * (1.0 + 1e-9) - 2.4e-3) / 0.1) * 0.1 + 2.3e-3 + 1e-4)
+    judged = ~np.isnan(played.known) & (sent > 20.0)
+    assert played.worst(20.0) > 1e-3
+    assert np.mean(np.abs(played.error[judged]) < played.known[judged]) > 0.95
+    # And without: no frame of uncertainty.
+    assert Played(sent, np.maximum.accumulate(sent + wire(len(sent)))).uncertainty_s < 50e-6

@@ -32,6 +32,8 @@ _FAR_NS = 250e6
 """Beyond this, late frames may be old ones that were held up: they teach the line nothing."""
 _FAR_FOR_NS = 10_000_000_000
 """How long they must come as late as that, scattered as usual, until a clock is believed."""
+_BUNCHED = 0.5
+"""Share of the frames that come within a quarter of their interval after the one before."""
 _BACKLOG_NS = 1e9
 _FITS_NS = 10e6
 _BLOCK_NS = 1_000_000_000
@@ -58,6 +60,8 @@ class TrackingRule:
         # How far delays lie above the least of their block on average, without load (ns).
         self._scatter = 0.0
         self._period = 0.0
+        # Share of the frames that came at once with the one before.
+        self._bunched = 0.0
         self._lay(0, 0)
 
     def _lay(self, sender_time_ns: int, arrival_ns: int) -> None:
@@ -79,7 +83,7 @@ class TrackingRule:
         self._least = math.inf
         self._least_t = self._least_r = 0
         self._lags = 0.0
-        self._near = self._block_frames = 0
+        self._near = self._block_frames = self._block_bunched = 0
         self._block_from = t
         self._block_end = t + length_ns
 
@@ -113,8 +117,14 @@ class TrackingRule:
         return self._path.rate_deviation()
 
     def uncertainty_s(self) -> float:
-        """Return the half-width in which the random error lies nearly always; NaN at first."""
-        return self._path.uncertainty() * 1e-9
+        """
+        Return the half-width in which the random error lies nearly always; NaN at first.
+
+        Frames that come in bunches (WiFi power save, TCP, polling) waited for something that may
+        keep step with them. Then even the last of a bunch may always wait, by up to a frame.
+        """
+        waited = self._period if self._bunched > _BUNCHED else 0.0
+        return (self._path.uncertainty() + waited) * 1e-9
 
     def read(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return the frame's place without learning."""
@@ -161,6 +171,8 @@ class TrackingRule:
             self._least = lag
             self._least_t = t
             self._least_r = residual
+        if 4 * (arrival_ns - self._last_arrival) < t - self._last_t:
+            self._block_bunched += 1
         self._last_t = t
         self._last_arrival = arrival_ns
         self.samples += 1
@@ -269,6 +281,8 @@ class TrackingRule:
                 usual = self._lags / self._near
                 self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
             self._period = (t - self._block_from) / self._block_frames
+            bunched = self._block_bunched / self._block_frames
+            self._bunched += 0.1 * (bunched - self._bunched)
         if self._path.blocks:
             self.learnt = self.learnt or (length == _BLOCK_NS and self._path.blocks > 3)
             now = self._height + self._slope * t
