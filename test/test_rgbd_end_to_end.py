@@ -28,7 +28,8 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
     def run(seconds):
         folder, page = tmp_path / f'{seconds}', tmp_path / f'{seconds}.html'
         done = subprocess.run(
-            [*DEMO, '--seconds', str(seconds), '-o', str(page), '--keep', str(folder)],
+            [*DEMO, '--seconds', str(seconds), '-o', str(page), '--keep', str(folder),
+             '--map', str(tmp_path / f'map{seconds}')],
             cwd=ROOT, capture_output=True, text=True, timeout=150)
         print(done.stdout, done.stderr)
         found = re.search(r'within ([\d.]+) mm and ([\d.]+) deg', done.stdout)
@@ -39,6 +40,9 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
         # without resets the error of the path is what the synthetic sequences show
         ate = re.search(r'ATE +([\d.]+) mm', done.stdout)
         assert float(ate[1]) < 12.0
+        by_map = re.search(r'map .*: ATE ([\d.]+) mm', done.stdout)
+        assert float(by_map[1]) < 12.0
+        assert (tmp_path / f'map{seconds}' / '0003_depth.png').exists()
         return folder, page
 
     folder, page = at_last(run, 24, 36)

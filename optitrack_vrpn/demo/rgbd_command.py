@@ -58,6 +58,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('-o', '--output', type=Path, default=Path('rgbd_report.html'),
                         metavar='FILE', help='the report (default %(default)s)')
     parser.add_argument('--keep', type=Path, metavar='FOLDER', help='keep the recording there')
+    parser.add_argument('--map', type=Path, metavar='FOLDER',
+                        help='run rgbd_mapper too, save its map there and score its path')
     return parser
 
 
@@ -95,6 +97,15 @@ def start_nodes(host: str, port: int, children: list[Child]) -> None:
         '-p', 'output.base_frame:=simulated_camera_link', '-p', 'autostart:=true'], children)
 
 
+def start_mapper(folder: Path, children: list[Child]) -> None:
+    """Start the mapper, which is to save its map in a folder."""
+    start_tool('rgbd_mapper', [
+        '--ros-args', '-p', 'input.colour:=/camera/color/image_raw',
+        '-p', 'input.depth:=/camera/aligned_depth_to_color/image_raw',
+        '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
+        '-p', f'file.folder:={folder.resolve()}', '-p', 'autostart:=true'], children)
+
+
 def check(children: Sequence[Child]) -> None:
     """
     Look whether all processes run.
@@ -120,6 +131,8 @@ def watch(
         from optitrack_vrpn.demo.rgbd_view_ros import RgbdView
     from optitrack_vrpn.recording.report_plots_io import check_available
     check_available()
+    if arguments.map is not None and arguments.map.exists():
+        raise ConfigurationError(f'{arguments.map} exists and is not overwritten')
     truth = SimMountSettings().body_from_link()
     folder = arguments.keep or Path(
         files.enter_context(tempfile.TemporaryDirectory(prefix='rgbd_demo_'))) / 'recording'
@@ -128,6 +141,8 @@ def watch(
           f'{port}', flush=True)
     view = files.enter_context(RgbdView(POSE_TOPIC, ODOMETRY_TOPIC, truth))
     recorder = start_tool('record', ['-o', str(folder)], children)
+    if arguments.map is not None:
+        start_mapper(arguments.map, children)
     start_nodes(host, port, children)
     screen, rows = Screen(), list(HEAD)
     screen.draw(rows)
@@ -153,6 +168,9 @@ def watch(
         if screen.live:
             screen.draw([*rows, line(row)][-max(4, screen.size()[1] - 2):])
     recorder.stop()
+    if arguments.map is not None:
+        view.call('/rgbd_mapper/solve_graph')
+        view.call('/rgbd_mapper/save_keyframes')
     return evaluate(arguments, folder, truth, view.resets)
 
 
@@ -168,7 +186,7 @@ def evaluate(
     """
     from optitrack_vrpn.recording import report_command
     from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
-    from optitrack_vrpn.recording.take_io import load_take
+    from optitrack_vrpn.recording.take_io import load_estimate, load_take
     take = load_take(folder)
     if BODY not in take.bodies or ODOMETRY_TOPIC not in take.estimates:
         raise ConfigurationError(
@@ -176,6 +194,11 @@ def evaluate(
             f'{", ".join(sorted(take.estimates)) or "nothing"}')
     found = evaluate_odometry(take.bodies[BODY].trajectory, take.estimates[ODOMETRY_TOPIC])
     print('\n' + '\n'.join(summary(found, truth, resets)), flush=True)
+    if arguments.map is not None:
+        path = load_estimate(arguments.map / 'path.tum.txt')
+        map_ate = evaluate_odometry(take.bodies[BODY].trajectory, path).ate.translation
+        print(f'map           {arguments.map}: ATE {1e3 * map_ate.rmse:.1f} mm RMSE over '
+              f'{map_ate.samples} poses', flush=True)
     text, _ = report_command.make_report(report_command.make_parser().parse_args([
         str(folder), '--reference', BODY, '--estimate', ODOMETRY_TOPIC]))
     try:

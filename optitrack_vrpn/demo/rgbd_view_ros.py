@@ -10,9 +10,14 @@ from nav_msgs.msg import Odometry
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.demo.rgbd_view import Comparison, matrix, Row
+from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.ros.background_node import BackgroundNode
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import Header, UInt32
+from std_srvs.srv import Trigger
+
+#: Chosen: timeout of a service call (s); saving 100 keyframes takes 2 s.
+_CALL_S = 30.0
 
 
 class RgbdView(BackgroundNode):
@@ -51,6 +56,26 @@ class RgbdView(BackgroundNode):
         with self._lock:
             rows = self._comparison.rows
             return rows[-1] if rows else None
+
+    def call(self, service: str) -> str:
+        """
+        Call a service of the type std_srvs/Trigger.
+
+        :returns: its message.
+        :raises TransportError: if it refuses or does not answer.
+        """
+        client = self._node.create_client(Trigger, service)
+        answered = threading.Event()
+        if not client.wait_for_service(_CALL_S):
+            raise TransportError(f'{service} is not there')
+        future = client.call_async(Trigger.Request())
+        future.add_done_callback(lambda _: answered.set())
+        if not answered.wait(_CALL_S):
+            raise TransportError(f'{service} did not answer within {_CALL_S:g} s')
+        answer = future.result()
+        if answer is None or not answer.success:
+            raise TransportError(f'{service}: {answer.message if answer else "no answer"}')
+        return str(answer.message)
 
     def _on_mocap(self, message: PoseStamped) -> None:
         with self._lock:
