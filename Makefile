@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd bench-rgbd-map soak clean clean-env
+.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -70,6 +70,9 @@ bench-rgbd:  ## measure the RGB-D odometry on simulated sequences; --topics: the
 
 bench-rgbd-map:  ## measure what loop closure adds to the RGB-D odometry
 	$(RUN) -m bench.rgbd_mapping $(ARGS)
+
+rgbd-pictures:  ## make the pictures of docs/rgbd.md
+	$(RUN) -m bench.rgbd_pictures $(ARGS)
 
 soak:  ## run the node for an hour with faults every minute; memory, threads, files
 	$(RUN) bench/soak.py $(ARGS)
