@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests of a body's truth share: a body on a closed-form path, and quaternions by hand."""
+"""Shared by tests of bodies: a body on a closed-form path, and hand-worked quaternions."""
 
 import math
 

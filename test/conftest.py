@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Keep the ROS graph of a test run to itself.
+Isolate the ROS graph of a test run.
 
 Set before anything imports rclpy: a domain that no other test run on this machine has, no traffic
 beyond this machine, and logs that vanish with the run. Subprocesses of tests inherit all three.

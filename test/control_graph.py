@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Controlled systems in processes of their own, and tools that talk to them as rqt's would.
+Controlled systems in separate processes, and tools that call them as rqt does.
 
 The tools use the message classes as they are, nothing of optitrack_vrpn.
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run the doctor in this process and take its report apart."""
+"""Run the doctor in this process and parse its report."""
 
 import functools
 import json

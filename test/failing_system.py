@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controlled system whose activation goes wrong as the parameter `how` says."""
+"""A controlled system whose activation fails as the parameter `how` selects."""
 
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 import rclpy

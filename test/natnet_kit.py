@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A simulated Motive that speaks NatNet, and a sink that keeps what a client reports."""
+"""A simulated Motive with NatNet, and a sink that stores the reports of a client."""
 
 import threading
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A VRPN client of bare sockets, for tests of servers.
+A VRPN client on plain sockets, for tests of servers.
 
 It shares no code with the package: what it says is recorded from the real library, and what it
 hears is taken apart with ``struct`` alone.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bags for tests, made of bytes laid down here by hand, and independent readers of bags."""
+"""Bags for tests, written byte by byte here, and independent readers of bags."""
 
 import struct
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests need of real ROS: the node in its own process or in this one, and an observer."""
+"""Shared by tests with real ROS: the node in its own process or in this one, and an observer."""
 
 import gc
 import os

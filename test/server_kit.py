@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-VRPN servers of bare sockets: one that a test scripts, and one that plays recorded sessions.
+VRPN servers on plain sockets: one scripted by a test, one that plays recorded sessions.
 
 No code of the package is in them, so that client and server cannot share a mistake: requests,
 cookies and the client's UDP port are read by hand, and a replay sends what the real library sent.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recorded sessions as their server played them, and what it had been told to send."""
+"""The recorded sessions, with the data that their server was told to send."""
 
 import csv
 import gzip

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""ROS 2's own linters, in a workspace that has them; `make lint` checks the same elsewhere."""
+"""Run the linters of ROS 2 in a workspace that has them; `make lint` checks the same elsewhere."""
 
 from pathlib import Path
 

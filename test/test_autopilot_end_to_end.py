@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The whole chain: simulated Motive, node, bridges, and fake PX4 and ArduPilot that are strict.
+The whole chain: simulated Motive, node, bridges, and strict fakes of PX4 and ArduPilot.
 
 Nothing but true poses of the right moment may reach an autopilot, whatever breaks.
 """

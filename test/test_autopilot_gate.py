@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes to the autopilot: the gate's rules, the reset counter, and the clocks."""
+"""What the bridge sends: rules of the gate, reset counter, and clocks."""
 
 import math
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The links by themselves: nothing leaves late, and no number of files stops them."""
+"""The links alone: no message is sent late, and a full file table does not stop them."""
 
 from contextlib import closing, ExitStack
 import fcntl

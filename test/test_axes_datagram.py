@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The datagrams of the axis bridge, read by code that shares nothing with it: C, struct, json."""
+"""The datagrams of the axis bridge, decoded by independent code: C, struct, json."""
 
 import json
 import math

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whatever is done to a trajectory, no bad pose goes out and few good ones are withheld."""
+"""Under every fault of a trajectory no bad pose is published and few good ones are withheld."""
 
 import csv
 from dataclasses import fields

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bodies that change together are one line of the log."""
+"""Bodies that change at the same time share one line of the log."""
 
 from optitrack_vrpn.bodies.change_log import ChangeLog
 from optitrack_vrpn.bodies.states import State, StateChange

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A body that turns in place further than it can is withheld until it turns back."""
+"""A body that rotates faster than its limit is withheld until it rotates back."""
 
 import math
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bodies are chosen, renamed, configured and offset as the YAML says."""
+"""Bodies are selected, renamed, configured and offset as the YAML file says."""
 
 import math
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names that go over to other bodies, in sight and out of it, and bodies that only come close."""
+"""Names that move to other bodies, while tracked or lost, and bodies that only come close."""
 
 import math
 import random

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The gate follows its table of transitions, and the page shows that table."""
+"""The gate follows its table of transitions, and the documentation shows that table."""
 
 import math
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A body's poses are believed only while they can be true."""
+"""Poses of a body are published only while they are plausible."""
 
 from dataclasses import fields, replace
 import math

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line of the node: help, and what is not for ROS."""
+"""The command line of the node: help, and arguments that are not for ROS."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ends of processes: signals at the worst moment, and parents that are gone."""
+"""How processes end: signals at inconvenient times, and parents that have exited."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client and a server that is absent, mute, foreign or fickle: what it says and tries."""
+"""The client and a server that is absent, silent, foreign or unstable: its reports and retries."""
 
 import socket
 import threading

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was held up on its way is old when it comes, and must not go out as fresh."""
+"""Data delayed on the way are old on arrival and must not be published as current."""
 
 import itertools
 import math

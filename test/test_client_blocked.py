@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A server whose connect-back is not answered is blocked for all clients; no client may cause that.
+An unanswered connect-back blocks a server for all clients; no client may cause that.
 
 The unanswered address is real: a listener whose accept queue is full, to which Linux drops every
 further connection request without an answer, as a firewall does.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Servers that no server should be: the client stays bounded, says why it leaves, comes back."""
+"""Misbehaving servers: the client stays bounded, reports why it disconnects, and reconnects."""
 
 import gc
 import itertools

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client from start to stop: giving up, being stopped, bugs around it, what it leaves behind."""
+"""A client from start to stop: giving up, being stopped, exceptions, and cleaning up."""
 
 import gc
 import logging

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""When the client tries again, by which way, when it worries and when it gives up."""
+"""When and how the client reconnects, when it warns, and when it gives up."""
 
 import math
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a reader of the log learns of a connection that comes and goes."""
+"""The log messages of a connection that is lost and restored."""
 
 from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.client.link_log import LinkLog

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses on the way, from counters made by hand."""
+"""Losses on the network, from hand-made counters."""
 
 import math
 

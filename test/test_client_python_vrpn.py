@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ``vrpn`` module as a backend, against a module that has the documented interface."""
+"""The ``vrpn`` module as a backend, tested with a module that has the documented interface."""
 
 from datetime import datetime, timedelta
 import sys

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What waits unread in the sockets shows in the status, and what is read does not."""
+"""The status reports data that wait unread in the sockets, and none once they are read."""
 
 import socket
 import sys

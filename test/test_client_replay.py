@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client on real sockets against what the real library's server sent."""
+"""The client on real sockets against data recorded from the real library's server."""
 
 import sys
 import threading

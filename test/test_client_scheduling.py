@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Threads give way, or do not, as Linux itself tells of them."""
+"""Scheduling of threads as Linux reports it."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmark of the stamps runs, and the simulator under it is what it says."""
+"""The benchmark of the stamps runs, and its simulator has the stated properties."""
 
 from dataclasses import replace
 import json

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Times of a steady camera are found under ticks and jitter; others are left as they are."""
+"""Times of a steady camera are recovered from ticks and jitter; others stay unchanged."""
 
 from bisect import bisect_left
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The recorded sessions of the real VRPN library, stamped again.
+New stamps for the recorded sessions of the real VRPN library.
 
 Server and client ran on one machine, so the clocks differ by a constant: the least (arrival -
 sender time) of the whole session is the truth as far as it can be known, drift is none.

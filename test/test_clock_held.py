@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What is held up, overtaken or set back: no old pose goes out as fresh, and none is lost for long.
+Delayed, overtaken or reset data: no old pose is stamped as current, and none is lost for long.
 
 The truth is closed: frame i is taken at i / rate on a clock of the test's, and everything else is
 that time shifted.

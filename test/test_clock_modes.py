@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The simple modes, what is configured, and what is told beside the stamps."""
+"""The simple modes, their settings, and the values reported beside the stamps."""
 
 import random
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every mode but ``sender`` promises, under whatever clocks and networks do."""
+"""The guarantees of every mode but ``sender``, under arbitrary clocks and networks."""
 
 from bisect import bisect_left
 from collections import deque

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Events that the stamps were not made for at first: each once cost them more than it may.
+Regressions: events that once caused larger errors of the stamps than allowed.
 
 Frames are made here from plain numpy, apart from the benchmark's simulator.
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiled modules: the same results as Python, and only where the sources are the same."""
+"""Compiled modules give the same results as Python, and run only with unchanged sources."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The demo as a newcomer runs it, and its table."""
+"""The demo as a new user runs it, and its table."""
 
 import fcntl
 import math

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The demo with a fake autopilot, as a newcomer runs it."""
+"""The demo with a fake autopilot, as a new user runs it."""
 
 import re
 import subprocess

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A demo keeps apart: from the user's ROS domain, from another demo, from a running system."""
+"""A demo is isolated from the user's ROS domain, from other demos and from a running system."""
 
 import os
 from pathlib import Path

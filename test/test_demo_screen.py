@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The demo's table on terminals of any size, and where there is none."""
+"""The demo's table on terminals of any size, and without a terminal."""
 
 import os
 import re

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The doctor against servers as labs have them: healthy, absent, walled off, mute, foreign."""
+"""The doctor against servers as in labs: healthy, absent, behind a firewall, silent, foreign."""
 
 import contextlib
 import http.server

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checks of the doctor on results made by hand, and on whatever a server may say."""
+"""The checks of the doctor on hand-made results, and on arbitrary messages of a server."""
 
 from dataclasses import replace
 import json

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The doctor as a command, and what a hostile server can make of it."""
+"""The doctor as a command, also against a hostile server."""
 
 import json
 import os

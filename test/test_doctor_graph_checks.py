@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checks of the doctor on a ROS graph made by hand."""
+"""The checks of the doctor on a hand-made ROS graph."""
 
 from dataclasses import replace
 

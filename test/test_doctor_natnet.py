@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The doctor and NatNet: on, off, mute, without bodies, on the wrong card, too new."""
+"""The doctor and NatNet: on, off, silent, without bodies, on the wrong card, too new."""
 
 import doctor_kit
 from natnet_kit import simulated

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How regularly frames came, counted from sender times made by hand."""
+"""Regularity of frames, computed from hand-made sender times."""
 
 import random
 

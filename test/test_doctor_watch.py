@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checks of the doctor on a stream that it has listened to all the while."""
+"""The checks of the doctor on a stream that it watched for a while."""
 
 import math
 import random

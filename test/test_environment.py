@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The environment that the make targets use: what it says is missing, and what it does twice.
+The environment of the make targets: messages about missing parts, and repeated runs.
 
 Everything works on a copy of `tools/` and `underlay/`, so that this checkout's own environment is
 left alone. Nothing is downloaded: where packages are needed, empty ones of their names stand in.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The profile for Fast DDS is one that it reads, and says what its comment says."""
+"""Fast DDS reads its profile, and the profile does what its comment says."""
 
 import os
 from pathlib import Path

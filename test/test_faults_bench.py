@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fault table's judge sees what must not be, and one case runs."""
+"""The fault table detects violations, and one case of it runs."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fuzz target, on recorded bytes and what hypothesis makes of them; and what it found."""
+"""The fuzz target on recorded bytes and on data from hypothesis; its findings as regressions."""
 
 from pathlib import Path
 import sys

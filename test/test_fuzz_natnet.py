@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The NatNet fuzz target, on conversations that go well and on what hypothesis makes of them."""
+"""The NatNet fuzz target on valid conversations and on data from hypothesis."""
 
 from pathlib import Path
 import sys

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What never happens, under random commands, faults and losses of mocap and stream."""
+"""Invariants under random commands, faults, and losses of mocap and stream."""
 
 from gantry_kit import Rig, settings_of
 from hypothesis import given, settings, strategies as st

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the latency benchmark sends is believed by the node, and read back as it was sent."""
+"""The node accepts the data of the latency benchmark, which reads back what it sent."""
 
 from pathlib import Path
 import struct

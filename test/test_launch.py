@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The launch files: what they take, what they start with it, and the demo for real.
+The launch files: their arguments, the processes they start, and the real demo.
 
 PyPI does not have ROS 2's launch (its ``launch`` is another program), so that most of this runs
 where a ROS 2 installation is sourced. The programs that launch starts are stand-ins that write

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The architecture, held: pure folders do no IO, dependencies point one way, shells are thin."""
+"""Rules of the architecture: pure folders do no IO, dependencies are acyclic, shells are thin."""
 
 import ast
 from pathlib import Path

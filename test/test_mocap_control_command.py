@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The headless controller against systems in processes of their own."""
+"""The headless controller against systems in separate processes."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The headless controller where several systems have one base name."""
+"""The headless controller with several systems of one base name."""
 
 import signal
 

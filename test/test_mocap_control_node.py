@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""ControlledLifecycleNode from inside: counters, threads, parameters, missing packages."""
+"""ControlledLifecycleNode in process: counters, threads, parameters, missing packages."""
 
 import threading
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Controlled systems in processes of their own follow the controllers that people use.
+Controlled systems in separate processes follow the commonly used controllers.
 
 cam_1 is the example of docs/mocap_control.md, cam_2 the same in a namespace, eager has relative
 topics and may be configured by a START, bad fails to activate, gone is shut down.

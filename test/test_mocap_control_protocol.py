@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a capture system makes of a command, in every state and every generation."""
+"""The response of a capture system to each command, in every state and generation."""
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError

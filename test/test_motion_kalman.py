@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Velocities agree with the truth, with other people's filters, and with their covariance."""
+"""Velocities agree with the truth, with independent filters, and with their covariance."""
 
 from dataclasses import fields, replace
 import math

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A base away from the body's origin: its motion in closed form, and how sure that is."""
+"""A base offset from the body's origin: its motion in closed form, and the covariance of it."""
 
 import math
 

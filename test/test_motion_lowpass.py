@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The low-pass is scipy's, starts without a transient, and knows no wrap of an attitude."""
+"""The low-pass equals scipy's, starts without a transient, and handles attitudes without wrap."""
 
 import importlib
 import math

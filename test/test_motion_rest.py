@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Noise is learned from a body at rest and from no other."""
+"""Noise is estimated only from bodies at rest."""
 
 import math
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The error of a stamp in the covariance of a pose: held to samples, and through the pipeline."""
+"""The error of a stamp in the covariance of a pose: against samples, and through the pipeline."""
 
 import math
 

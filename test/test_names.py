@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names: whatever Motive calls a body, ROS takes it, and no two bodies share one."""
+"""Every name of a body in Motive becomes a valid ROS name, unique among bodies."""
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Multicast on a computer with two network cards; needs the right to make network namespaces."""
+"""Multicast on a computer with two network cards; needs permission for network namespaces."""
 
 import contextlib
 from dataclasses import replace

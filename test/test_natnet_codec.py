@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-NatNet's bytes, against the decoder of PyPI's ``natnet``, which nobody here wrote.
+NatNet's bytes against the independent decoder ``natnet`` from PyPI.
 
 Captures of real Motives cannot be part of this repository; docs/compatibility.md has what became
 of them.

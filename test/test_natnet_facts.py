@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a NatNet server states is compared with what it sends; times of frames become stamps."""
+"""The statements of a NatNet server against its data; times of frames become stamps."""
 
 import struct
 

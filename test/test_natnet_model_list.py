@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""No pose goes out under the name of a body that had its streaming id before."""
+"""No pose is published under the name of a body that had its streaming id before."""
 
 from hypothesis import given, settings, strategies as st
 from natnet_kit import client_config, simulated, Sink

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The parameters: one table, what is made from it, what it accepts, and what a real node does."""
+"""The parameters: one table, its generated files, its checks, and a real node."""
 
 from array import array
 import math

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""From events to samples without a socket: which body, on which clock, believed or not."""
+"""From events to samples without a socket: body, clock, validity."""
 
 from dataclasses import replace
 import math

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that the sender's clock does not tell apart are published all the same."""
+"""Frames with equal times of a coarse sender clock are all published."""
 
 import math
 import random

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every received pose is published or counted under one reason, whatever is sent."""
+"""Every received pose is published or counted under one reason, for arbitrary input."""
 
 from collections import Counter
 import math

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What bodies and senders do that the checks were not made for at first.
+Regressions: faults of bodies and senders that the checks once missed.
 
 Poses go through the whole pipeline, with the noise of cameras, and what comes out is compared
 with the closed form that they were made of.

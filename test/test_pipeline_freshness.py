@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A conversation that begins with a backlog: nothing of it is published, and live frames soon are.
+A connection that starts with a backlog: old poses are withheld, current ones follow soon.
 
 The network is simulated: frames wait in a queue that is delivered in pieces, with pauses between
 them, faster than they were made. The true time of a frame is known.

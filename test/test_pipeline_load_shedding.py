@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A computer that has more to do than it can leaves frames out, evenly; one that catches up none.
+An overloaded computer skips frames evenly; one that keeps up skips none.
 
 The computer is simulated: a queue that fills at the cameras' rate, and a time that each pose
 takes, more if it goes out than if it does not.

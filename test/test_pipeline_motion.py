@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the pipeline makes of good poses, against closed-form motion: offsets, motion, low-pass."""
+"""Outputs of the pipeline for good poses against closed-form motion: offsets, twist, low-pass."""
 
 from dataclasses import replace
 import math

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bags read back by independent readers, and what is left of them when things go wrong."""
+"""Bags read by independent readers, and bags after failures."""
 
 from contextlib import contextmanager
 import os

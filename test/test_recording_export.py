@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exports read back with other software, and Motive's own CSV as input."""
+"""Exports read with other software, and Motive's own CSV as input."""
 
 import csv
 

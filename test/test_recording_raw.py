@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Raw recordings: captures of the real library replayed, and live operation repeated exactly."""
+"""Raw recordings: replayed captures of the real library, and exact repetition of live runs."""
 
 import random
 import threading

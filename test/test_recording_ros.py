@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recorder in the ROS graph: what is published is in the bag, whoever starts it."""
+"""The recorder in the ROS graph: published messages are in the bag, whoever started it."""
 
 import os
 import time

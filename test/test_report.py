@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What /diagnostics says of connection, frames and bodies, from statuses made by hand."""
+"""The content of /diagnostics about connection, frames and bodies, from hand-made statuses."""
 
 import ast
 import math

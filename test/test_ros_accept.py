@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A flipped body in the running node: what status and log say, and the service that accepts it."""
+"""A flipped body in the running node: its status, its log, and the service that accepts it."""
 
 import re
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The end of ROS under a living node, as programs with several nodes in them bring it about."""
+"""ROS shuts down under a running node, as in programs with several nodes."""
 
 import threading
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages laid down as bytes are those that rclpy itself would send, byte for byte."""
+"""Serialised messages equal those of rclpy, byte for byte."""
 
 import struct
 

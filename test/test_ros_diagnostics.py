@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What /diagnostics says of what goes wrong, as a monitor gets it."""
+"""The content of /diagnostics about faults, as a monitor receives it."""
 
 from fnmatch import fnmatch
 import importlib

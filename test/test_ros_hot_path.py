@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A process that is stopped between two poses of a batch goes on without the rest of it."""
+"""A process that is stopped in the middle of a batch discards the rest of it."""
 
 import math
 from types import SimpleNamespace

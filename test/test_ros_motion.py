@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Odometry, twist, acceleration, covariance and status as a subscriber gets them."""
+"""Odometry, twist, acceleration, covariance and status as a subscriber receives them."""
 
 import sys
 import time

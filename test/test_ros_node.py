@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The node from end to end: simulated Motive and node in processes of their own, and a user."""
+"""The node end to end: simulated Motive and node in separate processes, and a user."""
 
 import os
 import signal

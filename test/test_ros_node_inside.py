@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The node in this process: what it holds, what it survives, and what stands beside it."""
+"""The node in this process: its resources, failures around it, and other nodes beside it."""
 
 import gc
 import itertools

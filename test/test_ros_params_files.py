@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""For which nodes a parameter file is."""
+"""Which nodes a parameter file addresses."""
 
 from optitrack_vrpn.ros.params_files import files_given, is_for, nodes_of
 import pytest

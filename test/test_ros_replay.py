@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What the real VRPN library sent, through sockets and the running node, to a ROS subscriber.
+Data of the real VRPN library through sockets and the running node to a ROS subscriber.
 
 Server, node and subscriber are apart: recorded bytes on real sockets, the node in its own process,
 raw subscriptions here. What must arrive is in the ``.sent.csv.gz`` beside each recording. Every

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node's process ends when it shall, and not before, whatever the middleware does."""
+"""A node's process ends when it should, and not earlier, whatever the middleware does."""
 
 from pathlib import Path
 import subprocess

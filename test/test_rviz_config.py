@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The display for rviz: it must show the first bodies of Motive at the first start."""
+"""The configuration of rviz shows the first bodies of Motive at the first start."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What docs/security.md claims and no other file shows; and that every test it names exists."""
+"""Claims of docs/security.md without another test; every test that it names exists."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tool motive_sim as a process: its first line, its ends and its errors."""
+"""The tool motive_sim as a process: its first line, its exit and its errors."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whatever one peer does to the simulated Motive, the others keep getting their poses."""
+"""No peer of the simulated Motive can interrupt the poses of the others."""
 
 import socket
 import struct

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Noise, faults and networks do what a scenario says, and the same again under the same seed."""
+"""Noise, faults and networks follow the scenario and repeat under the same seed."""
 
 from hypothesis import given, settings, strategies as st
 import numpy as np

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The closed-form motions against numeric differentiation, scipy's rotations and hand sense."""
+"""The closed-form motions against numeric differentiation, scipy and the right-hand rule."""
 
 from hypothesis import given, settings, strategies as st
 import numpy as np

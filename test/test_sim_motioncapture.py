@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The simulated Motive against a client that nobody here wrote.
+The simulated Motive against the independent client ``motioncapture``.
 
 PyPI's ``motioncapture`` holds the C++ VRPN library. It keeps one connection a process, so that
 each test runs it in its own. It has wheels for Linux on x86-64 and Python up to 3.13 alone, and a

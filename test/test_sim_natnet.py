@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The simulated Motive's NatNet against clients that nobody here wrote.
+The simulated Motive's NatNet against independent clients.
 
 PyPI's ``natnet`` reads 3.0 to 4.2. PyPI's ``motioncapture`` reads 3.0 to 4.1 and ends with a
 segmentation fault on the model definitions of 4.2; by unicast it listens on the data port, to

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scenarios from files, from flags and from Python say the same, and say what is wrong."""
+"""Scenarios from files, flags and Python are equal, and errors name the wrong value."""
 
 import dataclasses
 from pathlib import Path

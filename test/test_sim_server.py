@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The simulated Motive on real sockets, against what the real library sent to the same bytes."""
+"""The simulated Motive on real sockets, against the real library's answers to the same bytes."""
 
 from collections import defaultdict
 import os

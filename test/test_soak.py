@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The soak runs, in its short form, and would notice what grows."""
+"""The short form of the soak test runs and detects growth."""
 
 import os
 from pathlib import Path

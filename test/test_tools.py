@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tools: one table, of which `ros2 run`, `python -m` and setup.py all know the same."""
+"""The tools: one table shared by `ros2 run`, `python -m` and setup.py."""
 
 import ast
 import importlib

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is said of a series of stamps, and of a live topic."""
+"""The analysis of a series of stamps and of a live topic."""
 
 import math
 import os

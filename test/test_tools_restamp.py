@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recorded pairs in, the node's own stamps out."""
+"""The stamps of the node for recorded pairs of times."""
 
 import csv
 import os

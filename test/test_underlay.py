@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The interface packages of underlay/ are on the wire what the real ones are.
+The interface packages of underlay/ have the wire format of the real ones.
 
 Field names, types and their order decide that; those of a real installation pass the same tests.
 """

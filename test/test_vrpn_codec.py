@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Single messages: against the recorded bytes' values, and there and back again."""
+"""Single messages: the recorded bytes, and encoding followed by decoding."""
 
 import math
 

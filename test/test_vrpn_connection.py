@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whole conversations: what the real library sent, cut anyhow, and what nobody would send."""
+"""Whole conversations: recorded data in arbitrary pieces, and invalid data."""
 
 from collections import Counter
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What tests of the client share: a sink that records, and bytes made by hand.
+Shared by tests of the client: a sink that records, and hand-made bytes.
 
 Nothing here uses the package's codec, so that a peer's bytes are what the layout says and not
 what the package makes of it.

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A computer with two network cards and the Motive PC on both networks, as network namespaces.
+A computer with two network cards and a Motive PC on both networks, in network namespaces.
 
 It needs the right to make namespaces. Threads take part: what a test does ``inside`` one of them
 happens there, threads and sockets included that are made there.

@@ -3,16 +3,15 @@
 """
 Make the Python environment that the make targets use, and run Python in it.
 
-Where a ROS 2 environment is sourced (AMENT_PREFIX_PATH is set), that ROS 2 is used. Elsewhere a
-virtual environment with the real ROS 2 from PyPI is made: .venv for Jazzy, .venv-kilted with
-ROS_DISTRO=kilted.
+If a ROS 2 environment is sourced (AMENT_PREFIX_PATH is set), this tool uses it. Otherwise it makes
+a virtual environment with ROS 2 from PyPI: .venv for Jazzy, .venv-kilted with ROS_DISTRO=kilted.
 
   env.py make                        make what is missing
   env.py where                       print the path of the environment's Python, made if need be
   env.py run [--runtime] ARGUMENTS   run Python with these arguments; with --runtime the test
                                      tools may be missing
 
-OPTITRACK_VRPN_ROS=pypi does without a sourced ROS 2.
+OPTITRACK_VRPN_ROS=pypi ignores a sourced ROS 2.
 
 Needs only Python's standard library and parses on any Python 3, so that it can name what is
 missing.
@@ -28,7 +27,7 @@ import from_sourced
 
 
 def main(arguments):
-    """Do what the arguments say; the exit code is 2 where something is missing."""
+    """Run the command line; return exit code 2 if something is missing."""
     command, rest = (arguments + ['help'])[0], arguments[1:]
     if command not in ('make', 'where', 'run'):
         print(__doc__.strip())
@@ -60,7 +59,7 @@ def main(arguments):
                         cwd=environment.ROOT, env=variables)
     if command != 'run':
         return 0
-    # This checkout comes before an installed copy, in subprocesses with another folder too.
+    # Imports find this checkout before an installed copy, also in subprocesses in other folders.
     path = [environment.ROOT, variables.get('PYTHONPATH')]
     variables['PYTHONPATH'] = os.pathsep.join(part for part in path if part)
     variables['PATH'] = os.path.dirname(python) + os.pathsep + variables.get('PATH', os.defpath)

@@ -3,8 +3,8 @@
 """
 A virtual environment that is made in stages.
 
-Every stage leaves a stamp that holds a hash of its inputs, so a second run does nothing, a changed
-input redoes what depends on it, and an interrupted run goes on where it stopped.
+Every stage writes a stamp with a hash of its inputs. A second run does nothing, a changed input
+repeats the stages that depend on it, and an interrupted run continues at the stage it stopped in.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class EnvironmentFailure(Exception):
 
 
 def say(text):
-    """Print progress on the standard error output, which no tool uses for results."""
+    """Print progress on standard error; results go to standard output."""
     print('[env] ' + text, file=sys.stderr, flush=True)
 
 
@@ -115,7 +115,7 @@ class Environment:
     @contextlib.contextmanager
     def locked(self):
         """
-        Keep a second run out until this one, and whatever it started, has ended.
+        Block a second run until this one, and every process that it started, has ended.
 
         The commands inherit the lock: a run that was killed may leave a pip or a compiler behind.
         """
@@ -157,12 +157,12 @@ class Environment:
         if code:
             with open(path, errors='replace') as stream:
                 tail = ''.join(stream.readlines()[-15:]).rstrip()
-            # What to do about it comes first: tools may say a lot.
+            # The remedy comes first, because the output of the tool may be long.
             raise EnvironmentFailure('{}: {} failed (exit code {}). {}\nThe end of {}:\n{}'.format(
                 self.name, stage, code, hint, os.path.relpath(path, ROOT), tail))
 
     def create(self, *options):
-        """Make the empty virtual environment; one that cannot be relied on is made anew."""
+        """Make the empty virtual environment; replace an incomplete one."""
         key = digest([self.base, self.version] + list(options))
         half = os.path.exists(os.path.join(self.folder, 'stamps', 'installing'))
         if self.done('venv', key) and os.path.exists(self.python) and not half:
@@ -174,7 +174,7 @@ class Environment:
                     '{} exists and is no virtual environment: move it away'.format(self.name))
             if half:
                 say('an installation into {} was interrupted: starting anew'.format(self.name))
-            # Out of the way in one step: a half removed one would pass for a user's own folder.
+            # Rename in one step: a partly removed folder would be taken for a user's own.
             old = self.folder + '.old'
             shutil.rmtree(old, ignore_errors=True)
             os.rename(self.folder, old)
@@ -185,7 +185,7 @@ class Environment:
 
     def install(self, stage, key, *arguments, uv=None):
         """
-        Install packages; what was killed in the middle of that is made anew by `create`.
+        Install packages; `create` replaces an environment whose installation was interrupted.
 
         :param uv: an :class:`installer.Uv` that is tried before pip
         """
@@ -213,7 +213,7 @@ class Environment:
 
 
 def need_venv(python):
-    """Check that a Python can make virtual environments, which Debian packages apart."""
+    """Check that a Python can make virtual environments, which Debian packages separately."""
     if subprocess.call([python, '-c', 'import ensurepip, venv'], stdin=subprocess.DEVNULL,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
         raise EnvironmentFailure(

@@ -31,8 +31,8 @@ INTERFACES = {
 }
 # Those that node and demo need; the others are optional, for mocap control, autopilots and swarms.
 NEEDED = ('tf2_msgs',)
-# Variables of another ROS 2, of a build or of a parent Python with ROS 2 in it, which would let
-# foreign packages and libraries in.
+# Variables of another ROS 2, of a build or of a parent Python with ROS 2, which would add
+# packages and libraries from elsewhere.
 FOREIGN = ('AMENT_PREFIX_PATH', 'CMAKE_PREFIX_PATH', 'COLCON_PREFIX_PATH', 'PYTHONPATH',
            'PYTHONHOME', 'LD_LIBRARY_PATH', 'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'ROS_VERSION',
            'ROS_PYTHON_VERSION', '_ROS_WHEELS_BOOTSTRAP_COMPLETE', 'RMW_IMPLEMENTATION')
@@ -40,7 +40,7 @@ FOREIGN = ('AMENT_PREFIX_PATH', 'CMAKE_PREFIX_PATH', 'COLCON_PREFIX_PATH', 'PYTH
 
 def need_machine(env):
     """
-    Check for everything that the environment is made with, and name all that is missing at once.
+    Check for the tools that make the environment, and name all missing ones in one message.
 
     :raises EnvironmentFailure: with what is missing and how to get it
     """

@@ -3,9 +3,9 @@
 """
 An environment on top of the ROS 2 that is sourced.
 
-Its Python and its packages are used as they are. What it lacks goes into a virtual environment
-that sees them (`.venv-sourced`); nothing is ever installed outside of it, and numpy keeps the
-version that the ROS 2 packages were compiled with.
+Its Python and its packages are used unchanged. Missing packages go into a virtual environment with
+access to them (`.venv-sourced`). Nothing is installed outside of it, and numpy keeps the version
+that the ROS 2 packages were compiled with.
 """
 
 import json
@@ -71,7 +71,7 @@ def make(runtime_only=False):
     """
     base, found = ros_python()
     needed = dict(RUNTIME) if runtime_only else dict(RUNTIME, **DEVELOPMENT)
-    # Humble's pytest 6 is older than what the pytest plugins take.
+    # Humble's pytest 6 is older than the pytest plugins support.
     if found.get('pytest', '').split('.')[0] in ('5', '6'):
         del found['pytest']
     missing = [name for module, name in needed.items() if module not in found]

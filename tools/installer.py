@@ -3,9 +3,9 @@
 """
 Install Python packages with uv, which takes a fraction of pip's time.
 
-uv is fetched by pip into a folder of the environment that is removed when everything is
-installed. uv does not read pip's configuration, so what that says is passed on; where it says
-something that uv has no word for, or where uv fails, pip installs.
+pip installs uv into a folder of the environment, which is removed at the end. uv does not read
+pip's configuration, so this module translates it. If uv has no equivalent of a setting, or if uv
+fails, pip installs the packages.
 """
 
 import os
@@ -112,7 +112,7 @@ class Uv:
             # Hard links need the cache on the file system of the environment.
             self._env.run(stage, [
                 self._uv, 'pip', 'install', '--python', self._env.python, '--no-config',
-                # As pip does with several indexes.
+                # The same choice among several indexes as pip.
                 '--index-strategy', 'unsafe-best-match', *options, *arguments], shown=True,
                 env=dict(os.environ, UV_CACHE_DIR=os.path.join(self._folder, 'cache'),
                          **variables))

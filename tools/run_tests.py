@@ -1,16 +1,16 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Run the tests in parallel, and repeat the few that failed once, one at a time.
+Run the tests in parallel, then repeat the failed ones once, one at a time.
 
   run_tests.py [PYTEST ARGUMENTS]
 
-Tests that start real processes and wait for sockets and DDS can be starved on a busy machine. A
-run may repeat at most BUDGET times in all: a failed test once more by itself, or a part of a test
-that waits with growing patience (`at_last` in test/conftest.py). Each repetition is named. A run
-that needs more fails, and so does a test that fails again. Broken code fails both times.
+Tests that start processes and wait for sockets and DDS can time out on a busy machine. A run may
+repeat at most BUDGET times in all: a failed test by itself, or a part of a test that waits with
+increasing limits (`at_last` in test/conftest.py). The output names each repetition. A run that
+needs more repetitions fails, and so does a test that fails again. Broken code fails both times.
 
-Without arguments the whole suite runs; arguments go to pytest as they are, and then nothing is
+Without arguments the whole suite runs. Arguments go to pytest unchanged, and then nothing is
 repeated. A single file or `-k` runs in one process.
 """
 
@@ -52,7 +52,7 @@ def lines_of(path):
 
 
 def workers():
-    """Choose how many tests run at once: most of them wait for sockets and timers."""
+    """Return the number of parallel tests: above that of processors, since most tests wait."""
     return (os.cpu_count() or 1) + 1
 
 

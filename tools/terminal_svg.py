@@ -29,7 +29,7 @@ def draw(lines, title):
     for number, line in enumerate(lines):
         if line:
             y = BAR + MARGIN + (number + 0.75) * HEIGHT
-            # The length keeps columns aligned whatever the font is.
+            # `textLength` keeps columns aligned in every font.
             parts.append(
                 f'<text x="{MARGIN:g}" y="{y:g}" xml:space="preserve" '
                 f'textLength="{len(line) * WIDTH:g}">{html.escape(line)}</text>')

@@ -20,6 +20,22 @@ _LONGEST_S = 3600.0
 _NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 
 
+class _PrintVersion(argparse.Action):
+    """
+    Print the version on one line, which argparse's own action would wrap at the terminal's width.
+
+    :param kwargs: as of ``argparse.Action``.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(nargs=0, help="show program's version number and exit", **kwargs)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Print it and exit."""
+        print(f'optitrack_vrpn {__version__} ({RUNS})')
+        parser.exit()
+
+
 class Parser(argparse.ArgumentParser):
     """
     The parser of every command: ``--version``, and one exit code for usage errors.
@@ -30,8 +46,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if kwargs.get('add_help', True):
-            self.add_argument('--version', action='version',
-                              version=f'optitrack_vrpn {__version__} ({RUNS})'.replace('%', '%%'))
+            self.add_argument('--version', action=_PrintVersion, dest=argparse.SUPPRESS,
+                              default=argparse.SUPPRESS)
 
     def error(self, message: str) -> NoReturn:
         """Print the error of the command line, and exit with ``USAGE``."""
