@@ -234,7 +234,8 @@ def main() -> None:
             chunksize=1)
     natnet_heading = (
         f'{min(seconds, NATNET_S) / 3600:g} h each, seed {args.seed}, `make bench-clock`.')
-    heading = f'{args.hours:g} h each, seed {args.seed}, `make bench-clock`.'
+    how = '' if args.hours == 5.0 else f' ARGS="--hours {args.hours:g}"'
+    heading = f'{args.hours:g} h each, seed {args.seed}, `make bench-clock{how}`.'
     print(heading, main_table(rows, cost), side_table(rows), more_table(more),
           natnet_heading, clock_natnet.table(natnet), sep='\n\n')
     if args.json:

@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 from optitrack_vrpn.clock.path import ClockPath  # noqa: E402
 from optitrack_vrpn.clock.scatter import NO_DATA  # noqa: E402
 
-_SECONDS = 240
+_SECONDS = 200
 _WIDTH, _HEIGHT, _LEFT, _TOP, _WIDE, _TALL = 860, 380, 62, 46, 770, 280
 _LOW_US, _HIGH_US = -40.0, 360.0
 _LOAD = (60, 95)

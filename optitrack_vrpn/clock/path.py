@@ -73,7 +73,6 @@ _LEAN = 0.02
 _FREE = 1e-6
 _RECENT_S = 12.0
 _AGAIN_S = 20.0
-_DRAGGED_S = 8.0
 
 
 class _Fit(NamedTuple):
@@ -112,8 +111,8 @@ class ClockPath:
         self._end = self._end_t = 0.0
         self._var = self._scatter.scale * self._scatter.scale
         self._slope_var = 1.0 / self._prior_weight
-        self._lifted = self._loaded = self._sunk = 0
-        self._lifted_from = self._sunk_from = 0.0
+        self._lifted = self._loaded = 0
+        self._lifted_from = 0.0
         self._falls: list[tuple[float, float]] = []
         # The line that another hypothesis replaced (slope, height at 0, end, deviation of the
         # slope), and until when it counts.
@@ -244,7 +243,7 @@ class ClockPath:
             x[i] += by
 
     def _count_strays(self, loaded: bool) -> None:
-        """Count the last minima that lie above the path, and those below it."""
+        """Count the last minima that lie above the path."""
         above = self._nodes.y[-1] - self._x[-1]
         if above > 1.5 * KNEE * self._scatter.scale:
             if not self._lifted:
@@ -254,12 +253,6 @@ class ClockPath:
             self._loaded += loaded
         else:
             self._lifted = 0
-        if above >= -1.5 * self._scatter.scale:
-            self._sunk = 0
-        else:
-            if not self._sunk:
-                self._sunk_from = self._nodes.t[-1]
-            self._sunk += 1
 
     def _trust(self, off: float) -> float:
         """Return the weight of a minimum that lies so far above the path, 1 on it."""
@@ -322,31 +315,25 @@ class ClockPath:
 
     def _hypothesis(self, best: _Fit, t: float) -> _Fit | None:
         """Return a path of less cost than the best one, if another hypothesis gives it."""
-        lifted, sunk, falls = self._lifted, self._sunk, self._falls
+        lifted, falls = self._lifted, self._falls
         found = None
         if self.slewable and t - self._nodes.t[0] > 10.0:
             if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
                 found = self._bend(best, falls[0][0], len(falls) * JUMP_BLOCKS)
             elif 3 <= lifted and (lifted <= 12 or lifted % 4 == 0):
                 found = self._bend(best, self._lifted_from, 0.0)
-            elif sunk >= 6 and sunk % 3 == 0:
-                found = self._bend(best, self._sunk_from, 0.0, _DRAGGED_S)
         if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:
             found = self._jump(best)
         if found is None and lifted >= 4 and lifted % 3 == 1 and 2 * self._loaded < lifted:
             found = self._scattered(best, t)
         return found
 
-    def _bend(
-        self, best: _Fit, since: float, spared: float, reach: float = 1.0,
-    ) -> _Fit | None:
+    def _bend(self, best: _Fit, since: float, spared: float) -> _Fit | None:
         """
         Suppose another slope since about the first node that strays.
 
         :param since: its time.
         :param spared: blocks of load that the other hypothesis costs beside its misfit.
-        :param reach: how long before it the bend may lie (s). The path may have been dragged
-            along by then, so that its old slope is that of the minima before.
         """
         now = self._nodes.t[-1]
         price = BEND_BLOCKS
@@ -372,20 +359,15 @@ class ClockPath:
         slope, mean_y = _line(t, y, begin, len(t), t[-1])
         mean_t = t[-1]
         old, level = _line(t, x, last - 2, last, t[last])
-        if reach > 1.0:
-            end = bisect_left(t, since - reach)
-            if end < 12:
-                return None
-            old, level = _line(t, y, end - 12, end, t[last])
         bend = slope - old
         if abs(slope) > FASTEST or abs(bend) < 1.0:
             return None
         # A slewed clock leaves its old line where the new one meets it; load jumps off.
         at = t[last] + (level - mean_y - slope * (t[last] - mean_t)) / bend
         slack = 2.0 * self._scatter.scale / abs(bend)
-        if not t[last - 1] - reach - slack < at < t[begin] + 0.5 + slack:
+        if not t[last - 1] - 1.0 - slack < at < t[begin] + 0.5 + slack:
             return None
-        at = min(max(at, t[last - 1] - reach - 1.0, t[1]), t[begin])
+        at = min(max(at, t[last - 2]), t[begin])
         k = last
         for i in range(last, begin):
             x[i] = level
