@@ -20,7 +20,7 @@ def check(argv: Sequence[str]) -> None:
         prog='rgbd_image_proc', usage='%(prog)s [-h] [--ros-args ...]', allow_abbrev=False,
         description='Rectify colour and depth images, and register the depth to the colour.',
         epilog='Everything is a ROS parameter, as in: rgbd_image_proc --ros-args '
-        '-p extrinsics_file:=extr.yml -p autostart:=true; see docs/rgbd.md.',
+        '-p extrinsics_file:=extr.yml -p autostart:=true; see docs/rgbd_odometry.md.',
     ).parse_args(without_ros_arguments(argv))
 
 

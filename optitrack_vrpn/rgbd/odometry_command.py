@@ -20,7 +20,7 @@ def check(argv: Sequence[str]) -> None:
         prog='rgbd_odometry', usage='%(prog)s [-h] [--ros-args ...]', allow_abbrev=False,
         description='Follow a colour and depth camera by its images.',
         epilog='Everything is a ROS parameter, as in: rgbd_odometry --ros-args '
-        '-p input.colour:=camera/color/image_raw -p autostart:=true; see docs/rgbd.md.',
+        '-p input.colour:=camera/color/image_raw -p autostart:=true; see docs/rgbd_odometry.md.',
     ).parse_args(without_ros_arguments(argv))
 
 
