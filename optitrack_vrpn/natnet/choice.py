@@ -16,11 +16,14 @@ from typing import Optional
 from optitrack_vrpn.client.link import LinkState
 
 _NS = 1_000_000_000
-#: NatNet answers within milliseconds where it is on; after so long VRPN is tried beside it.
+#: Chosen: VRPN is tried too after this time (ns); a NatNet server answers within milliseconds.
+#: Half delays VRPN less; below about 0.5 s a lost datagram starts VRPN in vain.
 NATNET_FIRST_NS = 1_500_000_000
-#: VRPN has poses: NatNet, which may wait for model definitions, gets so much longer.
+#: Chosen: once VRPN has poses, NatNet has this time (ns) left for its model definitions. Half
+#: selects VRPN more often at a slow server; double delays the first poses over VRPN.
 GRACE_NS = 1_500_000_000
-#: A chosen stream without poses for so long is given up, and both are tried again.
+#: Chosen: a selected stream without poses for this time (ns) ends, and both are tried again. Half
+#: interrupts shorter pauses of Motive; double delays the change of protocol.
 GIVE_UP_NS = 10 * _NS
 
 

@@ -20,7 +20,10 @@ from optitrack_vrpn.natnet.reports import EchoReport
 from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig, PROTOCOLS
 
 _LOG = logging.getLogger(__name__)
-_LOOK_S = 0.25
+#: Chosen: period of the checks (s); it adds to the times of `choice`.
+_CHECK_S = 0.25
+#: Chosen: round trips kept until a protocol is selected, twice the initial ones of a connection.
+#: Half: the first stamps rely on fewer of them.
 _ECHOES = 32
 
 
@@ -156,7 +159,7 @@ class AutoBackend:
         try:
             self._launch(Protocol.NATNET)
             while True:
-                self._wake.wait(_LOOK_S)
+                self._wake.wait(_CHECK_S)
                 self._wake.clear()
                 if self._stopping:
                     return

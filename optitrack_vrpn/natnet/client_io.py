@@ -26,7 +26,8 @@ from optitrack_vrpn.natnet.sockets_io import (
     choose_server, command_socket, discovered, receive_into, send_discovery)
 
 _NS = 1_000_000_000
-#: Servers answer a search within milliseconds; the request is repeated once in between.
+#: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds,
+#: so that halves lose only tolerance to lost datagrams; doubles delay the connection.
 _SEARCH_S = 1.0
 _SEARCH_AGAIN_S = 0.4
 

@@ -16,7 +16,7 @@ from optitrack_vrpn.natnet.reader import Buffer
 
 _I32 = struct.Struct('<i')
 _F32 = struct.Struct('<f')
-#: Longest command that a client sends.
+#: Chosen: longest command of a client (bytes); the known ones are below 100.
 _MAX_COMMAND = 1024
 
 

@@ -30,18 +30,22 @@ from optitrack_vrpn.natnet.reports import name_table
 
 _MS = 1_000_000
 _SECOND = 1_000 * _MS
-#: Between requests to connect, until the server answers: well below a user's patience.
+#: Chosen: period of requests to connect (ns), until the server answers. Double delays the
+#: connection after a lost datagram; half sends twice as many to an absent server.
 _CONNECT_NS = 250 * _MS
 #: A unicast server forgets a client without this in seconds; one a second is enough (field).
 _KEEP_ALIVE_NS = _SECOND
-#: Echoes: the first ones in quick succession, so that the clocks are known before the first poses
-#: go out, then four a second as OptiTrack's own client sends them.
+#: Chosen: number and period (ns) of the first echo requests, which measure the clocks before the
+#: first poses are published; then four a second as in OptiTrack's own client. Half of the first
+#: number: shorter start, larger error of the first stamps.
 FIRST_ECHOES = 16
 _FIRST_ECHO_NS = 20 * _MS
 _ECHO_NS = 250 * _MS
-#: Echo requests that may be unanswered at once; what is older is taken for lost.
+#: Chosen: limit of unanswered echo requests; the oldest counts as lost. Half loses round trips
+#: above 160 ms at the first period.
 _MOST_ECHOES = 16
-#: A command is repeated after this long, so many times.
+#: Chosen: period (ns) and number of attempts of a command, and limit of waiting commands. A server
+#: answers within milliseconds; more attempts tolerate more losses and report a failure later.
 _REQUEST_NS = 500 * _MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32

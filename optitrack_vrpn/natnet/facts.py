@@ -17,13 +17,15 @@ from optitrack_vrpn.natnet.messages import (
 from optitrack_vrpn.natnet.reports import NameTable
 
 _NS = 1_000_000_000
-#: The rate is measured over so long (ns), and may differ by so much (1) from what is stated.
+#: Chosen: the rate is averaged over this time (ns) and may differ by this share from the stated
+#: one. Half of either: false reports after lost frames; double: small differences go unreported.
 _RATE_OVER_NS = 3 * _NS
 _RATE_TOLERANCE = 0.05
 _MILLIMETRES = 1000.0
 #: The answer to UpAxis, as an axis.
 _AXES = {0: 'x', 1: 'y', 2: 'z'}
 _RECORD = ('SetRecordTakeName', 'StartRecording', 'StopRecording')
+#: Chosen: names in one message; the others are counted.
 _MOST_LISTED = 5
 
 

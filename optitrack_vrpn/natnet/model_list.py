@@ -48,7 +48,8 @@ _LONGEST_FLAG_NS = 500 * _MS
 #: Chosen: an id with a new name is withheld for this long; frames are at most some milliseconds
 #: behind the definitions.
 _SETTLING_NS = 100 * _MS
-#: Frames that overtake each other differ by less in number; more is a server that restarted.
+#: Chosen: frame numbers may fall by this much when datagrams overtake each other; a larger fall is
+#: a restart of the server. Double takes a restart within 128 frames for overtaking.
 _LATE_FRAMES = 64
 #: Chosen: time after which withheld names are reported.
 _OVERDUE_NS = _SECOND

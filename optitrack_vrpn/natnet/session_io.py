@@ -26,13 +26,17 @@ from optitrack_vrpn.natnet.sockets_io import (
 
 _NS = 1_000_000_000
 _LARGEST_DATAGRAM = 65536
+#: Chosen: datagrams read before other sockets and timers. Double delays those by twice as much in
+#: a backlog; half costs more calls of poll.
 _MOST_DATAGRAMS = 64
 #: Chosen: a frame read within this time of its arrival (ns) has rarely a datagram behind it, which
 #: saves one system call per frame. Motive's frames are at least 1 ms apart.
 _FRESH_NS = 500_000
-#: Frames wait for the first round trips at most so long (ns): their stamps need the base delay.
+#: Chosen: frames wait at most this long (ns) for the first round trips, whose base delay their
+#: stamps need: twice the duration of the first echoes. Half gives up at a slow server.
 _CLOCK_WAIT_NS = 600_000_000
-#: Frames in a row that cannot be read, until it is said.
+#: Chosen: unreadable frames in a row before a report. Half reports sooner; the report needs more
+#: than single damaged frames.
 _FAILING = 50
 #: Between two requests for definitions that unknown bodies cause (ns).
 _ASK_AGAIN_NS = _NS

@@ -15,11 +15,14 @@ from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import NEWEST, SERVER_INFO
 from optitrack_vrpn.natnet.messages import ServerInfo
 
+#: Chosen: receive buffer (bytes), which Linux limits to net.core.rmem_max. It holds seconds of
+#: frames of some kB; half loses frames after half the pause of the process.
 _RECEIVE_BUFFER = 4 << 20
+#: Chosen: an arrival time of the kernel older than this (ns) counts as a step of the host's clock.
 _LONGEST_QUEUE_NS = 60_000_000_000
 #: Linux: whether a socket gets the data of groups that only other sockets joined.
 _IP_MULTICAST_ALL = 49
-#: Servers that are listed in one search; a flood of forged answers ends there.
+#: Chosen: limit of servers in one search; it bounds a flood of forged answers.
 MOST_SERVERS = 32
 
 
