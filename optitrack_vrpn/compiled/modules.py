@@ -14,6 +14,7 @@ import hashlib
 #: Modules that are compiled: what a pose passes, and what it calls.
 MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'vrpn': ('codec', 'connection', 'messages', 'names'),
+    'natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reader', 'reports'),
     'clock': ('banded', 'host', 'path', 'rules', 'scatter', 'source', 'tracking'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
                'transform'),

@@ -3,6 +3,7 @@
 """One NatNet conversation over its sockets: reading, keeping alive, measuring the clocks."""
 
 from collections.abc import Callable, Sequence
+import dataclasses
 import select
 import socket
 from types import TracebackType
@@ -121,7 +122,8 @@ class Session:
 
     def counters(self) -> dict[str, int]:
         """Return what this conversation has counted; safe from any thread."""
-        return {**vars(self.connection.counters), 'unnamed': self._translator.unnamed,
+        return {**dataclasses.asdict(self.connection.counters),
+                'unnamed': self._translator.unnamed,
                 'odd_times': self._translator.odd_times}
 
     def register(self, poll: 'select.poll') -> None:
