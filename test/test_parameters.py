@@ -336,8 +336,8 @@ def test_a_file_is_read_with_whole_numbers_empty_lists_and_any_body(ros, tmp_pat
             report = PoseReport(name, 0, 0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
             here.node.receive([report], 0, 0)
         wanted = {'/cf1/pose', '/a_b_c/pose'}
-        ros.wait_until(lambda: wanted <= set(here.node._output.topics()))
-        assert not any('ghost' in topic for topic in here.node._output.topics())
+        ros.wait_until(lambda: wanted <= {one.topic_name for one in here.node.publishers})
+        assert not any('ghost' in one.topic_name for one in here.node.publishers)
         assert made.pipeline.body.max_speed == 20.0 and made.pipeline.body.acquire_frames == 5
         assert made.client.link.retry_max_s == 2.0
 
@@ -350,7 +350,7 @@ def test_topics_may_be_in_the_private_namespace_of_the_node(ros):
         report = PoseReport('wand', 0, 0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
         here.node.receive([report], 0, 0)
         wanted = {'/lab/optitrack_vrpn/wand/pose', '/lab/wand/pose_ned'}
-        ros.wait_until(lambda: wanted <= set(here.node._output.topics()))
+        ros.wait_until(lambda: wanted <= {one.topic_name for one in here.node.publishers})
 
 
 @pytest.mark.ros
@@ -415,18 +415,18 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert node.configuration.client.port == 19
         # Configured, what is dynamic is applied.
         assert observer.set(validation__max_speed=7) == ''    # as YAML writes it
-        assert node._pipeline.config.body.max_speed == 7.0
+        assert node.configuration.pipeline.body.max_speed == 7.0
         assert observer.set(bodies__deny=['ghost*'], outputs=['pose', 'tf']) == ''
-        assert node._pipeline.config.selection.deny == ('ghost*',)
-        assert node._output.config.outputs == {'pose', 'tf'}
+        assert node.configuration.pipeline.selection.deny == ('ghost*',)
+        assert node.configuration.publish.outputs == {'pose', 'tf'}
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': 12.0}) == ''
-        assert node._pipeline.config.overrides == {'Rigid Body 1': {'max_speed': 12.0}}
+        assert node.configuration.pipeline.overrides == {'Rigid Body 1': {'max_speed': 12.0}}
         assert observer.set_all({'bodies.Rigid Body 1.motion.angular_process_noise': 5.0}) == ''
-        assert node._pipeline.config.estimates == {
+        assert node.configuration.pipeline.estimates == {
             'Rigid Body 1': {'motion.angular_process_noise': 5.0}}
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.lowpass.order': 3})
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': None}) == ''
-        assert node._pipeline.config.overrides == {}
+        assert node.configuration.pipeline.overrides == {}
         # What is not, or is wrong, is refused with the reason and changes nothing.
         assert 'fixed while the node is configured' in observer.set(port=20)
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.name': 'cf1'})
@@ -440,7 +440,7 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert node.declare_parameter('diagnostic_updater.other', 1.0).value == 1.0
         assert observer.set(diagnostic_updater__other=2.0, use_sim_time=False) == ''
         assert observer.get('validation.max_speed') == 7 and observer.get('port') == 19
-        assert node._pipeline.config.body.jump_accept_s == 2.0
+        assert node.configuration.pipeline.body.jump_accept_s == 2.0
         # Cleaned up, everything can be set again.
         assert observer.transition('cleanup')
         assert observer.set(port=20) == ''

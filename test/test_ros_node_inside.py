@@ -16,6 +16,7 @@ from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import ChangeState
 from optitrack_vrpn.client.link import LinkChange, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.graph import conflicts_ros
 from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames, TURN_NS
 from optitrack_vrpn.node import node as node_module
 from optitrack_vrpn.node.publishers import Publishers
@@ -99,8 +100,6 @@ def released(node, before):
     return after['files'] <= before['files'] and {**after, 'files': 0} == {**before, 'files': 0}
 
 
-#: Two looks for rivals, and one more if the first has just been.
-LOOKS_S = 2.5 * TURN_NS * 1e-9
 MOVES = {
     'configure': {'unconfigured': 'inactive'}, 'activate': {'inactive': 'active'},
     'deactivate': {'active': 'inactive'}, 'cleanup': {'inactive': 'unconfigured'},
@@ -171,6 +170,21 @@ def test_two_nodes_in_one_process_each_follow_their_own_server(observer, motive,
         assert a.failure is None and b.failure is None
         assert observer.transition('active_shutdown', '/lab_a/optitrack_vrpn')
         wait_until(lambda: all('/right' in topic for topic in observer.topics()))
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """Look for other nodes ten times as often; gives the topics of each look."""
+    monkeypatch.setattr(conflicts_ros, 'TURN_NS', TURN_NS // 10)
+    monkeypatch.setattr(conflicts_ros, '_CHECKS_NS', tuple(
+        after_ns // 10 for after_ns in conflicts_ros._CHECKS_NS))
+    done, look = [], ConflictingPublishers.look
+
+    def counted(self, topics):
+        done.extend([topics] if topics else [])
+        return look(self, topics)
+    monkeypatch.setattr(ConflictingPublishers, 'look', counted)
+    return done
 
 
 # -- what goes wrong ------------------------------------------------------------------------------
@@ -254,7 +268,7 @@ def test_a_second_node_of_the_same_name_is_told_of(motive, console):
             assert '__ns:=/NAME' in said and '__node' not in said
 
 
-def test_another_node_on_a_pose_topic_is_told_of_once(motive, console):
+def test_another_node_on_a_pose_topic_is_told_of_once(motive, console, looks):
     port = motive('wand')
     with NodeHere(parameters(port, autostart=True), node_name='ot_a'), \
             NodeHere(parameters(port, autostart=True), node_name='ot_b'), \
@@ -264,11 +278,12 @@ def test_another_node_on_a_pose_topic_is_told_of_once(motive, console):
         if '/ot_a publishes on' not in said:
             said += logged(console, '/ot_a publishes on /wand/pose too')
         assert 'bodies.allow' in said and '__ns:=/NAME' in said and 'frames.body' in said
-        time.sleep(LOOKS_S)
+        count = len(looks)
+        wait_until(lambda: len(looks) >= count + 8, what='further looks')
         assert 'publishes on' not in console.news()
 
 
-def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console):
+def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console, looks):
     port = motive('wand')
     more = {'autostart': True, 'frames.body': 'lab_{body}', 'frames.body_ned': 'lab_{body}_ned'}
     with NodeHere(parameters(port, autostart=True)), \
@@ -277,7 +292,8 @@ def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console
         transforms = onlooker.transforms()
         wait_until(lambda: {piece.child_frame_id for message in transforms.messages()
                             for piece in message.transforms} >= {'wand', 'lab_wand'})
-        time.sleep(LOOKS_S)
+        count = len(looks)
+        wait_until(lambda: len(looks) >= count + 8, what='further looks')
         said = console.news()
         assert 'publishes on' not in said and 'called' not in said
 
