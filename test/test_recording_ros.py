@@ -208,6 +208,7 @@ def test_the_command_records_until_it_is_interrupted_and_tells_how_it_stands(gra
     assert code == 0, process.log
     assert len(by_mcap(graph.folder / 'take' / 'take.mcap')) == 50
     assert 'recorded 50 messages' in process.log
+    assert 'Failed to publish' not in process.log
 
 
 def test_without_bodies_the_command_ends_after_its_time_with_an_empty_bag(graph):

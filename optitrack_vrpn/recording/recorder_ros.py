@@ -290,16 +290,18 @@ class Recorder(ControlledLifecycleNode):
         problem = spool.stop()
         status = spool.status()
         self.finished = (self._folder, problem)
+        # After Ctrl-C the topic of the log is closed; a logger of no node has none.
+        log = self.get_logger() if self.context.ok() else rclpy.logging.get_logger('record')
         said = (f'{status.messages} messages, {status.size / 1e6:.1f} MB in {self._folder}'
                 + (f', {status.dropped} dropped' if status.dropped else ''))
         if lost:
-            self.get_logger().warning(
+            log.warning(
                 f'{lost} messages were lost on the way: their publishers had dropped them before '
                 'they were received; set qos.depth of the node to 200 while recording')
         if problem:
-            self.get_logger().error(f'recorded {said}; {problem}')
+            log.error(f'recorded {said}; {problem}')
         else:
-            self.get_logger().info(f'recorded {said}')
+            log.info(f'recorded {said}')
 
     def _leave(self) -> None:
         self._close()
