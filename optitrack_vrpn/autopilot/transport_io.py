@@ -29,6 +29,7 @@ from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 #: Timeout of one write (s), after which the line counts as blocked. Chosen: at most a tenth of a
 #: second of poses is lost. Halved, a slow line counts as blocked; doubled, more poses are lost.
 WRITE_S = 0.1
+#: Chosen: timeout of a TCP connection (s): one repeated SYN. Half gives up after one lost packet.
 _CONNECT_S = 2.0
 _READ = 65536
 #: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).

@@ -26,6 +26,7 @@ from optitrack_vrpn.motion.quaternion import Quat, Vector
 #: median of 21 ignores several lost frames in a row. Halved, five lost frames change the rate;
 #: doubled, a new rate is detected later.
 _INTERVALS = 21
+#: Chosen: intervals before a rate is used. Half: one lost frame in four changes it.
 _ENOUGH = 8
 #: A stamp this much (s) before the last one is from another clock (a replay that restarts), not
 #: late: the body restarts. Chosen. Halved, long delays count as a restart; doubled, shorter

@@ -39,6 +39,7 @@ from trajectory_msgs.msg import JointTrajectory
 #: How long deactivate waits for the axes to stand before it cuts the power (s). Chosen: twice
 #: the time that an axis of ORION takes from its greatest velocity.
 _STOP_S = 5.0
+#: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles.
 _VIEW_S = 0.1
 _SECOND = 1_000_000_000
 #: Noise of the simulated Motive beside a simulated machine: 3 sigma of 1 mm and 0.11 degrees.

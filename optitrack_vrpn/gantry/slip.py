@@ -29,9 +29,9 @@ CORRELATED = 20.0
 #: Process noise per square root of a cycle, as fractions of the dead band: of the constant, and of
 #: the backlash; then of the slip per unit of way. Chosen: the constant follows within ten seconds.
 #: Halved, twice as long; doubled, the estimates scatter more.
-WANDER_CONSTANT = 3e-4
-WANDER_BACKLASH = 1e-4
-WANDER_SLIP = 1e-7
+NOISE_CONSTANT = 3e-4
+NOISE_BACKLASH = 1e-4
+NOISE_SLIP = 1e-7
 #: Initial standard deviations: of the slip, and of the backlash in dead bands. Chosen: slip up to
 #: 1 %. Halved, larger values are learned later; doubled, the first estimates overshoot.
 FIRST_SLIP = 2e-3
@@ -58,8 +58,8 @@ class SlipEstimator:
             (0.1 * dead_band) ** 2, FIRST_SLIP ** 2, FIRST_SLIP ** 2,
             (FIRST_BACKLASH * dead_band) ** 2))
         self._q = np.array((
-            (WANDER_CONSTANT * dead_band) ** 2, WANDER_SLIP ** 2, WANDER_SLIP ** 2,
-            (WANDER_BACKLASH * dead_band) ** 2))
+            (NOISE_CONSTANT * dead_band) ** 2, NOISE_SLIP ** 2, NOISE_SLIP ** 2,
+            (NOISE_BACKLASH * dead_band) ** 2))
         self._r = CORRELATED * (NOISE * dead_band) ** 2
         self._up = self._down = 0.0
         self._motor: float | None = None

@@ -13,6 +13,7 @@ from trajectory_msgs.msg import JointTrajectory
 #: The first point of a JointTrajectory, whose positions are absolute, may be this far from the
 #: set point of the axis (unit). Chosen: ten times the least deviation of the closed loop.
 _FIRST_POINT = {'linear': 0.01, 'rotary': 1.0}
+#: Chosen: largest file (bytes): 100 for each of the most rows. It bounds the memory.
 _MOST_BYTES = 100_000_000
 
 

@@ -13,6 +13,7 @@ from optitrack_vrpn.gantry.setpoints import State
 _TOLERANCE_S = 0.0005
 #: Time per row (s), as in the thesis's files.
 ROW_S = 0.01
+#: Chosen: limit of rows, 2.8 hours; it bounds the memory.
 MAX_ROWS = 1_000_000
 
 

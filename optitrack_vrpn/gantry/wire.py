@@ -35,6 +35,7 @@ from optitrack_vrpn.gantry.cubic import Cubic
 
 COMMAND, ANSWER = b'OVGC', b'OVGM'
 _COMMAND, _ANSWER = struct.Struct('<4sIdII'), struct.Struct('<4sIII')
+#: Chosen: limit of axes in a datagram; it refuses damaged headers.
 _MOST_AXES = 32
 
 

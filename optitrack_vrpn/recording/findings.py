@@ -12,15 +12,21 @@ from typing import NamedTuple
 from optitrack_vrpn.recording.figures import Figures
 from optitrack_vrpn.recording.take import Take
 
-#: Where a figure becomes a finding. Chosen for control by these poses: half a second without a
-#: pose is what autopilots call a lost fix, 50 ms late is a tenth of that.
+#: Limits beyond which a figure is a finding. All chosen, for control by these poses. A stricter
+#: limit (half, or nearer to 1 for the shares) reports good takes, a looser one misses bad ones.
+#:
+#: Gap (s): autopilots report a lost fix after about half a second.
 LONG_GAP_S = 0.5
+#: Age of late poses and jitter (ms): a tenth of the gap, and several camera periods.
 LATE_MS = 50.0
 JITTER_MS = 20.0
+#: Share of the duration with valid poses, and share of the fastest body's rate.
 LEAST_COVERAGE = 0.99
 SLOW_SHARE = 0.9
+#: Noise and drift at rest (mm): several times those of a calibrated system.
 NOISE_MM = 1.0
 DRIFT_MM = 1.0
+#: Lost frames (%), and uncertainty of the clock (us): less than a camera period.
 LOST_PERCENT = 0.1
 UNCERTAIN_US = 2000.0
 

@@ -29,6 +29,8 @@ _TURN_S = 0.02
 #: Chosen: messages that wait in a reader: more than a second of a body at 240 Hz, and a second of
 #: the transforms. Halved, a stall of half a second loses messages; doubled, memory only.
 _DEPTH = 500
+#: Chosen: messages of one reader before the next one is served. Double delays the others by twice
+#: as much in a backlog.
 _MOST_AT_ONCE = 1000
 
 

@@ -31,6 +31,7 @@ _LINK_HEADERS = {1: 14, 0: 4, 108: 4, 101: 0, 12: 0, 113: 16, 276: 20}
 _ETHERNET = 1
 #: First bytes of a destination address written here: locally administered, then 'ovr'.
 _MARK = b'\x02ovr'
+#: Largest packet (bytes): the limit of libpcap, MAXIMUM_SNAPLEN.
 _LARGEST = 1 << 18
 #: Segments that wait for one before them; more mean that it was never captured.
 _MOST_WAITING = 1000

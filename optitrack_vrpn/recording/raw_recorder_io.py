@@ -27,6 +27,7 @@ _SERVER_PORT = 3883
 _FIRST_PORT = 40000
 #: Chosen: bytes per segment; it fits an IP packet of 64 kB.
 _SEGMENT = 32768
+#: Chosen: period (ns) of writes, which a killed recorder loses, and of reports (s).
 _FLUSH_NS = 200_000_000
 _REPORT_S = 1.0
 

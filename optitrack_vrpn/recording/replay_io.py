@@ -28,6 +28,8 @@ _LOG = logging.getLogger(__name__)
 _NS = 1_000_000_000
 _REQUEST = re.compile(rb'([A-Za-z0-9.]+) (\d{1,5})\0?')
 _COOKIE_SIZE = 24
+#: Chosen: clients at a time, and times (s) for a handshake and for a connection. They bound what
+#: idle or hostile peers hold open; half refuses slower clients.
 _MOST_CLIENTS = 8
 _HANDSHAKE_S = 10.0
 _CONNECT_S = 2.0

@@ -35,6 +35,8 @@ _GAP = '#d55e00'
 #: Chosen: points of a line, more than pixels at this size. Halved, peaks can vanish; doubled, a
 #: larger page.
 _MOST_POINTS = 1200
+#: Chosen: width of a plot (inch), and smallest half range of a path (m), which keeps the noise of
+#: a body at rest small in its plot.
 _WIDTH_IN = 4.6
 _LEAST_HALF_M = 0.02
 

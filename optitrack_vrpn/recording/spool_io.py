@@ -28,8 +28,10 @@ MAX_WAITING = 64 << 20
 #: Chosen: free space (bytes) below which the recording stops, because a full disk would stop other
 #: programs. Halved or doubled, it stops later or earlier.
 MIN_FREE = 256 << 20
+#: Chosen: pause of the thread (s), and periods (ns) of checks of the disk and of writing to the
+#: disk itself. A power failure loses the last period; half costs twice the calls.
 _TURN_S = 0.05
-_LOOK_NS = 250_000_000
+_CHECK_NS = 250_000_000
 _SYNC_NS = 1_000_000_000
 #: Chosen: items that the thread takes from the queue in one turn; it bounds the time with the
 #: lock.
@@ -193,7 +195,7 @@ class Spool(Generic[T]):
         while True:
             ending = self._ending.is_set()
             now_ns = time.monotonic_ns()
-            if now_ns - looked_ns >= _LOOK_NS:
+            if now_ns - looked_ns >= _CHECK_NS:
                 looked_ns = now_ns
                 self._free = self._free_bytes()
                 if 0 <= self._free < self._min_free:
