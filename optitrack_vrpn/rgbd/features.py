@@ -144,7 +144,8 @@ def detect(
     if settings.smooth:
         size = 2 * settings.smooth + 1
         grey = cv2.GaussianBlur(grey, (size, size), 0)
-    mask = (depth > 0).view(np.uint8)
+    # 255, since ORB of OpenCV 4 takes smaller values for 0 where it resizes the mask
+    mask = (depth > 0) * np.uint8(255)
     if settings.detector == 'gftt':
         corners = cv2.goodFeaturesToTrack(
             grey, settings.count, settings.quality, settings.distance_px, mask=mask)
