@@ -15,8 +15,17 @@ pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges tak
     all on    this node with everything: NED, odometry, velocities, covariances, all subscribed to
     polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
 
-Two more can be asked for: `calm floor`, the floor with what client/scheduling_io.py does, and
-`natnet`, this node with poses and TF in ENU, from a sender of NatNet.
+More can be asked for with --bridges: `calm floor`, the floor with what client/scheduling_io.py
+does; `natnet`, this node with poses and TF in ENU, from a sender of NatNet; `plain` and `plain all
+on`, this node without compiled modules. --before DIRECTORY adds another checkout of this package
+as `before` and `before all on`, without compiled modules, and --peer COMMAND another client for
+VRPN as `peer`, in which {port} and {bodies} are replaced, as in
+
+    --peer '.../client_node --ros-args -p server:=127.0.0.1 -p port:={port} -p update_freq:=1000.0
+            -r __ns:=/'
+
+It has to publish /bodyNNN/pose along the sender's axes; what it does not publish is not counted.
+--best-effort measures every bridge with best effort subscribers too.
 """
 
 import argparse
@@ -25,6 +34,7 @@ import json
 import os
 from pathlib import Path
 import platform
+import shlex
 import signal
 import statistics
 import subprocess
@@ -39,9 +49,12 @@ sys.path.insert(0, str(ROOT))
 from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
 HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
-POINTS = ((1, 240), (1, 1000), (10, 240), (20, 240), (50, 240), (100, 240))
+POINTS = (
+    (1, 240), (1, 1000), (10, 240), (20, 240), (20, 1000), (50, 240), (100, 240), (240, 100))
 BRIDGES = ('floor', 'node', 'all on', 'polled')
-MORE_BRIDGES = ('calm floor', 'natnet')
+MORE_BRIDGES = ('calm floor', 'natnet', 'plain', 'plain all on')
+#: Ending of a bridge's name: its subscribers are best effort.
+BEST_EFFORT = ' best effort'
 #: Tables with two of them beside each other: page, bridges.
 BLOCKS = {'calm': (DOCS, ('floor', 'calm floor')),
           'natnet': (ROOT / 'docs' / 'natnet.md', ('node', 'natnet'))}
@@ -60,10 +73,12 @@ class Child:
     """
 
     def __init__(self, command, variables):
+        # A program of its own is named by its path.
+        words = [] if os.path.isabs(command[0]) else [sys.executable]
         self.log = tempfile.TemporaryFile('w+', errors='replace')
         self.started_ns = time.monotonic_ns()
         self.process = subprocess.Popen(
-            [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*words, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self.log, text=True, env=variables, cwd=HERE, start_new_session=True)
 
     def line(self):
@@ -136,14 +151,20 @@ def environment():
     return variables
 
 
-def command_of(bridge, port, bodies):
-    """Return the command line of a bridge, and where in its positions those sent are."""
+def command_of(bridge, port, bodies, others):
+    """
+    Return the command line of a bridge, and where in its positions those sent are.
+
+    :param others: the options --peer and --before.
+    """
+    if bridge == 'peer':
+        return shlex.split(others.peer.format(port=port, bodies=bodies)), '012'
     if bridge in ('floor', 'calm floor'):
         return ['latency_floor.py', str(port), str(bodies), bridge.partition(' ')[0]], '012'
     if bridge == 'polled':
         return ['latency_polled.py', str(port)], '012'
     outputs = ['pose', 'tf', 'status']
-    if bridge == 'all on':
+    if bridge.endswith('all on'):
         outputs += ['pose_ned', 'tf_ned', *TOPICS]
     way = ({'protocol': 'natnet', 'natnet.port': port} if bridge == 'natnet' else
            {'port': port})
@@ -155,7 +176,7 @@ def command_of(bridge, port, bodies):
         for word in ('-p', f'{name}:={value}'))], '120'
 
 
-def measure(bridge, bodies, rate, seconds, variables):
+def measure(bridge, bodies, rate, seconds, variables, others):
     """
     Start everything, let it settle, and take the figures of one run.
 
@@ -163,8 +184,14 @@ def measure(bridge, bodies, rate, seconds, variables):
         resident memory (MB), seconds from the bridge's start until the server streams to it and
         until its first pose has reached the subscriber, which DDS has to discover first.
     """
+    bridge, best_effort = bridge.removesuffix(BEST_EFFORT), bridge.endswith(BEST_EFFORT)
+    own = dict(variables)
+    if bridge.startswith(('plain', 'before')):
+        own['OPTITRACK_VRPN_COMPILE'] = '0'
+    if bridge.startswith('before'):
+        own['PYTHONPATH'] = os.pathsep.join([str(others.before), variables['PYTHONPATH']])
     with contextlib.ExitStack() as stack:
-        def start(*command):
+        def start(*command, variables=variables):
             child = Child(command, variables)
             stack.callback(child.stop)
             return child
@@ -172,12 +199,13 @@ def measure(bridge, bodies, rate, seconds, variables):
         sender = start('latency_sender_natnet.py' if bridge == 'natnet' else
                        'latency_sender.py', '--bodies', str(bodies), '--rate', str(rate))
         receiver = start('latency_receiver.py', '--bodies', str(bodies), *(
-            ['--everything'] if bridge == 'all on' else []))
+            ['--everything'] if bridge.endswith('all on') else []), *(
+            ['--best-effort'] if best_effort else []))
         port = int(sender.line())
         receiver.line()
         time.sleep(0.3)
-        command, order = command_of(bridge, port, bodies)
-        child = start(*command)
+        command, order = command_of(bridge, port, bodies, others)
+        child = start(*command, variables=own)
         first = receiver.ask('wait 30')
         if first['first_ns'] is None:
             raise RuntimeError(
@@ -204,8 +232,12 @@ def load():
     return os.getloadavg()[0]
 
 
-def run(points, bridges, repetitions, seconds):
-    """Measure all bridges at all points, in turn, several times over."""
+def run(points, bridges, repetitions, seconds, others):
+    """
+    Measure all bridges at all points, in turn, several times over.
+
+    :param others: the options --peer and --before.
+    """
     variables = environment()
     runs = {}
     for repetition in range(repetitions):
@@ -213,10 +245,10 @@ def run(points, bridges, repetitions, seconds):
             # Whoever comes first may find the machine in another mood.
             order = bridges if repetition % 2 == 0 else bridges[::-1]
             for bridge in order:
-                figures = measure(bridge, bodies, rate, seconds, variables)
+                figures = measure(bridge, bodies, rate, seconds, variables, others)
                 runs.setdefault((bodies, rate, bridge), []).append(figures)
                 ordered = sorted(figures['latencies_us'])
-                print(f'{repetition + 1}/{repetitions}  {bodies:3} x {rate:4} Hz  {bridge:7} '
+                print(f'{repetition + 1}/{repetitions}  {bodies:3} x {rate:4} Hz  {bridge:20} '
                       f'p50 {statistics.median(ordered):8.0f} us  '
                       f'{figures["cpu_percent"]:5.1f} % of a core  '
                       f'lost {figures["lost"] + figures["tf_lost"]}',
@@ -233,6 +265,9 @@ def main():
     parser.add_argument('--seconds', type=float, default=3.0, help='measured, of every run')
     parser.add_argument('--points', nargs='+', metavar='BODIESxHZ')
     parser.add_argument('--bridges', nargs='+', choices=BRIDGES + MORE_BRIDGES, default=BRIDGES)
+    parser.add_argument('--best-effort', action='store_true', help='and such subscribers too')
+    parser.add_argument('--before', type=Path, metavar='DIRECTORY', help='another checkout')
+    parser.add_argument('--peer', metavar='COMMAND', help='another client for VRPN')
     parser.add_argument('--output', type=Path, default=HERE / 'results', help='a folder')
     parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
     parser.add_argument(
@@ -246,7 +281,15 @@ def main():
     # Ended from outside, it ends its processes too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     before = load()
-    runs = run(points, tuple(arguments.bridges), repetitions, seconds)
+    bridges = list(arguments.bridges)
+    if arguments.before:
+        arguments.before = arguments.before.resolve()
+        bridges += ['before'] + ['before all on'] * ('all on' in bridges)
+    if arguments.peer:
+        bridges.append('peer')
+    if arguments.best_effort:
+        bridges += [bridge + BEST_EFFORT for bridge in bridges]
+    runs = run(points, tuple(bridges), repetitions, seconds, arguments)
     result = summary(runs)
     result['machine'] = {
         'processors': os.cpu_count(), 'machine': platform.machine(),

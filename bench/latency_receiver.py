@@ -26,7 +26,7 @@ from latency_sender import body_names
 from nav_msgs.msg import Odometry
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
 
 _MOST_TIMED = 4
@@ -73,9 +73,12 @@ class Receiver:
 
     :param count: number of bodies.
     :param everything: topics beyond poses and transforms too.
+    :param best_effort: reliability of the subscriptions to them; reliable else.
     """
 
-    def __init__(self, count, everything):
+    def __init__(self, count, everything, best_effort):
+        self._reliability = (ReliabilityPolicy.BEST_EFFORT if best_effort else
+                             ReliabilityPolicy.RELIABLE)
         self.names = body_names(count)
         step = max(1, count / _MOST_TIMED)
         self.timed = sorted({self.names[min(count - 1, int((i + 0.5) * step))]
@@ -89,8 +92,8 @@ class Receiver:
         for name in self.names:
             if name in self._poses:
                 self._node.create_subscription(
-                    PoseStamped, f'/{name}/pose', self._taker(name), QoSProfile(depth=1000),
-                    raw=True)
+                    PoseStamped, f'/{name}/pose', self._taker(name), QoSProfile(
+                        depth=1000, reliability=self._reliability), raw=True)
             else:
                 self._ignore(PoseStamped, f'/{name}/pose')
             if everything:
@@ -100,16 +103,16 @@ class Receiver:
         if everything:
             self._ignore(DiagnosticArray, '/diagnostics')
         self._node.create_subscription(
-            TFMessage, '/tf', lambda data: self._tf.append(data), QoSProfile(depth=1000),
-            raw=True)
+            TFMessage, '/tf', lambda data: self._tf.append(data), QoSProfile(
+                depth=1000, reliability=self._reliability), raw=True)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._node)
         threading.Thread(target=self._executor.spin, daemon=True).start()
 
     def _ignore(self, message_type, topic, durability=DurabilityPolicy.VOLATILE):
         self._silent.create_subscription(
-            message_type, topic, lambda data: None, QoSProfile(depth=10, durability=durability),
-            raw=True)
+            message_type, topic, lambda data: None, QoSProfile(
+                depth=10, durability=durability, reliability=self._reliability), raw=True)
 
     def _taker(self, name):
         clock = time.monotonic_ns
@@ -200,9 +203,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument('--bodies', type=int, default=1)
     parser.add_argument('--everything', action='store_true')
+    parser.add_argument('--best-effort', action='store_true')
     arguments = parser.parse_args()
     rclpy.init()
-    receiver = Receiver(arguments.bodies, arguments.everything)
+    receiver = Receiver(arguments.bodies, arguments.everything, arguments.best_effort)
     print(json.dumps({'timed': receiver.timed}), flush=True)
     for line in sys.stdin:
         command, *rest = line.split()

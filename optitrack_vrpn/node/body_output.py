@@ -63,20 +63,22 @@ class BodyOutput:
     :param destroy: destroys a publisher.
     :param as_bytes: write messages as bytes; else as objects that are reused, since rclpy
         serialises them before ``publish`` returns.
+    :param tf_heard: tells whether /tf has subscribers.
     :ivar config: the configuration of the publishers.
     :ivar publishers: publishers by kind.
     :ivar heard: kinds computed on demand that have subscribers.
     :ivar send_pose: publishes a pose in ENU; None where that is off.
     :ivar write_pose: writes this pose from stamp, position and attitude.
-    :ivar tf: whether the transform in ENU is broadcast.
-    :ivar tf_ned: whether the transform in NED is broadcast.
+    :ivar tf: whether the transform in ENU is broadcast and heard.
+    :ivar tf_ned: whether the transform in NED is broadcast and heard.
     :ivar write_tf: writes one transform of a TFMessage in ENU.
     :ivar write_tf_ned: the same in NED.
     """
 
     __slots__ = (
         'channel', 'config', 'publishers', 'heard', 'send_pose', 'write_pose', 'tf', 'tf_ned',
-        'write_tf', 'write_tf_ned', '_create', '_destroy', '_as_bytes', '_writers', '_senders')
+        'write_tf', 'write_tf_ned', '_create', '_destroy', '_as_bytes', '_tf_heard', '_writers',
+        '_senders')
 
     write_pose: Write
     write_tf: TransformWriter
@@ -85,6 +87,7 @@ class BodyOutput:
     def __init__(
         self, channel: Channel, create: Callable[[Any, str, str], Any],
         destroy: Callable[[Any], None], as_bytes: bool,
+        tf_heard: Callable[[], bool] = lambda: True,
     ) -> None:
         self.channel = channel
         self.config: Optional[PublishConfig] = None
@@ -95,6 +98,7 @@ class BodyOutput:
         self._create = create
         self._destroy = destroy
         self._as_bytes = as_bytes
+        self._tf_heard = tf_heard
         self._writers: dict[str, Write] = {}
         self._senders: dict[str, Callable[[Any], None]] = {}
 
@@ -120,8 +124,6 @@ class BodyOutput:
         self.send_pose = None if pose is None else self._senders['pose']
         if pose is not None:
             self.write_pose = self._writers['pose']
-        self.tf = 'tf' in config.outputs
-        self.tf_ned = 'tf_ned' in config.outputs
         self.write_tf = self._transform(config.world, names.frames['body'])
         self.write_tf_ned = self._transform(config.world_ned, names.frames['body_ned'])
         self.listen()
@@ -150,6 +152,9 @@ class BodyOutput:
             kind for kind in ON_DEMAND
             if kind in self.publishers and self.publishers[kind].get_subscription_count()}
         self.channel.wants_motion = not MOTION_KINDS.isdisjoint(self.heard)
+        outputs = self.config.outputs if self.config is not None and self._tf_heard() else ()
+        self.tf = 'tf' in outputs
+        self.tf_ned = 'tf_ned' in outputs
 
     def send(self, kind: str, stamp: bytes, *numbers: Any) -> None:
         """

@@ -59,6 +59,7 @@ class Publishers:
         self._as_bytes = supports_raw_cdr() if as_bytes is None else as_bytes
         self._tf = tf_publisher(node)
         self._publish_tf = sender(self._tf, self._as_bytes)
+        self._tf_heard = False
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
         self._markers: Optional[MarkerOutput] = None
@@ -74,7 +75,8 @@ class Publishers:
 
         :raises Exception: what the middleware raises; every publisher is closed then.
         """
-        output = BodyOutput(channel, self._create, self._destroy, self._as_bytes)
+        output = BodyOutput(
+            channel, self._create, self._destroy, self._as_bytes, lambda: self._tf_heard)
         try:
             output.equip(self.config)
         except Exception:
@@ -116,6 +118,7 @@ class Publishers:
     def listen(self) -> None:
         """Look which topics have subscribers; call it some ten times a second."""
         self._swarm.listen()
+        self._tf_heard = self._tf.get_subscription_count() > 0
         for channel in self._channels:
             channel.user.listen()
         if self._markers is not None:
