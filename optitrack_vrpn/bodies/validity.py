@@ -17,6 +17,7 @@ of a pose, ``jumps.py`` those from the motion that leads to it.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
@@ -38,17 +39,17 @@ ROLLBACK_FRAMES = 3
 Late frames in a row, in order among themselves, that mean a step back of the sender's clock.
 Chosen. Halved, reordered datagrams count as one; doubled, it is reported later.
 """
-UNIT_ERROR = 4e-15
+UNIT_ERROR: Final = 4e-15
 """
 Deviation of a squared norm from 1 by rounding of doubles; such a quaternion is passed unchanged.
 Doubled or halved, only the last bit of a quaternion changes.
 """
-FAST_NORM_ERROR = 1e-6
+FAST_NORM_ERROR: Final = 1e-6
 """
 Deviation of a squared norm from 1 that is corrected to first order: the error is below 4e-13.
 Chosen: quaternions of 32-bit floats deviate by 1e-7. Halved or doubled, the error by the square.
 """
-FAST_RATE_GAIN = 0.01
+FAST_RATE_GAIN: Final = 0.01
 """
 Weight of a new interval in the mean, for frames that take the fast path. Chosen: a mean over 100
 frames. Halved, the rate follows more slowly; doubled, it has more noise.

@@ -23,7 +23,7 @@ degrees, so that positions keep all bits, and attitudes all but the last.
 
 from dataclasses import dataclass
 import math
-from typing import Callable, NamedTuple
+from typing import Callable, Final, NamedTuple
 
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 from optitrack_vrpn.settings import checked, setting
@@ -31,7 +31,7 @@ from optitrack_vrpn.settings import checked, setting
 UP_AXES = ('y', 'z')
 MOTIVE_X = ('north', 'east')
 
-_HALF = math.sqrt(0.5)
+_HALF: Final = math.sqrt(0.5)
 
 #: Attitude of NED in ENU (x, y, z, w): half a turn about the axis between x and y.
 QUAT_ENU_NED: Quat = (_HALF, _HALF, 0.0, 0.0)

@@ -20,62 +20,63 @@ the innovation is added to it.
 from __future__ import annotations
 
 import math
+from typing import Final
 
-SAME_DT = 0.01
+SAME_DT: Final = 0.01
 """
 Relative difference of intervals that use the same steady gains. Chosen: the stamps of a steady
 sender differ by less. Halved, gains are computed more often; doubled, they err by up to 2 %.
 """
-SETTLED = 3e-4
+SETTLED: Final = 3e-4
 """
 Relative change of every gain in one step below which the filter is steady. Chosen. Halved, it
 takes more steps; doubled, the error of the steady gains is twice as large.
 """
-CALM_STEPS = 4
+CALM_STEPS: Final = 4
 """Such steps in a row before gains are steady. Chosen; half can stop at an extremum of a gain."""
 
-FAR_APART = 0.5
+FAR_APART: Final = 0.5
 """
 Value of w dt, see ``steady_rate_variance``, above which the continuous-time solution is not used.
 Chosen: at 0.5 it is 1.36 times the true variance (measured); halved, 1.17; doubled, 1.72.
 """
-MOST_STEPS = 100
+MOST_STEPS: Final = 100
 """Limit of the steps to steady gains above ``FAR_APART``, where 22 are needed (measured)."""
 
-LEARNING = 0.03
+LEARNING: Final = 0.03
 """
 Step of the logarithm of the process noise per innovation that agrees with the trend by one sigma.
 Chosen. Halved, adaptation takes twice as long; doubled, the learned value scatters 1.4 times as
 much.
 """
-LARGEST_STEP = 0.1
+LARGEST_STEP: Final = 0.1
 """
 Limit of this step for one frame. Chosen: an outlier changes the process noise by 10 %. Doubled, an
 outlier changes it by 20 %; halved, adaptation to a real change is slower.
 """
-MANOEUVRE = 6.0
+MANOEUVRE: Final = 6.0
 """
 Squared innovation over its variance that, twice in the same direction, is a manoeuvre. Chosen:
 white noise reaches it in one of 15 000 frames (chi-squared, 3 degrees of freedom). Halved, in one
 of 150; doubled, a manoeuvre is detected later.
 """
-MANOEUVRE_FRAMES = 4.0
+MANOEUVRE_FRAMES: Final = 4.0
 """
 Frames between the start of a manoeuvre and its detection. Chosen: typical delay of the detection.
 Halved, the added acceleration is four times as large and overshoots; doubled, a quarter of it.
 """
-LARGEST_MANOEUVRE = 100.0
+LARGEST_MANOEUVRE: Final = 100.0
 """
 Limit of the squared innovation (m^2 or rad^2) that is added. Chosen: 10 m in a frame, beyond any
 motion; it bounds rounding errors only.
 """
-RANGE = math.log(100.0)
+RANGE: Final = math.log(100.0)
 """
 The learned process noise stays within this factor of the configured one. Chosen: from hovering to
 waving. A smaller range excludes one of these; with a larger one, a body that was at rest takes
 longer to adapt to motion.
 """
-NOTICED = 0.15
+NOTICED: Final = 0.15
 """
 Change of the logarithm of the process noise after which gains are computed again. Chosen: it
 changes them by 5 to 15 %. Halved, they are computed more often; doubled, they err by up to 30 %.

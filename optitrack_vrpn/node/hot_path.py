@@ -53,7 +53,12 @@ def publish_samples(
     stamp = b''
     transforms: list[Any] = []
     bodies: set[Any] = set()
-    for channel, stamp_ns, position, quat, motion in samples:
+    # Declared for mypyc: position and attitude are passed on as they are.
+    sample: Any
+    channel: Channel
+    stamp_ns: int
+    for sample in samples:
+        channel, stamp_ns, position, quat, motion = sample
         output = channel.user
         if output is None:
             channel.dropped[Disposition.NO_TOPICS] += 1

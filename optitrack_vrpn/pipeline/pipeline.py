@@ -13,7 +13,7 @@ Nothing here logs: events for the user are left in ``events``.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any, Optional, Union
+from typing import Any, Final, Optional, Union
 
 from optitrack_vrpn.bodies import swap
 from optitrack_vrpn.bodies.change_log import ChangeLog
@@ -26,7 +26,8 @@ from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.clock.types import HOST_STEPPED, RECONNECTED
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.motion.frames import frame_maps
+from optitrack_vrpn.motion.frames import (
+    frame_maps, position_to_enu_north, quat_to_enu_north)
 from optitrack_vrpn.motion.stamp_error import with_stamp_error
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.natnet.reports import (
@@ -43,7 +44,7 @@ from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNI
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
 
-_NS = 1_000_000_000
+_NS: Final = 1_000_000_000
 _new = tuple.__new__
 #: A body that only the user can release is reported after this long (s). Chosen: the default of
 #: jump_accept_s. Halved, flips that end are reported; doubled, the user is told later what to do.
@@ -51,9 +52,9 @@ _HELD_S = 2.0
 #: Events kept until they are taken; a bound for hostile servers. Chosen: 2 s of the worst log.
 _MOST_EVENTS = 256
 #: After this long (ns) without VRPN events nothing can be waiting unread. Chosen: twice the tick.
-_CATCHING_UP_NS = 250_000_000
+_CATCHING_UP_NS: Final = 250_000_000
 #: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
-_LATEST_STAMP_NS = (1 << 31) * _NS
+_LATEST_STAMP_NS: Final = (1 << 31) * _NS
 #: A limit of age (ns) that no pose reaches.
 _ANY_AGE_NS = 1 << 63
 
@@ -93,6 +94,7 @@ class Pipeline:
         self._unreported: list[StateChange] = []
         self._change_log = ChangeLog()
         self._maps = frame_maps(config.axes)
+        self._usual_axes = self._maps.quat_to_enu is quat_to_enu_north
         self._discovered = discovered
         self._arrival_mode = config.stamps.mode == 'arrival'
         self._sender_mode = config.stamps.mode == 'sender'
@@ -127,6 +129,7 @@ class Pipeline:
         if self.server_motions:
             self.server_motions = []
         position_to_enu, quat_to_enu = self._maps
+        usual_axes = self._usual_axes
         arrival_mode = self._arrival_mode
         channels = self._roster.channels
         stamps = self.stamps
@@ -216,8 +219,13 @@ class Pipeline:
                 self._withhold(channel, stamp_ns, position, quat_xyzw, shed, samples)
                 continue
             # Axes: from Motive's to ENU.
-            position = position_to_enu(position)
-            quat = quat_to_enu(quat)
+            if usual_axes:
+                # Compiled, a call by name makes no objects.
+                position = position_to_enu_north(position)
+                quat = quat_to_enu_north(quat)
+            else:
+                position = position_to_enu(position)
+                quat = quat_to_enu(quat)
             # Estimate: offsets, low-pass, motion.
             estimator = channel.estimator
             motion = None

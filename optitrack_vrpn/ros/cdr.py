@@ -16,14 +16,14 @@ or byte order), ``UnsupportedCdr`` is raised, and messages are published as obje
 
 from itertools import chain
 import struct
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Final, NamedTuple, Sequence
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 
-_NS = 1_000_000_000
+_NS: Final = 1_000_000_000
 #: Encapsulation header of little-endian CDR without options.
 ENCAPSULATION = b'\0\1\0\0'
 #: Stamp: seconds and nanoseconds.
@@ -163,7 +163,13 @@ def _check(message: Any, zeros: bytes, ones: bytes) -> None:
 def _writer(before: bytes, names: bytes, sizes: Sequence[int]) -> Write:
     """Create the function that inserts a stamp and groups of numbers."""
     pack = struct.Struct(f'<{len(before)}s8s{len(names)}s{sum(sizes)}d').pack
+    if tuple(sizes) == (3, 4):
+        # The common cases; named arguments are faster than chain().
+        def write(stamp: bytes, position: Any, quat: Any) -> bytes:
+            x, y, z = position
+            qx, qy, qz, qw = quat
+            return pack(before, stamp, names, x, y, z, qx, qy, qz, qw)
+        return write
     if len(sizes) == 2:
-        # The common case; named arguments are faster than chain().
         return lambda stamp, first, second: pack(before, stamp, names, *first, *second)
     return lambda stamp, *groups: pack(before, stamp, names, *chain.from_iterable(groups))

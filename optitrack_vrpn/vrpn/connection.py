@@ -9,7 +9,7 @@ caller moves the bytes: it passes TCP data to ``receive_stream``, each datagram 
 """
 
 from dataclasses import dataclass
-from typing import Callable, Optional
+from typing import Callable, Final, Optional
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.vrpn import codec
@@ -24,9 +24,9 @@ from optitrack_vrpn.vrpn.messages import (
     TextReport, UdpDescribed, VelocityReport)
 from optitrack_vrpn.vrpn.names import LocalNames, RemoteNames
 
-_POSE_SIZE = POSE_MESSAGE.size
+_POSE_SIZE: Final = POSE_MESSAGE.size
 _MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
-_SEQUENCE_MODULUS = 1 << 32
+_SEQUENCE_MODULUS: Final = 1 << 32
 #: Chosen: gaps in the sequence numbers that are kept to recognise late datagrams. At 240 Hz this
 #: covers one second of alternately lost frames or more; fewer count late datagrams as repeated.
 _MOST_HOLES = 256
@@ -210,6 +210,13 @@ class Connection:
         odd = len(data) % _POSE_SIZE
         first = number = -1
         count = invalid = 0
+        # Declared for mypyc: arithmetic of machine integers; the other numbers are passed on.
+        size: int
+        seconds: int
+        microseconds: int
+        sender_id: int
+        type_id: int
+        sequence: int
         for (size, seconds, microseconds, sender_id, type_id, sequence, sensor,
              x, y, z, qx, qy, qz, qw) in POSE_MESSAGE.iter_unpack(data[:-odd] if odd else data):
             if type_id != pose_type or size != _POSE_SIZE:
