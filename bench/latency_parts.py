@@ -101,7 +101,7 @@ def rows(node):
     yield 'bytes of a pose made by one call of `struct`', least_us(
         lambda: write(STAMP, POSITION, QUAT))
     yield 'bytes of a pose patched into a kept `bytearray`, and copied', least_us(patch)
-    for count in (1, 16):
+    for count in (1, 16, 64, 240):
         one = datagram(count)
         assert by_struct(one) == by_numpy(one)
         yield f'datagram of {count} taken apart by `struct`', least_us(

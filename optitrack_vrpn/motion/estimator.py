@@ -109,11 +109,13 @@ class Estimator:
     """
 
     __slots__ = ('config', 'idle', 'lowpass', 'motion', 'rest', 'placed', 'lever', '_world',
-                 '_base', '_resets')
+                 '_base', '_resets', '_covariance', '_covariance_of')
 
     def __init__(self, config: EstimateConfig) -> None:
         self.config = config
         self._resets = 0
+        self._covariance: list[float] | None = None
+        self._covariance_of = 0
         world, base = config.world_from_mocap, config.body_from_base
         self._world = world if world != Transform() else None
         self._base = base if base != Transform() else None
@@ -226,10 +228,16 @@ class Estimator:
         :param quat_xyzw: the attitude of that pose.
         :returns: 36 numbers, row by row, in the order of REP 103.
         """
-        covariance = self.rest.covariance() if self.rest is not None else None
-        if covariance is None:
-            noise = self.config.motion
-            covariance = diagonal(noise.position_noise ** 2, noise.attitude_noise ** 2)
+        rest = self.rest
+        learned = rest.learned if rest is not None else 0
+        covariance = self._covariance
+        if covariance is None or learned != self._covariance_of:
+            covariance = rest.covariance() if rest is not None else None
+            if covariance is None:
+                noise = self.config.motion
+                covariance = diagonal(noise.position_noise ** 2, noise.attitude_noise ** 2)
+            # The same list while it holds the same, which is then serialised once.
+            self._covariance, self._covariance_of = covariance, learned
         if self._base is None:
             return covariance
         return lever.pose_covariance_at(rotate(quat_xyzw, self.lever), covariance)

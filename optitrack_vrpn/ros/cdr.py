@@ -172,4 +172,41 @@ def _writer(before: bytes, names: bytes, sizes: Sequence[int]) -> Write:
         return write
     if len(sizes) == 2:
         return lambda stamp, first, second: pack(before, stamp, names, *first, *second)
-    return lambda stamp, *groups: pack(before, stamp, names, *chain.from_iterable(groups))
+    return _long_writer(before, names, sizes)
+
+
+#: Numbers of a covariance.
+_COVARIANCE = struct.Struct('<36d')
+
+
+class _Covariance:
+    """Serialise a covariance; a list that is the same one is not serialised anew."""
+
+    def __init__(self) -> None:
+        self._values: Any = None
+        self._data = b''
+
+    def data(self, values: Sequence[float]) -> bytes:
+        """Return the bytes of 36 numbers."""
+        if values is not self._values:
+            self._data = _COVARIANCE.pack(*values)
+            self._values = values
+        return self._data
+
+
+def _long_writer(before: bytes, names: bytes, sizes: Sequence[int]) -> Write:
+    """Create the function that inserts a stamp and groups of numbers, some of them covariances."""
+    numbers = ''.join(
+        f'{_COVARIANCE.size}s' if size == 36 else f'{size}d' for size in sizes)
+    pack = struct.Struct(f'<{len(before)}s8s{len(names)}s{numbers}').pack
+    if tuple(sizes) == (3, 4, 36):
+        only = _Covariance()
+        return lambda stamp, position, quat, covariance: pack(
+            before, stamp, names, *position, *quat, only.data(covariance))
+    if tuple(sizes) == (3, 4, 36, 3, 3, 36):
+        pose, twist = _Covariance(), _Covariance()
+        return lambda stamp, position, quat, covariance, linear, angular, more: pack(
+            before, stamp, names, *position, *quat, pose.data(covariance), *linear, *angular,
+            twist.data(more))
+    plain = struct.Struct(f'<{len(before)}s8s{len(names)}s{sum(sizes)}d').pack
+    return lambda stamp, *groups: plain(before, stamp, names, *chain.from_iterable(groups))

@@ -153,6 +153,13 @@ class Connection:
             whole = codec.padded(size)
             if end - position < whole:
                 break
+            if size == _POSE_SIZE:
+                # All poses that follow each other at once.
+                with memoryview(buffer) as view:
+                    done = self._read_poses(view[position:], events)[0]
+                if done:
+                    position += done
+                    continue
             self._read_message(buffer, position, size, events)
             position += whole
         del buffer[:position]
@@ -199,7 +206,7 @@ class Connection:
 
     def _read_poses(self, data: Buffer, events: list[Event]) -> tuple[int, int, int]:
         """
-        Decode the poses at the beginning of a datagram; datagrams of Motive contain poses only.
+        Decode the poses at the beginning of a datagram or of the rest of a stream.
 
         :returns: offset of their end, and the sequence numbers of the first and the last pose; -1
             without a pose.
