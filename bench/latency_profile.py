@@ -88,12 +88,25 @@ class Socket:
         self._sock.close()
 
 
+class Watched:
+    """An object with a watch on one method; its class may be compiled and take no attribute."""
+
+    def __init__(self, watched, name, function):
+        self._watched = watched
+        setattr(self, name, function)
+
+    def __getattr__(self, name):
+        return getattr(self._watched, name)
+
+
 def install(node, conversation, watch):
     """Put the watch around every step of a node that streams."""
     conversation._udp = Socket(conversation._udp, watch)
     connection = conversation.connection
-    connection.receive_datagram = watch.around(STEPS[1], connection.receive_datagram)
-    node._pipeline.process = watch.around(STEPS[2], node._pipeline.process)
+    conversation.connection = Watched(connection, 'receive_datagram', watch.around(
+        STEPS[1], connection.receive_datagram))
+    pipeline = node._pipeline
+    node._pipeline = Watched(pipeline, 'process', watch.around(STEPS[2], pipeline.process))
     for channel in node._pipeline.bodies:
         output = channel.user
         output.write_pose = watch.around(STEPS[3], output.write_pose)
