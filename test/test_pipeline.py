@@ -141,7 +141,7 @@ def test_a_body_of_which_all_is_too_old_says_so():
     assert notice.severity == 'warn' and "'wand'" in notice.text and '0.5 s' in notice.text
     assert channel.all_too_old and channel.published == 298 + 98
     entry = body_entry('wand', channel.status(0), channel.dispositions(), 0, all_too_old=True)
-    assert entry.level is Level.WARN and 'too old' in entry.message
+    assert entry.level is Level.WARN and 'max_age_s' in entry.message
     assert not wait(790, 50, 0)
     assert not channel.all_too_old
 

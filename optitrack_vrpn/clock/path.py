@@ -505,8 +505,8 @@ def _line(
     n = end - first
     mean_t = sum(t[first:end]) / n
     mean_y = sum(y[first:end]) / n
-    slope = (sum((t[i] - mean_t) * (y[i] - mean_y) for i in range(first, end))
-             / sum((t[i] - mean_t) ** 2 for i in range(first, end)))
+    spread = sum((t[i] - mean_t) ** 2 for i in range(first, end))
+    slope = sum((t[i] - mean_t) * (y[i] - mean_y) for i in range(first, end)) / spread
     return slope, mean_y + slope * (at - mean_t)
 
 
