@@ -347,7 +347,7 @@ class ClockPath:
         n = len(t) - begin
         if n < 3 or last < 2 or y[last] > 0.5 * NO_DATA:
             return None
-        fallen = sum(by for at, by in self._falls if at >= since)
+        fallen = math.fsum(by for at, by in self._falls if at >= since)
         for i in range(begin):
             y[i] -= fallen
             x[i] -= fallen
@@ -432,8 +432,8 @@ class ClockPath:
         slope = (y[b] - y[a]) / (t[b] - t[a])
         above = [y[i] - y[a] - slope * (t[i] - t[a]) for i in range(n)]
         near = sorted(map(abs, above))[:max(3, n * 3 // 4)]
-        mean = sum(near) / len(near)
-        scale = max(math.sqrt(sum((v - mean) ** 2 for v in near) / len(near)), LEAST_US)
+        mean = math.fsum(near) / len(near)
+        scale = max(math.sqrt(math.fsum((v - mean) ** 2 for v in near) / len(near)), LEAST_US)
         rise = y[a] + slope * (now - t[a]) - x[-1]
         if (scale < 1.5 * self._scatter.scale or abs(slope) > FASTEST or scale > 0.3 * FARTHEST_US
                 or rise < _GATE * math.sqrt(self._var + self._scatter.scale ** 2) + _GATE_US):
@@ -442,7 +442,7 @@ class ClockPath:
         found = self._fit(Nodes(t, y, count, dip, []),
                           [y[a] + mean + slope * (at - t[a]) for at in t], 2)
         # Wider scatter has its own price, and load may be anything up to the farthest.
-        total = sum(count)
+        total = math.fsum(count)
         saved = (self._cost(best, before, 2.0 * math.log(FARTHEST_US / before))
                  - self._cost(found, scale, 2.0 * math.log(FARTHEST_US / scale))
                  - 2.0 * total * math.log(scale / before))
@@ -503,10 +503,10 @@ def _line(
 ) -> tuple[float, float]:
     """Return slope, and height at a time, of the least-squares line through some nodes."""
     n = end - first
-    mean_t = sum(t[first:end]) / n
-    mean_y = sum(y[first:end]) / n
-    spread = sum((t[i] - mean_t) ** 2 for i in range(first, end))
-    slope = sum((t[i] - mean_t) * (y[i] - mean_y) for i in range(first, end)) / spread
+    mean_t = math.fsum(t[first:end]) / n
+    mean_y = math.fsum(y[first:end]) / n
+    slope = (math.fsum((t[i] - mean_t) * (y[i] - mean_y) for i in range(first, end))
+             / math.fsum((t[i] - mean_t) ** 2 for i in range(first, end)))
     return slope, mean_y + slope * (at - mean_t)
 
 
