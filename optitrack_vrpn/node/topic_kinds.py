@@ -62,10 +62,10 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         'pose_ned', 'geometry_msgs/msg/PoseStamped', '{body}/pose_ned', True,
         Computed.SUBSCRIBED, 'pose in NED', 'ned', 'fill_pose', (3, 4)),
     TopicKind(
-        'tf', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.EVERY_POSE,
+        'tf', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.SUBSCRIBED,
         'transforms in ENU, one message a frame'),
     TopicKind(
-        'tf_ned', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.EVERY_POSE,
+        'tf_ned', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.SUBSCRIBED,
         'transforms in NED, in the same message, and the NED world in the ENU world on /tf_static',
         'ned'),
     TopicKind(
