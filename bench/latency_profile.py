@@ -84,6 +84,9 @@ class Socket:
         self._sock = sock
         self.recvmsg_into = watch.around(STEPS[0], sock.recvmsg_into)
 
+    def __getattr__(self, name):
+        return getattr(self._sock, name)
+
     def close(self):
         self._sock.close()
 
