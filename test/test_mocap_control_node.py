@@ -281,7 +281,7 @@ def test_a_wrong_parameter_is_named_and_configure_fails(make, capfd):
     assert node.trigger_configure() is TransitionCallbackReturn.FAILURE
     assert node.lifecycle_label == 'unconfigured'
     logged = capfd.readouterr().err
-    assert logged.count("control.generations holds 'mocap5'") == 2
+    assert logged.count("control.generations contains 'mocap5'") == 2
     with pytest.raises(ConfigurationError):
         make('wrong_too', control=ControlConfig(generations=('mocap5',)))
 

@@ -95,3 +95,34 @@ def test_something_destroyed_under_the_executor_does_not_end_the_node():
 def test_an_executor_that_never_works_again_is_given_up():
     done = stumble(10**9)
     assert done.returncode != 0 and 'InvalidHandle' in done.stderr
+
+
+#: A signal while a message is converted, after which pybind11 raises another error.
+CONVERTING = """
+import os, signal, time
+from optitrack_vrpn.ros.run import run
+from rclpy.node import Node
+
+def make():
+    node = Node('converting')
+    def convert():
+        if {signal}:
+            os.kill(os.getpid(), signal.SIGINT)
+        try:
+            time.sleep(0.2 if {signal} else 0)
+        except KeyboardInterrupt:
+            pass
+        raise RuntimeError('unable to convert')
+    node.create_timer(0.01, convert)
+    return node
+raise SystemExit(run(make, ['node']))
+"""
+
+
+def test_an_error_that_a_signal_causes_is_a_normal_end_and_another_is_not():
+    for by_signal in (True, False):
+        done = subprocess.run(
+            [sys.executable, '-c', CONVERTING.format(signal=by_signal)], cwd=ROOT,
+            capture_output=True, text=True, timeout=50)
+        assert (done.returncode == 0) == by_signal, done.stderr
+        assert ('unable to convert' in done.stderr) != by_signal

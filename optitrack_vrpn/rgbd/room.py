@@ -261,7 +261,9 @@ def _atlas(faces: list[_Face], layout: Layout) -> tuple[NDArray[np.uint8], list[
         (left, top).
     """
     random = np.random.default_rng(layout.seed)
-    width = 2048
+    # 10 m, or the longest face
+    width = max(2048, *(
+        round(float(np.linalg.norm(face.along)) / TEXEL_M) + 2 for face in faces))
     rows: list[tuple[_Face, NDArray[np.uint8]]] = []
     placed = {}
     left, top, tallest = 0, 0, 0
