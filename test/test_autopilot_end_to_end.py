@@ -75,7 +75,7 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
                 # By the kernel's clock; the bytes of a pseudo terminal have none.
                 assert verdict.oldest_ms < 100, verdict
             # Every fault of the body lasts longer than the least gap; a starved machine adds some.
-            assert verdict.gaps >= len(FAULTS), verdict
+            assert verdict.gaps >= len(FAULTS), (verdict, node.log, log)
             # No gap without a reset, and no reset without a reason: on a starved machine a sample
             # that grew too old in the bridge is one.
             assert not verdict.silent_gaps, (verdict, log)

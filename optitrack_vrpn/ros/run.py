@@ -31,7 +31,7 @@ _LOOK_S = 1.0
 #: ever when its peers leave at the same time; a supervisor must not wait for that. Halved, a slow
 #: but regular shutdown is cut off; doubled, a supervisor waits longer.
 _LEAVE_S = 5.0
-#: Chosen: time (s) that rclpy may take from a signal to its shutdown; 1 to 20 ms were seen. Doubled
+#: Chosen: time (s) that rclpy may take from a signal to its shutdown, which takes some ms. Doubled
 #: or halved, a node with a bug ends by as much later or earlier.
 _SIGNAL_S = 0.5
 #: Beginning of rcl's error for a list with mixed types, such as [0, 0.5], in a parameter file.
