@@ -193,6 +193,16 @@ def test_a_map_that_is_spoilt_is_refused_with_the_file_named(tmp_path, spoil, co
         load_keyframes(tmp_path / 'map')
 
 
+def test_keyframes_are_loaded_in_the_order_of_their_numbers(tmp_path):
+    mapper = mapped(Mapper(), last=6, loops=False)
+    first, second = mapper.keyframes[:2]
+    first.number, second.number = 9999, 10000
+    save_keyframes(tmp_path / 'map', [first, second], mapper.odometry_path(), mapper.path())
+    (tmp_path / 'map' / 'notes.yml').write_text('mine: true')
+    keyframes, _ = load_keyframes(tmp_path / 'map')
+    assert [each.number for each in keyframes] == [9999, 10000]
+
+
 def test_a_folder_is_never_overwritten(tmp_path):
     mapper = mapped(Mapper(), last=2, loops=False)
     (tmp_path / 'map').mkdir()

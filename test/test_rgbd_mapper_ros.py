@@ -204,7 +204,7 @@ def test_missing_odometry_is_named_in_the_diagnostics(mapper):
     wait_until(found, 10.0)
 
 
-def test_calls_that_wait_are_answered_when_the_node_is_cleaned_up(mapper):
+def test_services_work_while_inactive_and_a_new_configuration_has_no_map(mapper):
     here, robot = mapper
     drive(here, robot, [0, 6])
     assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'

@@ -64,7 +64,9 @@ def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
     :returns: keyframes, without views for recognition, and the path by odometry if there is one.
     :raises ConfigurationError: naming the file that is missing or wrong.
     """
-    names = sorted(folder.glob('[0-9]*.yml'))
+    # by number: 9999 comes before 10000
+    names = sorted((name for name in folder.glob('*.yml') if name.stem.isdecimal()),
+                   key=lambda name: int(name.stem))
     if not names:
         raise ConfigurationError(
             f'{folder} has no keyframes (files such as 0000.yml); the mapper saves them with its '

@@ -162,10 +162,12 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
                 QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)))
 
     def end(self) -> None:
-        """Take no more images; the map stays."""
+        """Take no more images, and drop those that wait; the map stays."""
         for subscription in self._inputs:
             self.destroy_subscription(subscription)
         self._inputs.clear()
+        with self._ready:
+            self._queue.clear()
 
     def release(self) -> None:
         """End the thread, refuse waiting calls, and destroy publishers and services."""
@@ -270,7 +272,7 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
                 if self._ending:
                     return
                 job = self._jobs.popleft() if self._jobs else None
-                frame = None if job is not None else self._queue.popleft()
+                frame = self._queue.popleft() if job is None else None
             if job is not None:
                 job.future.set_result(self._done(job.work))
                 self._answered.trigger()
