@@ -53,7 +53,7 @@ class LineQueue:
 
     def stale(self, unsent: int, now_s: float) -> bool:
         """
-        Tell whether a message that waits has grown too old.
+        Return whether a message that waits is too old.
 
         :param unsent: bytes that wait.
         """

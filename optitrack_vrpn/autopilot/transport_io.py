@@ -35,7 +35,7 @@ _READ = 65536
 #: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).
 _NOT_SENT = 0x894B
 _INT = struct.Struct('@i')
-#: Time after which a TCP connection ends whose data nobody acknowledges (ms). Chosen: the longest
+#: Time without acknowledgement after which a TCP connection ends (ms). Chosen: the longest
 #: delay of an acknowledgement in use, 200 to 250 ms, and as much for a retransmission.
 _UNACKNOWLEDGED_MS = 500
 #: Nobody listens there yet (ICMP), or the network card is down: the next datagram may pass.

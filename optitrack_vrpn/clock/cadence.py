@@ -301,7 +301,7 @@ def common_step(steps: Sequence[float]) -> float:
 
 def _beats(steps: Sequence[float], tick: float) -> bool:
     """
-    Tell whether steps of one and of two ticks alternate as a beat does.
+    Return whether steps of one and of two ticks alternate with a regular period.
 
     Frames at 60 Hz of a clock with 64 ticks a second do, evenly. Losses do not.
     """
