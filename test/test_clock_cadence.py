@@ -179,8 +179,9 @@ def test_stamps_of_a_coarse_sender_are_right_and_it_is_said_once():
     status = source.status()
     assert status.sender_tick_s == pytest.approx(1e-3) and status.smoothed
     assert np.mean(error < status.uncertainty_s * 1e6) > 0.95
-    (event,) = [event for event in source.events() if event.kind == 'coarse_sender']
-    assert event.reason == 'ticks' and 'ticks of 1 ms' in event.text and '240.0' in event.text
+    (event,) = [event for event in source.events() if event.data.kind == 'coarse_sender']
+    assert event.data.reason == 'ticks' and event.severity == 'info'
+    assert 'ticks of 1 ms' in event.text and '240.0' in event.text
 
 
 def test_frames_of_one_tick_get_stamps_of_their_own():

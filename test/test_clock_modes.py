@@ -93,8 +93,9 @@ def test_restart_of_the_sender_begins_an_epoch_with_the_first_frame(mode, back_t
     arrival = 80 * S + 8000 * MS
     assert source.stamp(new, arrival) == arrival
     assert source.status().restarts == {'sender_restarted': 1}
-    ended = [event for event in source.events() if event.kind == 'epoch_ended']
-    assert [(event.reason, event.epoch) for event in ended] == [('sender_restarted', 1)]
+    ended = [event for event in source.events() if event.data.kind == 'epoch_ended']
+    assert [(event.severity, event.data.reason, event.data.epoch) for event in ended] == [
+        ('warn', 'sender_restarted', 1)]
 
 
 def test_restart_to_a_nearly_equal_time_is_found():
@@ -117,8 +118,8 @@ def test_what_the_senders_time_counts_from_is_recognised_and_told_once(mode, fir
     for i in range(300):
         source.stamp(first + i * MS, UNIX + 3 * S + i * MS)
     assert source.status().sender_base == base
-    told = [event for event in source.events() if event.kind == 'base_recognised']
-    assert [event.reason for event in told] == [base]
+    told = [event for event in source.events() if event.data.kind == 'base_recognised']
+    assert [event.data.reason for event in told] == [base]
     if base == 'unix_epoch':
         assert '-3.000 s from this host' in told[0].text
 

@@ -51,11 +51,11 @@ class Judge:
         if stamp is None:
             return stamp
         assert stamp <= arrival + host + self.slack
-        ended = [event for event in self.source.events() if event.kind == 'epoch_ended']
+        ended = [event for event in self.source.events() if event.data.kind == 'epoch_ended']
         if ended:
             self.times, self.stamps = [], []
-            self.worthless = ended[-1].reason == 'sender_times_worthless' or (
-                self.worthless and ended[-1].reason == 'host_stepped')
+            self.worthless = ended[-1].data.reason == 'sender_times_worthless' or (
+                self.worthless and ended[-1].data.reason == 'host_stepped')
         if self.worthless:
             assert not self.stamps or stamp >= self.stamps[-1], 'backwards'
             self.stamps.append(stamp)

@@ -42,8 +42,8 @@ class Played:
             stamp = source.stamp(sender, S + round(a * 1e9), host_ns)
             stamps.append(np.nan if stamp is None else (stamp - host_ns - S) / 1e9)
             self.known.append(source.status().uncertainty_s if len(stamps) % 100 == 0 else np.nan)
-            self.ended += [event.reason for event in source.events()
-                           if event.kind == 'epoch_ended']
+            self.ended += [event.data.reason for event in source.events()
+                           if event.data.kind == 'epoch_ended']
         self.error = np.array(stamps) - self.sent
         self.known = np.array(self.known)
         self.uncertainty_s = source.status().uncertainty_s

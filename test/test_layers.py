@@ -26,7 +26,7 @@ BELOW = {
     'settings_ros': {'errors', 'settings'},
     'vrpn': {'errors'},
     'motion': {'errors', 'settings'},
-    'clock': {'errors', 'settings'},
+    'clock': {'errors', 'events', 'settings'},
     'graph': {'errors', 'names'},
     'bodies': {'errors', 'events', 'motion', 'names', 'settings'},
     'client': {'errors', 'clock', 'settings', 'throttle', 'vrpn'},

@@ -3,8 +3,8 @@
 """A sender's stamps on the host's clock."""
 
 from optitrack_vrpn.clock.source import HISTORY, LIMIT_NS, StampSource
-from optitrack_vrpn.clock.types import ClockEvent, ClockStatus, MODES, StampConfig
+from optitrack_vrpn.clock.types import ClockChange, ClockStatus, MODES, StampConfig
 
 __all__ = [
-    'ClockEvent', 'ClockStatus', 'HISTORY', 'LIMIT_NS', 'MODES', 'StampConfig', 'StampSource',
+    'ClockChange', 'ClockStatus', 'HISTORY', 'LIMIT_NS', 'MODES', 'StampConfig', 'StampSource',
 ]

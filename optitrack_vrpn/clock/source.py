@@ -29,9 +29,10 @@ from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderR
 from optitrack_vrpn.clock.tracking import TrackingRule
 from optitrack_vrpn.clock.two_way import TwoWay
 from optitrack_vrpn.clock.types import (
-    ClockEvent, ClockStatus, GAP, HOST_STEPPED, RECONNECTED, SENDER_RESTARTED, SENDER_START,
+    ClockChange, ClockStatus, GAP, HOST_STEPPED, RECONNECTED, SENDER_RESTARTED, SENDER_START,
     StampConfig, UNIX_EPOCH, UNKNOWN_BASE, WORTHLESS,
 )
+from optitrack_vrpn.events import Event
 
 HISTORY = 512
 """Distinct sender times whose stamps are remembered at least."""
@@ -81,7 +82,7 @@ class StampSource:
         self._shift = -self._latency
         self._epoch = 0
         self._restarts: dict[str, int] = {}
-        self.news: list[ClockEvent] = []
+        self.news: list[Event] = []
         self._refused = 0
         self._base = UNKNOWN_BASE
         self._told_learnt: bool | None = None
@@ -287,7 +288,7 @@ class StampSource:
             self._trim()
         return self._last
 
-    def events(self) -> list[ClockEvent]:
+    def events(self) -> list[Event]:
         """Return what happened since the last call."""
         events, self.news = self.news, []
         return events
@@ -559,7 +560,9 @@ class StampSource:
 
     def _tell(self, kind: str, reason: str, text: str, fell: bool = False) -> None:
         if len(self.news) < _MAX_EVENTS:
-            self.news.append(ClockEvent(kind, reason, self._epoch, text, fell))
+            self.news.append(Event(
+                'warn' if kind == 'epoch_ended' else 'info', ('clock', text), text,
+                ClockChange(kind, reason, self._epoch, fell)))
 
 
 _RESTART_TEXTS = {

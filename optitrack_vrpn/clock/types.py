@@ -60,8 +60,8 @@ class StampConfig:
             raise ConfigurationError(f'max_gap_s is {self.max_gap_s}; allowed: 1 to 3600 s')
 
 
-class ClockEvent(NamedTuple):
-    """Something about the clocks that a user wants to read once."""
+class ClockChange(NamedTuple):
+    """What happened to the clocks: ``data`` of the ``Event`` that reports it."""
 
     kind: str
     """``epoch_ended``, ``base_recognised``, ``learnt`` or ``coarse_sender``."""
@@ -70,8 +70,6 @@ class ClockEvent(NamedTuple):
     ``ticks`` or ``jitter``, else the mode."""
     epoch: int
     """The epoch that begins or goes on with this event, counted from 0."""
-    text: str
-    """One sentence with values and units."""
     fell: bool = False
     """Whether the sender's time fell: frames of before lie in its future."""
 

@@ -356,22 +356,22 @@ class Pipeline:
     def _follow_clock(self) -> None:
         """Report what happened to the clocks, and forget what does not hold across it."""
         for event in self.stamps.events():
-            ended = event.kind == 'epoch_ended'
-            self._report('warn' if ended else 'info', ('clock', event.text),
-                         f'clock: {event.text}', event)
+            change = event.data
+            ended = change.kind == 'epoch_ended'
+            self._report(event.severity, event.key, f'clock: {event.text}', change)
             if ended:
                 self._coarse.reset()
-            stepped = event.reason == HOST_STEPPED
+            stepped = change.reason == HOST_STEPPED
             for channel in self.bodies:
                 if ended:
                     channel.newest_ns = -1
                     # A velocity cannot be made of the interval across the step.
                     channel.estimator.new_epoch()
-                if stepped if self._arrival_mode else event.fell:
+                if stepped if self._arrival_mode else change.fell:
                     # The times that the gate compares fell. When they rise instead, a body
                     # counts as unseen and is acquired anew.
                     channel.gate.restart()
-                if stepped or (event.fell and self._sender_mode):
+                if stepped or (change.fell and self._sender_mode):
                     # Stamps before and after a step of their own clock have no order.
                     channel.last_stamp_ns = 0
 

@@ -73,7 +73,7 @@ def restamp(
         stamp = source.stamp(
             parse_seconds(row['sender_time']), parse_seconds(row['receive_time']))
         for event in source.events():
-            epoch = event.epoch
+            epoch = event.data.epoch
             print(f'receive_time {row["receive_time"]}: {event.text}', file=log)
         yield {**row, 'stamp': '' if stamp is None else format_seconds(stamp),
                'epoch': str(epoch)}
