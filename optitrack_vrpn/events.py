@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Events: pure code returns them, and the node logs them."""
+"""The one type of event: pure code returns events for the user, and the node logs them."""
 
 from __future__ import annotations
 

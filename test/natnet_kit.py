@@ -53,18 +53,18 @@ class Sink:
         return self.of(MarkersReport)
 
     def said(self, text):
-        return any(text in change.reason for change in list(self.changes))
+        return any(text in change.text for change in list(self.changes))
 
     def wait(self, condition, what, timeout_s=TIMEOUT_S):
         with self.arrived:
             assert self.arrived.wait_for(condition, timeout_s), (
-                what, [(c.state.value, c.reason) for c in self.changes[-10:]])
+                what, [(c.data.value, c.text) for c in self.changes[-10:]])
 
     def wait_for(self, text):
         self.wait(lambda: self.said(text), text)
 
     def wait_for_state(self, state, after=0):
-        self.wait(lambda: any(change.state is LinkState(state)
+        self.wait(lambda: any(change.data is LinkState(state)
                               for change in self.changes[after:]), state)
 
 

@@ -72,11 +72,11 @@ def test_udp_blocks_a_server_once_and_says_what_is_wrong():
             with client(sim.port, link=link(connection='tcp')) as (_, other):
                 other.wait(lambda: len(other.poses) > 100)
         assert (sim.counters.requests, sim.counters.blocked_connects) == (1, 1)
-    (late,) = [c for c in sink.changes if 'did not connect back' in c.reason]
-    assert (late.state, late.severity) == (LinkState.REQUESTING, 'warn')
-    assert 'within 0.1 s' in late.reason
-    assert 'connection: tcp' in late.reason and 'blocks the server' in late.reason
-    assert 'next request after 60 s' in late.reason
+    (late,) = [c for c in sink.changes if 'did not connect back' in c.text]
+    assert (late.data, late.severity) == (LinkState.REQUESTING, 'warn')
+    assert 'within 0.1 s' in late.text
+    assert 'connection: tcp' in late.text and 'blocks the server' in late.text
+    assert 'next request after 60 s' in late.text
 
 
 def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connection():
@@ -90,7 +90,7 @@ def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connecti
                 sink.wait_state(LinkState.STREAMING)
                 assert running.status().sessions == 1
     assert LinkState.LOST not in sink.states
-    assert not any('another program is on that port' in c.reason for c in sink.changes)
+    assert not any('another program is on that port' in c.text for c in sink.changes)
 
 
 def test_a_server_without_a_tcp_port_is_asked_by_udp():

@@ -50,8 +50,8 @@ def test_a_length_that_cannot_be_ends_the_conversation_with_the_reason(size):
         server.hold(sock)
     with FakeServer(once(evil)) as server, client(server.port) as (_, sink):
         sink.wait_state(LinkState.STREAMING, 2)
-    (lost,) = [c for c in sink.changes if c.state is LinkState.LOST]
-    assert f'announced a message of {size} bytes' in lost.reason
+    (lost,) = [c for c in sink.changes if c.data is LinkState.LOST]
+    assert f'announced a message of {size} bytes' in lost.text
     assert lost.severity == 'error'
 
 

@@ -173,7 +173,7 @@ def test_stopping_from_the_sink_ends_the_client(at):
 
         def link_changed(self, change):
             super().link_changed(change)
-            if change.state is at:
+            if change.data is at:
                 running.stop()
     sink = Stopping()
     with FakeServer(stream) as server:
@@ -229,7 +229,7 @@ def test_a_bug_in_the_sink_is_logged_and_ends_no_thread(caplog):
 
         def link_changed(self, change):
             super().link_changed(change)
-            if change.state is LinkState.STREAMING:
+            if change.data is LinkState.STREAMING:
                 raise KeyError('another bug of the test')
     with caplog.at_level(logging.ERROR), FakeServer(stream) as server:
         with client(server.port, Faulty()) as (_, sink):

@@ -21,22 +21,23 @@ def streaming(config, now_ns=0):
     link.begin(now_ns)
     link.established(now_ns)
     link.to(LinkState.CONNECTED, 'connected', now_ns)
-    assert link.pose_received(now_ns).state is LinkState.STREAMING
+    assert link.pose_received(now_ns).data is LinkState.STREAMING
     return link
 
 
 def test_a_change_is_told_once_and_since_follows_the_state_alone():
     link = Link(LinkConfig(), 5)
-    assert link.to(LinkState.LOST, 'cable', 10, 'warn') == (LinkState.LOST, 'cable', 'warn', 10)
+    assert link.to(LinkState.LOST, 'cable', 10, 'warn') == (
+        'warn', 'link', 'cable', LinkState.LOST)
     assert link.to(LinkState.LOST, 'cable', 20, 'warn') is None
-    assert link.to(LinkState.LOST, 'firewall', 30, 'warn').reason == 'firewall'
+    assert link.to(LinkState.LOST, 'firewall', 30, 'warn').text == 'firewall'
     assert (link.state, link.reason, link.since_ns) == (LinkState.LOST, 'firewall', 10)
 
 
 def test_a_remark_leaves_state_and_reason_alone():
     link = streaming(LinkConfig())
-    message = link.message('an unexpected peer', 7, 'warn')
-    assert message == (LinkState.STREAMING, 'an unexpected peer', 'warn', 7)
+    message = link.message('an unexpected peer', 'warn')
+    assert message == ('warn', 'link', 'an unexpected peer', LinkState.STREAMING)
     assert (link.reason, link.since_ns) == ('poses are arriving', 0)
 
 
@@ -126,7 +127,7 @@ def test_silence_is_noticed_then_ends_the_conversation():
     link.pose_received(5 * S)
     assert link.check(6 * S - 1) is None
     change = link.check(6 * S)
-    assert (change.state, change.severity) == (LinkState.SILENT, 'warn')
+    assert (change.data, change.severity) == (LinkState.SILENT, 'warn')
     assert link.check(7 * S) is None
     assert link.must_reconnect(8 * S - 1) is None
     assert 'no pose for 3 s' in link.must_reconnect(8 * S)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The log messages of a connection that is lost and restored."""
 
-from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.client.link_log import LinkLog
 
 MS = 1_000_000
@@ -14,8 +14,8 @@ def told(changes, step_ms, log=None):
     """Let changes come so far apart; gives (time in ms, state) of those that are logged."""
     log = log or LinkLog()
     return [(number * step_ms, state) for number, (state, severity) in enumerate(changes)
-            if log.allow(LinkChange(state, f'because of port {40000 + number}', severity,
-                                    number * step_ms * MS))]
+            if log.allow(link_event(state, f'because of port {40000 + number}', severity),
+                         number * step_ms * MS)]
 
 
 def test_every_state_of_an_outage_is_told_of_once():

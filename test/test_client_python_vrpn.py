@@ -167,7 +167,7 @@ def test_silence_and_the_end_are_told(module, run):
 def test_trackers_that_never_report_are_worried_about(run):
     _, sink = run(link=link(reconnect_after_s=0.1))
     sink.wait_state(LinkState.LOST)
-    assert 'trackers' in sink.changes[-1].reason
+    assert 'trackers' in sink.changes[-1].text
 
 
 def test_a_fault_of_the_module_is_told_and_begun_anew(module, run):

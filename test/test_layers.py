@@ -29,26 +29,27 @@ BELOW = {
     'clock': {'errors', 'events', 'settings'},
     'graph': {'errors', 'names'},
     'bodies': {'errors', 'events', 'motion', 'names', 'settings'},
-    'client': {'errors', 'clock', 'settings', 'throttle', 'vrpn'},
-    'natnet': {'errors', 'client', 'clock', 'settings', 'throttle', 'vrpn'},
+    'client': {'errors', 'clock', 'events', 'settings', 'throttle', 'vrpn'},
+    'natnet': {'errors', 'client', 'clock', 'events', 'settings', 'throttle', 'vrpn'},
     'pipeline': {'bodies', 'clock', 'events', 'motion', 'names', 'natnet', 'stats', 'vrpn'},
     'cli': {'errors', 'vrpn'},
     'ros': {'errors', 'client', 'clock', 'names', 'throttle'},
     'mocap_control': {'errors', 'cli', 'graph', 'names', 'ros', 'settings', 'settings_ros'},
     'sim': {'errors', 'cli', 'natnet', 'settings', 'vrpn'},
-    'node': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'mocap_control', 'motion',
-             'names', 'natnet', 'pipeline', 'ros', 'settings', 'settings_ros', 'stats', 'vrpn'},
+    'node': {'errors', 'bodies', 'cli', 'client', 'clock', 'events', 'graph', 'mocap_control',
+             'motion', 'names', 'natnet', 'pipeline', 'ros', 'settings', 'settings_ros', 'stats',
+             'vrpn'},
     'autopilot': {'errors', 'cli', 'doctor', 'events', 'mocap_control', 'motion', 'names', 'ros',
                   'settings', 'settings_ros'},
-    'doctor': {'errors', 'bodies', 'cli', 'client', 'clock', 'graph', 'names', 'natnet',
-               'pipeline', 'vrpn'},
+    'doctor': {'errors', 'bodies', 'cli', 'client', 'clock', 'events', 'graph', 'names',
+               'natnet', 'pipeline', 'vrpn'},
     'axes': {'errors', 'cli', 'client', 'mocap_control', 'motion', 'names', 'ros', 'settings',
              'settings_ros'},
     'gantry': {'errors', 'axes', 'cli', 'mocap_control', 'motion', 'ros', 'settings',
                'settings_ros', 'sim'},
     'tools': {'errors', 'cli', 'clock', 'settings'},
-    'recording': {'errors', 'bodies', 'cli', 'client', 'clock', 'mocap_control', 'motion', 'names',
-                  'pipeline', 'ros', 'vrpn'},
+    'recording': {'errors', 'bodies', 'cli', 'client', 'clock', 'events', 'mocap_control',
+                  'motion', 'names', 'pipeline', 'ros', 'vrpn'},
     'rgbd': {'errors', 'axes', 'cli', 'mocap_control', 'names', 'recording', 'ros',
              'settings', 'settings_ros', 'sim'},
     'demo': {'errors', 'autopilot', 'bodies', 'cli', 'client', 'graph', 'names', 'node',
@@ -121,6 +122,17 @@ IMPORTS = list(imports())
 
 def test_the_node_class_is_wiring():
     assert len((PACKAGE / 'node' / 'node.py').read_text().splitlines()) <= 250
+
+
+def test_events_for_users_have_one_type():
+    """Messages of a wire protocol and findings of a report are no events."""
+    elsewhere = {'TextReport', 'Finding'}
+    found = {
+        node.name for path in FILES for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and {'severity', 'text'} <= {
+            field.target.id for field in node.body
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)}}
+    assert found - elsewhere == {'Event'}
 
 
 def test_the_imports_were_found():

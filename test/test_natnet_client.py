@@ -8,7 +8,7 @@ import socket
 import sys
 
 from natnet_kit import client_config, simulated, Sink
-from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.errors import (
     BackendUnavailableError, ConfigurationError, TransportError)
 from optitrack_vrpn.natnet import codec
@@ -271,7 +271,7 @@ def test_auto_passes_no_frame_before_the_connection_is_announced():
     backend = make_backend('auto', client_config(), NatNetConfig(), sink)
     gate = backend._gates[Protocol.NATNET] = _Gate(backend, Protocol.NATNET)
     frame = [FrameReport(1, 1, 0, True, True, 0)]
-    gate.link_changed(LinkChange(LinkState.STREAMING, 'poses are arriving', 'info', 1))
+    gate.link_changed(link_event(LinkState.STREAMING, 'poses are arriving', 'info'))
     decision = backend._choice.decide(2)
     assert decision.chosen is Protocol.NATNET
     gate.receive(frame, 2, 0)    # the choice is made, and the sink does not know of it
@@ -279,7 +279,7 @@ def test_auto_passes_no_frame_before_the_connection_is_announced():
     backend._carry_out(decision)
     gate.receive(frame, 3, 0)
     assert [arrival_ns for _, arrival_ns, _ in sink.batches] == [3]
-    assert [change.state for change in sink.changes[-2:]] == [
+    assert [change.data for change in sink.changes[-2:]] == [
         LinkState.CONNECTED, LinkState.STREAMING]
 
 

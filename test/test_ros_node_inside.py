@@ -14,7 +14,7 @@ from conftest import BOTH_PROTOCOLS
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import ChangeState
-from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.graph import conflicts_ros
 from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames, TURN_NS
@@ -252,7 +252,7 @@ def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(observe
     with NodeHere(parameters(3883)) as here:
         assert observer.transition('configure')
         assert observer.transition('cleanup')
-        here.node.link_changed(LinkChange(LinkState.STOPPED, 'stopped', 'info', 1))
+        here.node.link_changed(link_event(LinkState.STOPPED, 'stopped', 'info'))
         assert 'stopped: stopped' not in logged(console, 'stopped')
 
 

@@ -47,11 +47,13 @@ class Recorder:
 
     :ivar batches: (events, arrival_ns, host_minus_arrival_ns, when the sink was called).
     :ivar changes: changes of the connection, and remarks.
+    :ivar changed_ns: times of the changes (ns).
     """
 
     def __init__(self) -> None:
         self.batches: list[tuple] = []
         self.changes: list = []
+        self.changed_ns: list[int] = []
         self._news = threading.Condition()
 
     def receive(self, events, arrival_ns, host_minus_arrival_ns) -> None:
@@ -63,6 +65,7 @@ class Recorder:
     def link_changed(self, change) -> None:
         with self._news:
             self.changes.append(change)
+            self.changed_ns.append(HostClock.now_ns())
             self._news.notify_all()
 
     @property
@@ -75,16 +78,16 @@ class Recorder:
 
     @property
     def states(self) -> list[LinkState]:
-        return [change.state for change in list(self.changes)]
+        return [change.data for change in list(self.changes)]
 
     def reasons(self, state: LinkState) -> list[str]:
-        return [change.reason for change in list(self.changes) if change.state is state]
+        return [change.text for change in list(self.changes) if change.data is state]
 
     def wait(self, so: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
         """Wait until something is so; fails with what was heard instead."""
         with self._news:
             if not self._news.wait_for(so, timeout_s):
-                heard = '\n'.join(f'{c.state.value}: {c.reason}' for c in self.changes[-12:])
+                heard = '\n'.join(f'{c.data.value}: {c.text}' for c in self.changes[-12:])
                 raise AssertionError(f'after {timeout_s} s, {len(self.poses)} poses, and\n{heard}')
 
     def wait_state(self, state: LinkState, count: int = 1) -> None:
@@ -93,7 +96,7 @@ class Recorder:
 
     def wait_reason(self, text: str) -> None:
         """Wait for a change whose reason has a text in it."""
-        self.wait(lambda: any(text in change.reason for change in self.changes))
+        self.wait(lambda: any(text in change.text for change in self.changes))
 
 
 def wait_until(so: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:

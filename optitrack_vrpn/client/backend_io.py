@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import logging
 from typing import Optional, Protocol, Sequence
 
-from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.vrpn.messages import Event
 
 _LOG = logging.getLogger(__name__)
@@ -33,8 +34,8 @@ class Sink(Protocol):
         :param host_minus_arrival_ns: system time minus arrival clock, read at the same time (ns).
         """
 
-    def link_changed(self, change: LinkChange) -> None:
-        """Process a change of the connection's state, or a message about the current state."""
+    def link_changed(self, change: UserEvent) -> None:
+        """Process a change of the connection's state, or a message about it: see link_event()."""
 
 
 @dataclass
@@ -72,7 +73,7 @@ class LinkStatus:
     queue: dict[str, int] = field(default_factory=dict)
 
 
-def report_change(sink: Sink, change: Optional[LinkChange]) -> None:
+def report_change(sink: Sink, change: Optional[UserEvent]) -> None:
     """Pass a change to the sink, if there is one; log exceptions of the sink."""
     if change is None:
         return

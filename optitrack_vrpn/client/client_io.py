@@ -12,11 +12,12 @@ from optitrack_vrpn.client.backend_io import Sink
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.handshake_io import (
     connect_back, connect_out, NoAnswerError, ServerAbsentError, Stopped)
-from optitrack_vrpn.client.link import LinkChange, LinkState, waiting_for_earlier_request
+from optitrack_vrpn.client.link import LinkState, waiting_for_earlier_request
 from optitrack_vrpn.client.reconnecting_io import ReconnectingClient
 from optitrack_vrpn.client.requests import UnansweredRequests
 from optitrack_vrpn.client.session_io import Conversation
 from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.events import Event
 
 _NS = 1_000_000_000
 #: Chosen: period (s) at which a client checks whether another client's request was answered.
@@ -124,7 +125,7 @@ class VrpnClient(ReconnectingClient[Conversation]):
         """Return how long an unanswered request may still block the server (s)."""
         return _UNANSWERED.left_s(server, self._config.link.blocked_s, self._clock.now_ns())
 
-    def _report(self, change: Optional[LinkChange]) -> None:
-        if change is not None and change.state is LinkState.CONNECTED:
+    def _report(self, change: Optional[Event]) -> None:
+        if change is not None and change.data is LinkState.CONNECTED:
             _UNANSWERED.answered((self._server_ip, self._port))    # the server has greeted
         super()._report(change)

@@ -11,9 +11,10 @@ a disconnected cable causes no error on either side.
 from dataclasses import dataclass
 import enum
 import math
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.events import Event
 from optitrack_vrpn.settings import checked, setting
 
 _NS = 1_000_000_000
@@ -39,22 +40,6 @@ class LinkState(enum.Enum):
     SILENT = 'silent'
     LOST = 'lost'
     REFUSED = 'refused'
-
-
-class LinkChange(NamedTuple):
-    """
-    One change of state, or a message about a state that continues.
-
-    :ivar state: the current state.
-    :ivar reason: text for the user: what happened and, for a fault, what to do.
-    :ivar severity: 'info', 'warn' or 'error'.
-    :ivar now_ns: time of the change on the host's monotonic clock (ns).
-    """
-
-    state: LinkState
-    reason: str
-    severity: str
-    now_ns: int
 
 
 @checked
@@ -105,6 +90,17 @@ class LinkConfig:
                 raise ConfigurationError(f'{name} is {getattr(self, name)}; it must be positive')
 
 
+def link_event(state: LinkState, text: str, severity: str) -> Event:
+    """
+    Return the event for a change of state, or for a message about a state that continues.
+
+    Its key is 'link', and its data is the state.
+
+    :param text: what happened and, for a fault, what to do.
+    """
+    return Event(severity, 'link', text, state)
+
+
 class Link:
     """
     The state of one client's connection to its server.
@@ -144,22 +140,22 @@ class Link:
 
     def to(
         self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
-    ) -> Optional[LinkChange]:
+    ) -> Optional[Event]:
         """
         Change the state.
 
-        :returns: the change, or None if neither state nor reason changed.
+        :returns: the event, or None if neither state nor reason changed.
         """
         if state is self.state and reason == self.reason:
             return None
         if state is not self.state:
             self.since_ns = now_ns
         self.state, self.reason = state, reason
-        return LinkChange(state, reason, severity, now_ns)
+        return link_event(state, reason, severity)
 
-    def message(self, text: str, now_ns: int, severity: str) -> LinkChange:
-        """Return a message that changes neither the state nor its reason."""
-        return LinkChange(self.state, text, severity, now_ns)
+    def message(self, text: str, severity: str) -> Event:
+        """Return an event that changes neither the state nor its reason."""
+        return link_event(self.state, text, severity)
 
     # -- attempts ------------------------------------------------------------------------------
 
@@ -221,7 +217,7 @@ class Link:
             self._brief_conversations = self._brief_conversations + 1 if brief else 0
         return self._pause_s()
 
-    def pose_received(self, now_ns: int) -> Optional[LinkChange]:
+    def pose_received(self, now_ns: int) -> Optional[Event]:
         """Record that poses arrived."""
         self._last_pose_ns = now_ns
         if self.state is LinkState.STREAMING:
@@ -229,7 +225,7 @@ class Link:
         self._reconnect_after_s = self.config.reconnect_after_s
         return self.to(LinkState.STREAMING, 'poses are arriving', now_ns)
 
-    def check(self, now_ns: int) -> Optional[LinkChange]:
+    def check(self, now_ns: int) -> Optional[Event]:
         """
         Check whether no pose has arrived for ``silent_after_s``.
 

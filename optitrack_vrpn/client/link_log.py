@@ -4,7 +4,8 @@
 
 import re
 
-from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.events import Event
 from optitrack_vrpn.throttle import Throttle
 
 _EPHEMERAL_PORT = re.compile(r'port \d+')
@@ -28,21 +29,25 @@ class LinkLog:
         self._flapping = Throttle(_REPEAT_S)
         self._outage_logged = True
 
-    def allow(self, change: LinkChange) -> bool:
-        """Return whether to log a change."""
-        good = change.severity == 'info' and change.state in (
+    def allow(self, change: Event, now_ns: int) -> bool:
+        """
+        Return whether to log a change.
+
+        :param now_ns: present time on a clock that does not step (ns).
+        """
+        good = change.severity == 'info' and change.data in (
             LinkState.CONNECTED, LinkState.STREAMING)
-        if good and change.state is LinkState.CONNECTED:
+        if good and change.data is LinkState.CONNECTED:
             self._outage = Throttle(_REMIND_S)
         # Ports that the system chooses differ between attempts.
-        key = (change.state, _EPHEMERAL_PORT.sub('port', change.reason))
-        if self._outage.allow(key, change.now_ns) is None:
+        key = (change.data, _EPHEMERAL_PORT.sub('port', change.text))
+        if self._outage.allow(key, now_ns) is None:
             return False
-        often = self._flapping.allow(key, change.now_ns) is None
+        often = self._flapping.allow(key, now_ns) is None
         if often and not (good and self._outage_logged):
             return False
         if change.severity != 'info':
             self._outage_logged = True
-        elif change.state is LinkState.STREAMING:
+        elif change.data is LinkState.STREAMING:
             self._outage_logged = False
         return True

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import math
 from typing import NamedTuple, Optional
 
+from optitrack_vrpn.events import Event
 from optitrack_vrpn.throttle import Throttle
 
 #: Chosen: length of the window (s). Halved, single bursts cause warnings; doubled, a warning comes
@@ -26,18 +27,6 @@ MUCH, LITTLE = 0.03, 0.01
 ENOUGH = 10
 #: Chosen: shortest time between two warnings (s). Halved, twice as many lines; doubled, half.
 _REPEAT_S = 60.0
-
-
-class LossEvent(NamedTuple):
-    """
-    Begin or end of a period of losses.
-
-    :ivar severity: 'info' or 'warn'.
-    :ivar text: one sentence.
-    """
-
-    severity: str
-    text: str
 
 
 class _Sample(NamedTuple):
@@ -66,7 +55,7 @@ class LossWatch:
 
     def look(
         self, counters: Mapping[str, int], dropped_unread: int, now_ns: int,
-    ) -> Optional[LossEvent]:
+    ) -> Optional[Event]:
         """
         Process the counters of the connection.
 
@@ -99,7 +88,7 @@ class LossWatch:
         unread = new.unread - old.unread if new.unread >= old.unread else new.unread
         return self._lasts(self.share, unread > 0)
 
-    def _lasts(self, share: float, unread: bool) -> Optional[LossEvent]:
+    def _lasts(self, share: float, unread: bool) -> Optional[Event]:
         begins = not self.trouble
         lost = f'{share:.0%} of the messages of the last {WINDOW_S:g} s were lost'
         self.trouble = (
@@ -109,14 +98,14 @@ class LossWatch:
             'connection: tcp, which loses no messages but delays them')
         if begins and self._throttle.allow('lost', self._samples[-1].now_ns) is not None:
             self._reported = True
-            return LossEvent('warn', f'lossy: {self.trouble}')
+            return Event('warn', 'loss', f'lossy: {self.trouble}')
         return None
 
-    def _over(self) -> Optional[LossEvent]:
+    def _over(self) -> Optional[Event]:
         self.trouble = ''
         if not self._reported:
             return None
         self._reported = False
-        return LossEvent(
-            'info', 'losses have ended: less than '
+        return Event(
+            'info', 'loss', 'losses have ended: less than '
             f'{LITTLE:.0%} of the messages of the last {WINDOW_S:g} s were lost')

@@ -17,10 +17,11 @@ from typing import Any, Optional
 
 from optitrack_vrpn.client.backend_io import LinkStatus, report_change, Sink
 from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.link import Link, LinkChange, LinkState
+from optitrack_vrpn.client.link import Link, LinkState
 from optitrack_vrpn.client.scheduling_io import use_default_scheduling
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
+from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 from optitrack_vrpn.vrpn.messages import AccelerationReport, Event, PoseReport, VelocityReport
 
@@ -167,7 +168,7 @@ class PythonVrpnBackend:
     def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
         self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
 
-    def _report(self, change: Optional[LinkChange]) -> None:
+    def _report(self, change: Optional[UserEvent]) -> None:
         report_change(self._sink, change)
 
     def _on_position(self, name: str, report: dict[str, Any]) -> None:

@@ -17,12 +17,13 @@ from optitrack_vrpn.client.addresses_io import local_address, Lookup
 from optitrack_vrpn.client.backend_io import LinkStatus, report_change, Sink
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.handshake_io import Stopped, Waiting
-from optitrack_vrpn.client.link import Link, LinkChange, LinkState
+from optitrack_vrpn.client.link import Link, LinkState
 from optitrack_vrpn.client.scheduling_io import use_default_scheduling
 from optitrack_vrpn.client.sockets_io import Waker
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
+from optitrack_vrpn.events import Event
 
 _NS = 1_000_000_000
 _LOG = logging.getLogger(__name__)
@@ -263,7 +264,7 @@ class ReconnectingClient(Generic[C]):
     def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
         self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
 
-    def _report(self, change: Optional[LinkChange]) -> None:
+    def _report(self, change: Optional[Event]) -> None:
         report_change(self._sink, change)
 
     def _unexpected_peer(self, address: str, what: str) -> None:
@@ -275,8 +276,7 @@ class ReconnectingClient(Generic[C]):
         known.add(address)
         self._report(self._link.message(
             f'{what} from {address} was refused: the server is {self._server_ip}; if '
-            f'{address} is another address of the server, set server: {address}',
-            self._clock.now_ns(), 'warn'))
+            f'{address} is another address of the server, set server: {address}', 'warn'))
 
 
 def _sum(totals: dict[str, int], conversation: Optional[Listening]) -> dict[str, int]:

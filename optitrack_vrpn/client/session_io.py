@@ -10,12 +10,13 @@ from typing import Callable, Optional, Sequence
 
 from optitrack_vrpn.client.backend_io import Sink
 from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.link import Link, LinkChange, LinkState, silent_handshake
+from optitrack_vrpn.client.link import Link, LinkState, silent_handshake
 from optitrack_vrpn.client.sockets_io import (
     ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns, unread_datagrams,
     unread_stream_bytes)
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
+from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, MAX_DATAGRAM_SIZE, POSE_MESSAGE
 from optitrack_vrpn.vrpn.messages import (
@@ -68,7 +69,7 @@ class Conversation:
     def __init__(
         self, sock: socket.socket, server_ip: str, local: str, link: Link,
         config: ClientConfig, clock: HostClock, sink: Sink,
-        report: Callable[[Optional[LinkChange]], None],
+        report: Callable[[Optional[UserEvent]], None],
         unexpected_peer: Callable[[str, str], None],
     ) -> None:
         self._tcp = sock

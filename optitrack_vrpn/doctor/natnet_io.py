@@ -15,9 +15,9 @@ from typing import Any
 
 from optitrack_vrpn.client.addresses_io import card_address
 from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.link import LinkChange
 from optitrack_vrpn.doctor.probe_results import NatNetResults
 from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.events import Event
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.constants import DATA_PORT, MULTICAST_GROUP
 from optitrack_vrpn.natnet.messages import ServerInfo
@@ -61,10 +61,10 @@ class _Listener:
                     self.echoes += 1
             self.changed.notify_all()
 
-    def link_changed(self, change: LinkChange) -> None:
+    def link_changed(self, change: Event) -> None:
         with self.changed:
             if change.severity != 'info' and len(self.remarks) < _MOST_REMARKS:
-                self.remarks.append(change.reason)
+                self.remarks.append(change.text)
             self.changed.notify_all()
 
 

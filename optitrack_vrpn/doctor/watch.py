@@ -10,10 +10,10 @@ from typing import Optional
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.states import BodyStatus, State
-from optitrack_vrpn.client.link import LinkChange
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.doctor.probe_results import Lift
 from optitrack_vrpn.doctor.stream_statistics import Intervals, IntervalStatistics
+from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.pipeline.channel import body_name, Channel
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
@@ -95,7 +95,7 @@ class Watch:
                 self._texts.append(reported.text)
         self._note_changes()
 
-    def link_changed(self, change: LinkChange) -> None:
+    def link_changed(self, change: UserEvent) -> None:
         """Ignore changes of the connection; see ``Sink``."""
 
     def tick(self, now_ns: int) -> None:

@@ -11,9 +11,10 @@ from typing import Any, Optional
 from optitrack_vrpn.client.backend_io import Backend, LinkStatus, report_change, Sink
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.factory_io import make_backend as make_vrpn_backend
-from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.events import Event
 from optitrack_vrpn.natnet.choice import Choice, Decision, Protocol
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.reports import EchoReport
@@ -40,7 +41,7 @@ class _Gate:
         """Pass events on if this protocol is chosen."""
         self._owner.received(self, events, arrival_ns, host_minus_arrival_ns)
 
-    def link_changed(self, change: LinkChange) -> None:
+    def link_changed(self, change: Event) -> None:
         """Take a change of this protocol's connection."""
         self._owner.changed(self, change)
 
@@ -76,7 +77,7 @@ class AutoBackend:
         self._thread: Optional[threading.Thread] = None
         self._gates: dict[Protocol, _Gate] = {}
         self._backends: dict[Protocol, Backend] = {}
-        self._last: dict[Protocol, LinkChange] = {}
+        self._last: dict[Protocol, Event] = {}
         #: Round trips before a choice: the first stamps need them.
         self._echoes: deque[tuple[Sequence[Any], int, int]] = deque(maxlen=_ECHOES)
 
@@ -117,7 +118,7 @@ class AutoBackend:
     def _with_natnet(self, action: Callable[[NatNetClient], None], what: str) -> None:
         client = self._backends.get(Protocol.NATNET)
         if self._choice.chosen is Protocol.VRPN or not isinstance(client, NatNetClient):
-            self._remark(
+            self._message(
                 f'cannot {what} a recording in Motive: VRPN is used, which has no such command',
                 'error')
             return
@@ -136,22 +137,23 @@ class AutoBackend:
         elif self._passing is None and isinstance(events[0], EchoReport):
             self._echoes.append((events, arrival_ns, host_minus_arrival_ns))
 
-    def changed(self, gate: _Gate, change: LinkChange) -> None:
+    def changed(self, gate: _Gate, change: Event) -> None:
         """Take a change of one connection, and choose if there is something to choose."""
         with self._lock:
             if self._gates.get(gate.protocol) is not gate:
                 return
             remark = gate.protocol in self._last and (
-                change.state is self._last[gate.protocol].state)
+                change.data is self._last[gate.protocol].data)
             self._last[gate.protocol] = change
-            self._choice.changed(gate.protocol, change.state, change.reason, change.now_ns)
+            self._choice.changed(
+                gate.protocol, change.data, change.text, self._clock.now_ns())
             chosen = self._choice.chosen
         self._wake.set()
         if chosen is gate.protocol:
             report_change(self._sink, change)
         elif chosen is None and (change.severity != 'info' or not remark):
             report_change(self._sink, change._replace(
-                reason=f'{gate.protocol.value}: {change.reason}', state=_shown(change.state)))
+                text=f'{gate.protocol.value}: {change.text}', data=_shown(change.data)))
 
     # -- the thread ----------------------------------------------------------------------------
 
@@ -168,7 +170,7 @@ class AutoBackend:
                 self._carry_out(decision)
         except Exception as error:
             _LOG.exception('a bug in the choice of the protocol')
-            self._remark(f'a bug in the choice of the protocol: {error!r}', 'error')
+            self._message(f'a bug in the choice of the protocol: {error!r}', 'error')
         finally:
             for protocol in Protocol:
                 self._end(protocol)
@@ -180,13 +182,13 @@ class AutoBackend:
             self._launch(Protocol.VRPN)
         if decision.chosen is not None:
             self._end(Protocol.VRPN if decision.chosen is Protocol.NATNET else Protocol.NATNET)
-            self._remark(
+            self._message(
                 decision.reason, 'info' if decision.chosen is Protocol.NATNET else 'warn')
             # The sink has not seen the connection that it is about to get.
             change = self._last[decision.chosen]
             report_change(self._sink, change._replace(
-                state=LinkState.CONNECTED, severity='info',
-                reason=f'connected by {decision.chosen.value}'))
+                severity='info', data=LinkState.CONNECTED,
+                text=f'connected by {decision.chosen.value}'))
             while decision.chosen is Protocol.NATNET and self._echoes:
                 self._sink.receive(*self._echoes.popleft())
             self._echoes.clear()
@@ -194,7 +196,7 @@ class AutoBackend:
             report_change(self._sink, change)
         if decision.reset:
             self._passing = None
-            self._remark(decision.reason, 'warn')
+            self._message(decision.reason, 'warn')
             for protocol in Protocol:
                 self._end(protocol)
             self._launch(Protocol.NATNET)
@@ -219,11 +221,11 @@ class AutoBackend:
         if backend is not None:
             backend.stop()
 
-    def _remark(self, text: str, severity: str) -> None:
+    def _message(self, text: str, severity: str) -> None:
         chosen = self._choice.chosen
         last = self._last.get(chosen) if chosen is not None else None
-        state = last.state if last is not None else LinkState.CONNECTING
-        report_change(self._sink, LinkChange(state, text, severity, self._clock.now_ns()))
+        state = last.data if last is not None else LinkState.CONNECTING
+        report_change(self._sink, link_event(state, text, severity))
 
 
 def _shown(state: LinkState) -> LinkState:

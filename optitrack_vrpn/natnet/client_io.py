@@ -124,9 +124,9 @@ class NatNetClient(ReconnectingClient[Session]):
         if len(commands) < len(waiting):
             self._report(self._link.message(
                 'a recording in Motive was started and stopped before the command could be sent: '
-                'Motive has recorded nothing of it', self._clock.now_ns(), 'warn'))
+                'Motive has recorded nothing of it', 'warn'))
         for command in commands:
             try:
                 session.request(command)
             except LocalProtocolError as error:
-                self._report(self._link.message(str(error), self._clock.now_ns(), 'error'))
+                self._report(self._link.message(str(error), 'error'))

@@ -8,8 +8,9 @@ Pure: each method returns what people should read, once.
 
 from collections.abc import Iterable
 import math
-from typing import NamedTuple, Optional, Union
+from typing import Optional, Union
 
+from optitrack_vrpn.events import Event
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import FRAME_EDIT_MODE
 from optitrack_vrpn.natnet.messages import (
@@ -27,13 +28,6 @@ _AXES = {0: 'x', 1: 'y', 2: 'z'}
 _RECORD = ('SetRecordTakeName', 'StartRecording', 'StopRecording')
 #: Chosen: names in one message; the others are counted.
 _MOST_LISTED = 5
-
-
-class Remark(NamedTuple):
-    """One line for people: severity 'info', 'warn' or 'error', and the text."""
-
-    severity: str
-    text: str
 
 
 class ServerWatch:
@@ -57,7 +51,7 @@ class ServerWatch:
         self._names: Optional[frozenset[tuple[int, str]]] = None
         self._unknown: set[int] = set()
 
-    def frame(self, frame: Frame, now_ns: int) -> list[Remark]:
+    def frame(self, frame: Frame, now_ns: int) -> list[Event]:
         """Take a frame."""
         edit_mode = bool(frame.params & FRAME_EDIT_MODE)
         if edit_mode is not self._edit_mode:
@@ -74,59 +68,59 @@ class ServerWatch:
         rate = (frame.number - number) * _NS / (now_ns - since_ns)
         if abs(rate / self.frame_rate - 1.0) <= _RATE_TOLERANCE or edit_mode:
             return []
-        return [Remark('warn', (
+        return [_event('warn', (
             f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames a second: is a '
             'take played, or do the cameras skip frames?'))]
 
-    def _mode(self, edit_mode: bool) -> list[Remark]:
+    def _mode(self, edit_mode: bool) -> list[Event]:
         before, self._edit_mode = self._edit_mode, edit_mode
         self._first = None
         if edit_mode:
-            return [Remark('warn', (
+            return [_event('warn', (
                 'Motive plays a take (edit mode): its poses are not live and are withheld; '
                 'natnet.playback: true publishes them'))]
-        return [] if before is None else [Remark('info', 'Motive sends live poses again')]
+        return [] if before is None else [_event('info', 'Motive sends live poses again')]
 
-    def definitions(self, definitions: Definitions, table: NameTable) -> list[Remark]:
+    def definitions(self, definitions: Definitions, table: NameTable) -> list[Event]:
         """Take a list of models."""
         names = frozenset(table.names.items())
         before, self._names = self._names, names
         self._unknown.clear()
         remarks = []
         if before is not None and names != before:
-            remarks.append(Remark('info', (
+            remarks.append(_event('info', (
                 f"Motive's list of bodies changed: {_listed(sorted(table.names.values()))}")))
         for streaming_id, shared in table.shared.items():
-            remarks.append(Remark('warn', (
+            remarks.append(_event('warn', (
                 f'the bodies {_listed(shared)} share the streaming id {streaming_id} and cannot '
                 'be told apart: none of them is published; give each its own in Motive')))
         for name in table.twins:
-            remarks.append(Remark('warn', (
+            remarks.append(_event('warn', (
                 f'several bodies are called {name!r}: none of them is published; give each a name '
                 'of its own in Motive')))
         if not definitions.bodies:
-            remarks.append(Remark('warn', (
+            remarks.append(_event('warn', (
                 'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
         return remarks
 
-    def unknown(self, streaming_ids: Iterable[int]) -> list[Remark]:
+    def unknown(self, streaming_ids: Iterable[int]) -> list[Event]:
         """Take streaming ids that no definition has."""
         new = [number for number in streaming_ids if number not in self._unknown]
         if not new or len(self._unknown) > 1000:
             return []
         self._unknown.update(new)
-        return [Remark('warn', (
+        return [_event('warn', (
             f'no model definition names the streaming ids {_listed(map(str, new))}; they are '
             'asked for again'))]
 
-    def answer(self, event: Union[Response, Unrecognized, Unanswered]) -> list[Remark]:
+    def answer(self, event: Union[Response, Unrecognized, Unanswered]) -> list[Event]:
         """Take the answer to a question or a command."""
         command = event.command.partition(',')[0]
         if not isinstance(event, Response):
             if command in _RECORD:
                 how = ('does not know' if isinstance(event, Unrecognized) else
                        'did not answer')
-                return [Remark('error', f'Motive {how} the command {event.command!r}: it does '
+                return [_event('error', f'Motive {how} the command {event.command!r}: it does '
                                         'not record')]
             return []    # a question that this version does not know
         if command == 'FrameRate':
@@ -141,31 +135,36 @@ class ServerWatch:
             return self._recording(event)
         return []
 
-    def _up(self, answer: Optional[int]) -> list[Remark]:
+    def _up(self, answer: Optional[int]) -> list[Event]:
         self.up_axis = _AXES.get(-1 if answer is None else answer, '')
         if not (self.up_axis and self._expected_axis) or self.up_axis == self._expected_axis:
             return []
-        return [Remark('error', (
+        return [_event('error', (
             f'Motive states that {self.up_axis} is up, but up_axis is {self._expected_axis}: '
             f'every pose is turned by 90 degrees; set up_axis to {self.up_axis}'))]
 
     @staticmethod
-    def _units(units: Optional[float]) -> list[Remark]:
+    def _units(units: Optional[float]) -> list[Event]:
         if units is None or not math.isfinite(units) or abs(units - _MILLIMETRES) < 0.5:
             return []
-        return [Remark('error', (
+        return [_event('error', (
             f'one unit of Motive is {units:g} mm, not a metre: positions are published as '
             'metres; set Scale to 1 in its streaming settings'))]
 
     @staticmethod
-    def _recording(event: Response) -> list[Remark]:
+    def _recording(event: Response) -> list[Event]:
         code = codec.response_int(event.payload)
         if code:
-            return [Remark('error', (
+            return [_event('error', (
                 f'Motive refused the command {event.command!r} with code {code}'))]
         text = {'StartRecording': 'Motive records', 'StopRecording': 'Motive records no more'}
         command = event.command.partition(',')[0]
-        return [Remark('info', text[command])] if command in text else []
+        return [_event('info', text[command])] if command in text else []
+
+
+def _event(severity: str, text: str) -> Event:
+    """Return an event about the server; each text is a subject of its own."""
+    return Event(severity, text, text)
 
 
 def _listed(names: Iterable[str]) -> str:

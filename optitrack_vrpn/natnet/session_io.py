@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Optional
 
 from optitrack_vrpn.client.backend_io import Sink
-from optitrack_vrpn.client.link import Link, LinkChange, LinkState
+from optitrack_vrpn.client.link import Link, LinkState
 from optitrack_vrpn.client.sockets_io import unread_datagrams
 from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.natnet.connection import ClientConnection, FIRST_ECHOES
 from optitrack_vrpn.natnet.constants import (
     DATA_PORT, MULTICAST_GROUP, NEWEST, V3_0)
@@ -61,7 +62,7 @@ class Session:
 
     def __init__(
         self, server: tuple[str, int], local: str, link: Link, config: NatNetConfig,
-        clock: HostClock, sink: Sink, report: Callable[[Optional[LinkChange]], None],
+        clock: HostClock, sink: Sink, report: Callable[[Optional[UserEvent]], None],
         unexpected_peer: Callable[[str, str], None], attempt_s: float, up_axis: str = '',
     ) -> None:
         self._server = server
@@ -205,10 +206,10 @@ class Session:
             if self.connection.failing >= _FAILING and not self._failing_told:
                 self._failing_told = True
                 major, minor = self.connection.version
-                self._remark('error', (
+                self._message('error', (
                     f'frames cannot be read as NatNet {major}.{minor}: '
                     f'{self.connection.last_error}; set natnet.bitstream to '
-                    f'{NEWEST[0]}.{NEWEST[1]} or less'), now_ns)
+                    f'{NEWEST[0]}.{NEWEST[1]} or less'))
             if last:
                 return None  # rarely another one waits; if so, the next poll reports it
         return None
@@ -236,24 +237,24 @@ class Session:
             if change is not None:
                 self._next_check_ns = 0
                 self._report(change)
-        for remark in self._watch.frame(frame, now_ns):
-            self._remark(*remark, now_ns)
+        for found in self._watch.frame(frame, now_ns):
+            self._message(found.severity, found.text)
 
     def _ask_for_names(self, now_ns: int) -> None:
         unknown, self._translator.unknown = self._translator.unknown, ()
         models = self.connection.models
         if models.doubtful:
             if models.overdue(now_ns):
-                self._remark('warn', (
+                self._message('warn', (
                     "Motive's list of bodies changed and Motive has not described it: poses are "
-                    'withheld, since their names are not certain'), now_ns)
+                    'withheld, since their names are not certain'))
             return
         if now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
         self._asked_ns = now_ns
         models.ask(now_ns)
-        for remark in self._watch.unknown(unknown):
-            self._remark(*remark, now_ns)
+        for found in self._watch.unknown(unknown):
+            self._message(found.severity, found.text)
 
     def _take(
         self, event: Event, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
@@ -266,13 +267,13 @@ class Session:
         elif isinstance(event, ServerInfo):
             self._greet(event, now_ns)
         elif isinstance(event, Definitions):
-            for remark in self._watch.definitions(event, name_table(event)):
-                self._remark(*remark, now_ns)
+            for found in self._watch.definitions(event, name_table(event)):
+                self._message(found.severity, found.text)
         elif isinstance(event, (Response, Unrecognized, Unanswered)):
-            for remark in self._watch.answer(event):
-                self._remark(*remark, now_ns)
+            for found in self._watch.answer(event):
+                self._message(found.severity, found.text)
         elif isinstance(event, ServerMessage):
-            self._remark('info', f'Motive says: {event.text[:300]!r}', now_ns)
+            self._message('info', f'Motive says: {event.text[:300]!r}')
         elif isinstance(event, Disconnected):
             return 'Motive ended the connection'
         return None
@@ -303,12 +304,12 @@ class Session:
             f'connected to {info.name!r} {".".join(map(str, info.app_version[:2]))} at '
             f'{self._server[0]}, NatNet {major}.{minor}, frames by {how}; no bodies yet', now_ns))
         if info.version > NEWEST:
-            self._remark('info', (
+            self._message('info', (
                 f'NatNet {major}.{minor} is newer than {NEWEST[0]}.{NEWEST[1]}: what it adds is '
-                'skipped'), now_ns)
+                'skipped'))
 
-    def _remark(self, severity: str, text: str, now_ns: int) -> None:
-        self._report(self._link.message(text, now_ns, severity))
+    def _message(self, severity: str, text: str) -> None:
+        self._report(self._link.message(text, severity))
 
     # -- writing -------------------------------------------------------------------------------
 

@@ -16,9 +16,10 @@ from typing import Any, Optional, Sequence
 
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.client.backend_io import Backend
-from optitrack_vrpn.client.link import LinkChange, LinkState
+from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.client.link_log import LinkLog
 from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
 from optitrack_vrpn.mocap_control.protocol import Command
 from optitrack_vrpn.natnet.choice_io import make_backend
@@ -156,16 +157,17 @@ class OptitrackVrpnNode(ManagedNode):
             # The thread must continue: the next frame may be valid.
             self._log('error', f'bug: a frame was lost:\n{traceback.format_exc()}', 'frame')
 
-    def link_changed(self, change: LinkChange) -> None:
+    def link_changed(self, change: UserEvent) -> None:
         """Log a change of the connection, on the client thread."""
-        if change.state is LinkState.CONNECTED:
+        if change.data is LinkState.CONNECTED:
             with self._lock:
                 if self._pipeline is not None:
                     self._pipeline.reconnected()
-        if self._link_log.allow(change):
-            state = change.state.value
-            self._log(change.severity, state if change.reason == state else
-                      f'{state}: {change.reason}', ('link', change.now_ns))
+        now_ns = self._clock_reader.now_ns()
+        if self._link_log.allow(change, now_ns):
+            state = change.data.value
+            self._log(change.severity, state if change.text == state else
+                      f'{state}: {change.text}', (change.key, now_ns))
 
     def control_start(self, msg: Command) -> None:
         """Start a recording in Motive with the id of the session, if ``natnet.record`` is set."""

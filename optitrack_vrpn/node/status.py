@@ -146,7 +146,7 @@ class StatusReporter:
         now_ns = self._clock.now_ns()
         event = self._loss.look(link.counters, link.queue.get('dropped_unread', 0), now_ns)
         if event is not None:
-            self._log(*event, ('loss', now_ns))
+            self._log(event.severity, event.text, (event.key, now_ns))
         entries = [link_entry(link.state, link.reason, {
             'way': link.way, 'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',

@@ -17,8 +17,8 @@ from typing import IO, Optional
 
 from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.link import LinkChange
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.recording.pcap import ACK, file_header, Packet, packet_bytes, SYN, TCP, UDP
 from optitrack_vrpn.recording.spool_io import Spool
 from optitrack_vrpn.vrpn.messages import Event
@@ -129,9 +129,9 @@ class RawSink:
     ) -> None:
         """Take events, which are not needed here."""
 
-    def link_changed(self, change: LinkChange) -> None:
+    def link_changed(self, change: UserEvent) -> None:
         """Remember the state."""
-        self.state = change.reason
+        self.state = change.text
 
 
 class LostDatagrams:
