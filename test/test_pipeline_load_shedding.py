@@ -100,7 +100,7 @@ def test_what_goes_out_of_an_overloaded_computer_is_fresh_and_shared_evenly(load
     assert max(gaps) <= 2 * load + FRESH_NS * RATE / S + 1
     assert shed(pipeline) + len(out) + pipeline.dropped['too_old'] == 12 * RATE * BODIES
     assert all(channel.gate.state is State.TRACKED for channel in pipeline.bodies)
-    (notice,) = said(pipeline, 'does not keep up')
+    (notice,) = said(pipeline, 'cannot keep up')
     assert notice.severity == 'warn' and 'load_shedding' in notice.text
 
 

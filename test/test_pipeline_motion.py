@@ -158,7 +158,7 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
     pipeline.process([pose, acceleration], sent_ns, 0)
     assert pipeline.server_motions == []
     (notice,) = pipeline.take_events()
-    assert notice.severity == 'warn' and 'no velocity before it' in notice.text
+    assert notice.severity == 'warn' and 'preceding velocity' in notice.text
 
 
 @pytest.mark.parametrize('offset', [(0.0, 0.0, 0.0), (0.5, 0.0, 0.0)])

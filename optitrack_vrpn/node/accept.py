@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Services with which the user accepts a pose that does not become valid by itself.
+Services with which the user accepts a pose that the validity gate withholds until then.
 
 A body that turned in place is withheld until it turns back (docs/bodies.md). If the user redefined
 its orientation in Motive, it never does. Each such body has its own service, so that a request
@@ -41,7 +41,7 @@ class AcceptServices:
         """
         for channel in channels:
             name = f'{channel.names.ros}/accept_pose'
-            self._channels[name] = channel    # a new channel, if the body was forgotten before
+            self._channels[name] = channel    # replaces that of a body that was deselected
             if name not in self._services:
                 self._services[name] = self._node.create_service(
                     Trigger, name, lambda request, response, name=name: self._accept(

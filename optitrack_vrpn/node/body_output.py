@@ -63,12 +63,12 @@ class BodyOutput:
     :param destroy: destroys a publisher.
     :param as_bytes: write messages as bytes; else as objects that are reused, since rclpy
         serialises them before ``publish`` returns.
-    :param tf_heard: tells whether /tf has subscribers.
+    :param tf_heard: returns whether /tf has subscribers.
     :ivar config: the configuration of the publishers.
     :ivar publishers: publishers by kind.
     :ivar heard: kinds computed on demand that have subscribers.
-    :ivar send_pose: publishes a pose in ENU; None where that is off.
-    :ivar write_pose: writes this pose from stamp, position and attitude.
+    :ivar send_pose: publishes a pose in ENU; None if this output is off.
+    :ivar write_pose: writes the message of this pose from stamp, position and attitude.
     :ivar tf: whether the transform in ENU is broadcast and heard.
     :ivar tf_ned: whether the transform in NED is broadcast and heard.
     :ivar write_tf: writes one transform of a TFMessage in ENU.

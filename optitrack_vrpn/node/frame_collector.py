@@ -57,7 +57,8 @@ class FrameCollector:
         """
         Add a sample.
 
-        :returns: the frame before, if this sample begins another and the last was not complete.
+        :returns: the previous frame, if this sample begins another and the previous one was
+            incomplete.
         """
         ended = None
         if stamp_ns != self._stamp_ns:
@@ -68,7 +69,7 @@ class FrameCollector:
         return ended
 
     def complete(self) -> Optional[Frame]:
-        """Return the present frame if it contains the bodies of the last; call after a batch."""
+        """Return the present frame if it has all bodies of the previous; call after a batch."""
         if self._done or not self._before or not self._before <= self._poses.keys():
             return None
         return self._end()

@@ -1,20 +1,20 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The last stages of a pose: age again, pose message, transforms, further topics.
+The last stages of a pose: second check of its age, pose message, transforms, other topics.
 
 The protocol has decoded a datagram (``vrpn/connection.py``: ``receive_datagram``). The pipeline
-has stamped its poses, validated them and turned them to ENU (``pipeline/pipeline.py``:
-``process``). This file publishes the remaining samples, in the client's thread and under the
-node's lock. A frame of bodies leaves as one PoseStamped each, one TFMessage for all, and the other
-topics that have subscribers.
+has stamped its poses, validated them and converted them to ENU (``pipeline/pipeline.py``:
+``process``). This file publishes the resulting samples on the client thread, with the node's lock
+held. A frame with several bodies becomes one PoseStamped per body, one TFMessage for all bodies,
+and messages on the other topics that have subscribers.
 
-Nothing here logs or reads a parameter. The clock is read for one purpose: this process may be
-stopped at any line (by the scheduler, a debugger, a virtual machine that is moved), and a pose
-that became too old meanwhile must not be published when it continues. Messages are bytes
-(``cdr.py``), or objects where the encoding of the middleware is not known; this file does not see
-the difference. What is prepared beforehand is in ``body_output.py`` and ``publishers.py``, and
-docs/performance.md lists what each step costs.
+This file does not log and reads no parameter. It reads the clock for one purpose: the process can
+be suspended at any line (by the scheduler, a debugger, or the migration of a virtual machine), and
+a pose that became too old meanwhile must not be published afterwards. Messages are bytes
+(``cdr.py``), or objects if the encoding of the middleware is unknown; the code is the same for
+both. ``body_output.py`` and ``publishers.py`` prepare the publishers. docs/performance.md lists
+the cost of each step.
 """
 
 from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
@@ -29,7 +29,7 @@ from optitrack_vrpn.ros.cdr import stamp_bytes
 if TYPE_CHECKING:
     from optitrack_vrpn.node.body_output import BodyOutput
 
-#: An unknown covariance, by the convention of sensor_msgs.
+#: An unknown covariance: all zeros, by the convention of sensor_msgs.
 _UNKNOWN = (0.0,) * 36
 
 
@@ -40,20 +40,20 @@ def publish_samples(
     """
     Publish samples in order; the transforms of one frame go out in one message.
 
-    A frame is samples that share a stamp and stand together, no body twice: frames that arrived
-    in one piece may share their stamp.
+    Consecutive samples with the same stamp form a frame, until a body occurs twice: frames that
+    arrive together can have the same stamp.
 
     :param send_tf: publishes the transforms of a frame.
-    :param clock: reads the present (ns).
-    :param allowance_ns: what that may be beyond a stamp until the pose is too old: the greatest
-        age, less what the stamps' clock is ahead of this one. What a low-pass takes off the
-        stamps of a body comes on top of it.
+    :param clock: reads the present time (ns).
+    :param allowance_ns: largest difference between ``clock`` and a stamp (ns): the maximum age,
+        minus the offset between the clock of the stamps and ``clock``. The delay that a low-pass
+        subtracts from the stamps of a body is added to it.
     """
     frame_ns = -1
     stamp = b''
     transforms: list[Any] = []
     bodies: set[Any] = set()
-    # Declared for mypyc: position and attitude are passed on as they are.
+    # Declared for mypyc; position and attitude are passed on unchanged.
     sample: Any
     channel: Channel
     stamp_ns: int
@@ -91,7 +91,7 @@ def publish_samples(
 
 
 def _too_old(channels: Sequence[Channel], clock: Callable[[], int], latest_ns: int) -> bool:
-    """Tell whether it is too late for poses even if a low-pass has made their stamp older."""
+    """Return whether poses are too old, considering the delay that a low-pass subtracted."""
     return clock() > latest_ns + min(channel.estimator.taken_off_ns for channel in channels)
 
 
@@ -99,7 +99,7 @@ def _publish_more(
     output: 'BodyOutput', stamp: bytes, position: Vector, quat: Quat,
     motion: Optional[MotionEstimate], transforms: list[Any],
 ) -> None:
-    """Publish what goes beyond pose and transform in ENU: all of it on demand."""
+    """Publish the outputs on demand: NED, covariance and motion."""
     heard = output.heard
     if output.tf_ned or 'pose_ned' in heard:
         ned = enu_to_ned(Pose(position, quat))
@@ -113,7 +113,8 @@ def _publish_more(
             'pose_cov', stamp, position, quat, output.channel.estimator.pose_covariance(quat))
     if motion is None:
         return
-    # Of the pose as measured: a low-pass changes the pose above, and perhaps its stamp.
+    # The motion estimate is of the measured pose: a low-pass changes the pose above and can change
+    # its stamp.
     stamp = stamp_bytes(motion.stamp_ns)
     if 'odom' in heard:
         output.send(

@@ -26,7 +26,7 @@ try:
 except ImportError:  # Humble
     from rclpy.qos_event import PublisherEventCallbacks, UnsupportedEventTypeError
 
-#: The executor looks at every event before each wait.
+#: No events: the executor checks every event of a publisher before each wait.
 _NO_EVENTS = PublisherEventCallbacks(use_default_callbacks=False)
 
 
@@ -34,16 +34,15 @@ class Publishers:
     """
     Publish samples of all bodies.
 
-    Not safe from several threads at once; the node holds its lock around every call but
-    ``prepare``.
+    Not thread-safe; the node holds its lock around every call except ``prepare``.
 
     :param node: creates the publishers.
     :param config: what is published.
     :param on_mismatch: called when a subscriber's quality of service does not match, with the
         resolved topic and the kind of the policy.
     :param destroy: retires publishers, from any thread.
-    :param as_bytes: publish bytes from serialisation templates; by default where the middleware's
-        encoding is known.
+    :param as_bytes: whether messages are published as bytes from serialisation templates; by
+        default if the encoding of the middleware is known.
     :raises BackendUnavailableError: if the messages of an output are not installed.
     :ivar closed: whether ``close`` has been called.
     """
@@ -73,7 +72,8 @@ class Publishers:
         """
         Create a body's publishers, which takes milliseconds; they publish nothing yet.
 
-        :raises Exception: what the middleware raises; every publisher is closed then.
+        :raises Exception: whatever the middleware raises; then every new publisher has been
+            closed.
         """
         output = BodyOutput(
             channel, self._create, self._destroy, self._as_bytes, lambda: self._tf_heard)
@@ -103,7 +103,8 @@ class Publishers:
         for channel in self._channels:
             channel.user.equip(config)
         if self._static_sent and 'tf_ned' not in config.outputs:
-            # Replaces the latched message: late joiners must not find a world without bodies.
+            # Replaces the latched message: subscribers that join later must not receive an
+            # outdated frame.
             self._static.pub_tf.publish(TFMessage())
             self._static_sent = False
 
@@ -116,7 +117,7 @@ class Publishers:
         self._channels = [channel for channel in self._channels if channel in channels]
 
     def listen(self) -> None:
-        """Look which topics have subscribers; call it some ten times a second."""
+        """Find the topics that have subscribers; call it about ten times a second."""
         self._swarm.listen()
         self._tf_heard = self._tf.get_subscription_count() > 0
         for channel in self._channels:
@@ -125,7 +126,7 @@ class Publishers:
             self._markers.listen()
 
     def send_static(self) -> None:
-        """Publish the NED world in the ENU world, if transforms in NED are published."""
+        """Publish the transform of the NED world in the ENU world if outputs contain tf_ned."""
         if 'tf_ned' not in self.config.outputs:
             return
         message = TransformStamped()
@@ -143,8 +144,8 @@ class Publishers:
         """
         Publish samples in order; the transforms of one frame go out in one message.
 
-        :param clock: reads the present (ns).
-        :param allowance_ns: how far that may be beyond a stamp, see ``publish_samples``.
+        :param clock: reads the present time (ns).
+        :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
         publish_samples(samples, self._send_tf, clock, allowance_ns)
         self._swarm.publish(samples, clock, allowance_ns)
@@ -153,7 +154,7 @@ class Publishers:
                 publish_server_motion(moved.channel.user, moved)
 
     def _equip_markers(self) -> None:
-        """Create or close the publisher of markers as the configuration wants it."""
+        """Create or close the publisher of markers according to the configuration."""
         wanted = 'markers' in self.config.outputs
         if wanted and self._markers is None:
             self._markers = MarkerOutput(self._create, self.config.world)
@@ -162,7 +163,7 @@ class Publishers:
             self._markers = None
 
     def publish_markers(self, cloud: MarkerCloud) -> None:
-        """Publish the markers of a frame, where they are wanted."""
+        """Publish the markers of a frame if outputs contain markers."""
         if self._markers is not None:
             self._markers.publish(cloud)
 
@@ -171,11 +172,11 @@ class Publishers:
             tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
 
     def status_wanted(self, channel: Channel) -> bool:
-        """Say whether the state of a body is published."""
+        """Return whether the state of a body is published."""
         return channel.user is not None and 'status' in channel.user.publishers
 
     def publish_status(self, channel: Channel, status: DiagnosticStatus) -> None:
-        """Publish the state of one body, where ``status_wanted``."""
+        """Publish the state of one body; call it only if ``status_wanted``."""
         channel.user.publishers['status'].publish(status)
 
     def close(self) -> None:
@@ -190,14 +191,14 @@ class Publishers:
             self._markers = None
 
     def topics(self) -> list[str]:
-        """List the resolved names of all topics: transforms, then those of every body."""
+        """Return the resolved names of all topics: transforms first, then those of every body."""
         markers = [self._markers.publisher.topic_name] if self._markers is not None else []
         return [self._tf.topic_name, *markers, *self._swarm.topics, *(
             publisher.topic_name
             for channel in self._channels for publisher in channel.user.publishers.values())]
 
     def pose_topics(self, turn: int) -> list[str]:
-        """List the resolved names of one body's poses, of the next body at each turn."""
+        """Return the resolved names of one body's pose topics; each turn selects the next body."""
         if not self._channels:
             return []
         publishers = self._channels[turn % len(self._channels)].user.publishers
@@ -206,7 +207,7 @@ class Publishers:
 
     def _create(self, message_type: Any, topic: str, kind: str) -> Any:
         if kind == 'status':
-            # Latched: later subscribers get the present state.
+            # Latched: subscribers that join later receive the present state.
             return self._node.create_publisher(message_type, topic, QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL), event_callbacks=_NO_EVENTS)
         qos = QoSProfile(
@@ -219,6 +220,6 @@ class Publishers:
                         publisher.topic_name, event.last_policy_kind),
                     use_default_callbacks=False))
             return publisher
-        except UnsupportedEventTypeError:    # not by this middleware
+        except UnsupportedEventTypeError:    # this middleware has no such event
             return self._node.create_publisher(
                 message_type, topic, qos, event_callbacks=_NO_EVENTS)

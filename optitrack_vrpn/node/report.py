@@ -147,7 +147,7 @@ def frames_entry(
     :param wait: time of datagrams in the kernel, before they are read (s).
     :param dropped: poses that were not published, by reason.
     :param shedding: whether frames are shed because this computer cannot keep up.
-    :param runs: how the path of a pose runs: compiled, or why not.
+    :param runs: 'compiled', or the reason why the pose path is not compiled.
     """
     values = {}
     for name, figures in (('work', work), ('latency', latency), ('wait', wait)):

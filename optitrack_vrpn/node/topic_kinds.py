@@ -50,7 +50,7 @@ class TopicKind(NamedTuple):
 
     @property
     def per_body(self) -> bool:
-        """Return whether each body has a topic of its own."""
+        """Return whether each body has its own topic of this kind."""
         return '{body}' in self.topic
 
 

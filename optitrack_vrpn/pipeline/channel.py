@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The state that the pipeline keeps of each body, and the samples that it hands on."""
+"""The state that the pipeline keeps of each body, and the samples that it returns."""
 
 from collections import Counter
 import re
@@ -14,42 +14,43 @@ from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.stats import Window
 from optitrack_vrpn.vrpn.messages import Quaternion, Vector
 
-#: Poses that are all too old for so long (ns) are reported. Chosen: twice the default age; halved,
-#: each stall of the computer is reported, doubled, the user waits longer for the reason.
+#: A body is reported when all its poses have been too old for this time (ns). Chosen: twice the
+#: default maximum age. Halved, each stall of the computer is reported; doubled, the user waits
+#: longer for the reason.
 _ALL_OLD_NS = 1_000_000_000
-#: After so long (ns) without such a pose it is over. Chosen; halved or doubled, a lasting overload
-#: with pauses is reported more or less often.
+#: After this time (ns) without a pose that is too old, the condition has ended. Chosen. Halved or
+#: doubled, a lasting overload with pauses is reported more or less often.
 _NO_LONGER_NS = 5_000_000_000
 _LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
 
 
 class Channel:
     """
-    One body, from its first pose on.
+    State of one body, from its first pose on.
 
-    :ivar names: what it is called in Motive and in ROS.
+    :ivar names: its names in Motive and in ROS.
     :ivar gate: validates its poses.
-    :ivar estimator: filters those that are valid.
-    :ivar user: what the shell attaches to it (its publishers).
-    :ivar wants_motion: whether somebody listens to the motion estimate.
-    :ivar newest_ns: latest sender time of its poses, or later than all where
+    :ivar estimator: filters the valid poses.
+    :ivar user: attached by the caller; the node attaches the body's publishers.
+    :ivar wants_motion: whether the motion estimate has subscribers.
+    :ivar newest_ns: latest sender time of its poses, or ``coarse_clock.COARSE_NS`` if
         ``coarse_clock.CoarseClock`` places them.
-    :ivar last_sender_ns: sender time of the latest pose if it was handed on, else -1.
-    :ivar last_stamp_ns: stamp of the latest that was handed on, 0 before the first and where the
-        clock of the stamps has stepped since.
-    :ivar last_quat: its attitude.
-    :ivar last_position: its position.
-    :ivar published: poses that have left this node; publishers count them.
-    :ivar dropped: all other poses, by their disposition.
-    :ivar turn: the last frame it was part of, see ``load_shedding.LoadShedder``.
-    :ivar all_too_old: whether nothing is published since all that comes is too old.
-    :ivar moved_ns: stamps of the latest acceleration and the latest velocity of the server's.
-    :ivar moved_rate: angular rate of the latter (rad/s, about ENU's axes).
-    :ivar reported: what the user has been told of it once and for all.
-    :ivar latency: of published poses, from stamp to publication (s), now and then one.
-    :ivar accept_service: resolved name of the service by which the user accepts the pose that
-        the body jumped to; '' where there is none.
-    :ivar held_reported: whether the user has been told that nothing else ends the jump.
+    :ivar last_sender_ns: sender time of the last pose if it became a sample, else -1.
+    :ivar last_stamp_ns: stamp of the last sample; 0 before the first one and after a step of the
+        clock that the stamps use.
+    :ivar last_quat: attitude of the last sample.
+    :ivar last_position: position of the last sample (m).
+    :ivar published: number of published poses; the publishers count them.
+    :ivar dropped: number of all other poses, by disposition.
+    :ivar turn: the last frame that contained the body, see ``load_shedding.LoadShedder``.
+    :ivar all_too_old: whether nothing is published because every pose is too old.
+    :ivar moved_ns: stamps of the latest acceleration and of the latest velocity from the server.
+    :ivar moved_rate: angular rate of that velocity (rad/s, along ENU's axes).
+    :ivar reported: conditions of this body that are reported only once and have been reported.
+    :ivar latency: time from stamp to publication (s) of some published poses.
+    :ivar accept_service: resolved name of the service by which the user accepts the pose that the
+        body jumped to; '' if there is none.
+    :ivar held_reported: whether it has been reported that the jump does not end without the user.
     """
 
     __slots__ = (
@@ -73,7 +74,7 @@ class Channel:
         self.dropped: Counter[Disposition] = Counter()
         self.turn = -1
         self.all_too_old = False
-        # Counts at the last look; since when and until when they showed age alone.
+        # Counters at the last call of look_at_age, and the time span in which only TOO_OLD rose.
         self._out = self._old = 0
         self._old_from_ns: Optional[int] = None
         self._old_to_ns = 0
@@ -85,24 +86,24 @@ class Channel:
         self.held_reported = False
 
     def dispositions(self) -> dict[Disposition, int]:
-        """Count the poses received so far by what became of them; the sum is all of them."""
+        """Return the number of received poses by disposition; their sum is all received poses."""
         return {Disposition.PUBLISHED: self.published, **self.dropped}
 
     def status(self, now_ns: int) -> BodyStatus:
         """
-        Describe the body, with the poses that the gate withheld.
+        Return the state of the body, with the numbers of poses that the gate withheld.
 
-        :param now_ns: the present on the arrival clock.
+        :param now_ns: present time on the arrival clock (ns).
         """
         return self.gate.status(now_ns)._replace(withheld={
             reason.value: count for reason, count in self.dropped.items() if reason in BY_GATE})
 
     def look_at_age(self, now_ns: int) -> bool:
         """
-        Look whether poses come, but are all too old to be published.
+        Check whether poses arrive but are all too old to be published.
 
-        :returns: True when that has just lasted for a second; ``all_too_old`` says so from then
-            on.
+        :returns: True once, when this has lasted for a second; ``all_too_old`` then stays True
+            until it ends.
         """
         out, old = self.published, self.dropped[Disposition.TOO_OLD]
         if out != self._out or now_ns - self._old_to_ns >= _NO_LONGER_NS:
@@ -121,13 +122,13 @@ class Channel:
 
 class Sample(NamedTuple):
     """
-    One pose to be published.
+    A pose to be published.
 
-    :ivar channel: whose.
+    :ivar channel: its body.
     :ivar stamp_ns: on the host's clock (ns since the Unix epoch).
-    :ivar position: (m), in ENU.
-    :ivar quat_xyzw: attitude of FLU in ENU, of unit norm, its sign continuous.
-    :ivar motion: how the body moves, where that is subscribed to and known.
+    :ivar position: in ENU (m).
+    :ivar quat_xyzw: rotation from FLU to ENU, of unit norm, with continuous sign.
+    :ivar motion: motion estimate; None if it has no subscriber or is not known.
     """
 
     channel: Channel
@@ -139,15 +140,15 @@ class Sample(NamedTuple):
 
 class ServerMotion(NamedTuple):
     """
-    A velocity or acceleration of the base, sent by the server for a pose that was handed on.
+    A velocity or acceleration of the base, sent by the server for a pose that became a sample.
 
-    :ivar channel: whose.
-    :ivar stamp_ns: the pose's stamp, which no low-pass has changed.
-    :ivar position: that pose's (m), before any low-pass.
-    :ivar quat_xyzw: its attitude.
+    :ivar channel: its body.
+    :ivar stamp_ns: stamp of that pose, without the delay of a low-pass.
+    :ivar position: position of that pose (m), before any low-pass.
+    :ivar quat_xyzw: attitude of that pose.
     :ivar is_velocity: True for velocities (m/s, rad/s), False for accelerations.
-    :ivar linear: in ENU.
-    :ivar angular: about ENU's axes.
+    :ivar linear: linear part, along ENU's axes.
+    :ivar angular: angular part, along ENU's axes.
     """
 
     channel: Channel
@@ -160,21 +161,21 @@ class ServerMotion(NamedTuple):
 
 
 def how_to_accept(channel: Channel) -> str:
-    """Say what ends a jump that time alone does not end."""
+    """Return the remedy for a jump that does not end without the user."""
     if channel.accept_service:
         accept = f'accept it: ros2 service call {channel.accept_service} std_srvs/srv/Trigger'
     else:
-        accept = 'configure the node anew'
+        accept = 'clean up and configure the node'
     return (
-        'Nothing of it is published until it is back: check its markers in Motive, and make them '
-        f'less symmetric. If you have redefined the body in Motive, {accept}')
+        'It is not published until it returns: check its markers in Motive, and make them less '
+        f'symmetric. If you have redefined the body in Motive, {accept}')
 
 
 def body_name(sender: str, sensor: int) -> str:
     """
-    Name the body behind a sensor; the first sensor is the sender itself.
+    Return the name of the body behind a sensor; the first sensor has the name of the sender.
 
-    No two have the same name, even where a sender is called as another one's sensor would be.
+    Names are unique, even if a sender has the name that a sensor of another sender would get.
     """
     if sensor == 0 and not _LIKE_A_SENSOR.search(sender):
         return sender

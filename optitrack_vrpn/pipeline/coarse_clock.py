@@ -1,21 +1,21 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Place the poses of a sender whose clock is coarser than its frames.
+Place the poses of a sender whose clock is coarser than its frame interval.
 
-A clock that advances in ticks of 15.6 ms gives four frames of 240 Hz the same sender time. The
-clock model stamps them all alike, since equal sender times get equal stamps. Here the second and
-later poses of one body within a tick are further frames. Frames are counted over all bodies: a
-body that has a pose in the present frame already, or that comes late by more than half an
-interval, begins the next one.
+A clock that advances in ticks of 15.6 ms gives three or four frames of 240 Hz the same sender
+time. The clock model returns equal stamps for equal sender times. This module treats the second
+and later poses of one body within a tick as further frames. It counts frames over all bodies: a
+body that already has a pose in the present frame, or whose pose arrives more than half a frame
+interval later, begins the next frame.
 
-Where the clock model knows the rate of the frames (``clock/cadence.py``, mode ``tracking``), the
-number gives time and stamp. Until then, and in other modes, such poses are placed by their
-arrival: their stamp is that of the first, plus the time between the two arrivals. So it is never
-later than the arrival of the pose itself, and it rises. Bodies that are in the same frame share
-such a stamp, as far as their order of arrival shows that it is the same frame.
+If the clock model knows the frame rate (``clock/cadence.py``, mode ``tracking``), the number of
+the frame gives its time and stamp. Otherwise such poses are placed by their arrival: the stamp is
+that of the first pose of the tick plus the time between the two arrivals. Such a stamp is never
+later than the arrival of its pose, and the stamps of a body rise. Bodies of the same frame share a
+stamp, as far as their order of arrival shows that they belong to one frame.
 
-A pose with the bits of an earlier one of the same tick is a repeat and is not placed.
+A pose that is equal bit for bit to an earlier pose of the same tick is a repeat and is not placed.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from optitrack_vrpn.vrpn.messages import PoseReport
 
 LONGEST_TICK_NS = 100_000_000
 """
-Poses that arrive later than this (ns) after the first of their sender time are not placed.
-Chosen: above the coarsest clock of a personal computer (55 ms). Doubled, poses of a sender whose
-clock has stopped are published for twice as long; halved, such clocks lose poses.
+Poses that arrive later than this (ns) after the first of their sender time are not placed. Chosen:
+above the coarsest clock of a personal computer (55 ms). Doubled, poses of a sender whose clock has
+stopped are published for twice as long; halved, poses of a sender with a clock of 55 ms are lost.
 """
 TICKS_TO_REPORT = 8
-"""Ticks after which the size is reported; the least of their distances. Chosen."""
+"""Ticks that are measured before the tick size is reported; it is their smallest distance."""
 STEP_NS = 1
 """Least distance (ns) between the stamps of two poses; 1 ns is the resolution of ROS time."""
 COARSE_NS = 1 << 62
-"""A sender time later than all: each pose of a channel that has it is placed here."""
+"""Later than every sender time: all poses of a channel with this ``newest_ns`` are placed here."""
 EPOCH_STEP_NS = 1_000_000_000
-"""Sender time that falls by more than this has restarted, as in ``bodies/validity.py``."""
+"""A sender time that falls by more than this (ns) is a restart, as in ``bodies/validity.py``."""
 
 
 class Placed(NamedTuple):
     """
-    When a pose was.
+    Time and stamp of a pose.
 
-    :ivar time_ns: by the sender's clock (ns), for the validity gate.
-    :ivar stamp_ns: by the host's clock (ns).
+    :ivar time_ns: time on the sender's clock (ns), for the validity gate.
+    :ivar stamp_ns: stamp on the host's clock (ns).
     """
 
     time_ns: int
@@ -62,13 +62,13 @@ class _Tick:
     """
     The poses of one body that share a sender time.
 
-    :ivar sender_ns: the sender time (in mode ``arrival`` its stamp).
-    :ivar arrival_ns: of the first pose.
-    :ivar stamp_ns: what the clock model gives for the sender time.
-    :ivar last: where the last one was placed.
-    :ivar poses: what has been seen of it, as sent.
-    :ivar closed: whether an earlier sender time has come: then this one comes again, because the
-        sender's clock was set back.
+    :ivar sender_ns: the sender time (in mode ``arrival`` the stamp).
+    :ivar arrival_ns: arrival of the first pose (ns).
+    :ivar stamp_ns: stamp from the clock model for the sender time (ns).
+    :ivar last: place of the last pose.
+    :ivar poses: poses received in this tick, as sent.
+    :ivar closed: whether an earlier sender time has arrived since. Then this sender time is a
+        repetition after the sender's clock was set back.
     """
 
     __slots__ = ('sender_ns', 'arrival_ns', 'stamp_ns', 'last', 'poses', 'closed')
@@ -87,23 +87,23 @@ class _Tick:
 
 class CoarseClock:
     """
-    Place the poses of one connection that its sender's clock does not tell apart.
+    Place the poses of one connection that share a sender time.
 
     :param stamps: the clock model.
-    :ivar tick_ns: size of the sender's tick (ns), 0 while it is not known.
+    :ivar tick_ns: size of the sender's tick (ns), 0 while it is unknown.
     """
 
     def __init__(self, stamps: StampSource) -> None:
         self.tick_ns = 0
         self._stamps = stamps
-        # Frames of the newest sender time: the number of the last, its first arrival, and the
-        # number of each body's last pose.
+        # For the newest sender time: number of its last frame, first arrival of that frame, and
+        # frame number of each body's last pose.
         self._frames_of_ns = -1
         self._frame = 0
         self._frame_ns = 0
         self._numbers: dict[Channel, int] = {}
         self._ticks: dict[Channel, _Tick] = {}
-        # The newest sender time, when the first pose of it arrived, and the places given in it.
+        # The newest sender time, the first arrival with it, and the places assigned within it.
         self._sender_ns = -1
         self._first_ns = 0
         self._places: list[Placed] = []
@@ -111,7 +111,7 @@ class CoarseClock:
         self._reported = False
 
     def reset(self) -> None:
-        """Forget the ticks: a clock has stepped."""
+        """Discard all ticks, after a step of a clock."""
         for channel in self._ticks:
             channel.newest_ns = -1
         self._ticks.clear()
@@ -120,7 +120,7 @@ class CoarseClock:
         self._times.clear()
 
     def forget(self, channel: Channel) -> None:
-        """Forget one body."""
+        """Discard the state of one body."""
         self._ticks.pop(channel, None)
         self._numbers.pop(channel, None)
 
@@ -129,14 +129,15 @@ class CoarseClock:
         host_arrival_ns: int,
     ) -> Placed:
         """
-        Place a pose whose sender time is not later than that of the body's last one.
+        Place a pose whose sender time is not later than that of the body's last pose.
 
-        Once a body has been placed here, all its poses are.
+        After the first such pose, the caller passes all poses of the body.
 
-        :param plain: what holds without this class; frames are told apart by its ``time_ns``.
+        :param plain: sender time (the stamp in mode ``arrival``) and the stamp from the clock
+            model.
         :param report: the pose as sent.
-        :param arrival_ns: its arrival (ns).
-        :param host_arrival_ns: the same by the host's clock (ns).
+        :param arrival_ns: its arrival on the arrival clock (ns).
+        :param host_arrival_ns: its arrival on the host's clock (ns).
         :returns: ``plain`` for a repeat and for a late frame, which the validity gate withholds.
         """
         sender_ns, pose = plain.time_ns, (report.position, report.quat_xyzw)
@@ -164,7 +165,7 @@ class CoarseClock:
                 del self._ticks[channel]
                 channel.newest_ns = sender_ns
             tick.closed = True
-            return plain    # late: its time is behind what the gate has seen
+            return plain    # late: the gate has seen a later time
         elif (tick.closed or arrival_ns - tick.arrival_ns > LONGEST_TICK_NS
                 or any(same(known, pose) for known in tick.poses)):
             return tick.last
@@ -176,7 +177,7 @@ class CoarseClock:
         return tick.last
 
     def _number(self, channel: Channel, sender_ns: int, arrival_ns: int) -> int:
-        """Return which frame of the newest sender time a pose is part of, counted from 0."""
+        """Return the number of a pose's frame within the newest sender time, counted from 0."""
         if sender_ns != self._frames_of_ns:
             self._frames_of_ns, self._frame, self._frame_ns = sender_ns, 0, arrival_ns
             self._numbers.clear()
@@ -191,7 +192,7 @@ class CoarseClock:
     def _by_number(
         self, channel: Channel, report: PoseReport, arrival_ns: int, host_arrival_ns: int,
     ) -> Placed | None:
-        """Place a pose by the number of its frame; None while the frames' rate is not known."""
+        """Place a pose by the number of its frame; return None while the frame rate is unknown."""
         sender_ns = report.sender_time_ns
         if sender_ns < self._frames_of_ns:
             return None
@@ -201,7 +202,7 @@ class CoarseClock:
         return None if found is None else Placed(*found)
 
     def _within(self, tick: _Tick, arrival_ns: int) -> Placed:
-        """Place a pose within its tick: where another body of the same frame is, if there is."""
+        """Place a pose within its tick, at the place of another body of the same frame if any."""
         if tick.sender_ns != self._sender_ns:
             self._sender_ns, self._first_ns = tick.sender_ns, tick.arrival_ns
             self._places.clear()
@@ -217,36 +218,36 @@ class CoarseClock:
 
     @staticmethod
     def _after(tick: _Tick, wanted: Placed, host_arrival_ns: int) -> Placed:
-        """Let times rise, and stamps as far as the arrival allows."""
+        """Make times rise strictly, and stamps as far as the arrival permits."""
         last = tick.last
         stamp_ns = min(max(wanted.stamp_ns, last.stamp_ns + STEP_NS), host_arrival_ns)
         return Placed(max(wanted.time_ns, last.time_ns + STEP_NS), max(stamp_ns, last.stamp_ns))
 
     def _note_tick(self, sender_ns: int) -> None:
-        """Measure the tick by the sender times that several frames had."""
+        """Measure the tick size from sender times that several frames share."""
         times = self._times
         if self._reported or (times and sender_ns <= times[-1]):
             return
         times.append(sender_ns)
         if len(times) > TICKS_TO_REPORT:
             least = min(b - a for a, b in pairwise(times))
-            # A clock that gives two frames one time now and then is not coarse.
+            # A clock that occasionally gives two frames one time is not coarse.
             self.tick_ns = least if least <= LONGEST_TICK_NS else 0
 
     def take_event(self) -> Event | None:
-        """Report the size of the tick, once."""
+        """Return the event that reports the tick size, once."""
         if self._reported or not self.tick_ns:
             return None
         self._reported = True
         tick_ms = self.tick_ns / 1e6
         return Event('warn', 'coarse clock', (
-            f"the sender's clock advances in ticks of {tick_ms:.3g} ms, which is more than one "
-            'frame: frames of one tick are told apart by their order. In mode tracking their rate '
-            'gives their stamps; in other modes, and while it is not known, their arrival does, '
-            'with the jitter of the network. Make the clock of the Motive computer finer if you '
-            'can'), self.tick_ns)
+            f"the sender's clock advances in ticks of {tick_ms:.3g} ms, longer than a frame "
+            'interval: frames of one tick are distinguished by their order. In mode tracking the '
+            'frame rate determines their stamps; in other modes, and while the rate is unknown, '
+            'their arrival does, with the jitter of the network. If possible, set a finer clock '
+            'on the Motive computer'), self.tick_ns)
 
 
 def same(a: tuple[Vector, Quat], b: tuple[Vector, Quat]) -> bool:
-    """Return whether two poses have the same bits."""
+    """Return whether two poses are equal."""
     return a[0] == b[0] and a[1] == b[1]

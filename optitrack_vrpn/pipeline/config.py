@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The settings between the wire and the publishers, for all bodies and for one."""
+"""Settings of the stages between wire and publishers, for all bodies and for single bodies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,26 +17,27 @@ from optitrack_vrpn.names import NameTemplates
 @dataclass(frozen=True)
 class PipelineConfig:
     """
-    Everything between the wire and the publishers.
+    Settings of all stages between the wire and the publishers.
 
-    :ivar axes: what Motive sends.
+    :ivar axes: axes that Motive sends.
     :ivar stamps: how frames are stamped.
-    :ivar body: when a pose is believed.
+    :ivar body: thresholds of the validity gate.
     :ivar overrides: fields of ``body`` by body name or pattern.
-    :ivar estimate: what is made of good poses.
+    :ivar estimate: settings of the estimates from valid poses.
     :ivar estimates: settings of ``estimate`` by body name or pattern, as
         ``EstimateConfig.with_settings`` takes them.
-    :ivar titles: names in ROS by body name or pattern, as (topics, frames), in place of those
+    :ivar titles: names in ROS by body name or pattern, as (topics, frames); they replace the names
         derived from Motive's.
-    :ivar server_motion: pass on velocities and accelerations that the server itself sends.
-    :ivar selection: which bodies are wanted, and renames.
-    :ivar templates: how topics and frames are named.
-    :ivar reserved_frames: frame ids that no body may take.
-    :ivar max_age_s: a pose that arrives later than this after its stamp is too old to be
-        published as fresh; 0 takes any. What is taken off the stamps on purpose is not counted.
-    :ivar keep_up: leave frames out, evenly, while more comes than can be worked off.
-    :ivar max_bodies: wanted bodies beyond this many are ignored, so that a broken server cannot
-        fill the memory.
+    :ivar server_motion: whether velocities and accelerations from the server are passed on.
+    :ivar selection: selected bodies.
+    :ivar templates: templates of topics and frame ids.
+    :ivar reserved_frames: frame ids that no body may have.
+    :ivar max_age_s: a pose whose age exceeds this (s) is not published; 0 publishes any. Delays
+        that settings subtract from the stamps do not count.
+    :ivar keep_up: whether frames are left out evenly while this computer cannot process all of
+        them.
+    :ivar max_bodies: selected bodies beyond this number are ignored, so that a faulty server
+        cannot exhaust the memory.
     """
 
     axes: AxesConfig = field(default_factory=AxesConfig)
@@ -58,9 +59,9 @@ class PipelineConfig:
 
     def __post_init__(self) -> None:
         """
-        Check, and load, what single bodies need: now, and not at the first pose of theirs.
+        Check the settings of single bodies at configuration, not at the first pose of a body.
 
-        :raises ConfigurationError: a setting of a body is wrong.
+        :raises ConfigurationError: if a setting of a body is wrong.
         """
         for name, settings in self.overrides.items():
             configure(name, self.body, settings)
@@ -68,15 +69,15 @@ class PipelineConfig:
             self.estimate.with_settings(settings)
 
     def thresholds(self, name: str) -> BodyConfig:
-        """Make what holds for one body: the patterns' settings, and its own, which beat them."""
+        """Return the thresholds of one body; its own settings override those of patterns."""
         return configure(name, self.body, settings_for(name, self.overrides))
 
     def estimate_of(self, name: str) -> EstimateConfig:
-        """Make what becomes of one body's good poses, in the same way."""
+        """Return the estimate settings of one body, in the same way."""
         return self.estimate.with_settings(settings_for(name, self.estimates))
 
     def titles_of(self, name: str) -> tuple[Optional[str], Optional[str]]:
-        """Find what one body is to be called in topics and frames, in the same way."""
+        """Return the names of one body for topics and frames, in the same way."""
         found = settings_for(name, {
             pattern: {kind: title for kind, title in zip(('topic', 'frame'), titles) if title}
             for pattern, titles in self.titles.items()})

@@ -1,48 +1,49 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Distinguish a backlog from live frames at the beginning of a conversation.
+Distinguish a backlog from live frames at the beginning of a connection.
 
-A server that was blocked, or a TCP connection that was stalled, delivers old frames first, much
-faster than their sender times advance. Nothing is known of the sender's clock at that time, so
-that the age of a frame cannot be computed; what can be compared is the interval between arrivals
-with the interval between sender times.
+After a server was blocked or a TCP connection stalled, old frames arrive first, much faster than
+their sender times advance. The offset of the sender's clock is unknown at that time, so the age of
+a frame cannot be computed. The interval between arrivals can be compared with the interval between
+sender times.
 
-Principle: arrival time less sender time is the delay of a frame plus a constant. While a backlog
-is delivered, this value falls, frame by frame, to ever lower minima. Once frames are live, the
-minimum has been reached: it recurs, but no frame is faster. Frames are fresh once the minimum
-has recurred several times, at moments that are some time apart, without a lower one.
+Principle: arrival time minus sender time is the delay of a frame plus a constant. While a backlog
+is delivered, this value falls from frame to frame to new minima. Once frames are live, the minimum
+recurs, but no frame falls below it. Frames are fresh when the minimum has recurred several times,
+with some time between the recurrences and without a lower value.
 """
 
 from typing import Optional
 
-#: Frames within this (ns) of the minimum count as a recurrence; a frame that is faster by more
-#: begins the observation anew. It bounds the error of the stamps that follow. Chosen: wired
-#: networks jitter by less than 1 ms; a higher value admits more of a backlog that ends slowly, a
-#: lower one prolongs the beginning on a wireless network.
+#: Frames within this (ns) of the minimum count as recurrences; a frame that is lower by more
+#: restarts the observation. The value bounds the error of the first stamps. Chosen: wired networks
+#: jitter by less than 1 ms. Doubled, more of a backlog that ends slowly is admitted; halved, the
+#: observation takes longer on a wireless network.
 TOLERANCE_NS = 3_000_000
-#: Recurrences that are needed, and the least time between two that count (ns). Chosen: together
-#: some 0.1 s without poses after each connection. Two recurrences may be the two ends of one
-#: stall within a backlog; more cannot be one stall.
+#: Required recurrences, and the shortest time (ns) between two that count. Chosen: together they
+#: cost about 0.1 s of poses after each connection. Two recurrences can be the two ends of one
+#: stall within a backlog; four cannot.
 RECURRENCES = 4
 SPACING_NS = 25_000_000
-#: What cannot be judged (sender times that stand still, jitter beyond the tolerance) is admitted
-#: after this time (ns) without a lower minimum. Pauses count for ``PAUSE_NS`` at most; frames that
-#: arrive in less than ``PACE`` of the interval in which they were sent do not count at all.
+#: If no decision is possible (constant sender times, jitter beyond the tolerance), frames are
+#: admitted after this time (ns) without a lower minimum. A pause counts as ``PAUSE_NS`` at most.
+#: Frames do not count if they arrive in less than ``PACE`` of the interval between their sender
+#: times.
 GIVE_UP_NS = 1_000_000_000
 PAUSE_NS = 50_000_000
 PACE = 7 / 8
-#: A sender time that falls by more (ns) belongs to another clock.
+#: A sender time that falls by more than this (ns) comes from another clock.
 RESTART_NS = 1_000_000_000
 
 
 class FreshnessGate:
     """
-    Admit frames once they arrive as fast as their sender times advance, and not before.
+    Withhold frames until they arrive as fast as their sender times advance.
 
-    :ivar withheld: frames withheld that a later, faster one has shown to be a backlog.
-    :ivar fallen_ns: by how much the minimum of arrival less sender time has fallen in all (ns):
-        the age of the oldest frame of the backlog.
+    :ivar withheld: number of withheld frames that a later, faster frame has identified as backlog.
+    :ivar fallen_ns: total decrease of the minimum of arrival minus sender time (ns): the age of
+        the oldest frame of the backlog.
     """
 
     def __init__(self) -> None:
@@ -64,11 +65,11 @@ class FreshnessGate:
 
     def admits(self, sender_time_ns: int, arrival_ns: int) -> bool:
         """
-        Take note of a frame.
+        Process a frame.
 
-        :param sender_time_ns: the sender's time (ns, its own zero).
-        :param arrival_ns: when it arrived (ns), on a clock that never steps.
-        :returns: whether it is fresh; once True, always True.
+        :param sender_time_ns: sender time (ns, arbitrary zero).
+        :param arrival_ns: arrival (ns) on a monotonic clock.
+        :returns: whether the frame is fresh; after the first True, always True.
         """
         if self._open:
             return True
@@ -77,7 +78,7 @@ class FreshnessGate:
             self._begin(offset_ns, arrival_ns)
             self._newest_ns = sender_time_ns
         else:
-            # Frames of several bodies share a sender time; an overtaken one proves nothing.
+            # Frames of several bodies share a sender time; a frame out of order is no evidence.
             sent_ns = max(sender_time_ns - self._newest_ns, 0)
             self._newest_ns += sent_ns
             passed_ns = max(arrival_ns - self._arrived_ns, 0)

@@ -1,44 +1,48 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Shed load: leave out whole frames while this computer cannot process all of them.
+Shed load: leave out whole frames while this computer cannot process all frames.
 
-After a hiccup, a queue is worked off and everything is published. In a standing queue every pose
-waits as long as the one before. The least wait over a time tells the two apart (Nichols and
-Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While the queue stands, frames
-are left out until the rest is fresh.
+A queue after a short stall drains, and all its poses are published. In a standing queue every pose
+waits as long as the one before. The minimum wait over a period distinguishes the two (Nichols and
+Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While a queue stands, frames
+are left out until the others are fresh.
 """
 
 from optitrack_vrpn.pipeline.channel import Channel
 
-#: A least wait (ns) above this, for this long (ns), is a standing queue. Chosen: a tenth of the
-#: default greatest age, and longer than any usual stall. Halved, hiccups cost poses; doubled,
-#: poses are older before anything is done.
+#: The queue stands if the minimum wait exceeds STANDING_NS (ns) for PATIENCE_NS (ns). Chosen: a
+#: tenth of the default maximum age, and longer than usual stalls. Halved, short stalls cost poses;
+#: doubled, poses get older before load is shed.
 STANDING_NS = 50_000_000
 PATIENCE_NS = 1_000_000_000
 #: While load is shed, a frame that waited longer than this (ns) may be left out. Chosen: two
-#: frames at 100 Hz. Halved, more frames than needed go; doubled, poses are that much older.
+#: frames at 100 Hz. Halved, more frames than necessary are left out; doubled, poses are older by
+#: as much.
 FRESH_NS = 20_000_000
-#: It is left out at once for so long (ns) after the last one; later, when waits have been above
-#: FRESH_NS for HICCUP_NS (ns). Chosen; halved or doubled, a queue is cut sooner or later.
+#: Such a frame is left out at once if the last one was left out less than PRESSED_NS (ns) ago;
+#: otherwise only after all waits have exceeded FRESH_NS for HICCUP_NS (ns). Chosen. Halved or
+#: doubled, a queue is shortened later or earlier (PRESSED_NS), or earlier or later (HICCUP_NS).
 PRESSED_NS = 1_000_000_000
 HICCUP_NS = 100_000_000
-#: No more than so many frames in a row, so that a tenth of them is published under any load.
+#: Maximum number of consecutive frames left out: at least a tenth of the frames is published under
+#: any load. Chosen. Halved or doubled, that share doubles or halves.
 MOST_IN_A_ROW = 9
-#: After this long (ns) without a frame left out it is over. Chosen; halved or doubled, a computer
-#: at its limit reports the change more or less often.
+#: Shedding ends after this time (ns) in which no frame was left out. Chosen. Halved or doubled, a
+#: computer at its limit reports the change more or less often.
 CALM_NS = 10_000_000_000
-#: A pause (ns) between two looks after which nothing is known of the queue. Chosen: longer than
-#: the interval of the slowest usual sender. Halved, slow senders never have a standing queue.
+#: After a pause (ns) of this length between two calls of ``look``, nothing is assumed about the
+#: queue. Chosen: longer than the frame interval of the slowest usual sender. Halved, a standing
+#: queue of a slow sender is never detected; doubled, waits further apart count as one queue.
 PAUSE_NS = 250_000_000
 
 
 class LoadShedder:
     """
-    Watch how long poses wait, and choose the frames that are left out.
+    Monitor how long poses wait, and select the frames to be left out.
 
-    A frame is what comes until a body comes again; it is left out whole, so that not only the
-    bodies at its end lose poses.
+    A frame ends when one of its bodies comes again. It is left out as a whole; otherwise only the
+    last bodies of each frame would lose poses.
 
     :ivar shedding: whether frames may be left out at present.
     """
@@ -46,18 +50,18 @@ class LoadShedder:
     def __init__(self) -> None:
         self.shedding = False
         self._waited_ns = 0
-        # When was last looked, when the wait was short and when next to none, and when a frame
-        # was left out.
+        # Times of the last call, of the last short wait, of the last wait below FRESH_NS, and of
+        # the last frame left out.
         self._looked_ns = self._short_ns = self._fresh_ns = self._shed_ns = -PAUSE_NS
         self._turn = 0
         self._in_a_row = 0
 
     def look(self, waited_ns: int, now_ns: int) -> bool:
         """
-        Take note of a wait; call it with every datagram or piece of a stream.
+        Process a wait; call it with every datagram or piece of a stream.
 
-        :param waited_ns: from its arrival until now (ns).
-        :param now_ns: the present, on a clock that never steps.
+        :param waited_ns: time from arrival until now (ns).
+        :param now_ns: present time (ns) on a monotonic clock.
         :returns: whether ``shedding`` has changed.
         """
         self._waited_ns = waited_ns
@@ -80,9 +84,9 @@ class LoadShedder:
 
     def sheds(self, body: Channel) -> bool:
         """
-        Return whether a body's pose is to be left out; ask once for each pose while ``shedding``.
+        Return whether a pose is left out; call it once for each pose while ``shedding``.
 
-        :param body: whose pose it is.
+        :param body: the body of the pose.
         """
         if body.turn == self._turn:
             self._turn += 1

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Labelled markers of a frame as points of the user's world."""
+"""Convert the labelled markers of a frame to points in the user's world."""
 
 from collections.abc import Callable
 import math
@@ -12,10 +12,11 @@ from optitrack_vrpn.motion.transform import compose, Transform
 from optitrack_vrpn.natnet.constants import MARKER_OCCLUDED
 from optitrack_vrpn.natnet.reports import MarkersReport
 
-#: One point: position (m), streaming id of the body (0 for none), member of it (from 1), distance
-#: from the model or of the rays (m).
+#: One point: position (m), streaming id of the body (0 for none), member number in the body (from
+#: 1), residual: distance from the model or between the rays (m).
 POINT = struct.Struct('<3fIIf')
-#: Names and offsets of its fields; all have 4 bytes, floats but for body and member.
+#: Names and offsets (bytes) of its fields. All have 4 bytes; body and member are integers, the
+#: others floats.
 FIELDS = (('x', 0), ('y', 4), ('z', 8), ('body', 12), ('member', 16), ('residual', 20))
 
 
@@ -23,9 +24,9 @@ class MarkerCloud(NamedTuple):
     """
     The markers that the cameras saw in one frame.
 
-    :ivar stamp_ns: of the frame, as of its poses.
+    :ivar stamp_ns: stamp of the frame and of its poses (ns).
     :ivar points: number of points.
-    :ivar data: points one after the other, laid out as POINT.
+    :ivar data: points in sequence, in the layout of POINT.
     """
 
     stamp_ns: int
@@ -38,11 +39,11 @@ def marker_cloud(
     world_from_mocap: Transform,
 ) -> MarkerCloud:
     """
-    Turn markers into points of the user's world.
+    Convert markers to points in the user's world.
 
-    Occluded markers, whose places Motive fills in from the model, are left out.
+    Occluded markers are left out: Motive fills in their positions from the model.
 
-    :param to_enu: brings a position from Motive's axes to ENU.
+    :param to_enu: converts a position from Motive's axes to ENU.
     """
     points = []
     for marker_id, x, y, z, _, params, residual in report.markers:
@@ -51,7 +52,7 @@ def marker_cloud(
         place = compose(world_from_mocap, Transform(to_enu((x, y, z)))).position
         body = marker_id >> 16 & 0xffff
         if max(map(abs, place)) > 1e30:
-            continue    # beyond what a float of 4 bytes holds
+            continue    # exceeds a 4-byte float
         points.append(POINT.pack(
             *place, body, marker_id & 0xffff,
             residual if abs(residual) < 1e30 else math.nan))

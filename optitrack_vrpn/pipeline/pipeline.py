@@ -4,11 +4,11 @@
 Convert events to poses for publication: the stages between the wire and the publishers.
 
 ``Pipeline.process`` reads from top to bottom: body, stamp, age, time, validity gate, load
-shedding, axes, estimate, order. ``node/hot_path.py`` goes on from there to ``publish()``. A pose
-that leaves on the way has one ``Disposition``, which is counted in its channel. Samples are in
-ENU; ``frames.enu_to_ned`` makes NED of them where somebody publishes that.
+shedding, axes, estimate, order. ``node/hot_path.py`` contains the stages from there to
+``publish()``. Each pose that does not become a sample gets one ``Disposition``, which its channel
+counts. Samples are in ENU; ``frames.enu_to_ned`` converts them to NED if that is published.
 
-Nothing here logs: events for the user are left in ``events``.
+This module does not log: ``events`` collects the events for the user.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -46,33 +46,40 @@ from optitrack_vrpn.vrpn.messages import (
 
 _NS: Final = 1_000_000_000
 _new = tuple.__new__
-#: A body that only the user can release is reported after this long (s). Chosen: the default of
-#: jump_accept_s. Halved, flips that end are reported; doubled, the user is told later what to do.
+#: A jump that only the user can end is reported after this time (s). Chosen: the default of
+#: jump_accept_s. Halved, flips that end by themselves are reported; doubled, the user waits longer
+#: for the remedy.
 _HELD_S = 2.0
-#: Events kept until they are taken; a bound for hostile servers. Chosen: 2 s of the worst log.
+#: Maximum number of events that are kept until they are taken, as a limit for hostile servers.
+#: Chosen: two events for each of 128 new bodies. Halved, fewer new bodies are reported; doubled, a
+#: hostile server writes twice as many lines.
 _MOST_EVENTS = 256
-#: After this long (ns) without VRPN events nothing can be waiting unread. Chosen: twice the tick.
+#: After this time (ns) without VRPN events no event is waiting to be read. Chosen: 2.5 periods of
+#: the ticker. Halved, silence of a body may be reported while its poses wait; doubled, it is
+#: reported later.
 _CATCHING_UP_NS: Final = 250_000_000
-#: What builtin_interfaces/Time can hold: seconds are 32 bits with a sign.
+#: Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
 _LATEST_STAMP_NS: Final = (1 << 31) * _NS
-#: A limit of age (ns) that no pose reaches.
+#: A limit (ns) that no age reaches.
 _ANY_AGE_NS = 1 << 63
 
 
 class Pipeline:
     """
-    Turn the events of one server into samples.
+    Convert the events of one server to samples.
 
     :param config: the settings.
     :param discovered: called with each new channel, before its first sample.
-    :ivar events: what the user should read, until ``take_events``.
-    :ivar server_motions: of the last call of ``process``, to be published after its samples.
-    :ivar shedder: watches whether this computer keeps up.
-    :ivar markers: labelled markers of the last call of ``process``, None where it had none.
-    :ivar ptp_minus_stamp_ns: PTP time of the latest frame less its stamp, None where no PTP
-        time is sent.
-    :ivar max_age_ns: how far behind the present a stamp may be when its pose is published (ns),
-        what ``latency_ms`` takes off it included; beyond all ages where any may.
+    :ivar events: events for the user, until ``take_events``.
+    :ivar server_motions: motions of the last call of ``process``, to be published after its
+        samples.
+    :ivar shedder: monitors whether this computer keeps up.
+    :ivar markers: labelled markers of the last call of ``process``; None if there were none.
+    :ivar ptp_minus_stamp_ns: PTP time of the latest frame minus its stamp (ns); None if the server
+        sends no PTP time.
+    :ivar max_age_ns: largest difference between the present and a stamp at publication (ns),
+        including the ``latency_ms`` that the stamps subtract; without a limit, larger than any
+        age.
     """
 
     def __init__(
@@ -88,8 +95,8 @@ class Pipeline:
         self.server_motions: list[ServerMotion] = []
         self._roster = Roster(config, self._report)
         self._coarse = CoarseClock(self.stamps)
-        # From the beginning of a conversation until its frames are live; a sender's own times are
-        # as right for a backlog as for live frames.
+        # From the beginning of a connection until its frames are live. None in mode ``sender``,
+        # whose stamps are correct for a backlog too.
         self._freshness: Optional[FreshnessGate] = None
         self._unreported: list[StateChange] = []
         self._change_log = ChangeLog()
@@ -98,12 +105,12 @@ class Pipeline:
         self._discovered = discovered
         self._arrival_mode = config.stamps.mode == 'arrival'
         self._sender_mode = config.stamps.mode == 'sender'
-        # The sender's clock cannot be compared with that of this host.
+        # The sender's clock cannot be compared with the host's clock.
         self.max_age_ns = _ANY_AGE_NS if self._sender_mode or not config.max_age_s else round(
             config.max_age_s * _NS + config.stamps.latency_ms * 1e6)
         self.markers: Optional[MarkerCloud] = None
         self.ptp_minus_stamp_ns: Optional[int] = None
-        # When VRPN events were last taken, and how long after their arrival.
+        # Time of the last call of process, and its delay after the arrival of the events.
         self._taken_ns = -_CATCHING_UP_NS
         self._behind_ns = 0
 
@@ -114,15 +121,14 @@ class Pipeline:
         now_ns: Optional[int] = None,
     ) -> list[Sample]:
         """
-        Take the events that arrived together.
+        Process events that arrived together.
 
-        :param events: of VRPN (``vrpn.messages``) or NatNet (``natnet.reports``).
-        :param arrival_ns: when, on the arrival clock.
-        :param host_minus_arrival_ns: host clock less arrival clock at that time.
-        :param now_ns: the present on the arrival clock, which ages are measured against; the
-            arrival where not given. What waited in the kernel while the process stood still
-            arrived long ago.
-        :returns: what is to be published, in order; ``server_motions`` holds what goes with it.
+        :param events: events of VRPN (``vrpn.messages``) or NatNet (``natnet.reports``).
+        :param arrival_ns: their arrival on the arrival clock (ns).
+        :param host_minus_arrival_ns: host clock minus arrival clock at that time (ns).
+        :param now_ns: present time on the arrival clock (ns), from which ages are computed; by
+            default the arrival. Events can wait in the kernel between arrival and this call.
+        :returns: the samples to be published, in order; ``server_motions`` belong to them.
         """
         samples: list[Sample] = []
         self.markers = None
@@ -168,7 +174,7 @@ class Pipeline:
             else:
                 self._take_other(event)
                 continue
-            # Body: None for a name that is not followed.
+            # Body: None for a name that is ignored.
             try:
                 channel = channels[sender, sensor]
             except KeyError:
@@ -185,12 +191,12 @@ class Pipeline:
                 continue
             if ptp_ns:
                 self.ptp_minus_stamp_ns = ptp_ns - stamp_ns
-            # Age: by its stamp.
+            # Age: from the stamp.
             if stamp_ns < oldest_ns:
                 channel.dropped[Disposition.TOO_OLD] += 1
                 continue
-            # Time: by which the gate measures motion. A sender whose times are not to be trusted
-            # may not move its clock at all.
+            # Time: the gate computes motion from it. If the stamps are arrival times, no sender
+            # time is used.
             time_ns = stamp_ns if arrival_mode else sender_time_ns
             if time_ns > channel.newest_ns:
                 channel.newest_ns = time_ns
@@ -213,14 +219,14 @@ class Pipeline:
                 gate.refuse(time_ns, arrival_ns, position, quat_xyzw, refused)
             if gate.changes:
                 self._follow_gate(gate)
-            # Load: whole frames are left out while this computer does not keep up.
+            # Load: leave out whole frames while this computer cannot keep up.
             shed = shedding and shedder.sheds(channel)
             if quat is None:
                 self._withhold(channel, stamp_ns, position, quat_xyzw, shed, samples)
                 continue
             # Axes: from Motive's to ENU.
             if usual_axes:
-                # Compiled, a call by name makes no objects.
+                # When compiled, a call by name creates no objects.
                 position = position_to_enu_north(position)
                 quat = quat_to_enu_north(quat)
             else:
@@ -244,8 +250,8 @@ class Pipeline:
             # Order: stamps of one body rise.
             if stamp_ns <= channel.last_stamp_ns and not (
                     stamp_ns == channel.last_stamp_ns and channel.newest_ns == COARSE_NS):
-                # Frames that arrived as one before anything was known of their clock, a clock
-                # learnt anew, a low-pass that has just begun to take its delay off.
+                # Several frames that arrived together before their clock was known, a clock model
+                # that restarted, or a low-pass that has just begun to subtract its delay.
                 channel.dropped[Disposition.STAMP_NOT_RISING] += 1
                 channel.last_sender_ns = -1
                 continue
@@ -253,7 +259,7 @@ class Pipeline:
             channel.last_stamp_ns = stamp_ns
             channel.last_position = position
             channel.last_quat = quat
-            # What Sample(...) does, without the detour through Python.
+            # Equivalent to Sample(...), without its Python-level __new__.
             samples.append(_new(Sample, (channel, stamp_ns, position, quat, motion)))
         return samples
 
@@ -274,10 +280,10 @@ class Pipeline:
     def _admitted(
         self, freshness: FreshnessGate, events: Sequence[Any], arrival_ns: int,
     ) -> Sequence[Any]:
-        """Leave out the poses that arrive before the frames of the conversation are live."""
+        """Remove the poses that arrive before the frames of the connection are live."""
         if events and events[0].__class__ is FrameReport:
-            # Datagrams to a socket that was just opened: there is no backlog, and round trips
-            # tell the age of each frame.
+            # NatNet: the socket was just opened, so there is no backlog, and round trips measure
+            # the age of each frame.
             self._freshness = None
             return events
         kept: list[Event] = []
@@ -286,7 +292,7 @@ class Pipeline:
                     freshness.admits(event.sender_time_ns, arrival_ns)):
                 kept.append(event)
                 continue
-            channel = self._channel_of(event)    # its topics can be created already
+            channel = self._channel_of(event)    # so that its topics are created already
             if channel is not None:
                 channel.dropped[Disposition.BACKLOG] += 1
         if freshness.is_open:
@@ -299,10 +305,10 @@ class Pipeline:
 
     def _newest_poses(self, events: Sequence[Event]) -> list[Event]:
         """
-        Leave out all but the newest pose of each body.
+        Remove all but the newest pose of each body.
 
-        What arrives together has one stamp where arrivals are the stamps, and one pose of a body
-        can have it.
+        In mode ``arrival``, events that arrive together have one stamp, and only one pose of a
+        body can have it.
         """
         newest = {(event.sender, event.sensor): event for event in events
                   if isinstance(event, PoseReport)}
@@ -323,10 +329,11 @@ class Pipeline:
         shed: bool, samples: list[Sample],
     ) -> None:
         """
-        Count a pose that the gate withheld, or hand it on where ``publish_untracked`` is set.
+        Count a pose that the gate withheld, or make a sample of it.
 
-        No estimate may learn from it. Its stamp must rise like all: good poses of a low-pass that
-        takes its delay off are behind it, and wait until they have caught up.
+        It becomes a sample if ``publish_untracked`` is set. Estimates do not use it. Its stamp
+        must rise too: stamps of valid poses from which a low-pass subtracts its delay are older,
+        so such poses are dropped until their stamp is later.
         """
         gate = channel.gate
         quat = None
@@ -345,7 +352,7 @@ class Pipeline:
     def _shed(
         self, channel: Channel, stamp_ns: int, position: Vector, quat: Quaternion,
     ) -> None:
-        """Count a good pose that is left out; only a low-pass needs it, the others accept gaps."""
+        """Count a valid pose that is left out; only a low-pass uses it, the others accept gaps."""
         channel.dropped[Disposition.SHED] += 1
         channel.last_sender_ns = -1
         if channel.estimator.lowpass is not None:
@@ -354,7 +361,7 @@ class Pipeline:
                 stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.time_falls)
 
     def _follow_clock(self) -> None:
-        """Report what happened to the clocks, and forget what does not hold across it."""
+        """Report the events of the clocks, and reset state that is invalid after them."""
         for event in self.stamps.events():
             change = event.data
             ended = change.kind == 'epoch_ended'
@@ -365,18 +372,18 @@ class Pipeline:
             for channel in self.bodies:
                 if ended:
                     channel.newest_ns = -1
-                    # A velocity cannot be made of the interval across the step.
+                    # The interval across the step gives no velocity.
                     channel.estimator.new_epoch()
                 if stepped if self._arrival_mode else change.fell:
-                    # The times that the gate compares fell. When they rise instead, a body
-                    # counts as unseen and is acquired anew.
+                    # The times that the gate compares have fallen. If they rise instead, the gate
+                    # sees a gap and acquires the body again.
                     channel.gate.restart()
                 if stepped or (change.fell and self._sender_mode):
-                    # Stamps before and after a step of their own clock have no order.
+                    # Stamps before and after a step of their clock cannot be ordered.
                     channel.last_stamp_ns = 0
 
     def _follow_gate(self, gate: ValidityGate) -> None:
-        """Take changes of state; a jump may be a swap."""
+        """Collect changes of state; check for a swap after a jump."""
         changes = gate.take_changes()
         self.state_changes += changes
         self._unreported += changes
@@ -389,19 +396,19 @@ class Pipeline:
     def _take_markers(
         self, report: MarkersReport, stamp_ns: Optional[int], oldest_ns: int,
     ) -> None:
-        """Keep the markers of a frame, unless they are too old to be shown as fresh."""
+        """Keep the markers of a frame unless they are too old."""
         if stamp_ns is not None and oldest_ns <= stamp_ns < _LATEST_STAMP_NS:
             self.markers = marker_cloud(
                 report, stamp_ns, self._maps.position_to_enu,
                 self.config.estimate.world_from_mocap)
 
     def _take_other(self, event: Union[Event, EchoReport]) -> None:
-        """Take an event that is not a pose."""
+        """Process an event that is not a pose."""
         if isinstance(event, EchoReport):
             self.stamps.echo(*event)
         elif isinstance(event, TextReport):
             if len(self.events) >= _MOST_EVENTS:
-                return    # do not clean the texts of a flood
+                return    # saves the conversion of the text
             severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(event.severity, 'info')
             text = (f'the server says for {printable(event.sender)!r}: '
                     f'{printable(event.text, 300)}')
@@ -425,15 +432,15 @@ class Pipeline:
 
     def tick(self, now_ns: int) -> None:
         """
-        Notice silence, and report; call it some ten times a second.
+        Detect silent bodies, and report; call it about ten times a second.
 
-        While this process is behind, what a body has sent lately waits unread: silence is measured
-        until the time that is being read.
+        While this process is late, recent poses of a body wait to be read: silence is measured up
+        to the time of the events that are being read.
 
-        :param now_ns: the present on the arrival clock.
+        :param now_ns: present time on the arrival clock (ns).
         """
         self._report_age(now_ns)
-        if self.shedder.shedding and self.shedder.look(0, now_ns):    # nothing comes any more
+        if self.shedder.shedding and self.shedder.look(0, now_ns):    # even if no events arrive
             self._report_load()
         if now_ns - self._taken_ns < _CATCHING_UP_NS:
             now_ns -= self._behind_ns
@@ -452,10 +459,10 @@ class Pipeline:
 
     def reconnected(self) -> None:
         """
-        Take note of a new conversation: the server may be another run of itself.
+        Prepare for a new connection: the server may have been restarted.
 
-        Its clock goes on as learnt if the next frame fits, and is learnt anew at once if not. What
-        it sends first may be a backlog: nothing is learnt from it and nothing of it published.
+        The clock model is kept if the next frame fits it, and restarts at once if not. The first
+        frames may be a backlog: the clock model does not use them, and they are not published.
         """
         self.stamps.reset(RECONNECTED)
         if not self._sender_mode:
@@ -463,14 +470,14 @@ class Pipeline:
 
     def reconfigure(self, config: PipelineConfig) -> None:
         """
-        Take new thresholds, lists and estimates; the history of the bodies is kept.
+        Apply new thresholds, lists and estimate settings; the bodies keep their history.
 
-        Bodies that are wanted no longer are forgotten; those wanted now appear with their next
-        pose. A body's estimate begins anew where its settings change.
+        Bodies that are no longer selected are removed; newly selected bodies appear with their
+        next pose. The estimate of a body restarts if its settings change.
 
-        :param config: ``body``, ``overrides``, ``selection``, ``estimate``, ``estimates`` and
-            ``keep_up`` are taken from it; all else stays as it is.
-        :raises ConfigurationError: if an override is wrong; nothing has changed then.
+        :param config: the new ``body``, ``overrides``, ``selection``, ``estimate``, ``estimates``
+            and ``keep_up``; other fields are ignored.
+        :raises ConfigurationError: if an override is wrong; then nothing has changed.
         """
         changed = replace(
             self.config, body=config.body, overrides=config.overrides,
@@ -486,17 +493,17 @@ class Pipeline:
 
     @property
     def bodies(self) -> list[Channel]:
-        """All bodies seen so far that are wanted, in the order of their appearance."""
+        """Return all selected bodies seen so far, in the order of their first poses."""
         return self._roster.bodies
 
     @property
     def channels(self) -> dict[tuple[str, int], Optional[Channel]]:
-        """Channels by sender and sensor; None for a name that is known to be ignored."""
+        """Return the channels by sender and sensor; None for a name that is ignored."""
         return self._roster.channels
 
     @property
     def refused_bodies(self) -> int:
-        """Poses of bodies beyond ``max_bodies``."""
+        """Return the number of poses of bodies beyond ``max_bodies``."""
         return self._roster.refused
 
     def to_match(self, now_ns: int) -> Optional[tuple[Selection, list[str], list[str]]]:
@@ -505,7 +512,7 @@ class Pipeline:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Poses that were not published, by reason, over all bodies."""
+        """Return the numbers of poses that were not published, by reason, over all bodies."""
         counts = dict.fromkeys((Disposition.TOO_OLD.value, Disposition.SHED.value,
                                 Disposition.STAMP_NOT_RISING.value, Disposition.BACKLOG.value), 0)
         for channel in self.bodies:
@@ -516,12 +523,12 @@ class Pipeline:
         return counts
 
     def take_events(self) -> list[UserEvent]:
-        """Fetch what the user should read, oldest first."""
+        """Return and clear the events for the user, oldest first."""
         events, self.events = self.events, []
         return events
 
     def take_state_changes(self) -> list[StateChange]:
-        """Fetch the bodies' changes of state, oldest first."""
+        """Return and clear the bodies' changes of state, oldest first."""
         changes, self.state_changes = self.state_changes, []
         return changes
 
@@ -532,19 +539,19 @@ class Pipeline:
             self.events.append(UserEvent(severity, key, text, data))
 
     def _report_age(self, now_ns: int) -> None:
-        """Report bodies of which nothing is published, since all is too old."""
+        """Report bodies of which nothing is published because every pose is too old."""
         names = [channel.names.motive for channel in self.bodies
                  if channel.look_at_age(now_ns)]
         if names:
             more = f' and {len(names) - 3} more' if len(names) > 3 else ''
             self._report('warn', 'all too old', (
-                f'nothing is published of {", ".join(map(repr, map(printable, names[:3])))}'
-                f'{more}: every pose is more than {self.config.max_age_s:g} s old '
-                '(stamps.max_age_s) when it is to be published; look whether this computer or '
+                f'no pose of {", ".join(map(repr, map(printable, names[:3])))}'
+                f'{more} is published: each is more than {self.config.max_age_s:g} s old '
+                '(stamps.max_age_s) before it can be published; check whether this computer or '
                 'the network is overloaded'))
 
     def _report_held(self) -> None:
-        """Report bodies whose jump only the user can end."""
+        """Report bodies with a jump that only the user can end."""
         for channel in self.bodies:
             held = channel.gate.held
             if not held:
@@ -562,10 +569,10 @@ class Pipeline:
             return
         if self.shedder.shedding:
             self._report('warn', 'load', (
-                f'this computer does not keep up: for {PATIENCE_NS / _NS:g} s every pose has '
-                f'waited more than {STANDING_NS / 1e6:g} ms until it was read. From now on whole '
-                'frames are left out as needed, so that the others are fresh (load_shedding); '
-                'fewer bodies (bodies.allow), fewer topics or a lower rate would help'))
+                f'this computer cannot keep up: for {PATIENCE_NS / _NS:g} s every pose has '
+                f'waited more than {STANDING_NS / 1e6:g} ms before it was read. From now on whole '
+                'frames are left out as needed, so that the others are on time (load_shedding). '
+                'Remedies: fewer bodies (bodies.allow), fewer topics or a lower rate'))
         else:
             self._report('info', 'load over', (
                 f'this computer keeps up again; {self.dropped[Disposition.SHED.value]} poses '

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The selected bodies: each appears with its first pose, and leaves when it is deselected."""
+"""The selected bodies: each is added with its first pose and removed when it is deselected."""
 
 from collections.abc import Callable
 from typing import Optional
@@ -15,13 +15,13 @@ from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 
 MOST_IGNORED = 1000
 """
-Names of ignored bodies that are kept; those beyond are looked up with every pose. Chosen: 100 kB.
-Halved or doubled, so is the memory that a server can fill with made up names.
+Maximum number of ignored names that are kept; each further one is looked up with every pose.
+Chosen: 100 kB. Halved or doubled, so is the memory that a server can fill with invented names.
 """
 ALL_SEEN_NS = 5_000_000_000
 """
-All bodies that are there have sent a pose so long (ns) after the first. Chosen. Halved, a slow
-sender's settings are reported as unused; doubled, a typing error is reported later.
+Time (ns) after the first pose within which all bodies have sent one. Chosen. Halved, settings for
+a slow sender are reported as unused; doubled, a typing error is reported later.
 """
 
 
@@ -31,8 +31,8 @@ class Roster:
 
     :param config: the settings.
     :param report: takes severity, key and text of an event.
-    :ivar channels: by sender and sensor; None for a name that is known to be ignored.
-    :ivar refused: poses of bodies beyond ``max_bodies``.
+    :ivar channels: channels by sender and sensor; None for a name that is ignored.
+    :ivar refused: number of poses of bodies beyond ``max_bodies``.
     """
 
     def __init__(
@@ -42,24 +42,24 @@ class Roster:
         self.channels: dict[tuple[str, int], Optional[Channel]] = {}
         self.refused = 0
         self._report = report
-        # Of the channels, those that are bodies; the others' names are known to be ignored.
+        # Number of channels that are bodies; the other entries are ignored names.
         self._wanted = 0
         self._names = NameTable(config.templates, config.reserved_frames)
-        # When the first body was there, until ``to_match`` has answered, and what it answered.
+        # Time of the first body, until ``to_match`` has returned its arguments; and the last ones.
         self._seen_from_ns: Optional[int] = None
         self._asked = False
         self._last_asked: Optional[tuple[Selection, list[str]]] = None
 
     @property
     def bodies(self) -> list[Channel]:
-        """All bodies seen so far that are wanted, in the order of their appearance."""
+        """Return all selected bodies seen so far, in the order of their first poses."""
         return [channel for channel in self.channels.values() if channel is not None]
 
     def discover(self, sender: str, sensor: int) -> Optional[Channel]:
         """
-        Make a channel for the first pose of a body.
+        Create the channel of a body at its first pose.
 
-        :returns: None where it is not followed.
+        :returns: the channel, or None if the body is ignored.
         """
         if sender == CONTROL_SENDER:
             return None
@@ -73,8 +73,8 @@ class Roster:
             self.refused += 1
             if self.refused == 1:
                 self._report('error', 'too many bodies', (
-                    f'the server sends more bodies than {self.config.max_bodies}, the most that '
-                    'are followed; the others are ignored'))
+                    f'the server sends more than {self.config.max_bodies} bodies, the maximum; '
+                    'the others are ignored'))
             return None
         names = self._names.assign(name, *self.config.titles_of(name))
         channel = Channel(names, ValidityGate(name, self.config.thresholds(name)),
@@ -84,31 +84,32 @@ class Roster:
             f'frame {names.frames["body"]}'))
         if names.clash is not None:
             self._report('warn', ('name taken', name), (
-                f'body {shown!r} is called {names.ros!r}, since its plain ROS name belongs '
-                f'to {printable(names.clash)!r}; rename one of the two'))
+                f'body {shown!r} is named {names.ros!r}, because body '
+                f'{printable(names.clash)!r} already has its plain ROS name; rename one of the '
+                'two'))
         self.channels[sender, sensor] = channel
         self._wanted += 1
         return channel
 
     def _ignore(self, sender: str, sensor: int, shown: str, why_not: str) -> None:
-        """Note that a body is not wanted, as long as there is room for more names."""
+        """Store the name of an ignored body while there is space for further names."""
         room = MOST_IGNORED - (len(self.channels) - self._wanted)
         if room <= 0:
             return
         self._report('info', ('ignored', shown), f'body {shown!r} is ignored: {why_not}')
         if room == 1:
             self._report('warn', 'ignored', (
-                f'{MOST_IGNORED} bodies are ignored; further ones are not reported'))
+                f'{MOST_IGNORED} bodies are ignored; further ignored bodies are not reported'))
         self.channels[sender, sensor] = None
 
     def to_match(self, now_ns: int) -> Optional[tuple[Selection, list[str], list[str]]]:
         """
-        Return the arguments of ``selection.unmatched``, once, some seconds after the first body.
+        Return the arguments of ``selection.unmatched`` once, some seconds after the first body.
 
-        Its answer takes so long that a pose would notice, so the caller asks it elsewhere.
+        ``unmatched`` takes so long that it would delay poses; the caller runs it without the lock.
 
-        :param now_ns: the present on the arrival clock.
-        :returns: None until then, and where not every name has been kept.
+        :param now_ns: present time on the arrival clock (ns).
+        :returns: None until then, and if not all names are stored.
         """
         if self._asked or not self.channels:
             return None
@@ -127,11 +128,11 @@ class Roster:
 
     def reconfigure(self, config: PipelineConfig) -> list[Channel]:
         """
-        Take new thresholds, lists and estimates; the history of the bodies is kept.
+        Apply new thresholds, lists and estimate settings; the bodies keep their history.
 
-        :param config: what holds from now on.
-        :returns: bodies that are not wanted any more.
-        :raises ConfigurationError: if an override is wrong; nothing has changed then.
+        :param config: the new configuration.
+        :returns: bodies that are no longer selected.
+        :raises ConfigurationError: if an override is wrong; then nothing has changed.
         """
         names = [channel.names.motive for channel in self.bodies]
         thresholds = {name: config.thresholds(name) for name in names}
@@ -150,5 +151,5 @@ class Roster:
                 channel.gate.reconfigure(thresholds[name])
                 if estimates[name] != channel.estimator.config:
                     channel.estimator = Estimator(estimates[name])
-                    channel.last_sender_ns = -1    # it does not know the latest pose
+                    channel.last_sender_ns = -1    # the new estimator has no pose yet
         return gone

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Velocities and accelerations sent by the server, for the pose before them."""
+"""Convert velocities and accelerations that the server sends for the preceding pose."""
 
 import math
 from typing import Optional, Union
@@ -14,13 +14,13 @@ from optitrack_vrpn.pipeline.channel import Channel, ServerMotion
 from optitrack_vrpn.vrpn.messages import AccelerationReport, VelocityReport
 
 NO_TWIST = (
-    'a velocity without an angular rate (a rotation over no time): neither twist nor odometry is '
+    'velocities without an angular rate (a rotation over no time): neither twist nor odometry is '
     'published')
 NO_ACCEL = (
-    'an acceleration without an angular one (a rotation over no time): none is published')
+    'accelerations without an angular acceleration (a rotation over no time): none is published')
 NO_ARM = (
-    'an acceleration, but no velocity before it: that of the base, which is away from the body, '
-    'cannot be known and is not published')
+    'accelerations without a preceding velocity: the acceleration of the base, which has an '
+    "offset from the body's origin, cannot be computed and is not published")
 
 
 def server_motion(
@@ -28,17 +28,17 @@ def server_motion(
     turn: Quat,
 ) -> Union[ServerMotion, str, None]:
     """
-    Make a motion of the base from what the server sends for the rigid body.
+    Compute the motion of the base from the motion that the server sends for the rigid body.
 
-    Server velocities come in the tracker's world, and so does the rotation over dt, which turns
-    the attitude from the left. The base is on an arm.
+    The vector and the rotation over dt are in the tracker's world; the rotation is multiplied from
+    the left. The base has a lever arm to the origin of the body.
 
     :param channel: the body.
     :param event: what the server sends.
-    :param maps: from Motive's axes to ENU.
-    :param turn: attitude of ENU in the user's world.
-    :returns: the motion; or what the user should know, where half of it is missing; or None where
-        the pose before it was not handed on.
+    :param maps: conversions from Motive's axes to ENU.
+    :param turn: rotation from ENU of the mocap world to the user's world.
+    :returns: the motion; or a text for the user if one half of it is missing; or None if the
+        preceding pose did not become a sample.
     """
     if (channel.last_sender_ns != event.sender_time_ns
             or channel.gate.state is not State.TRACKED):
@@ -55,7 +55,7 @@ def server_motion(
     linear = rotate(turn, maps.position_to_enu(vector))
     angular: Optional[tuple[float, float, float]] = angular_rate(quat_xyzw, dt)
     if angular is None:
-        # Messages cannot say that half of them is unknown, and zero would be taken for a value.
+        # Messages cannot mark one half as unknown, and zero would be read as a value.
         return NO_TWIST if is_velocity else NO_ACCEL
     angular = rotate(turn, maps.position_to_enu(angular))
     if any(estimator.lever):

@@ -112,7 +112,7 @@ def transform_template(transform: TransformStamped, fill: Fill) -> TransformWrit
 
 
 def tf_message(pieces: Sequence[bytes]) -> bytes:
-    """Join serialised transforms to a TFMessage; the first one is made by ``first``."""
+    """Join serialised transforms to a TFMessage; ``first`` must have written the first one."""
     return b''.join((ENCAPSULATION, _COUNT.pack(len(pieces)), *pieces))
 
 
@@ -164,7 +164,7 @@ def _writer(before: bytes, names: bytes, sizes: Sequence[int]) -> Write:
     """Create the function that inserts a stamp and groups of numbers."""
     pack = struct.Struct(f'<{len(before)}s8s{len(names)}s{sum(sizes)}d').pack
     if tuple(sizes) == (3, 4):
-        # The common cases; named arguments are faster than chain().
+        # The most frequent messages; explicit arguments are faster than chain().
         def write(stamp: bytes, position: Any, quat: Any) -> bytes:
             x, y, z = position
             qx, qy, qz, qw = quat
@@ -180,7 +180,7 @@ _COVARIANCE = struct.Struct('<36d')
 
 
 class _Covariance:
-    """Serialise a covariance; a list that is the same one is not serialised anew."""
+    """Serialise a covariance; the same list object is serialised only once."""
 
     def __init__(self) -> None:
         self._values: Any = None

@@ -24,15 +24,15 @@ from rclpy.node import Node
 #: often; doubled, such a pose waits for up to 0.2 ms.
 _SWITCH_S = 1e-4
 
-#: Chosen: period at which an idle executor checks whether ROS has shut down (s). Halved, twice the
-#: idle load; doubled, a shutdown that wakes nothing takes up to 2 s.
+#: Chosen: period at which an idle executor checks whether ROS has shut down (s). Halved, the idle
+#: load doubles; doubled, a shutdown that does not wake the executor takes up to 2 s.
 _LOOK_S = 1.0
 #: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
 #: ever when its peers leave at the same time; a supervisor must not wait for that. Halved, a slow
 #: but regular shutdown is cut off; doubled, a supervisor waits longer.
 _LEAVE_S = 5.0
-#: Chosen: time (s) that rclpy may take from a signal to its shutdown, which takes some ms. Doubled
-#: or halved, a node with a bug ends by as much later or earlier.
+#: Chosen: maximum time (s) from a signal to rclpy's shutdown, which usually takes some
+#: milliseconds. Doubled or halved, a node with a bug ends later or earlier by as much.
 _SIGNAL_S = 0.5
 #: Beginning of rcl's error for a list with mixed types, such as [0, 0.5], in a parameter file.
 _MIXED_LIST = 'Sequence should be of same type'
@@ -82,10 +82,11 @@ def spin(executor: Executor, node: Node) -> None:
 
 def _shuts_down() -> bool:
     """
-    Return whether ROS is shut down, or is so within ``_SIGNAL_S``.
+    Return whether ROS is shut down, or will be within ``_SIGNAL_S``.
 
-    On a signal rclpy shuts down in a thread of its own, some ms after Python's KeyboardInterrupt.
-    If that interrupts the conversion of a message, pybind11 replaces it by a RuntimeError.
+    On a signal rclpy shuts down in a separate thread, some milliseconds after Python's
+    KeyboardInterrupt. If that exception interrupts the conversion of a message, pybind11 replaces
+    it by a RuntimeError.
     """
     deadline = time.monotonic() + _SIGNAL_S
     while rclpy.ok() and time.monotonic() < deadline:
@@ -129,11 +130,11 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
-        # A signal during the construction or a callback; rclpy turns it into various errors.
+        # A signal during the construction or a callback: rclpy converts it to various errors.
         if not _shuts_down():
             raise
     finally:
-        # On Ctrl-C the process gets two interrupts: from the terminal and from `ros2 launch`.
+        # Ctrl-C sends two interrupts to the process: from the terminal and from `ros2 launch`.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if node is not None:
             node.destroy_node()

@@ -36,7 +36,7 @@ def encode_cookie() -> bytes:
     """
     Encode the first 24 bytes that each side sends.
 
-    :returns: version 07.38 without logging, padded with NULs.
+    :returns: version 07.38 without logging, padded with NUL bytes.
     """
     text = b'%s%02d.%02d  0' % (COOKIE_PREFIX, MAJOR_VERSION, MINOR_VERSION)
     return text.ljust(COOKIE_SIZE, b'\0')
@@ -82,7 +82,7 @@ def encode_request(host: str, port: int) -> bytes:
     :raises LocalProtocolError: for a host or port that a server would not accept.
     """
     if not re.fullmatch(r'[A-Za-z0-9.]{1,199}', host) or not 1024 <= port <= 65535:
-        raise LocalProtocolError(f'no server connects back to {host!r} port {port}')
+        raise LocalProtocolError(f'a VRPN server cannot connect back to {host!r} port {port}')
     return b'%s %d\0' % (host.encode('ascii'), port)
 
 

@@ -48,7 +48,7 @@ class Counters:
     :ivar datagrams: all datagrams, valid or not.
     :ivar udp_lost: messages missing in the sequence numbers of the datagrams, without those that
         arrived late while their gap was still known.
-    :ivar udp_reordered: datagrams that arrived after a later one.
+    :ivar udp_reordered: datagrams that arrived after a datagram with a higher sequence number.
     :ivar udp_repeated: datagrams that arrived twice, or too late to be recognised.
     """
 
@@ -154,7 +154,7 @@ class Connection:
             if end - position < whole:
                 break
             if size == _POSE_SIZE:
-                # All poses that follow each other at once.
+                # Read all consecutive poses in one call.
                 with memoryview(buffer) as view:
                     done = self._read_poses(view[position:], events)[0]
                 if done:
@@ -168,9 +168,9 @@ class Connection:
         """
         Process one datagram.
 
-        The origin of a datagram is not verified, so that a malformed one does not end the
-        conversation: the messages before the fault are used, the rest is dropped and counted.
-        Before the peer's cookie every datagram is dropped.
+        The origin of a datagram is not verified, so a malformed datagram does not end the
+        conversation: the messages before the fault are used, the others are dropped and counted.
+        Before the peer's cookie has arrived, every datagram is dropped.
 
         :returns: its events, in order.
         """
@@ -217,7 +217,7 @@ class Connection:
         odd = len(data) % _POSE_SIZE
         first = number = -1
         count = invalid = 0
-        # Declared for mypyc: arithmetic of machine integers; the other numbers are passed on.
+        # Declared for mypyc, which then uses machine integers; the other numbers are passed on.
         size: int
         seconds: int
         microseconds: int
