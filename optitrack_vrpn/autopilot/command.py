@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, Optional, Sequence
+from typing import Optional, Sequence
 
 from optitrack_vrpn.autopilot.settings import BridgeSettings
 from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_args
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.doctor.result import CheckResult, exit_code as verdict, Level
 from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.ros.node_command import run_node
 from optitrack_vrpn.settings import documents
 
 TOOL = 'mavlink_bridge'
@@ -88,21 +89,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     try:
         if arguments.check:
             return check(arguments, whole)
-        with loading(TOOL, 0):
-            make_node = _node_class()
-            from optitrack_vrpn.ros.run import run
-        return run(make_node, whole)
+        return run_node(TOOL, 'optitrack_vrpn.autopilot.bridge_ros:MavlinkBridge', whole)
     except KeyboardInterrupt:
         print(f'{TOOL}: stopped', file=sys.stderr)
         return INTERRUPTED
     except OptitrackVrpnError as error:
         print(f'{TOOL}: {error}', file=sys.stderr)
         return exit_code(error)
-
-
-def _node_class() -> Any:
-    from optitrack_vrpn.autopilot.bridge_ros import MavlinkBridge
-    return MavlinkBridge
 
 
 if __name__ == '__main__':

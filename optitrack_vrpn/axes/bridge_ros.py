@@ -13,11 +13,11 @@ from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.axes.cycle_io import CycleThread
 from optitrack_vrpn.axes.datagram import encode
 from optitrack_vrpn.axes.mapper import AxisMapper, Sample
-from optitrack_vrpn.axes.node_ros import entry, SettingsNode
 from optitrack_vrpn.axes.settings import BridgeSettings
 from optitrack_vrpn.axes.status import Status
 from optitrack_vrpn.axes.table_io import load_table
 from optitrack_vrpn.axes.udp_io import UdpSender
+from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.names import ros_name
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState

@@ -9,10 +9,11 @@ from typing import Optional, Sequence
 
 from optitrack_vrpn.axes.quantities import FRAMES
 from optitrack_vrpn.axes.table import ANGLE_UNITS, LENGTH_UNITS
-from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_args
+from optitrack_vrpn.cli.arguments import Parser, seconds, split_ros_args
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.motion.frames import MOTIVE_X
+from optitrack_vrpn.ros.node_command import run_node
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -53,18 +54,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         for name in ('distance', 'write', 'seconds', 'body'):
             if getattr(arguments, name) is not None:
                 parser.error(f'--{name} needs --teach')
+        return run_node(
+            'axis_bridge', 'optitrack_vrpn.axes.bridge_ros:AxisBridge', [sys.argv[0], *for_ros])
+    if '{body}' not in arguments.topic or arguments.topic.endswith('{body}'):
+        parser.error("--topic must hold '{body}' and something after it")
     try:
-        if arguments.teach is not None:
-            if '{body}' not in arguments.topic or arguments.topic.endswith('{body}'):
-                parser.error("--topic must hold '{body}' and something after it")
-            return teach(arguments, for_ros)
-        with loading('axis_bridge', 0):
-            from optitrack_vrpn.axes.bridge_ros import AxisBridge
-            from optitrack_vrpn.ros.run import run
-        return run(AxisBridge, [sys.argv[0], *for_ros])
+        return teach(arguments, for_ros)
     except OptitrackVrpnError as error:
         print(f'axis_bridge: {error}', file=sys.stderr)
-        return 1 if arguments.teach is not None else exit_code(error)
+        return 1
     except (KeyboardInterrupt, EOFError):
         return 130
 

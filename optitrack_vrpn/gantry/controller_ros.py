@@ -10,7 +10,6 @@ from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.axes.cycle_io import CycleThread
-from optitrack_vrpn.axes.node_ros import entry, SettingsNode
 from optitrack_vrpn.axes.table_io import load_table
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.calibration import Calibration
@@ -27,6 +26,7 @@ from optitrack_vrpn.gantry.settings_io import load_machine
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.trajectories_ros import from_message, load_file
 from optitrack_vrpn.gantry.view import cells
+from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.sim.scenario_io import Network, Noise, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from rcl_interfaces.msg import SetParametersResult

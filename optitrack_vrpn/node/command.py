@@ -6,11 +6,10 @@ import argparse
 import sys
 from typing import Sequence
 
-from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
 from optitrack_vrpn.cli.signals_io import end_with_parent
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.ros.node_command import run_node
 from optitrack_vrpn.settings import parameters_of
 
 
@@ -60,11 +59,5 @@ def main() -> int:
     """
     end_with_parent()
     check(sys.argv[1:])
-    try:
-        with loading('optitrack_vrpn_node', 0):
-            from optitrack_vrpn.node.node import OptitrackVrpnNode
-            from optitrack_vrpn.ros.run import run
-        return run(OptitrackVrpnNode, sys.argv)
-    except ConfigurationError as error:
-        print(f'optitrack_vrpn_node: {error}', file=sys.stderr)
-        return exit_code(error)
+    return run_node(
+        'optitrack_vrpn_node', 'optitrack_vrpn.node.node:OptitrackVrpnNode', sys.argv)

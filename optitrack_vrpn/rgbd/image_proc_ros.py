@@ -7,8 +7,8 @@ import traceback
 from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
-from optitrack_vrpn.axes.node_ros import entry, SettingsNode
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.rgbd.calibration import parse_extrinsics, parse_intrinsics, parse_warp
 from optitrack_vrpn.rgbd.calibration_io import load_storage
 from optitrack_vrpn.rgbd.camera import Intrinsics

@@ -22,8 +22,8 @@ from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.axes.node_ros import entry, SettingsNode
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import ImageError, resized, to_depth, to_rgb
 from optitrack_vrpn.rgbd.map_io import load_keyframes, save_keyframes, save_pcd

@@ -18,8 +18,8 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 import numpy as np
-from optitrack_vrpn.axes.node_ros import entry, SettingsNode
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import ImageError, resized, to_depth, to_grey
 from optitrack_vrpn.rgbd.messages_ros import (

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lifecycle node with settings: the base of axis_bridge and gantry_controller."""
+"""A lifecycle node with settings and diagnostics: the base of the axis, gantry and RGB-D nodes."""
 
 import traceback
 from typing import Any, Generic, Mapping, Sequence, TypeVar
