@@ -16,16 +16,16 @@ pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges tak
     polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
 
 More can be asked for with --bridges: `calm floor`, the floor with what client/scheduling_io.py
-does; `natnet`, this node with poses and TF in ENU, from a sender of NatNet; `plain` and `plain all
-on`, this node without compiled modules. --before DIRECTORY adds another checkout of this package
-as `before` and `before all on`, without compiled modules, and --peer COMMAND another client for
-VRPN as `peer`, in which {port} and {bodies} are replaced, as in
-
-    --peer '.../client_node --ros-args -p server:=127.0.0.1 -p port:={port} -p update_freq:=1000.0
-            -r __ns:=/'
-
-It has to publish /bodyNNN/pose along the sender's axes; what it does not publish is not counted.
---best-effort measures every bridge with best effort subscribers too.
+does; `floor poses` and `node poses`, which publish no TF; `natnet`, this node with poses and TF in
+ENU, from a sender of NatNet; `plain` and `plain all on`, this node without compiled modules.
+--vrpn-mocap PATH adds the C++ client vrpn_mocap, whose executable (client_node) that is, polling
+at 100 Hz, its default, and at 1000 Hz; it publishes poses alone. --before DIRECTORY adds another
+checkout of this package as `before` and `before all on`, without compiled modules, and --peer
+COMMAND any other client for VRPN as `peer`, in which {port} and {bodies} are replaced. It has to
+publish /bodyNNN/pose along the sender's axes; what it does not publish is not counted.
+--best-effort measures every bridge with best effort subscribers too, --best-effort only no others.
+--receiver PATH replaces latency_receiver.py by an executable that takes its options and commands
+and gives its answers, as one in C++: the processor time of the receiver adds to every latency.
 """
 
 import argparse
@@ -34,7 +34,6 @@ import json
 import os
 from pathlib import Path
 import platform
-import shlex
 import signal
 import statistics
 import subprocess
@@ -42,6 +41,8 @@ import sys
 import tempfile
 import time
 
+from latency_bridges import (
+    BEST_EFFORT, BRIDGES, command_of, MORE_BRIDGES, POLL_RATES, rivals)
 from latency_tables import side_by_side, summary, tables, write_block
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,17 +52,12 @@ HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
 POINTS = (
     (1, 240), (1, 1000), (10, 240), (20, 240), (20, 1000), (50, 240), (100, 240), (240, 100))
-BRIDGES = ('floor', 'node', 'all on', 'polled')
-MORE_BRIDGES = ('calm floor', 'natnet', 'plain', 'plain all on')
-#: Ending of a bridge's name: its subscribers are best effort.
-BEST_EFFORT = ' best effort'
 #: Tables with two of them beside each other: page, bridges.
 BLOCKS = {'calm': (DOCS, ('floor', 'calm floor')),
           'natnet': (ROOT / 'docs' / 'natnet.md', ('node', 'natnet'))}
 SETTLE_S = 1.5
 #: ROS domains of this process, which it holds until its end.
 CLAIMS = []
-TOPICS = ('odom', 'twist', 'accel', 'pose_cov')
 
 
 class Child:
@@ -151,31 +147,6 @@ def environment():
     return variables
 
 
-def command_of(bridge, port, bodies, others):
-    """
-    Return the command line of a bridge, and where in its positions those sent are.
-
-    :param others: the options --peer and --before.
-    """
-    if bridge == 'peer':
-        return shlex.split(others.peer.format(port=port, bodies=bodies)), '012'
-    if bridge in ('floor', 'calm floor'):
-        return ['latency_floor.py', str(port), str(bodies), bridge.partition(' ')[0]], '012'
-    if bridge == 'polled':
-        return ['latency_polled.py', str(port)], '012'
-    outputs = ['pose', 'tf', 'status']
-    if bridge.endswith('all on'):
-        outputs += ['pose_ned', 'tf_ned', *TOPICS]
-    way = ({'protocol': 'natnet', 'natnet.port': port} if bridge == 'natnet' else
-           {'port': port})
-    parameters = {
-        'server': '127.0.0.1', **way, 'autostart': 'true',
-        'outputs': f'[{", ".join(outputs)}]'}
-    return ['-m', 'optitrack_vrpn', 'optitrack_vrpn_node', '--ros-args', *(
-        word for name, value in parameters.items()
-        for word in ('-p', f'{name}:={value}'))], '120'
-
-
 def measure(bridge, bodies, rate, seconds, variables, others):
     """
     Start everything, let it settle, and take the figures of one run.
@@ -198,13 +169,13 @@ def measure(bridge, bodies, rate, seconds, variables, others):
 
         sender = start('latency_sender_natnet.py' if bridge == 'natnet' else
                        'latency_sender.py', '--bodies', str(bodies), '--rate', str(rate))
-        receiver = start('latency_receiver.py', '--bodies', str(bodies), *(
+        receiver = start(others.receiver or 'latency_receiver.py', '--bodies', str(bodies), *(
             ['--everything'] if bridge.endswith('all on') else []), *(
             ['--best-effort'] if best_effort else []))
         port = int(sender.line())
         receiver.line()
         time.sleep(0.3)
-        command, order = command_of(bridge, port, bodies, others)
+        command, order = command_of(bridge, port, bodies, best_effort, others)
         child = start(*command, variables=own)
         first = receiver.ask('wait 30')
         if first['first_ns'] is None:
@@ -236,7 +207,7 @@ def run(points, bridges, repetitions, seconds, others):
     """
     Measure all bridges at all points, in turn, several times over.
 
-    :param others: the options --peer and --before.
+    :param others: the options --peer, --vrpn-mocap, --receiver and --before.
     """
     variables = environment()
     runs = {}
@@ -265,14 +236,24 @@ def main():
     parser.add_argument('--seconds', type=float, default=3.0, help='measured, of every run')
     parser.add_argument('--points', nargs='+', metavar='BODIESxHZ')
     parser.add_argument('--bridges', nargs='+', choices=BRIDGES + MORE_BRIDGES, default=BRIDGES)
-    parser.add_argument('--best-effort', action='store_true', help='and such subscribers too')
+    parser.add_argument('--best-effort', nargs='?', const='too', choices=('too', 'only'),
+                        help='and such subscribers too, or no others')
     parser.add_argument('--before', type=Path, metavar='DIRECTORY', help='another checkout')
     parser.add_argument('--peer', metavar='COMMAND', help='another client for VRPN')
+    parser.add_argument('--vrpn-mocap', type=os.path.abspath, metavar='PATH',
+                        help="the C++ client's executable")
+    parser.add_argument('--poll-rates', nargs='+', type=int, default=POLL_RATES, metavar='HZ',
+                        help='of the C++ client')
+    parser.add_argument('--receiver', type=os.path.abspath, metavar='PATH',
+                        help='an executable in place of latency_receiver.py')
     parser.add_argument('--output', type=Path, default=HERE / 'results', help='a folder')
     parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
     parser.add_argument(
         '--write-block', choices=tuple(BLOCKS), help='renew one of its other tables alone')
     arguments = parser.parse_args()
+    for path in filter(None, (arguments.vrpn_mocap, arguments.receiver)):
+        if not os.access(path, os.X_OK):
+            parser.error(f'{path} is no executable')
     points, repetitions, seconds = POINTS, arguments.repetitions, arguments.seconds
     if arguments.points:
         points = [tuple(map(int, point.split('x'))) for point in arguments.points]
@@ -287,8 +268,9 @@ def main():
         bridges += ['before'] + ['before all on'] * ('all on' in bridges)
     if arguments.peer:
         bridges.append('peer')
-    if arguments.best_effort:
-        bridges += [bridge + BEST_EFFORT for bridge in bridges]
+    bridges += rivals(arguments.vrpn_mocap, arguments.poll_rates)
+    best_effort = [bridge + BEST_EFFORT for bridge in bridges] if arguments.best_effort else []
+    bridges = best_effort if arguments.best_effort == 'only' else bridges + best_effort
     runs = run(points, tuple(bridges), repetitions, seconds, arguments)
     result = summary(runs)
     result['machine'] = {

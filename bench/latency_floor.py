@@ -8,7 +8,7 @@ pose are copied into a prepared message. It estimates no clock, converts no axes
 pose, looks up no name, holds no lock and detects no silence; the numbers of senders are fixed. It
 publishes the node's default topics in ENU: one PoseStamped per body and one TFMessage per
 datagram. With ``calm`` its threads have the scheduling policies of the node's threads, without
-other changes.
+other changes; with ``poses`` it publishes no TF.
 """
 
 import socket
@@ -69,7 +69,7 @@ def transforms(names):
     return data, places
 
 
-def bridge(datagrams, names, node):
+def bridge(datagrams, names, node, tf_too):
     """Receive and publish, for ever."""
     poses = []
     for name in names:
@@ -100,13 +100,16 @@ def bridge(datagrams, names, node):
             _STAMP.pack_into(data, 4, *stamp)
             _POSE.pack_into(data, where, *numbers)
             publish(bytes(data))
+            if not tf_too:
+                continue
             _STAMP.pack_into(tf, tf_stamp, *stamp)
             _POSE.pack_into(tf, tf_where, *numbers)
-        publish_tf(bytes(tf))
+        if tf_too:
+            publish_tf(bytes(tf))
 
 
 def main():
-    """Bridge the server on a port: ``latency_floor.py PORT BODIES [floor | calm]``."""
+    """Bridge the server on a port: ``latency_floor.py PORT BODIES [calm] [poses]``."""
     calm = 'calm' in sys.argv[3:]
     if calm:
         use_batch_scheduling()
@@ -117,7 +120,7 @@ def main():
     def receive():
         if calm:
             use_default_scheduling()
-        bridge(datagrams, body_names(int(sys.argv[2])), node)
+        bridge(datagrams, body_names(int(sys.argv[2])), node, 'poses' not in sys.argv[3:])
 
     threading.Thread(target=receive, daemon=True).start()
     try:

@@ -17,6 +17,7 @@ def distributions(runs, path):
     :param runs: figures of runs by (bodies, rate, bridge).
     """
     points = list(dict.fromkeys((bodies, rate) for bodies, rate, _ in runs))
+    bridges = list(dict.fromkeys(bridge for _, _, bridge in runs))
     columns = min(3, len(points))
     rows = -(-len(points) // columns)
     figure, axes = plt.subplots(
@@ -24,7 +25,7 @@ def distributions(runs, path):
         sharey=True)
     for number, (bodies, rate) in enumerate(points):
         axis = axes[number // columns][number % columns]
-        for bridge, colour in COLOURS.items():
+        for bridge in bridges:
             several = runs.get((bodies, rate, bridge), ())
             pooled = sorted(x for figures in several for x in figures['latencies_us'])
             if pooled:
@@ -32,8 +33,8 @@ def distributions(runs, path):
                 kept = [*range(0, len(pooled) - 50, step),
                         *range(max(0, len(pooled) - 50), len(pooled))]
                 axis.plot([pooled[i] / 1e3 for i in kept],
-                          [1 - i / len(pooled) for i in kept], color=colour, label=bridge,
-                          linewidth=1.4)
+                          [1 - i / len(pooled) for i in kept],
+                          color=COLOURS.get(bridge), label=bridge, linewidth=1.4)
         axis.set_xscale('log')
         axis.set_yscale('log')
         axis.set_title(f'{bodies} x {rate} Hz', fontsize=10)
@@ -52,10 +53,12 @@ def scaling(result, path):
     """Draw processor time and latency over the number of bodies at 240 Hz."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
     counts = sorted({row['bodies'] for row in result['rows'] if row['rate'] == 240})
-    for bridge, colour in COLOURS.items():
+    for bridge in dict.fromkeys(row['bridge'] for row in result['rows']):
         rows = [row for count in counts if (row := find(result, count, 240, bridge))]
         xs = [row['bodies'] for row in rows]
-        left.plot(xs, [row['cpu_percent'] for row in rows], 'o-', color=colour, label=bridge)
+        line, = left.plot(xs, [row['cpu_percent'] for row in rows], 'o-',
+                          color=COLOURS.get(bridge), label=bridge)
+        colour = line.get_color()
         right.plot(xs, [row['p50_us'] / 1e3 for row in rows], 'o-', color=colour, label=bridge)
         right.plot(xs, [row['p99_us'] / 1e3 for row in rows], 'o:', color=colour, alpha=0.6)
     left.set_ylabel('processor (% of a core)')

@@ -5,6 +5,8 @@
 import re
 import statistics
 
+from latency_bridges import BEST_EFFORT, VRPN_MOCAP
+
 
 def percentile(ordered, share):
     """Read a percentile off a sorted list."""
@@ -79,7 +81,24 @@ def tables(result):
                 (everything, floor, 'cpu_us'), (polled, node, 'p50_us')):
             cells.append(f'{over[name] / under[name]:.2f}' if over and under else '')
         lines.append(f'| {bodies} x {rate} | {" | ".join(cells)} |')
-    return '\n'.join([*lines, '', *aims(result)])
+    return '\n'.join([*lines, '', *against_client(result), *aims(result)])
+
+
+def against_client(result):
+    """Write this node over the C++ client at each poll rate, as a table's lines."""
+    lines = ['| bodies x Hz | ratio | p50 | p99 | CPU |', '|---|---|---|---|---|']
+    for row in result['rows']:
+        if not row['bridge'].startswith(VRPN_MOCAP):
+            continue
+        ending = BEST_EFFORT if row['bridge'].endswith(BEST_EFFORT) else ''
+        for name in ('node', 'node poses'):
+            own = find(result, row['bodies'], row['rate'], name + ending)
+            if own:
+                ratios = ' | '.join(f'{own[figure] / row[figure]:.2f}' for figure in (
+                    'p50_us', 'p99_us', 'cpu_us'))
+                lines.append(f'| {row["bodies"]} x {row["rate"]} '
+                             f'| {name} / {row["bridge"]} | {ratios} |')
+    return [*lines, ''] if len(lines) > 2 else []
 
 
 def side_by_side(result, bridges):
