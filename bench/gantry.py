@@ -19,12 +19,12 @@ import sys
 import threading
 import time
 
+from bench.gantry_mocap import NOISE_DEG, NOISE_M, SimulatedMocap
 from optitrack_vrpn.axes.cycle_io import CycleThread
 from optitrack_vrpn.gantry.control import Feedback, Machine
 from optitrack_vrpn.gantry.machine_io import UdpDriver, UdpMachine
 from optitrack_vrpn.gantry.settings import MachineSettings
 from optitrack_vrpn.gantry.settings_io import load_machine
-from optitrack_vrpn.gantry.sim_mocap import NOISE_DEG, NOISE_M, SimulatedMocap
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 
 ROOT = Path(__file__).resolve().parent.parent

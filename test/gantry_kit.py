@@ -3,12 +3,16 @@
 """A simulated machine in closed loop on a simulated mocap, in simulated time."""
 
 from dataclasses import replace
+from pathlib import Path
+import sys
 
-from optitrack_vrpn.gantry.control import Feedback, Machine
-from optitrack_vrpn.gantry.settings import MachineSettings
-from optitrack_vrpn.gantry.settings_io import load_machine
-from optitrack_vrpn.gantry.sim_mocap import NOISE_DEG, NOISE_M, SimulatedMocap
-from optitrack_vrpn.gantry.sim_model import SimulatedMachine
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / 'bench')]
+
+from gantry_mocap import NOISE_DEG, NOISE_M, SimulatedMocap  # noqa: E402
+from optitrack_vrpn.gantry.control import Feedback, Machine  # noqa: E402
+from optitrack_vrpn.gantry.settings import MachineSettings  # noqa: E402
+from optitrack_vrpn.gantry.settings_io import load_machine  # noqa: E402
+from optitrack_vrpn.gantry.sim_model import SimulatedMachine  # noqa: E402
 
 ORION = load_machine('gantry_orion')
 NAMES = tuple(axis.name for axis in ORION.axes)

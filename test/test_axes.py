@@ -11,7 +11,7 @@ from optitrack_vrpn.axes.cycle import Cycle
 from optitrack_vrpn.axes.euler import angles_from_quat, quat_from_angles
 from optitrack_vrpn.axes.mapper import AxisMapper
 from optitrack_vrpn.axes.quantities import (
-    enu_from_motive, FRAMES, motive_from_enu, pose_from_quantities, quantities)
+    FRAMES, motive_from_enu, pose_from_quantities, quantities)
 from optitrack_vrpn.axes.settings import BridgeSettings, LowpassSettings, MapperSettings
 from optitrack_vrpn.axes.status import after, Event, Status
 from optitrack_vrpn.axes.table import table_from_mapping
@@ -19,7 +19,7 @@ from optitrack_vrpn.axes.table_io import load_table, write_row
 from optitrack_vrpn.axes.teach import learn, Recording, report
 from optitrack_vrpn.axes.unwrap import Unwrapper
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.frames import Pose
+from optitrack_vrpn.motion.frames import AxesConfig, frame_maps, Pose
 from optitrack_vrpn.motion.quaternion import angle_between, IDENTITY, normalised
 import pytest
 from scipy.spatial.transform import Rotation
@@ -32,6 +32,12 @@ tilt = st.floats(-1.5, 1.5)
 length = st.floats(-5.0, 5.0)
 quats = st.tuples(*[st.floats(-1, 1)] * 4).filter(
     lambda q: sum(c * c for c in q) > 0.01).map(normalised)
+
+
+def enu_from_motive(pose, motive_x):
+    """Take a pose on Motive's y-up axes to FLU in ENU, as the main node does."""
+    maps = frame_maps(AxesConfig(motive_x=motive_x))
+    return Pose(maps.position_to_enu(pose.position), maps.quat_to_enu(pose.quat_xyzw))
 
 
 def mapper(rows=None, **settings):

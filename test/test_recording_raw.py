@@ -16,7 +16,7 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.recording import replay_command
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.pcap import (
-    file_header, Packet, packet_bytes, read_packets, TCP, tcp_chunks, UDP)
+    file_header, Packet, packet_bytes, read_head, read_located, Reassembly, TCP, UDP)
 from optitrack_vrpn.recording.raw_events import arrivals, stamped
 from optitrack_vrpn.recording.raw_recorder_io import (
     LostDatagrams, PcapWriter, RawSink, record_raw)
@@ -82,6 +82,12 @@ def test_a_file_that_is_no_capture_is_refused_with_what_to_do(tmp_path):
         load_sessions(tmp_path / 'c.pcap')
 
 
+def parsed(data, source):
+    """Read the packets of a capture in memory."""
+    read = reader(data)
+    return [packet for _, packet in read_located(read, read_head(read, source))]
+
+
 def reader(data):
     position = 0
 
@@ -115,7 +121,7 @@ def test_packets_written_are_read_back_by_this_and_by_the_tests_own_reader(rows)
     written = [Packet(time_ns % (2**32 * 10**9), UDP, '192.168.1.20', 3883, '10.0.0.1', 40001,
                       data, 0, 0, offset) for time_ns, data, offset in rows]
     raw = file_header() + b''.join(map(packet_bytes, written))
-    assert list(read_packets(reader(raw), 'x')) == written
+    assert parsed(raw, 'x') == written
 
 
 def test_the_tests_own_reader_reads_what_is_written(tmp_path):
@@ -124,11 +130,11 @@ def test_the_tests_own_reader_reads_what_is_written(tmp_path):
     (tmp_path / 'x.pcap').write_bytes(file_header() + packet_bytes(packet))
     (found,) = pcap.packets(tmp_path / 'x.pcap')
     assert found == tuple(packet)[:9]
-    assert [c.data for c in tcp_chunks([packet])] == [b'hello']
+    assert [c.data for c in Reassembly().push(packet)] == [b'hello']
 
 
 def packets_of(name):
-    return list(read_packets(reader(capture(name).read_bytes()), name))
+    return parsed(capture(name).read_bytes(), name)
 
 
 def written(path, packets):

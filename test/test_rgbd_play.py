@@ -10,11 +10,10 @@ import time
 from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import to_depth, to_rgb
 from optitrack_vrpn.rgbd.tum_sequence import camera_of, Entry, pair, parse_list
-from optitrack_vrpn.rgbd.tum_sequence_io import Sequence, write_sequence
+from optitrack_vrpn.rgbd.tum_sequence_io import Sequence
 import pytest
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
@@ -67,23 +66,6 @@ def test_a_folder_of_the_benchmark_is_read(tmp_path):
         np.testing.assert_allclose(found_depth, depth, atol=1e-6)
     assert len(sequence.truth) == 20
     np.testing.assert_allclose(sequence.truth.positions[5], (1.3, 0.6, 1.6))
-
-
-def test_what_is_written_is_read_back(tmp_path):
-    random = np.random.default_rng(5)
-    frames = [(BEGIN_NS + at * INTERVAL_NS, random.integers(0, 256, (24, 32, 3), np.uint8),
-               (random.integers(0, 20000, (24, 32)) / 5000).astype(np.float32))
-              for at in range(3)]
-    truth = Trajectory(np.array([frame[0] for frame in frames]), np.arange(9.0).reshape(3, 3),
-                       np.tile((0.0, 0.6, 0.0, 0.8), (3, 1)))
-    write_sequence(tmp_path / 'made', frames, truth)
-    sequence = Sequence(tmp_path / 'made')
-    for frame, entry in zip(frames, sequence.pairs):
-        assert entry.stamp_ns == frame[0]
-        rgb, depth = sequence.load(entry)
-        np.testing.assert_array_equal(rgb, frame[1])
-        np.testing.assert_allclose(depth, frame[2], atol=1e-6)
-    np.testing.assert_array_equal(sequence.truth.stamps_ns, truth.stamps_ns)
 
 
 def test_each_image_is_paired_once_with_the_nearest():

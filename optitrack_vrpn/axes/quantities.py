@@ -19,7 +19,7 @@ import math
 from typing import NamedTuple
 
 from optitrack_vrpn.axes.euler import angles_from_quat, quat_from_angles
-from optitrack_vrpn.motion.frames import AxesConfig, enu_to_ned, frame_maps, Pose
+from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
 FRAMES = ('motive', 'motive_xyz', 'enu', 'ned')
@@ -55,16 +55,6 @@ def motive_from_enu(pose: Pose, motive_x: str) -> Pose:
         return Pose((east, up, -north), (a, c, -b, d))
     return Pose((north, up, east), (
         _HALF * (a + b), _HALF * (c - d), _HALF * (a - b), _HALF * (c + d)))
-
-
-def enu_from_motive(pose: Pose, motive_x: str) -> Pose:
-    """
-    Take a pose on Motive's y-up axes to FLU in ENU, as the main node does.
-
-    :param motive_x: 'north' or 'east'.
-    """
-    maps = frame_maps(AxesConfig(motive_x=motive_x))
-    return Pose(maps.position_to_enu(pose.position), maps.quat_to_enu(pose.quat_xyzw))
 
 
 def quantities(pose_enu: Pose, frame: str, motive_x: str = 'north') -> Quantities:

@@ -47,8 +47,6 @@ ECHO_TOKEN = struct.Struct('<Q')
 ECHO_ANSWER = struct.Struct('<QQ')
 
 #: Versions in which layouts change.
-V2_3 = (2, 3)
-V2_6 = (2, 6)
 V2_7 = (2, 7)
 V2_9 = (2, 9)
 V2_11 = (2, 11)
@@ -92,7 +90,6 @@ SKELETON = 2
 FORCE_PLATE = 3
 DEVICE = 4
 CAMERA = 5
-ASSET = 6
 #: Mask of types that one Motive 3.1 needs where it does not answer an empty request.
 MARKER_SETS_AND_BODIES = (1 << MARKER_SET) | (1 << RIGID_BODY)
 #: Longest name that is kept; Motive allows fewer.

@@ -101,20 +101,6 @@ def read_pose(type_name: str, data: bytes) -> Stamped:
     return Stamped(stamp_ns, frame, child, reader.pose())
 
 
-def read_transforms(data: bytes) -> list[Stamped]:
-    """
-    Read a TFMessage.
-
-    :raises ValueError: if it is broken.
-    """
-    reader = _Reader(data)
-    found = []
-    for _ in range(reader.integer()):
-        stamp_ns, frame = reader.header()
-        found.append(Stamped(stamp_ns, frame, reader.text(), reader.pose()))
-    return found
-
-
 def read_status(data: bytes) -> Status:
     """
     Read a DiagnosticStatus.

@@ -84,7 +84,6 @@ class Relative(NamedTuple):
     :ivar rotation_deg: of the error's angles (degrees per delta).
     :ivar stamps_ns: of the first pose of each pair.
     :ivar distances: (n,) (m).
-    :ivar angles_deg: (n,).
     :ivar delta: what the pairs are apart, in words.
     """
 
@@ -92,7 +91,6 @@ class Relative(NamedTuple):
     rotation_deg: Statistics
     stamps_ns: Stamps
     distances: Floats
-    angles_deg: Floats
     delta: str
 
 
@@ -257,8 +255,7 @@ def relative_error(
     error_t, error_r = motion_difference(reference, estimate, first, second)
     distances = np.linalg.norm(error_t, axis=1)
     angles = np.degrees(error_r.magnitude())
-    return Relative(statistics(distances), statistics(angles), stamps[first], distances, angles,
-                    delta)
+    return Relative(statistics(distances), statistics(angles), stamps[first], distances, delta)
 
 
 def pairs_apart(stamps_ns: Stamps, seconds: float) -> tuple[Indices, Indices]:

@@ -155,16 +155,6 @@ def read_located(
             yield begin, packet
 
 
-def read_packets(read: Callable[[int], bytes], source: str) -> Iterator[Packet]:
-    """
-    Read the TCP and UDP packets of a capture from its head on.
-
-    :raises ConfigurationError: see ``read_head``.
-    """
-    for _, packet in read_located(read, read_head(read, source)):
-        yield packet
-
-
 def in_order(located: Iterable[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
     """
     Put the packets of a capture in the order of time, as far as they are nearly so.
@@ -277,13 +267,6 @@ class Reassembly:
     def _chunk(packet: Packet, data: bytes) -> Chunk:
         return Chunk(packet.time_ns, packet.src, packet.sport, packet.dst, packet.dport, data,
                      packet.host_minus_arrival_ns)
-
-
-def tcp_chunks(packets: Iterable[Packet]) -> Iterator[Chunk]:
-    """Return every TCP connection's bytes; see ``Reassembly``."""
-    reassembly = Reassembly()
-    for packet in packets:
-        yield from reassembly.push(packet)
 
 
 # -- writing --------------------------------------------------------------------------------------

@@ -66,7 +66,6 @@ class SpoolStatus(NamedTuple):
     :ivar waiting: bytes in the queue.
     :ivar most_waiting: the most there ever were.
     :ivar free: bytes free on the disk; -1 where not known.
-    :ivar slowest_s: longest time that one turn of the thread took.
     :ivar stopped: why the thread has stopped by itself; '' while it runs.
     """
 
@@ -76,7 +75,6 @@ class SpoolStatus(NamedTuple):
     waiting: int
     most_waiting: int
     free: int
-    slowest_s: float
     stopped: str
 
 
@@ -107,7 +105,6 @@ class Spool(Generic[T]):
         self._queue: deque[T] = deque()
         self._lock = threading.Lock()
         self._waiting = self._most_waiting = self._dropped = 0
-        self._slowest_s = 0.0
         self._free = -1
         self._stopped = ''
         self._ending = threading.Event()
@@ -145,7 +142,7 @@ class Spool(Generic[T]):
         with self._lock:
             return SpoolStatus(
                 self._writer.messages, self._writer.size, self._dropped, self._waiting,
-                self._most_waiting, self._free, self._slowest_s, self._stopped)
+                self._most_waiting, self._free, self._stopped)
 
     def stop(self, patience_s: float = 30.0) -> str:
         """
@@ -210,8 +207,6 @@ class Spool(Generic[T]):
             if now_ns - synced_ns >= _SYNC_NS:
                 synced_ns = now_ns
                 self._writer.sync()
-            spent_s = (time.monotonic_ns() - now_ns) / 1e9
-            self._slowest_s = max(self._slowest_s, spent_s)
             if not batch:
                 if ending:
                     return

@@ -66,7 +66,6 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
         self._path: deque[PoseStamped] = deque()
         self._last: Optional[Frame] = None
         self._last_s = 0.0
-        self._begun_s = 0.0
         self._images = [0, 0]
         self._frame_ms = 0.0
         self._told: Optional[Status] = None
@@ -111,7 +110,7 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
         self._last = self._told = self._camera = None
         self._camera_error = self._input_error = ''
         self._images = [0, 0]
-        self._begun_s = self._last_s = time.monotonic()
+        self._last_s = time.monotonic()
         self._publish_resets()
         subscribe = self.create_subscription
         self._inputs = [

@@ -1,8 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read and write folders in the format of the TUM RGB-D benchmark."""
+"""Read folders in the format of the TUM RGB-D benchmark."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Optional
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.trajectory import Trajectory
-from optitrack_vrpn.recording.tum import format_stamp_ns, format_tum, parse_tum
+from optitrack_vrpn.recording.tum import parse_tum
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.tum_sequence import DEPTH_SCALE, Pair, pair, parse_list
 
@@ -74,33 +73,3 @@ def _lines(path: Path) -> list[str]:
         return path.read_text(encoding='utf-8').splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f'{path}: cannot be read: {error}') from None
-
-
-def write_sequence(
-    folder: Path, frames: Iterable[tuple[int, NDArray[np.uint8], NDArray[np.float32]]],
-    truth: Trajectory,
-) -> None:
-    """
-    Write a sequence.
-
-    :param folder: new or empty.
-    :param frames: stamp (ns), red, green and blue, and depth (m) of each.
-    :param truth: world_from_optical.
-    :raises OSError: if a file cannot be written.
-    """
-    cv2 = opencv()
-    lists: dict[str, list[str]] = {'rgb': [], 'depth': []}
-    for kind in lists:
-        (folder / kind).mkdir(parents=True)
-    for stamp_ns, rgb, depth in frames:
-        stamp = format_stamp_ns(stamp_ns)
-        units = np.rint(np.clip(depth * DEPTH_SCALE, 0, 65535)).astype(np.uint16)
-        for kind, image in (('rgb', np.ascontiguousarray(rgb[:, :, ::-1])), ('depth', units)):
-            name = f'{kind}/{stamp}.png'
-            if not cv2.imwrite(str(folder / name), image):
-                raise OSError(f'{folder / name}: cannot be written')
-            lists[kind].append(f'{stamp} {name}\n')
-    for kind, lines in lists.items():
-        (folder / f'{kind}.txt').write_text('# stamp file\n' + ''.join(lines), encoding='utf-8')
-    (folder / 'groundtruth.txt').write_text(
-        '# stamp tx ty tz qx qy qz qw\n' + ''.join(format_tum(truth)), encoding='utf-8')

@@ -3,6 +3,7 @@
 """One client of the simulated Motive: its sockets, its queue and its timeouts."""
 
 from collections.abc import Iterable, Iterator
+import contextlib
 import heapq
 import socket
 from typing import Optional, Union
@@ -84,7 +85,6 @@ class Peer:
         self._window_bytes = 0
         self._delayed: list[tuple[int, int, Union[bytes, list[Report]]]] = []
         self._order = 0
-        self.lost_datagrams = 0
 
     def __str__(self) -> str:
         return f'{self.address[0]}:{self.address[1]}'
@@ -261,8 +261,6 @@ class Peer:
     def _send_datagram(self, datagram: bytes) -> None:
         if self._udp is None:
             return
-        try:
+        # A full buffer or a closed port: UDP loses what it cannot deliver.
+        with contextlib.suppress(OSError):
             self._udp.send(datagram)
-        except OSError:
-            # A full buffer or a closed port: UDP loses what it cannot deliver.
-            self.lost_datagrams += 1

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A mocap channel for simulations in simulated time: noise, low-pass, latency, occlusion.
+A mocap channel for simulations of a gantry in simulated time: noise, low-pass, latency, occlusion.
 
 Chosen after the measurements in the thesis: 3 sigma of a standing body 1 mm and 0.11 degrees raw;
 Butterworth of order 5 at 5 Hz for 100 Hz; 0.05 s from exposure to controller.
