@@ -9,7 +9,7 @@ import socket
 import doctor_kit
 from natnet_kit import client_config, simulated, Sink
 from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.choice_io import make_backend
+from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.settings import NatNetConfig
 import pytest
 import two_networks

@@ -13,8 +13,9 @@ from optitrack_vrpn.errors import (
     BackendUnavailableError, ConfigurationError, TransportError)
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.choice import Protocol
-from optitrack_vrpn.natnet.choice_io import _Gate, AutoBackend, make_backend
+from optitrack_vrpn.natnet.choice_io import _Gate, AutoBackend
 from optitrack_vrpn.natnet.client_io import NatNetClient
+from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.messages import Definitions, ServerInfo
 from optitrack_vrpn.natnet.recording import without_ended_recordings
 from optitrack_vrpn.natnet.reports import FrameReport

@@ -5,7 +5,7 @@
 from hypothesis import given, settings, strategies as st
 from natnet_kit import client_config, simulated, Sink
 from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.choice_io import make_backend
+from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.connection import ClientConnection
 from optitrack_vrpn.natnet.constants import FRAME_MODELS_CHANGED, REQUEST_MODEL_DEFINITIONS
 from optitrack_vrpn.natnet.definitions import encode_definitions

@@ -5,7 +5,6 @@
 from optitrack_vrpn.client.backend_io import Backend, Sink
 from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.python_vrpn_io import PythonVrpnBackend
 
 
 def make_backend(config: ClientConfig, sink: Sink) -> Backend:
@@ -15,5 +14,6 @@ def make_backend(config: ClientConfig, sink: Sink) -> Backend:
     :raises BackendUnavailableError: if the backend's Python module is not installed.
     """
     if config.backend == 'python_vrpn':
+        from optitrack_vrpn.client.python_vrpn_io import PythonVrpnBackend
         return PythonVrpnBackend(config, sink)
     return VrpnClient(config, sink)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Create the backend of the settings: VRPN, NatNet, or the one of the two that streams."""
+"""The backend that follows a server by NatNet or VRPN, whichever streams."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.factory_io import make_backend as make_vrpn_backend
 from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.natnet.choice import Choice, Decision, Protocol
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.reports import EchoReport
-from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig, PROTOCOLS
+from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
 
 _LOG = logging.getLogger(__name__)
 #: Chosen: period of the checks (s); it adds to the times of `choice`.
@@ -53,7 +53,7 @@ class AutoBackend:
     :param config: which server, as for VRPN.
     :param natnet: what belongs to NatNet alone.
     :param sink: gets the events of the chosen protocol, one at a time.
-    :param up_axis: as for ``make_backend``.
+    :param up_axis: as for ``factory_io.make_backend``.
     :raises BackendUnavailableError: if the VRPN backend is not installed.
     """
 
@@ -232,26 +232,3 @@ def _shown(state: LinkState) -> LinkState:
     """Name a state of a protocol that is not chosen: none of its poses go out."""
     return LinkState.CONNECTING if state in (
         LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT) else state
-
-
-def make_backend(
-    protocol: str, config: ClientConfig, natnet: NatNetConfig, sink: Sink, up_axis: str = '',
-) -> Backend:
-    """
-    Make the backend that the settings ask for.
-
-    :param protocol: one of PROTOCOLS.
-    :param up_axis: the axis that the user takes for up ('y' or 'z'), for comparison; '' for none.
-    :raises ConfigurationError: for another protocol, or a server that cannot be searched.
-    """
-    if protocol not in PROTOCOLS:
-        raise ConfigurationError(
-            f'protocol is {protocol!r}; allowed are {", ".join(PROTOCOLS)}')
-    if protocol == 'vrpn':
-        if config.server == AUTO:
-            raise ConfigurationError(
-                'server: auto needs protocol natnet or auto: VRPN servers cannot be searched')
-        return make_vrpn_backend(config, sink)
-    if protocol == 'natnet':
-        return NatNetClient(config, natnet, sink, up_axis=up_axis)
-    return AutoBackend(config, natnet, sink, up_axis)

@@ -16,7 +16,6 @@ from optitrack_vrpn.names import printable
 from optitrack_vrpn.pipeline.channel import Channel
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
-from std_srvs.srv import Trigger
 
 
 class AcceptServices:
@@ -43,6 +42,7 @@ class AcceptServices:
             name = f'{channel.names.ros}/accept_pose'
             self._channels[name] = channel    # replaces that of a body that was deselected
             if name not in self._services:
+                from std_srvs.srv import Trigger    # few nodes ever need it
                 self._services[name] = self._node.create_service(
                     Trigger, name, lambda request, response, name=name: self._accept(
                         name, response))

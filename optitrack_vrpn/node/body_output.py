@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The publishers of one body, created for a configuration and prepared for the hot path."""
 
+import functools
 import importlib
 from typing import Any, Callable, Optional
 
@@ -14,8 +15,9 @@ from optitrack_vrpn.ros.cdr import (
     Fill, serialisation_template, transform_template, TransformWriter, UnsupportedCdr, Write)
 
 
+@functools.cache
 def message_type(kind: TopicKind) -> Any:
-    """Import the message type of a kind of output."""
+    """Import the message type of a kind of output; that of outputs in use only."""
     package, folder, name = kind.message.split('/')
     return getattr(importlib.import_module(f'{package}.{folder}'), name)
 
@@ -26,16 +28,13 @@ def fill_of(kind: TopicKind) -> Fill:
     return fill
 
 
-_MESSAGE_TYPES = {kind.name: message_type(kind) for kind in KINDS.values() if kind.per_body}
-
-
 def supports_raw_cdr() -> bool:
-    """Return whether this middleware accepts all these messages as bytes."""
+    """
+    Return whether this middleware accepts messages as bytes.
+
+    Transforms are tested here; each other message when a body's publishers are prepared.
+    """
     try:
-        for kind in KINDS.values():
-            if kind.fill:
-                serialisation_template(
-                    _MESSAGE_TYPES[kind.name](), fill_of(kind), kind.sizes)
         transform_template(TransformStamped(), messages.fill_transform)
     except UnsupportedCdr:
         return False
@@ -116,10 +115,10 @@ class BodyOutput:
                 continue
             if present is None:
                 self.publishers[name] = self._create(
-                    _MESSAGE_TYPES[name], names.topics[name], name)
+                    message_type(kind), names.topics[name], name)
             if kind.fill:
-                self._writers[name] = self._writer(kind, config)
-                self._senders[name] = sender(self.publishers[name], self._as_bytes)
+                self._writers[name], as_bytes = self._writer(kind, config)
+                self._senders[name] = sender(self.publishers[name], as_bytes)
         pose = self.publishers.get('pose')
         self.send_pose = None if pose is None else self._senders['pose']
         if pose is not None:
@@ -128,15 +127,19 @@ class BodyOutput:
         self.write_tf_ned = self._transform(config.world_ned, names.frames['body_ned'])
         self.listen()
 
-    def _writer(self, kind: TopicKind, config: PublishConfig) -> Write:
-        message = _MESSAGE_TYPES[kind.name]()
+    def _writer(self, kind: TopicKind, config: PublishConfig) -> tuple[Write, bool]:
+        """Return the writer of a kind, and whether it writes bytes."""
+        message = message_type(kind)()
         message.header.frame_id = config.world if kind.world == 'enu' else config.world_ned
         if kind.name == 'odom':
             message.child_frame_id = self.channel.names.frames['body']
         fill = fill_of(kind)
         if self._as_bytes:
-            return serialisation_template(message, fill, kind.sizes)
-        return messages.keep(message, fill)
+            try:
+                return serialisation_template(message, fill, kind.sizes), True
+            except UnsupportedCdr:
+                pass    # this one is published as an object
+        return messages.keep(message, fill), False
 
     def _transform(self, parent: str, child: str) -> TransformWriter:
         message = TransformStamped(child_frame_id=child)

@@ -7,14 +7,18 @@ Fill ROS messages with plain numbers: positions in metres, quaternions x, y, z, 
 functions.
 """
 
-from typing import Any, Sequence
+from __future__ import annotations
+
+from typing import Any, Sequence, TYPE_CHECKING
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import (
     AccelStamped, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
-from nav_msgs.msg import Odometry
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 from optitrack_vrpn.ros.cdr import Fill, time_of, Write
+
+if TYPE_CHECKING:    # imported by nodes that publish it
+    from nav_msgs.msg import Odometry
 
 
 def keep(message: Any, fill: Fill) -> Write:

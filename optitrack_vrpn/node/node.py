@@ -22,7 +22,7 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
 from optitrack_vrpn.mocap_control.protocol import Command
-from optitrack_vrpn.natnet.choice_io import make_backend
+from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.discovery import Discovery
 from optitrack_vrpn.node.parameters import NodeParameters

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Publish samples: the topics of each body, and the transforms of a frame in one message."""
 
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
@@ -10,7 +10,6 @@ from optitrack_vrpn.motion.frames import QUAT_ENU_NED
 from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr
 from optitrack_vrpn.node.configuration import PublishConfig
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
-from optitrack_vrpn.node.marker_output import MarkerOutput
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.swarm import SwarmOutput
 from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
@@ -20,6 +19,9 @@ from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.node.marker_output import MarkerOutput
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, UnsupportedEventTypeError
@@ -157,6 +159,7 @@ class Publishers:
         """Create or close the publisher of markers according to the configuration."""
         wanted = 'markers' in self.config.outputs
         if wanted and self._markers is None:
+            from optitrack_vrpn.node.marker_output import MarkerOutput    # sensor_msgs is large
             self._markers = MarkerOutput(self._create, self.config.world)
         elif not wanted and self._markers is not None:
             self._destroy(self._markers.publisher)

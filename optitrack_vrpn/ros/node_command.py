@@ -9,6 +9,7 @@ from typing import Sequence
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.ros.type_support import leave_generator_out
 
 
 def run_node(tool: str, node: str, argv: Sequence[str]) -> int:
@@ -22,6 +23,7 @@ def run_node(tool: str, node: str, argv: Sequence[str]) -> int:
     """
     try:
         with loading(tool, 0):
+            leave_generator_out()
             module, name = node.split(':')
             make_node = getattr(importlib.import_module(module), name)
             from optitrack_vrpn.ros.run import run

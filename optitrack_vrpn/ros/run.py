@@ -121,8 +121,8 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         warn_of_files_of_others(node, argv)
         sys.setswitchinterval(_SWITCH_S)
         # Exclude the loaded modules from garbage collection: a full collection stops all threads
-        # for tens of milliseconds and frees nothing of them.
-        gc.collect()
+        # for tens of milliseconds and frees nothing of them. None is made here either: it would
+        # free less than 1 MB and delay the first pose.
         gc.freeze()
         executor = rclpy.get_global_executor()
         executor.add_node(node)

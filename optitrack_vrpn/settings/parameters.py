@@ -9,6 +9,7 @@ A field that holds a dataclass is a section: its fields are named ``section.fiel
 from collections.abc import Iterable, Mapping
 import dataclasses
 import difflib
+import functools
 import typing
 from typing import Any, TypeVar
 
@@ -118,6 +119,7 @@ class Parameter:
         return convert(self.hint, value, self.name, self.metadata)
 
 
+@functools.cache
 def parameters_of(cls: type[Any], prefix: str = '') -> tuple[Parameter, ...]:
     """
     List the parameters of a settings dataclass.
