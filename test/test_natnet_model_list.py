@@ -5,11 +5,11 @@
 from hypothesis import given, settings, strategies as st
 from natnet_kit import client_config, simulated, Sink
 from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.connection import ClientConnection
 from optitrack_vrpn.natnet.constants import FRAME_MODELS_CHANGED, REQUEST_MODEL_DEFINITIONS
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
+from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.messages import (
     Body, BodyDefinition, Definitions, Frame, ServerInfo)
 from optitrack_vrpn.natnet.settings import NatNetConfig
