@@ -6,7 +6,7 @@ The fields of a settings dataclass as ROS parameters: flat names, and values fro
 A field that holds a dataclass is a section: its fields are named ``section.field``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import difflib
 import functools
@@ -119,7 +119,6 @@ class Parameter:
         return convert(self.hint, value, self.name, self.metadata)
 
 
-@functools.cache
 def parameters_of(cls: type[Any], prefix: str = '') -> tuple[Parameter, ...]:
     """
     List the parameters of a settings dataclass.
@@ -129,7 +128,7 @@ def parameters_of(cls: type[Any], prefix: str = '') -> tuple[Parameter, ...]:
     :param cls: a dataclass whose fields all have defaults.
     :param prefix: prefix of each name, with its dot.
     """
-    return tuple(_parameters_of(cls(), prefix))
+    return _listed(cls, prefix)
 
 
 def _parameters_of(defaults: Any, prefix: str) -> Iterable[Parameter]:
@@ -142,6 +141,11 @@ def _parameters_of(defaults: Any, prefix: str) -> Iterable[Parameter]:
             yield from _parameters_of(default, f'{prefix}{_section_prefix(field)}')
         else:
             yield Parameter(f'{prefix}{_name(field)}', default, hints[field.name], field.metadata)
+
+
+#: Listing checks every default, and a node lists several times at its start.
+_listed: Callable[[Any, str], tuple[Parameter, ...]] = functools.cache(
+    lambda cls, prefix: tuple(_parameters_of(cls(), prefix)))
 
 
 def _name(field: 'dataclasses.Field[Any]') -> str:
