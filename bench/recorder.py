@@ -8,10 +8,11 @@ Record what the node publishes of many bodies: processor time, memory, losses, s
     make bench-recorder ARGS='--in-process 43.2' 43.2 million messages, as of this hour, as fast
                                                  as the writer takes them
 
-Simulated Motive, node and recorder run in separate processes. Memory of the recorder is read every
-second; growth is from the second quarter to the last. Losses are counted by the middleware's
-sequence numbers and by the recorder's queue; frames that the node itself sheds are not losses of
-the recorder, and are distinguished by the recorded rate.
+Simulated Motive, node (with its default outputs) and recorder run in separate processes. Memory of
+the recorder is read every second; growth is from the second quarter to the last. A line is printed
+each minute, or each tenth of a shorter run. Losses are counted by the middleware's sequence
+numbers and by the recorder's queue, and listed by time; frames that the node itself sheds are not
+losses of the recorder, and are distinguished by the recorded rate.
 """
 
 import argparse
@@ -33,17 +34,34 @@ TICKS = os.sysconf('SC_CLK_TCK')
 NOISE_MB = 2.0
 
 
-def start(*arguments):
-    return subprocess.Popen(
-        [sys.executable, '-m', 'optitrack_vrpn', *map(str, arguments)], cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def start(log, *arguments):
+    with open(log, 'w') as output:
+        return subprocess.Popen(
+            [sys.executable, '-m', 'optitrack_vrpn', *map(str, arguments)], cwd=ROOT,
+            stdout=output, stderr=subprocess.STDOUT)
 
 
 def reading(pid):
-    """Give memory (MB) and processor time (s) of a process."""
+    """
+    Give memory (MB) and processor time (s) of a process.
+
+    :returns: memory of its own, memory with mapped files and what it shares, processor time.
+    """
     fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
-    rss = int(re.search(r'VmRSS:\s+(\d+)', Path(f'/proc/{pid}/status').read_text())[1])
-    return rss / 1024, (int(fields[11]) + int(fields[12])) / TICKS
+    status = Path(f'/proc/{pid}/status').read_text()
+    own, rss = (int(re.search(name + r':\s+(\d+)', status)[1]) / 1024
+                for name in ('RssAnon', 'VmRSS'))
+    return own, rss, (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def threads(pid):
+    """Give the processor time (s) of a process's threads by name."""
+    spent = {}
+    for path in Path(f'/proc/{pid}/task').glob('*/stat'):
+        name, _, rest = path.read_text().partition('(')[2].rpartition(')')
+        fields = rest.split()
+        spent[name] = spent.get(name, 0.0) + (int(fields[11]) + int(fields[12])) / TICKS
+    return spent
 
 
 def main():
@@ -53,6 +71,8 @@ def main():
     parser.add_argument('--seconds', type=float, default=60.0)
     parser.add_argument('--compression', default='auto')
     parser.add_argument('--depth', type=int, default=200, help="the node's qos.depth")
+    parser.add_argument('--profile', default=str(ROOT / 'config' / 'fast_recording.xml'),
+                        help="Fast DDS's profile of node and recorder, '' for its defaults")
     parser.add_argument('--in-process', type=float, metavar='MILLIONS',
                         help='feed the writer without ROS')
     parser.add_argument('--limit', type=float, default=170.0, metavar='S',
@@ -65,6 +85,9 @@ def main():
     from conftest import claim_domain
     domain, claim = claim_domain()
     os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST')
+    if arguments.profile:
+        os.environ.update(FASTRTPS_DEFAULT_PROFILES_FILE=arguments.profile,
+                          FASTDDS_DEFAULT_PROFILES_FILE=arguments.profile)
     with tempfile.TemporaryDirectory() as scratch:
         run(arguments, (arguments.folder or Path(scratch)) / 'take')
     claim.close()
@@ -73,33 +96,53 @@ def main():
 def run(arguments, take):
     from server_kit import free_port
     port = free_port()
-    sim = start('motive_sim', '--port', port, '--bodies', arguments.bodies, '--rate',
-                arguments.rate, '--noise-mm', 0.1)
-    node = start('optitrack_vrpn_node', '--ros-args', '-p', 'autostart:=true', '-p',
-                 f'port:={port}', '-p', f'qos.depth:={arguments.depth}')
+    take.parent.mkdir(parents=True, exist_ok=True)
+    logs = {name: take.parent / f'{name}.log' for name in ('simulator', 'node', 'recorder')}
+    processes = {
+        'simulator': start(
+            logs['simulator'], 'motive_sim', '--port', port, '--bodies', arguments.bodies,
+            '--rate', arguments.rate, '--noise-mm', 0.1),
+        'node': start(
+            logs['node'], 'optitrack_vrpn_node', '--ros-args', '-p', 'autostart:=true', '-p',
+            f'port:={port}', '-p', f'qos.depth:={arguments.depth}')}
     time.sleep(8.0)
-    recorder = start('record', '-o', take, '--min-free', 100, '--compression',
-                     arguments.compression)
+    processes['recorder'] = recorder = start(
+        logs['recorder'], 'record', '-o', take, '--min-free', 100, '--compression',
+        arguments.compression)
     time.sleep(5.0)
     memory, begin = [], time.monotonic()
+    every = min(60.0, arguments.seconds / 10)
+    next_line = every
     try:
-        if recorder.poll() is not None:
-            raise SystemExit(f'the recorder has ended:\n{recorder.stdout.read()}')
-        _, cpu_before = reading(recorder.pid)
-        while time.monotonic() - begin < arguments.seconds:
+        before = {name: reading(process.pid)[2] for name, process in processes.items()}
+        while (elapsed := time.monotonic() - begin) < arguments.seconds:
             time.sleep(1.0)
-            memory.append(reading(recorder.pid)[0])
-        _, cpu = reading(recorder.pid)
+            for name, process in processes.items():
+                if process.poll() is not None:
+                    raise SystemExit(f'{name} has ended:\n{logs[name].read_text()}')
+            memory.append(reading(recorder.pid)[:2])
+            if elapsed >= next_line:
+                next_line += every
+                print(f'{elapsed:5.0f} s: memory {memory[-1][0]:.1f} MB of its own, '
+                      f'{memory[-1][1]:.1f} MB with files and shared; load '
+                      f'{os.getloadavg()[0]:.1f}; {last_line(logs["recorder"])}', flush=True)
         took = time.monotonic() - begin
+        cpu = {name: (reading(process.pid)[2] - before[name]) / took
+               for name, process in processes.items()}
+        parts = {name: spent / (took + 5.0) for name, spent in threads(recorder.pid).items()}
     finally:
-        for process in (recorder, node, sim):
+        for process in reversed(processes.values()):
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(30.0)
+                process.wait(60.0)
             except subprocess.TimeoutExpired:
                 process.kill()
-    said = recorder.stdout.read()
-    report(arguments, take, memory, cpu - cpu_before, took, said)
+    report(arguments, take, memory, cpu, parts, took, last_line(logs['recorder']))
+
+
+def last_line(path):
+    """Give the last line of a log, '' for none."""
+    return (path.read_text().splitlines() or [''])[-1]
 
 
 def feed(arguments, take):
@@ -134,7 +177,7 @@ def feed(arguments, take):
         spool.put(batch)
         given += len(batch)
         if given // 500_000 != (given - len(batch)) // 500_000:
-            memory.append(reading(os.getpid())[0])
+            memory.append(reading(os.getpid())[1])
     problem = spool.stop(120.0)
     took = time.monotonic() - begin
     with open(writer.path, 'rb') as file:
@@ -152,34 +195,61 @@ def feed(arguments, take):
     return int(kept != given or bool(problem))
 
 
-def report(arguments, take, memory, cpu_s, took, said):
+def report(arguments, take, memory, cpu, parts, took, said):
     from optitrack_vrpn.recording.bag_io import read_records, RECORDER
-    from optitrack_vrpn.recording.mcap_format import Message, Metadata
-    count, first, last, notes = 0, None, 0, {}
+    from optitrack_vrpn.recording.mcap_format import Channel, Message, Metadata
+    first, last, notes, topics, counts = 0, 0, {}, {}, {}
     for row in read_records(take / 'take.mcap'):
         if isinstance(row, Message):
-            count += 1
+            counts[row.channel_id] = counts.get(row.channel_id, 0) + 1
             first = first or row.log_time_ns
             last = row.log_time_ns
+        elif isinstance(row, Channel):
+            topics[row.id] = row.topic.rpartition('/')[2]
         elif isinstance(row, Metadata) and row.name == RECORDER:
             notes = dict(row.values)
-    quarter = max(len(memory) // 4, 1)
-    growth = statistics.median(memory[-quarter:]) - statistics.median(
-        memory[quarter:2 * quarter] or memory)
+    count = sum(counts.values())
+    kinds = {}
+    for channel, number in counts.items():
+        kinds[topics[channel]] = kinds.get(topics[channel], 0) + number
     seconds = (last - first) / 1e9
     size = (take / 'take.mcap').stat().st_size
     wanted = arguments.bodies * arguments.rate * 2 + arguments.rate
     print(f'{arguments.bodies} bodies at {arguments.rate:g} Hz, {took:.0f} s measured')
     print(f'recorded    {count} messages in {seconds:.0f} s: {count / seconds:.0f}/s of '
           f'{wanted:.0f}/s that the node publishes where it keeps up')
+    print('topics      ' + ', '.join(
+        f'{name} {number / seconds:.0f}/s' for name, number in sorted(
+            kinds.items(), key=lambda row: -row[1]) if number > seconds / 2))
     lost = sum(map(int, re.findall(r': (\d+)', notes.get('lost', ''))))
-    print(f'losses      on the way: {lost} ({100 * lost / (count + lost):.2f} %); in the queue: '
+    print(f'losses      on the way: {lost} ({100 * lost / (count + lost):.3g} %); in the queue: '
           f'{notes.get("dropped", "none")}')
-    print(f'processor   {100 * cpu_s / took:.1f} % of a core')
-    print(f'memory      {memory[0]:.1f} MB at first, {memory[-1]:.1f} MB at last; growth '
-          f'{growth:+.1f} MB' + ('' if growth < NOISE_MB else ' (it grows)'))
-    print(f'disk        {size / seconds / 1e6:.2f} MB/s')
-    print(said.strip().splitlines()[-1] if said.strip() else '')
+    for second, number in losses_by_second(notes.get('lost_at', '')):
+        print(f'            {number} lost at {second - first / 1e9:.0f} s')
+    print('processor   ' + ', '.join(f'{name} {100 * share:.1f} % of a core'
+                                     for name, share in cpu.items())
+          + f'; together {100 * sum(cpu.values()):.0f} %')
+    print('            threads of the recorder: ' + ', '.join(
+        f'{name} {100 * share:.1f} %' for name, share in sorted(
+            parts.items(), key=lambda row: -row[1]) if share > 0.005))
+    quarter = max(len(memory) // 4, 1)
+    for column, name in enumerate(('of its own', 'with files and shared')):
+        rows = [row[column] for row in memory]
+        growth = statistics.median(rows[-quarter:]) - statistics.median(
+            rows[quarter:2 * quarter] or rows)
+        print(f'memory      {name}: {rows[0]:.1f} MB at first, {rows[-1]:.1f} MB at last; growth '
+              f'from the second quarter to the last {growth:+.1f} MB'
+              + ('' if growth < NOISE_MB else ' (it grows)'))
+    print(f'disk        {size / seconds / 1e6:.2f} MB/s, {size / 1e6:.0f} MB')
+    print(said)
+
+
+def losses_by_second(text):
+    """Give (second of the Unix epoch, messages lost) of the recorder's note."""
+    found = {}
+    for second, _, number in (row.split() for row in text.split(', ') if row):
+        found[int(second)] = found.get(int(second), 0) + int(number)
+    return sorted(found.items())
 
 
 if __name__ == '__main__':

@@ -122,11 +122,14 @@ class BagWriter:
         self._start_ns, self._end_ns = 0, 0
         self._write(mcap.header(LIBRARY))
 
-    def add_topic(self, topic: TopicMetadata, definition: str) -> int:
+    def add_topic(
+        self, topic: TopicMetadata, definition: str, channel_id: Optional[int] = None,
+    ) -> int:
         """
         Add a topic.
 
         :param definition: of its type, see ``definitions``.
+        :param channel_id: its channel, not yet used; by default the next one.
         :returns: its channel.
         """
         schema = self._schemas.get(topic.type_name)
@@ -136,7 +139,8 @@ class BagWriter:
             self._schemas[topic.type_name] = schema
             self._chunk.add_record(mcap.schema(schema))
         channel = mcap.Channel(
-            len(self._channels) + 1, schema.id, topic.name, 'cdr', channel_metadata(topic))
+            len(self._channels) + 1 if channel_id is None else channel_id, schema.id, topic.name,
+            'cdr', channel_metadata(topic))
         self._channels.append(channel)
         self._topics.append(topic)
         self._counts[channel.id] = 0
@@ -145,19 +149,18 @@ class BagWriter:
 
     def write(self, message: mcap.Message, now_ns: int) -> None:
         """
-        Write a message.
+        Write a message; ``tick`` ends chunks by their age.
 
-        :param now_ns: on a monotonic clock.
+        :param now_ns: on a monotonic clock, greater than 0.
         :raises OSError: if the disk is full or fails; ``close`` can still be called.
         """
-        if not self._chunk.counts:
+        if not self._chunk_began_ns:
             self._chunk_began_ns = now_ns
-        self._chunk.add(message)
+        chunk = self._chunk
+        chunk.add(message)
         self.messages += 1
-        if self._chunk.size >= _CHUNK_SIZE:
+        if chunk.size >= _CHUNK_SIZE:
             self.flush()
-        else:
-            self.tick(now_ns)
 
     def tick(self, now_ns: int) -> None:
         """
@@ -166,7 +169,7 @@ class BagWriter:
         :param now_ns: on a monotonic clock.
         :raises OSError: if the disk is full or fails.
         """
-        if self._chunk.counts and now_ns - self._chunk_began_ns >= _CHUNK_NS:
+        if self._chunk_began_ns and now_ns - self._chunk_began_ns >= _CHUNK_NS:
             self.flush()
 
     def flush(self) -> None:
@@ -176,25 +179,26 @@ class BagWriter:
         :raises OSError: if the disk is full or fails; the chunk is lost then.
         """
         chunk, self._chunk = self._chunk, mcap.ChunkBuilder()
+        self._chunk_began_ns = 0
         if not chunk.size:
             return
+        counts = chunk.counts
         content = chunk.content()
         data, index = chunk.records(
             content, self._compress(content), self._compression, self.size)
         try:
             self._write(data)
         except OSError:
-            self.messages -= sum(chunk.counts.values())
+            self.messages -= sum(counts.values())
             raise
         self._index.write(index)
-        if not chunk.counts:
+        if not counts:
             return
-        if not self._end_ns:
-            self._start_ns, self._end_ns = chunk.start_ns, chunk.end_ns
-        self._start_ns = min(self._start_ns, chunk.start_ns)
-        self._end_ns = max(self._end_ns, chunk.end_ns)
+        start_ns, end_ns = chunk.span_ns
+        self._start_ns = min(self._start_ns, start_ns) if self._end_ns else start_ns
+        self._end_ns = max(self._end_ns, end_ns)
         self._chunks += 1
-        for channel_id, count in chunk.counts.items():
+        for channel_id, count in counts.items():
             self._counts[channel_id] += count
 
     def sync(self) -> None:
@@ -397,6 +401,7 @@ def _copy(source: Path, writer: BagWriter) -> str:
             # Message time stands for the present: chunks stay those of a recorder.
             now_ns = max(now_ns, row.log_time_ns)
             writer.write(row._replace(channel_id=channels[row.channel_id]), now_ns)
+            writer.tick(now_ns)
         elif isinstance(row, mcap.Schema):
             schemas[row.id] = row
         elif isinstance(row, mcap.Channel) and row.id not in channels and row.schema_id in schemas:

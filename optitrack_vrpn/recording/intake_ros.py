@@ -16,19 +16,20 @@ from typing import Any, Optional
 
 from optitrack_vrpn.recording.bag_metadata import Qos, TopicMetadata
 from optitrack_vrpn.recording.definitions import definition
-from optitrack_vrpn.recording.losses import SequenceWatch
+from optitrack_vrpn.recording.losses import LossTimes, SequenceWatch
 from optitrack_vrpn.recording.mcap_format import Message
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-#: Period (s) of reading all topics; messages wait in the readers meanwhile, five of a body at
-#: 240 Hz. Chosen: reading 150 topics takes 1 ms, also without messages. Halved, twice the load;
-#: doubled, ten messages wait.
-_TURN_S = 0.02
-#: Chosen: messages that wait in a reader: more than a second of a body at 240 Hz, and a second of
-#: the transforms. Halved, a stall of half a second loses messages; doubled, memory only.
-_DEPTH = 500
+#: Period (s) of reading all topics; messages wait in the readers meanwhile, twelve of a body at
+#: 240 Hz. Chosen: reading 150 topics takes 1 ms, also without messages. Halved, twice that load;
+#: doubled, 24 messages wait, and a killed recorder loses as much more.
+_TURN_S = 0.05
+#: Chosen: messages that wait in a reader: four seconds of a body at 240 Hz. Those after a lost one
+#: wait until the publisher has repeated it, with Fast DDS's defaults 3 s. Halved, they are lost
+#: too; doubled, memory only.
+_DEPTH = 1000
 #: Chosen: messages of one reader before the next one is served. Double delays the others by twice
 #: as much in a backlog.
 _MOST_AT_ONCE = 1000
@@ -74,6 +75,7 @@ class Intake:
     :param announce: called with each new topic, ahead of its messages.
     :param deliver: called in the thread with the messages of one turn.
     :ivar unknown: types that cannot be loaded, by topic.
+    :ivar loss_times: when messages were lost.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Intake:
         self._lock = threading.Lock()
         self._readers: dict[str, Reader] = {}
         self.unknown: dict[str, str] = {}
+        self.loss_times = LossTimes()
         self._definitions: dict[str, str] = {}
         self._running = True
         self._thread = threading.Thread(target=self._run, name='intake', daemon=True)
@@ -167,21 +170,35 @@ class Intake:
             time.sleep(max(_TURN_S - (time.monotonic() - began), 0.0005))
 
     def _take(self, reader: Reader, found: list[Message]) -> None:
-        handle = reader.subscription.handle
+        # The inner loop runs for every message: what it needs is in local names.
+        handle, raw_type, key = reader.subscription.handle, reader.raw_type, reader.key
+        watch, sequence = reader.watch, reader.sequence
         with handle:
+            take = handle.take_message
             for _ in range(_MOST_AT_ONCE):
-                taken = handle.take_message(reader.raw_type, True)
+                taken = take(raw_type, True)
                 if taken is None:
-                    return
+                    break
                 data, info = taken
-                number = info.get('publication_sequence_number')
-                if reader.watch is not None:
-                    reader.watch.note(number)
-                reader.sequence += 1
+                sequence += 1
                 received_ns = info['received_timestamp'] or time.time_ns()
+                if watch is not None:
+                    number = info.get('publication_sequence_number')
+                    if number == watch.next:
+                        watch.next += 1
+                    else:
+                        self._note(reader, watch, number, received_ns)
                 found.append(Message(
-                    reader.key, reader.sequence, received_ns,
-                    info['source_timestamp'] or received_ns, data))
+                    key, sequence, received_ns, info['source_timestamp'] or received_ns, data))
+        reader.sequence = sequence
+
+    def _note(
+        self, reader: Reader, watch: SequenceWatch, number: Optional[int], received_ns: int,
+    ) -> None:
+        """Take a number that does not follow the one before."""
+        lost = watch.note(number)
+        if lost:
+            self.loss_times.note(reader.metadata.name, lost, received_ns)
 
 
 def load_type(type_name: str) -> Any:

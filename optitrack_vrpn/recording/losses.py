@@ -9,6 +9,8 @@ from __future__ import annotations
 STEP_NS = 5_000_000
 #: Chosen: stored clock steps; it bounds the memory.
 _MOST_STEPS = 100
+#: Chosen: stored losses (topics times seconds); it bounds the memory. Later ones are only counted.
+_MOST_LOSSES = 2000
 
 
 class SequenceWatch:
@@ -18,24 +20,56 @@ class SequenceWatch:
     They count per publisher: with several publishers on a topic nothing can be told.
 
     :ivar lost: messages that never came.
+    :ivar next: the number that comes next if nothing is lost; -1 if it is not known.
     """
 
     def __init__(self) -> None:
         self.lost = 0
-        self._last = -1
+        self.next = -1
 
-    def note(self, number: int | None) -> None:
-        """Take the number of a message; None where the middleware gives none."""
+    def note(self, number: int | None) -> int:
+        """
+        Take the number of a message; None where the middleware gives none.
+
+        :returns: how many messages were lost before it.
+        """
         if number is None:
-            return
-        if 0 <= self._last < number:
-            self.lost += number - self._last - 1
+            return 0
         # A smaller one is that of a new publisher, or a repeated one.
-        self._last = number
+        lost = number - self.next if 0 <= self.next < number else 0
+        self.lost += lost
+        self.next = number + 1
+        return lost
 
     def forget(self) -> None:
         """Restart, as when publishers come and go."""
-        self._last = -1
+        self.next = -1
+
+
+class LossTimes:
+    """
+    Add up losses per topic and second, so that a report can tell when they were.
+
+    :ivar lost: number of lost messages by second of the Unix epoch and topic.
+    """
+
+    def __init__(self) -> None:
+        self.lost: dict[tuple[int, str], int] = {}
+
+    def note(self, topic: str, count: int, at_ns: int) -> None:
+        """
+        Take a loss.
+
+        :param at_ns: arrival of the first message after it, ns since the Unix epoch.
+        """
+        key = (at_ns // 1_000_000_000, topic)
+        if key in self.lost or len(self.lost) < _MOST_LOSSES:
+            self.lost[key] = self.lost.get(key, 0) + count
+
+    def text(self) -> str:
+        """Return it as ``second topic count`` separated by commas, in the order of time."""
+        return ', '.join(f'{second} {topic} {count}'
+                         for (second, topic), count in sorted(self.lost.items()))
 
 
 class ClockSteps:

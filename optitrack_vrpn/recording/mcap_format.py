@@ -141,15 +141,24 @@ class ChunkBuilder:
     Collect messages of one chunk.
 
     :ivar size: bytes so far, uncompressed.
-    :ivar counts: messages by channel.
     """
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        #: By channel: time and place of each message, alternating.
         self._index: dict[int, list[int]] = {}
         self.size = 0
-        self.counts: dict[int, int] = {}
-        self.start_ns = self.end_ns = 0
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Return the number of messages by channel."""
+        return {channel_id: len(index) // 2 for channel_id, index in self._index.items()}
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """Return the earliest and the latest log time, 0 without messages."""
+        times = [index[::2] for index in self._index.values()]
+        return (min(map(min, times)), max(map(max, times))) if times else (0, 0)
 
     def add_record(self, data: bytes) -> None:
         """Add a schema or a channel."""
@@ -159,20 +168,15 @@ class ChunkBuilder:
     def add(self, message: Message) -> None:
         """Add a message."""
         channel_id, sequence, log_ns, publish_ns, data = message
-        index = self._index.get(channel_id)
-        if index is None:
-            index = self._index[channel_id] = []
-        index += (log_ns, self.size)
-        if not self.counts:
-            self.start_ns = self.end_ns = log_ns
-        elif log_ns < self.start_ns:
-            self.start_ns = log_ns
-        elif log_ns > self.end_ns:
-            self.end_ns = log_ns
-        self.counts[channel_id] = self.counts.get(channel_id, 0) + 1
+        place = (log_ns, self.size)
+        try:
+            self._index[channel_id] += place
+        except KeyError:
+            self._index[channel_id] = [*place]
+        length = len(data)
         self._parts += (_MESSAGE.pack(
-            MESSAGE, 22 + len(data), channel_id, sequence & 0xFFFFFFFF, log_ns, publish_ns), data)
-        self.size += _MESSAGE.size + len(data)
+            MESSAGE, 22 + length, channel_id, sequence & 0xFFFFFFFF, log_ns, publish_ns), data)
+        self.size += _MESSAGE.size + length
 
     def content(self) -> bytes:
         """Return the records, to be compressed."""
@@ -190,8 +194,9 @@ class ChunkBuilder:
         :param offset: where in the file it will stand.
         :returns: what is written there, and the chunk's index for the summary.
         """
+        start_ns, end_ns = self.span_ns
         chunk = record(CHUNK, _CHUNK.pack(
-            self.start_ns, self.end_ns, len(content), zlib.crc32(content))
+            start_ns, end_ns, len(content), zlib.crc32(content))
             + _text(compression) + struct.pack('<Q', len(compressed)) + compressed)
         pieces, offsets, place = [chunk], bytearray(), offset + len(chunk)
         for channel_id, index in self._index.items():
@@ -202,7 +207,7 @@ class ChunkBuilder:
             place += len(piece)
             pieces.append(piece)
         summary = record(CHUNK_INDEX, struct.pack(
-            '<QQQQI', self.start_ns, self.end_ns, offset, len(chunk), len(offsets))
+            '<QQQQI', start_ns, end_ns, offset, len(chunk), len(offsets))
             + bytes(offsets) + struct.pack('<Q', place - offset - len(chunk))
             + _text(compression) + struct.pack('<QQ', len(compressed), len(content)))
         return b''.join(pieces), summary

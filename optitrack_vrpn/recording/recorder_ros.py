@@ -87,7 +87,7 @@ class _Bag:
 
     def __init__(self, writer: BagWriter) -> None:
         self._writer = writer
-        self._channels: dict[int, int] = {}
+        self._write = writer.write
         self.tick, self.sync, self.close = writer.tick, writer.sync, writer.close
 
     @property
@@ -99,11 +99,10 @@ class _Bag:
         return self._writer.messages
 
     def write(self, item: _Item, now_ns: int) -> None:
-        if isinstance(item, _Topic):
-            self._channels[item.key] = self._writer.add_topic(item.metadata, item.definition)
+        if isinstance(item, Message):
+            self._write(item, now_ns)
         else:
-            self._writer.write(
-                item._replace(channel_id=self._channels[item.channel_id]), now_ns)
+            self._writer.add_topic(item.metadata, item.definition, item.key)
 
 
 class Recorder(ControlledLifecycleNode):
@@ -277,6 +276,7 @@ class Recorder(ControlledLifecycleNode):
         lost = self._intake.lost() if self._intake is not None else {}
         if lost:
             notes['lost'] = ', '.join(f'{name}: {count}' for name, count in lost.items())
+            notes['lost_at'] = self._intake.loss_times.text() if self._intake else ''
         if self._steps.steps:
             notes['clock_steps'] = ', '.join(
                 f'{at_ns}: {step_ns}' for at_ns, step_ns in self._steps.steps)

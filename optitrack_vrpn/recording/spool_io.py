@@ -33,9 +33,6 @@ MIN_FREE = 256 << 20
 _TURN_S = 0.05
 _CHECK_NS = 250_000_000
 _SYNC_NS = 1_000_000_000
-#: Chosen: items that the thread takes from the queue in one turn; it bounds the time with the
-#: lock.
-_BATCH = 2000
 
 
 class Writer(Protocol[T_contra]):
@@ -102,7 +99,8 @@ class Spool(Generic[T]):
         self._size_of = size_of
         self._max_waiting, self._min_free = max_waiting, min_free
         self._free_bytes = free_bytes or (lambda: _free(folder))
-        self._queue: deque[T] = deque()
+        #: What was handed over together, with its size in bytes.
+        self._queue: deque[tuple[list[T], int]] = deque()
         self._lock = threading.Lock()
         self._waiting = self._most_waiting = self._dropped = 0
         self._free = -1
@@ -122,20 +120,24 @@ class Spool(Generic[T]):
             with self._lock:
                 self._dropped += len(items)
             return
-        sizes = [self._size_of(item) for item in items]
-        total = sum(sizes)
+        total, dropped = sum(map(self._size_of, items)), 0
         with self._lock:
-            if self._waiting + total <= self._max_waiting:
-                self._queue.extend(items)
-                self._waiting += total
-            else:
-                for item, size in zip(items, sizes):
-                    if self._waiting + size <= self._max_waiting:
-                        self._queue.append(item)
-                        self._waiting += size
-                    else:
-                        self._dropped += 1
+            if self._waiting + total > self._max_waiting:
+                items, total, dropped = self._fitting(items)
+            self._queue.append((items, total))
+            self._waiting += total
+            self._dropped += dropped
             self._most_waiting = max(self._most_waiting, self._waiting)
+
+    def _fitting(self, items: list[T]) -> tuple[list[T], int, int]:
+        """Return the items that have room, their size, and how many have none."""
+        kept, total = [], 0
+        for item in items:
+            size = self._size_of(item)
+            if self._waiting + total + size <= self._max_waiting:
+                kept.append(item)
+                total += size
+        return kept, total, len(items) - len(kept)
 
     def status(self) -> SpoolStatus:
         """Return how the recording stands, from any thread."""
@@ -171,7 +173,7 @@ class Spool(Generic[T]):
         self._stopped = self._stopped or problem
         # A thread that stops by itself closes the file at once, while there is room.
         with self._lock:
-            self._dropped += len(self._queue)
+            self._dropped += sum(len(items) for items, _ in self._queue)
             self._queue.clear()
             self._waiting = 0
         notes = dict(self._notes())
@@ -188,7 +190,7 @@ class Spool(Generic[T]):
                 'record --recover')
 
     def _write_all(self) -> None:
-        looked_ns, synced_ns = 0, time.monotonic_ns()
+        looked_ns, synced_ns, write = 0, time.monotonic_ns(), self._writer.write
         while True:
             ending = self._ending.is_set()
             now_ns = time.monotonic_ns()
@@ -202,7 +204,7 @@ class Spool(Generic[T]):
                     return
             batch = self._take()
             for item in batch:
-                self._writer.write(item, now_ns)
+                write(item, now_ns)
             self._writer.tick(now_ns)
             if now_ns - synced_ns >= _SYNC_NS:
                 synced_ns = now_ns
@@ -214,9 +216,10 @@ class Spool(Generic[T]):
 
     def _take(self) -> list[T]:
         with self._lock:
-            queue = self._queue
-            batch = [queue.popleft() for _ in range(min(len(queue), _BATCH))]
-            self._waiting -= sum(map(self._size_of, batch))
+            if not self._queue:
+                return []
+            batch, size = self._queue.popleft()
+            self._waiting -= size
         return batch
 
 
