@@ -196,23 +196,14 @@ def feed(arguments, take):
 
 
 def report(arguments, take, memory, cpu, parts, took, said):
-    from optitrack_vrpn.recording.bag_io import read_records, RECORDER
-    from optitrack_vrpn.recording.mcap_format import Channel, Message, Metadata
-    first, last, notes, topics, counts = 0, 0, {}, {}, {}
-    for row in read_records(take / 'take.mcap'):
-        if isinstance(row, Message):
-            counts[row.channel_id] = counts.get(row.channel_id, 0) + 1
-            first = first or row.log_time_ns
-            last = row.log_time_ns
-        elif isinstance(row, Channel):
-            topics[row.id] = row.topic.rpartition('/')[2]
-        elif isinstance(row, Metadata) and row.name == RECORDER:
-            notes = dict(row.values)
-    count = sum(counts.values())
-    kinds = {}
-    for channel, number in counts.items():
-        kinds[topics[channel]] = kinds.get(topics[channel], 0) + number
-    seconds = (last - first) / 1e9
+    import yaml
+    about = yaml.safe_load((take / 'metadata.yaml').read_text())['rosbag2_bagfile_information']
+    count, seconds = about['message_count'], about['duration']['nanoseconds'] / 1e9
+    first_s = about['starting_time']['nanoseconds_since_epoch'] / 1e9
+    notes, kinds = about.get('custom_data') or {}, {}
+    for row in about['topics_with_message_count']:
+        kind = row['topic_metadata']['name'].rpartition('/')[2]
+        kinds[kind] = kinds.get(kind, 0) + row['message_count']
     size = (take / 'take.mcap').stat().st_size
     wanted = arguments.bodies * arguments.rate * 2 + arguments.rate
     print(f'{arguments.bodies} bodies at {arguments.rate:g} Hz, {took:.0f} s measured')
@@ -225,7 +216,7 @@ def report(arguments, take, memory, cpu, parts, took, said):
     print(f'losses      on the way: {lost} ({100 * lost / (count + lost):.3g} %); in the queue: '
           f'{notes.get("dropped", "none")}')
     for second, number in losses_by_second(notes.get('lost_at', '')):
-        print(f'            {number} lost at {second - first / 1e9:.0f} s')
+        print(f'            {number} lost at {second - first_s:.0f} s')
     print('processor   ' + ', '.join(f'{name} {100 * share:.1f} % of a core'
                                      for name, share in cpu.items())
           + f'; together {100 * sum(cpu.values()):.0f} %')
