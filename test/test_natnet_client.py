@@ -137,7 +137,7 @@ def test_bodies_that_share_a_name_are_refused():
          BodyDefinition('Three', 3, -1, 0)), (), (), 0)
     table = name_table(twins)
     assert table.names == {3: 'Three'} and table.twins == ('One',)
-    assert ["several bodies are called 'One'" in remark.text
+    assert ["several bodies are named 'One'" in remark.text
             for remark in ServerWatch().definitions(twins, table)] == [True]
 
 
@@ -161,7 +161,7 @@ def test_a_server_that_comes_after_the_session_records_nothing():
         client.stop_recording()
         client.start()
         try:
-            sink.wait_for('Motive has recorded nothing of it')
+            sink.wait_for('Motive has recorded none of it')
             sink.wait(lambda: len(sink.bodies) > 5, 'bodies')
             assert not server.natnet.takes
         finally:
@@ -197,7 +197,7 @@ def test_recording_is_started_and_stopped_under_the_given_name():
         sink.wait_for('Motive records')
         assert server.natnet.world.recording and server.natnet.takes == ['session_7']
         client.stop_recording()
-        sink.wait_for('Motive records no more')
+        sink.wait_for('Motive stopped recording')
         assert not server.natnet.world.recording
 
 

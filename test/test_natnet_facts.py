@@ -38,7 +38,7 @@ def test_the_stated_frame_rate_is_compared_with_the_numbering(stated, sent, said
     assert watch.answer(answer('FrameRate', stated)) == []
     remarks = watched(watch, sent, 10.0)
     assert len(remarks) == said, remarks
-    assert all(f'states {stated:g} Hz' in remark.text and f'{sent:.1f} frames a second'
+    assert all(f'states {stated:g} Hz' in remark.text and f'{sent:.1f} frames per second'
                in remark.text for remark in remarks)
 
 
@@ -66,7 +66,7 @@ def test_a_unit_that_is_not_a_metre_is_an_error(units, severities):
 
 @pytest.mark.parametrize('event, severity, words', [
     (answer('StartRecording', 0), 'info', 'Motive records'),
-    (answer('StopRecording', 0), 'info', 'records no more'),
+    (answer('StopRecording', 0), 'info', 'stopped recording'),
     (answer('StartRecording', 3), 'error', 'with code 3'),
     (answer('SetRecordTakeName,x', 1), 'error', 'SetRecordTakeName,x'),
     (Unrecognized('StartRecording'), 'error', 'does not know'),

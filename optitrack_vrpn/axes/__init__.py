@@ -1,3 +1,3 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""From the poses of bodies to the axes of a machine: table, angles, stream, teaching."""
+"""Convert the poses of bodies to the axes of a machine: table, angles, datagrams, teaching."""

@@ -27,7 +27,7 @@ from sensor_msgs.msg import JointState
 _FAREWELLS = 3
 _SECOND = 1_000_000_000
 
-#: A publisher in the main node is reliable by default; best effort matches any.
+#: Best effort matches every publisher; those of the main node are reliable by default.
 POSE_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -52,7 +52,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
 
     def prepare(self, settings: BridgeSettings) -> None:
         """
-        Load the table, subscribe to the bodies, open the socket.
+        Load the table, subscribe to the bodies, and open the socket.
 
         :raises ConfigurationError: if the table is wrong.
         :raises TransportError: if the controller's name does not resolve.
@@ -79,7 +79,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._thread.start()
 
     def end(self) -> None:
-        """End the cycles, and report the end to the controller."""
+        """Stop the cycles, and report the end to the controller."""
         if self._thread is None:
             return
         self._thread.stop()
@@ -92,7 +92,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
             self._send(self._mapper.sample(time.monotonic_ns()))
 
     def release(self) -> None:
-        """Destroy publisher and subscriptions, close the socket."""
+        """Destroy publisher and subscriptions, and close the socket."""
         for subscription in self._inputs:
             self.destroy_subscription(subscription)
         self._inputs.clear()
@@ -128,7 +128,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
                           f'status {int(sample.status)} ({sample.status.name.lower()})', 'status')
             self._last = sample
         except Exception:
-            self._log('error', f'a cycle was lost to a bug:\n{traceback.format_exc()}', 'cycle')
+            self._log('error', f'bug: a cycle was lost:\n{traceback.format_exc()}', 'cycle')
 
     def _send(self, sample: Sample) -> None:
         assert self._mapper is not None and self._settings is not None

@@ -17,26 +17,26 @@ from optitrack_vrpn.ros.node_command import run_node
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of what is not for ROS."""
+    """Create the parser of the arguments that are not for ROS."""
     parser = Parser(
         prog='axis_bridge', allow_abbrev=False,
         description='Stream the axes of a machine from the poses of tracked bodies.',
         epilog='The node is set by ROS parameters, as in: axis_bridge --ros-args '
         '-p table:=axes_orion -p udp_host:=10.0.0.5 -p autostart:=true; see docs/axes.md.')
     add = parser.add_argument
-    add('--teach', metavar='AXIS', help='find out which quantity of which body shows an axis: '
-        'move that axis alone when asked')
+    add('--teach', metavar='AXIS', help='determine which quantity of which body corresponds to an '
+        'axis: move only that axis when asked')
     add('--distance', type=float, metavar='D',
-        help='how far the machine moves by its own count, signed; return the scale')
+        help='signed distance by which the machine reports to have moved; sets the scale')
     add('--unit', choices=(*LENGTH_UNITS, *ANGLE_UNITS), default='',
         help='unit of the axis (default m or deg)')
-    add('--frame', choices=FRAMES, default='motive', help='axes of the quantity')
+    add('--frame', choices=FRAMES, default='motive', help='frame of the quantity')
     add('--motive-x', choices=MOTIVE_X, default='north', help='as in the main node')
     add('--topic', default='{body}/pose', help='topics of the poses (default {body}/pose)')
-    add('--body', action='append', metavar='NAME', help='look at this body alone (may repeat)')
+    add('--body', action='append', metavar='NAME', help='use only this body (may be repeated)')
     add('--seconds', type=seconds, metavar='S',
-        help='length of both phases, instead of waiting for the Enter key')
-    add('--write', metavar='FILE', help='put the row into this table')
+        help='duration of each phase, instead of waiting for the Enter key')
+    add('--write', metavar='FILE', help='write the row into this table')
     return parser
 
 
@@ -44,7 +44,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
 
-    :returns: 0 if all went well, 1 if the movement showed no axis, 64 for wrong usage.
+    :returns: 0 on success, 1 if the movement corresponds to no axis, 64 for wrong usage.
     """
     given = sys.argv[1:] if argv is None else list(argv)
     parser = make_parser()
@@ -57,7 +57,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return run_node(
             'axis_bridge', 'optitrack_vrpn.axes.bridge_ros:AxisBridge', [sys.argv[0], *for_ros])
     if '{body}' not in arguments.topic or arguments.topic.endswith('{body}'):
-        parser.error("--topic must hold '{body}' and something after it")
+        parser.error("--topic must contain '{body}' and something after it")
     try:
         return teach(arguments, for_ros)
     except OptitrackVrpnError as error:
@@ -68,7 +68,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def _wait(arguments: argparse.Namespace, text: str) -> None:
-    """Let a phase last until the Enter key, or for the time given."""
+    """Wait until the user presses Enter, or for the given time."""
     if arguments.seconds is None:
         input(f'{text}; then press Enter ')
     else:
@@ -77,7 +77,7 @@ def _wait(arguments: argparse.Namespace, text: str) -> None:
 
 
 def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
-    """Record a movement and report the row that it shows."""
+    """Record a movement and report the resulting row."""
     with loading('axis_bridge'):
         from optitrack_vrpn.axes.teach_ros import TeachRecorder
     from optitrack_vrpn.axes.table_io import row_mapping, write_row

@@ -7,16 +7,16 @@ import math
 
 class Cycle:
     """
-    Count deadlines from one origin, so that no delay adds up.
+    Count deadlines from one origin, so that delays do not accumulate.
 
     A cycle is late if it begins more than half a period after its deadline. Deadlines that have
     passed completely are skipped and counted: cycles never run in a burst.
 
     :param period_ns: time between two deadlines (ns).
-    :ivar cycles: that have begun.
-    :ivar late: of these, how many began late.
-    :ivar skipped: deadlines without a cycle.
-    :ivar worst_ns: the greatest delay of a cycle (ns).
+    :ivar cycles: number of cycles begun.
+    :ivar late: number of cycles that began late.
+    :ivar skipped: number of deadlines without a cycle.
+    :ivar worst_ns: largest delay of a cycle (ns).
     """
 
     def __init__(self, period_ns: int) -> None:
@@ -34,7 +34,8 @@ class Cycle:
         """
         Return the next deadline.
 
-        :param now_ns: the clock of all calls (ns); the first call sets the origin.
+        :param now_ns: present time (ns), on the same clock in all calls; the first sets the
+            origin.
         """
         if self._origin_ns is None:
             self._origin_ns = now_ns + self.period_ns
@@ -42,9 +43,9 @@ class Cycle:
 
     def begin(self, now_ns: int) -> int:
         """
-        Note that the cycle of the next deadline begins.
+        Begin the cycle of the next deadline.
 
-        :returns: how many periods have passed since the cycle before, 1 if all is well.
+        :returns: number of periods since the previous cycle, normally 1.
         """
         delay_ns = max(0, now_ns - self.due_ns(now_ns))
         missed = delay_ns // self.period_ns

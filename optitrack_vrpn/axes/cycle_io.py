@@ -17,7 +17,7 @@ class CycleThread:
     A timer of the node would wait for other callbacks of its executor.
 
     :param period_s: time between two deadlines (s).
-    :param call: gets how many periods have passed; must not raise.
+    :param call: receives the number of periods since the previous call; must not raise.
     :ivar cycle: late and skipped cycles, jitter.
     """
 
@@ -45,7 +45,7 @@ class CycleThread:
             self._call(cycle.begin(time.monotonic_ns()))
 
     def stop(self) -> None:
-        """End the thread; when this returns, nothing is called any more."""
+        """Stop the thread; after the return the function is not called any more."""
         self._ended.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()

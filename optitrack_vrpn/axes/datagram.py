@@ -15,8 +15,9 @@ byte order of the values, aligned as a C struct aligns it:
 | 20 | uint32 | number of axes |
 | 24 | float32 or float64 | the values |
 
-Text: ``csv`` is one line with the same fields in the same order, header first where it is on;
-``json`` is an object that always holds everything, with null for a value that is not a number.
+Text: ``csv`` is one line with the same fields in the same order, with the header first if it is
+enabled; ``json`` is an object that always contains all fields, with null for a value that is not a
+number.
 """
 
 import json
@@ -37,13 +38,13 @@ _FLOAT32_MAX = 3.4028234663852886e38
 
 class Packet(NamedTuple):
     """
-    What one datagram says.
+    Content of one datagram.
 
     :ivar sequence: its number, 32 bits.
     :ivar status: -1, 0, 1 or 2.
-    :ivar time: of the measurement (s since 1970); 0 before the first.
-    :ivar values: one per axis, in its own unit.
-    :ivar valid: one per axis.
+    :ivar time: time of the measurement (s since 1970); 0 before the first.
+    :ivar values: one value per axis, in the unit of the axis.
+    :ivar valid: one flag per axis.
     """
 
     sequence: int
@@ -60,9 +61,9 @@ def validity_bits(valid: Sequence[bool]) -> int:
 
 def encode(packet: Packet, names: Sequence[str], settings: DatagramSettings) -> bytes:
     """
-    Write a datagram.
+    Encode a datagram.
 
-    :param names: of the axes, for json.
+    :param names: names of the axes, for json.
     """
     if settings.format == 'json':
         return json.dumps({
@@ -91,21 +92,21 @@ def encode(packet: Packet, names: Sequence[str], settings: DatagramSettings) -> 
 
 def decode(data: bytes, settings: DatagramSettings) -> Packet:
     """
-    Read a binary datagram; without header a finite value counts as valid.
+    Decode a binary datagram; without header every finite value counts as valid.
 
-    :raises RemoteProtocolError: if its length does not fit.
+    :raises RemoteProtocolError: if its length does not match the settings.
     """
     order, code = _ORDER[settings.byte_order], _CODE[settings.format]
     size = struct.calcsize(code)
     head = HEADER_BYTES if settings.header else 0
     count, rest = divmod(len(data) - head, size)
     if count < 0 or rest or len(data) < head:
-        raise RemoteProtocolError(f'a datagram of {len(data)} bytes does not fit {settings}')
+        raise RemoteProtocolError(f'a datagram of {len(data)} bytes does not match {settings}')
     values = struct.unpack_from(f'{order}{count}{code}', data, head)
     if not settings.header:
         return Packet(0, 1, 0.0, values, tuple(map(math.isfinite, values)))
     sequence, status, time, bits, said = struct.unpack_from(order + _HEADER, data)
     if said != count:
-        raise RemoteProtocolError(f'a datagram announces {said} axes and holds {count}')
+        raise RemoteProtocolError(f'a datagram announces {said} axes and contains {count}')
     return Packet(sequence, status, time, values,
                   tuple(bool(bits >> i & 1) for i in range(count)))

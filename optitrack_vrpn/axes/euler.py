@@ -5,7 +5,7 @@ Roll, pitch and yaw from an attitude, and back; the equations of the interface t
 
 The rotation is yaw about the third axis, then pitch about the second, then roll about the first
 (intrinsic z-y-x). Pitch is limited to +-90 degrees. Near that limit roll and yaw turn about the
-same line and cannot be distinguished (gimbal lock).
+same axis and cannot be distinguished (gimbal lock).
 """
 
 import math
@@ -37,7 +37,7 @@ class Angles(NamedTuple):
 
 def angles_from_quat(q: Quat) -> Angles:
     """
-    Take the angles of an attitude.
+    Convert an attitude to roll, pitch and yaw.
 
     With q0 the scalar part: roll = atan2(2(q0 q1 + q2 q3), 1 - 2(q1^2 + q2^2)),
     pitch = asin(2(q0 q2 - q3 q1)), yaw = atan2(2(q0 q3 + q1 q2), 1 - 2(q2^2 + q3^2)).
@@ -48,7 +48,7 @@ def angles_from_quat(q: Quat) -> Angles:
     sine = 2.0 * (q0 * q2 - q3 * q1)
     return Angles(
         math.atan2(2.0 * (q0 * q1 + q2 * q3), 1.0 - 2.0 * (q1 * q1 + q2 * q2)),
-        # rounding may take the sine a little past 1
+        # Rounding can make the sine slightly larger than 1.
         math.asin(max(-1.0, min(1.0, sine))),
         math.atan2(2.0 * (q0 * q3 + q1 * q2), 1.0 - 2.0 * (q2 * q2 + q3 * q3)),
         abs(sine) > GIMBAL_LOCK_SINE)
@@ -56,7 +56,7 @@ def angles_from_quat(q: Quat) -> Angles:
 
 def quat_from_angles(roll: float, pitch: float, yaw: float) -> Quat:
     """
-    Compose an attitude: the inverse of ``angles_from_quat``.
+    Convert roll, pitch and yaw to an attitude: the inverse of ``angles_from_quat``.
 
     :param roll: about the first axis (rad).
     :param pitch: about the second axis (rad).

@@ -22,15 +22,15 @@ from optitrack_vrpn.motion.frames import Pose
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
-#: Intervals between stamps whose median gives a body's rate, and how many are needed. Chosen: the
-#: median of 21 ignores several lost frames in a row. Halved, five lost frames change the rate;
-#: doubled, a new rate is detected later.
+#: Number of intervals between stamps whose median gives a body's rate. Chosen: the median of 21
+#: ignores several consecutive lost frames. Halved, five lost frames change the rate; doubled, a
+#: new rate is detected later.
 _INTERVALS = 21
-#: Chosen: intervals before a rate is used. Half: one lost frame in four changes it.
+#: Chosen: number of intervals needed for a rate. Half: two lost frames among four change it.
 _ENOUGH = 8
-#: A stamp this much (s) before the last one is from another clock (a replay that restarts), not
-#: late: the body restarts. Chosen. Halved, long delays count as a restart; doubled, shorter
-#: replays are rejected as late.
+#: A stamp that is earlier than the last one by more than this (s) is from another clock (a replay
+#: that restarts), not late: the body restarts. Chosen. Halved, long delays count as a restart;
+#: doubled, shorter replays are rejected as late.
 _CLOCK_STEP_S = 1.0
 #: Deviation of a quaternion's norm from 1 above which it is not an attitude. Chosen: the value of
 #: the node's validity gate; published poses deviate by 1e-15.
@@ -43,9 +43,9 @@ class AxisState(NamedTuple):
     """
     One axis at one cycle.
 
-    :ivar value: in its own unit; NaN, or the last value where that is wanted, if not valid.
-    :ivar valid: True for a fresh, good value.
-    :ivar reason: why it is not valid, or ''.
+    :ivar value: in its own unit; if not valid, NaN or the last value, according to the settings.
+    :ivar valid: whether the value is fresh and valid.
+    :ivar reason: reason why it is not valid, or ''.
     """
 
     value: float
@@ -58,8 +58,8 @@ class Sample(NamedTuple):
     All axes at one cycle.
 
     :ivar axes: in the table's order.
-    :ivar stamp_ns: of the oldest measurement used (ns since 1970), never running backwards; 0
-        while nothing has been valid.
+    :ivar stamp_ns: stamp of the oldest measurement used (ns since 1970), never decreasing; 0
+        before the first valid value.
     :ivar status: the status number.
     """
 
@@ -68,7 +68,7 @@ class Sample(NamedTuple):
     status: Status
 
     def packet(self, sequence: int) -> Packet:
-        """Make the content of a datagram."""
+        """Return the content of a datagram."""
         return Packet(sequence & 0xffffffff, int(self.status), self.stamp_ns * 1e-9,
                       tuple(axis.value for axis in self.axes),
                       tuple(axis.valid for axis in self.axes))
@@ -76,7 +76,7 @@ class Sample(NamedTuple):
 
 @dataclass
 class Counters:
-    """What was not used, and why."""
+    """Numbers of poses received, and of those not used, by reason."""
 
     poses: int = 0
     not_finite: int = 0
@@ -87,7 +87,7 @@ class Counters:
 
 @dataclass
 class _Body:
-    """What is kept of one body."""
+    """State of one body."""
 
     rows: list[tuple[int, AxisRow]]
     lowpass: 'Lowpass | None'
@@ -99,7 +99,7 @@ class _Body:
 
     @property
     def rate_hz(self) -> float:
-        """Return the rate by the stamps (Hz), 0 while unknown."""
+        """Return the rate from the stamps (Hz), 0 while unknown."""
         if len(self.intervals) < _ENOUGH:
             return 0.0
         return 1.0 / statistics.median(self.intervals)
@@ -110,8 +110,8 @@ class AxisMapper:
     Keep the present value of every axis.
 
     :param table: the axes.
-    :param settings: frames, filter, when a value is stale.
-    :ivar counters: what was not used.
+    :param settings: frames, filter, and the age at which a value is stale.
+    :ivar counters: numbers of poses not used.
     """
 
     def __init__(self, table: AxisTable, settings: 'MapperSettings | None' = None) -> None:
@@ -134,7 +134,7 @@ class AxisMapper:
             for body in table.bodies}
 
     def rate_hz(self, body: str) -> float:
-        """Return the rate of a body by its stamps (Hz), 0 while unknown."""
+        """Return the rate of a body from its stamps (Hz), 0 while unknown."""
         return self._bodies[body].rate_hz
 
     def pose(
@@ -144,13 +144,13 @@ class AxisMapper:
         """
         Process a pose.
 
-        :param body: one of the table's.
+        :param body: name of a body in the table.
         :param stamp_ns: its stamp (ns since 1970).
         :param position: in ENU (m).
-        :param quat_xyzw: of FLU in ENU.
-        :param now_ns: a clock that never jumps (ns).
-        :param host_ns: the clock of the stamps (ns since 1970).
-        :returns: False if it was not used; ``counters`` say why.
+        :param quat_xyzw: rotation from FLU to ENU.
+        :param now_ns: present time (ns) on a monotonic clock.
+        :param host_ns: present time on the clock of the stamps (ns since 1970).
+        :returns: False if the pose was not used; ``counters`` has the reason.
         """
         state = self._bodies[body]
         norm = math.sqrt(sum(c * c for c in quat_xyzw))
@@ -190,14 +190,14 @@ class AxisMapper:
             state.lowpass.reset()
 
     def _map(self, state: _Body, pose: Pose) -> None:
-        """Work out the axes of one body."""
+        """Compute the axes of one body."""
         found: dict[str, Quantities] = {}
         for i, row in state.rows:
             if row.frame not in found:
                 found[row.frame] = quantities(pose, row.frame, self.settings.motive_x)
             numbers, gimbal_lock = found[row.frame]
             if gimbal_lock and row.quantity in ('roll', 'yaw'):
-                self._problems[i] = 'gimbal lock: pitch is within 1 degree of a right angle'
+                self._problems[i] = 'gimbal lock: pitch is within 1 degree of +-90 degrees'
                 continue
             quantity = numbers[row.index]
             unwrapper = self._unwrappers[i]
@@ -211,9 +211,9 @@ class AxisMapper:
 
     def sample(self, now_ns: int) -> Sample:
         """
-        Return all axes now.
+        Return all axes at the present time.
 
-        :param now_ns: the clock that never jumps (ns).
+        :param now_ns: present time (ns) on the monotonic clock of ``pose``.
         """
         if self._started_ns is None:
             self._started_ns = now_ns
@@ -244,15 +244,15 @@ class AxisMapper:
         return Sample(tuple(axes), self._stamp_ns, self._status)
 
     def end(self) -> Status:
-        """End the stream on request; ``start`` begins a new one."""
+        """End the stream on request; ``start`` begins another one."""
         self._status = after(self._status, Event.END)
         return self._status
 
     def start(self, now_ns: int) -> None:
         """
-        Begin a stream, values of the last one forgotten.
+        Begin a stream and discard the values of the previous one.
 
-        :param now_ns: the clock that never jumps (ns).
+        :param now_ns: present time (ns) on the monotonic clock of ``pose``.
         """
         self._status = after(self._status, Event.START)
         self._started_ns = now_ns

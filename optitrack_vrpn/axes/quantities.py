@@ -6,13 +6,13 @@ The six quantities of a body's pose in each frame that a row of the axis table c
 | frame | x, y, z | roll, pitch, yaw about |
 |---|---|---|
 | ``motive`` | Motive's x (forward), y (up), z (right) | forward (x), left (-z), up (y) |
-| ``motive_xyz`` | the same | x, y, z: the equations applied to Motive's numbers as they are |
+| ``motive_xyz`` | the same | x, y, z: the equations applied to Motive's numbers unchanged |
 | ``enu`` | east, north, up | forward, left, up of the body (FLU) |
 | ``ned`` | north, east, down | forward, right, down of the body (FRD) |
 
 In ``motive`` yaw is the rotation about the vertical, which is unlimited, and pitch stays within
-+-90 degrees. In ``motive_xyz`` the turn about the vertical is pitch: it ends at +-90 degrees.
-Attitudes are relative to the body's attitude when it was created in Motive, as Motive sends them.
++-90 degrees. In ``motive_xyz`` the rotation about the vertical is pitch, limited to +-90 degrees.
+Attitudes are relative to the body's attitude when it was created in Motive.
 """
 
 import math
@@ -44,7 +44,7 @@ class Quantities(NamedTuple):
 
 def motive_from_enu(pose: Pose, motive_x: str) -> Pose:
     """
-    Take a pose of FLU in ENU back to Motive's y-up axes.
+    Convert a pose from FLU in ENU to Motive's y-up axes.
 
     The inverse of ``frames.frame_maps``.
 
@@ -63,7 +63,7 @@ def quantities(pose_enu: Pose, frame: str, motive_x: str = 'north') -> Quantitie
 
     :param pose_enu: the pose of FLU in ENU, as the main node publishes it.
     :param frame: one of ``FRAMES``.
-    :param motive_x: where Motive's x points, for the frames of Motive.
+    :param motive_x: direction of Motive's x axis, for the frames of Motive.
     """
     if frame == 'enu':
         pose = pose_enu
@@ -86,7 +86,7 @@ def pose_from_quantities(
     motive_x: str = 'north',
 ) -> Pose:
     """
-    Make the pose, on Motive's y-up axes, that has these quantities: the inverse.
+    Compute the pose on Motive's y-up axes with these quantities: the inverse of ``quantities``.
 
     :param position: x, y, z (m) in the frame.
     :param frame: one of ``FRAMES``.
@@ -99,5 +99,5 @@ def pose_from_quantities(
         return Pose(position, (x, z, -y, w))
     pose = Pose(position, q)
     if frame == 'ned':
-        pose = enu_to_ned(pose)    # a half turn is its own inverse
+        pose = enu_to_ned(pose)    # this rotation by 180 degrees is its own inverse
     return motive_from_enu(pose, motive_x)

@@ -22,16 +22,16 @@ class LowpassSettings:
                                doc='cutoff of the Butterworth low-pass; 0: off; thesis: 5')
     order: int = setting(5, low=1, high=10, doc='its order')
     compensate_delay: bool = setting(
-        True, doc='take the delay of the filter off the stamps')
+        True, doc='subtract the delay of the filter from the stamps')
 
 
 @checked
 @dataclass(frozen=True)
 class MapperSettings:
-    """How poses become axis values."""
+    """Settings of the conversion of poses to axis values."""
 
     motive_x: str = setting('north', choices=MOTIVE_X,
-                            doc="where Motive's x points on the map, as in the main node")
+                            doc="direction of Motive's x axis on the map, as in the main node")
     invalid: str = setting(
         'nan', choices=INVALID,
         doc='value of an invalid axis in datagrams: nan, or hold (the last one, flag cleared)')
@@ -50,12 +50,12 @@ class MapperSettings:
 @checked
 @dataclass(frozen=True)
 class DatagramSettings:
-    """What the datagrams to the controller look like."""
+    """Format of the datagrams to the controller."""
 
-    format: str = setting('float32', choices=FORMATS, doc='of the values')
+    format: str = setting('float32', choices=FORMATS, doc='format of the values')
     byte_order: str = setting('little', choices=BYTE_ORDERS, doc='of float32 and float64')
     header: bool = setting(
-        False, doc='put sequence, status, time and validity bits in front; see docs/axes.md')
+        False, doc='send sequence, status, time and validity bits first; see docs/axes.md')
 
 
 @checked
@@ -66,7 +66,7 @@ class BridgeSettings:
     table: str = setting('axes_orion', doc='YAML file of the axes, or a name in config/')
     topic: str = setting('{body}/pose', doc="topic of a body's pose (ENU) from the main node")
     rate_hz: float = setting(100.0, unit='Hz', low=1.0, high=1000.0, doc='output rate')
-    udp_host: str = setting('', doc='controller that gets the datagrams; empty: none')
+    udp_host: str = setting('', doc='controller that receives the datagrams; empty: none')
     udp_port: int = setting(9100, low=1, high=65535, doc='its UDP port')
     axes_topic: str = setting('axis_states', doc='topic of the sensor_msgs/JointState')
     autostart: bool = setting(False, change=Change.START,
@@ -78,12 +78,12 @@ class BridgeSettings:
 
     def check(self) -> None:
         """
-        Check what fields say of one another.
+        Check the combination of the fields.
 
-        :raises ConfigurationError: naming the field and what to do.
+        :raises ConfigurationError: names the field and the remedy.
         """
         if '{body}' not in self.topic:
-            raise ConfigurationError(f"topic: {self.topic!r} must hold '{{body}}'")
+            raise ConfigurationError(f"topic: {self.topic!r} must contain '{{body}}'")
         if (self.mapper.invalid == 'hold' and self.udp_host and not self.datagram.header
                 and self.datagram.format != 'json'):
             raise ConfigurationError(

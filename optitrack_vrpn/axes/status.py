@@ -10,7 +10,7 @@ from enum import Enum, IntEnum
 
 
 class Status(IntEnum):
-    """The number that is sent."""
+    """The status number in datagrams."""
 
     NOT_CONNECTED = 0
     RECEIVING = 1
@@ -19,15 +19,15 @@ class Status(IntEnum):
 
 
 class Event(Enum):
-    """What changes it."""
+    """Events that change the status."""
 
     START = 'the stream was started'
-    POSE = 'a good pose of any body arrived'
+    POSE = 'a valid pose of any body arrived'
     SILENCE = 'no pose for the connection timeout'
     END = 'the stream was ended on request'
 
 
-#: (status, event) -> status; what is not listed changes nothing.
+#: (status, event) -> status; other pairs do not change the status.
 TRANSITIONS = {
     (Status.NOT_CONNECTED, Event.POSE): Status.RECEIVING,
     (Status.NOT_CONNECTED, Event.SILENCE): Status.UNABLE,

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The axis table: which quantity of which body is which axis of the machine.
+The axis table: it assigns a quantity of a body to each axis of the machine.
 
-The value of an axis is ``sign * scale * (quantity - zero)``, the quantity in the row's unit.
+The value of an axis is ``sign * scale * (quantity - zero)``, with the quantity in the row's unit.
 """
 
 from dataclasses import dataclass, MISSING
@@ -15,7 +15,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import Pose
 from optitrack_vrpn.settings import build, checked, setting
 
-#: Units to SI, of lengths and of angles.
+#: Factors from units to SI, for lengths and angles.
 LENGTH_UNITS = {'m': 1.0, 'mm': 1e-3}
 ANGLE_UNITS = {'deg': math.radians(1.0), 'rad': 1.0}
 #: Width of the datagram's validity word: one bit per axis.
@@ -27,25 +27,25 @@ MAX_AXES = 32
 class AxisRow:
     """One axis of the machine."""
 
-    name: str = setting(MISSING, doc='name of the axis, as the controller knows it')
-    body: str = setting(MISSING, doc='rigid body that shows it, by its name in Motive')
-    quantity: str = setting(MISSING, choices=QUANTITIES, doc='which part of its pose')
-    frame: str = setting('motive', choices=FRAMES, doc='axes in which the quantity is taken')
+    name: str = setting(MISSING, doc='name of the axis in the controller')
+    body: str = setting(MISSING, doc='rigid body that moves with it, by its name in Motive')
+    quantity: str = setting(MISSING, choices=QUANTITIES, doc='quantity of its pose')
+    frame: str = setting('motive', choices=FRAMES, doc='frame of the quantity')
     sign: int = setting(1, low=-1, high=1, doc='1 or -1')
     scale: float = setting(1.0, low=1e-6, high=1e6, doc='machine units per unit of the quantity')
     unit: str = setting('', choices=('', *LENGTH_UNITS, *ANGLE_UNITS),
                         doc='m or mm for lengths, deg or rad for angles; empty: m, deg')
     zero: float = setting(0.0, low=-1e6, high=1e6,
-                          doc='quantity where the axis is at 0, in the unit')
+                          doc='quantity at which the axis is 0, in the unit')
     unwrap: bool = setting(False, doc='continue past a half turn (roll and yaw)')
     range: Optional[tuple[float, float]] = setting(
-        None, doc='least and greatest value; outside it the axis is invalid')
+        None, doc='smallest and largest value; outside it the axis is invalid')
 
     def check(self) -> None:
         """
-        Check what the fields say of one another.
+        Check the combination of the fields.
 
-        :raises ConfigurationError: naming the axis and what is allowed.
+        :raises ConfigurationError: names the axis and the allowed values.
         """
         where = f'axis {self.name!r}: '
         if not self.name.strip() or any(c in self.name for c in ',;"\n'):
@@ -64,26 +64,26 @@ class AxisRow:
             raise ConfigurationError(
                 f'{where}unwrap: {self.quantity} has no turns; allowed for roll and yaw')
         if self.range is not None and not self.range[0] < self.range[1]:
-            raise ConfigurationError(f'{where}range: give [least, greatest], the least first')
+            raise ConfigurationError(f'{where}range: give [smallest, largest], the smallest first')
 
     @property
     def unit_name(self) -> str:
-        """Name the unit, the default filled in."""
+        """Return the unit, or its default if it is empty."""
         return self.unit or ('m' if self.quantity in LENGTHS else 'deg')
 
     @property
     def si_per_unit(self) -> float:
-        """Return one unit in m or rad."""
+        """Return the length of one unit in m or rad."""
         return {**LENGTH_UNITS, **ANGLE_UNITS}[self.unit_name]
 
     @property
     def index(self) -> int:
-        """Place of the quantity among x, y, z, roll, pitch, yaw."""
+        """Return the index of the quantity among x, y, z, roll, pitch, yaw."""
         return QUANTITIES.index(self.quantity)
 
     def value(self, quantity_si: float) -> float:
         """
-        Take a quantity to the axis's value.
+        Convert a quantity to the value of the axis.
 
         :param quantity_si: in m or rad.
         :returns: in the row's unit times its scale.
@@ -92,14 +92,14 @@ class AxisRow:
 
     def quantity_si(self, value: float) -> float:
         """
-        Take the axis's value back to the quantity: the inverse of ``value``.
+        Convert a value of the axis to the quantity: the inverse of ``value``.
 
         :returns: in m or rad.
         """
         return (self.sign * value / self.scale + self.zero) * self.si_per_unit
 
     def value_si(self, value: float) -> float:
-        """Take the axis's value to m or rad, as sensor_msgs/JointState wants it."""
+        """Convert a value of the axis to m or rad, as required by sensor_msgs/JointState."""
         return value * self.si_per_unit
 
 
@@ -112,9 +112,9 @@ class AxisTable:
 
     def check(self) -> None:
         """
-        Check the rows against one another.
+        Check the combination of the rows.
 
-        :raises ConfigurationError: for no axis, too many, and two of one name.
+        :raises ConfigurationError: if there is no row, too many rows, or two rows with one name.
         """
         if not 1 <= len(self.axes) <= MAX_AXES:
             raise ConfigurationError(
@@ -123,26 +123,26 @@ class AxisTable:
         for row in self.axes:
             if row.name in seen:
                 raise ConfigurationError(
-                    f'axes: two rows are called {row.name!r}; names must differ')
+                    f'axes: two rows are named {row.name!r}; names must differ')
             seen.add(row.name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """List the names of the axes, in order."""
+        """Return the names of the axes, in order."""
         return tuple(row.name for row in self.axes)
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """List the bodies that the table needs, in the order of their first row."""
+        """Return the bodies that the table needs, in the order of their first rows."""
         return tuple(dict.fromkeys(row.body for row in self.axes))
 
     def carried_pose(
         self, body: str, values: Mapping[str, float], motive_x: str = 'north',
     ) -> Pose:
         """
-        Make a body's pose from the values of its axes; quantities without a row are 0.
+        Compute a body's pose from the values of its axes; quantities without a row are 0.
 
-        :param values: by the name of the axis, as ``AxisRow.value`` gives them.
+        :param values: values by the name of the axis, as from ``AxisRow.value``.
         :returns: the pose on Motive's y-up axes.
         :raises ConfigurationError: if rows of this body use different frames.
         """
@@ -162,10 +162,10 @@ class AxisTable:
 
 def table_from_mapping(data: Any, where: str = '') -> AxisTable:
     """
-    Make a table from plain data.
+    Create a table from plain data.
 
-    :param data: a mapping with the key ``axes``, as a YAML file holds it.
-    :param where: what to begin messages with, such as ``axes.yaml: ``.
-    :raises ConfigurationError: for a value that is not allowed; names row, key and allowed values.
+    :param data: a mapping with the key ``axes``, as in a YAML file.
+    :param where: prefix of error messages, such as ``axes.yaml: ``.
+    :raises ConfigurationError: if a value is not allowed; names row, key and allowed values.
     """
     return build(AxisTable, data, where)

@@ -13,7 +13,7 @@ import yaml
 
 def read_mapping(path: Union[str, Path]) -> Any:
     """
-    Read the plain data of a YAML file.
+    Read a YAML file as plain data.
 
     :raises ConfigurationError: if it cannot be read or is not YAML.
     """
@@ -27,11 +27,11 @@ def read_mapping(path: Union[str, Path]) -> Any:
 
 def find_config(given: str) -> str:
     """
-    Find a YAML file: as given or, where a mere name is not there, among the package's own.
+    Find a YAML file: at the path or, if only a name is given, in the package's config folder.
 
     :param given: a path, or a name such as ``axes_orion``.
     :returns: its path.
-    :raises ConfigurationError: if it is nowhere.
+    :raises ConfigurationError: if it does not exist.
     """
     if os.path.isfile(given):
         return given
@@ -54,15 +54,15 @@ def load_table(path: Union[str, Path]) -> AxisTable:
     """
     Read an axis table.
 
-    :param path: a file, or the name of one of the package's own.
-    :raises ConfigurationError: if anything in it is not allowed; names file, row and key.
+    :param path: a file, or the name of a table of the package.
+    :raises ConfigurationError: if a value is not allowed; names file, row and key.
     """
     found = find_config(str(path))
     return table_from_mapping(read_mapping(found), f'{found}: ')
 
 
 def row_mapping(row: AxisRow) -> dict[str, Any]:
-    """Return a row as plain data, without optional keys at their defaults."""
+    """Return a row as plain data, without optional keys that have their defaults."""
     found: dict[str, Any] = {
         'name': row.name, 'body': row.body, 'quantity': row.quantity, 'frame': row.frame,
         'sign': row.sign, 'scale': row.scale, 'unit': row.unit_name, 'zero': row.zero}
@@ -75,10 +75,10 @@ def row_mapping(row: AxisRow) -> dict[str, Any]:
 
 def write_row(path: Union[str, Path], row: AxisRow) -> None:
     """
-    Put a row into a table's file, in place of the one of its name or at the end.
+    Write a row into a table's file: replace the row of the same name, or append it.
 
-    The file is made where there is none. It is replaced in one step, so that a crash leaves the
-    old one whole. Comments in it are lost.
+    A missing file is created. The file is replaced in one step, so that a crash leaves the old
+    file complete. Comments in it are lost.
 
     :raises ConfigurationError: if the file cannot be read or written, or is not a table.
     """

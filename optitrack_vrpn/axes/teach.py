@@ -3,9 +3,10 @@
 """
 Determine from a movement which quantity of which body corresponds to an axis.
 
-The user lets the machine stand still, then moves one axis alone. What turned is a rotation, even
-if it moved along as well (a marker off the axis of rotation travels); what only travelled is a
-translation. A wrong axis or sign is hard to find from a closed loop alone; here it shows at once.
+The user leaves the machine at rest, then moves only one axis. If the body rotated, the axis is a
+rotation, even if the body was translated too (a marker away from the axis of rotation moves along
+an arc); otherwise it is a translation. A wrong axis or sign is hard to find in a closed loop; this
+measurement shows it directly.
 """
 
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from optitrack_vrpn.axes.unwrap import Unwrapper
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import Pose
 
-#: Poses needed in each phase. Chosen: a tenth of a second at 120 Hz. Halved, the noise of the
-#: average grows by 1.4; doubled, each phase takes longer.
+#: Minimum number of poses in each phase. Chosen: a tenth of a second at 120 Hz. Halved, the noise
+#: of the average grows by 1.4; doubled, each phase takes longer.
 _FEWEST = 12
 #: A change must exceed this multiple of the standard deviation at rest. Chosen. Halved, noise can
 #: count as motion; doubled, the axis must move further.
@@ -32,8 +33,8 @@ _LEAST_RAD = math.radians(1.0)
 #: Largest angle between the motion and an axis of the frame. Chosen: at 10 degrees the quantity
 #: contains 98.5 % of the motion; at 5 degrees 99.6 %, at 20 degrees 94 %.
 _MOST_MISALIGNED = math.radians(10.0)
-#: A second body that moved by this fraction of the first is reported. Chosen. Halved, bodies that
-#: vibrate are reported; doubled, only a body with the same motion.
+#: Another body that moved by at least this fraction of the first is reported. Chosen. Halved,
+#: bodies that vibrate are reported; doubled, only bodies with the same motion.
 _ALSO = 0.5
 
 
@@ -42,8 +43,8 @@ class Recording:
     """
     The poses of one body in the two phases.
 
-    :ivar still: in ENU, before the movement.
-    :ivar moved: in ENU, from the beginning of the movement to its end, in order.
+    :ivar still: poses in ENU before the movement.
+    :ivar moved: poses in ENU from the beginning of the movement to its end, in order.
     """
 
     still: list[Pose] = field(default_factory=list)
@@ -52,12 +53,12 @@ class Recording:
 
 class Lesson(NamedTuple):
     """
-    What a movement shows.
+    Result of a movement.
 
     :ivar row: the row for the table.
-    :ivar change: of the quantity, in m or rad.
+    :ivar change: change of the quantity (m or rad).
     :ivar noise: standard deviation of the quantity at rest, in m or rad.
-    :ivar residual: part of the movement that the quantity does not show, in m or rad.
+    :ivar residual: part of the movement outside the quantity (m or rad).
     :ivar misalignment: angle between movement and axis of the frame (rad).
     :ivar also_moved: other bodies that moved in the same way, at least half as much.
     """
@@ -71,7 +72,7 @@ class Lesson(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """How one body moved: six changes and six standard deviations (m, rad)."""
+    """Motion of one body: six changes and six standard deviations (m, rad)."""
 
     body: str
     changes: tuple[float, ...]
@@ -90,16 +91,16 @@ def learn(
     unit: str = '', frame: str = 'motive', motive_x: str = 'north',
 ) -> Lesson:
     """
-    Work out the row of an axis.
+    Determine the row of an axis.
 
-    :param name: of the axis.
-    :param recordings: by the name of the body.
-    :param distance: how far the machine moved by its own count, signed, in ``unit``; return the
-        scale. Without it the movement counts as positive and the scale is 1.
-    :param unit: of the axis; empty: m or deg.
-    :param frame: in which the quantity is taken.
-    :raises ConfigurationError: if nothing moved, or not along one axis of the frame; says what
-        to do.
+    :param name: name of the axis.
+    :param recordings: recordings by the name of the body.
+    :param distance: distance that the machine moved by its own measurement, signed, in ``unit``;
+        it gives the scale. Without it the movement counts as positive and the scale is 1.
+    :param unit: unit of the axis; empty: m or deg.
+    :param frame: frame of the quantity.
+    :raises ConfigurationError: if nothing moved, or the movement is not along one axis of the
+        frame; contains the remedy.
     """
     if distance is not None and (not math.isfinite(distance) or distance == 0.0):
         raise ConfigurationError('the distance moved must be a number other than 0')
@@ -129,8 +130,8 @@ def learn(
             f'{QUANTITIES[i]} {best.changes[i]:+.4f}' for i in range(first, first + 3))
         raise ConfigurationError(
             f'body {best.body!r} moved {math.degrees(misalignment):.0f} degrees off the nearest '
-            f'axis of frame {frame} ({shares}, in m or rad): move one axis alone, align '
-            "Motive's ground plane with the machine, or take another frame")
+            f'axis of frame {frame} ({shares}, in m or rad): move only one axis, align '
+            "Motive's ground plane with the machine, or use another frame")
     quantity = QUANTITIES[index]
     units = LENGTH_UNITS if quantity in LENGTHS else ANGLE_UNITS
     unit = unit or next(iter(units))
@@ -151,7 +152,7 @@ def learn(
 
 
 def _most(moves: Sequence[_Change], rotation: bool) -> Optional[_Change]:
-    """Find the body that moved most, if any moved clearly."""
+    """Return the body that moved most, if any moved significantly."""
     least = _LEAST_RAD if rotation else _LEAST_M
     clear = [each for each in moves
              if each.size(rotation) > max(least, _SIGMAS * each.spread(rotation))]
@@ -159,7 +160,7 @@ def _most(moves: Sequence[_Change], rotation: bool) -> Optional[_Change]:
 
 
 def _change(body: str, recording: Recording, frame: str, motive_x: str) -> _Change:
-    """Work out how a body's quantities changed from rest to the end of the movement."""
+    """Compute the change of a body's quantities from rest to the end of the movement."""
     unwrappers = [Unwrapper() for _ in range(3)]
 
     def numbers(pose: Pose) -> tuple[float, ...]:
@@ -168,7 +169,7 @@ def _change(body: str, recording: Recording, frame: str, motive_x: str) -> _Chan
 
     still = [numbers(pose) for pose in recording.still]
     moved = [numbers(pose) for pose in recording.moved]
-    # The end of the movement, averaged over what the rest takes to average too.
+    # Average the end of the movement over half of the minimum number of poses.
     end = moved[-max(1, _FEWEST // 2):]
     start = tuple(statistics.fmean(column) for column in zip(*still))
     return _Change(
@@ -178,7 +179,7 @@ def _change(body: str, recording: Recording, frame: str, motive_x: str) -> _Chan
 
 
 def report(lesson: Lesson) -> str:
-    """Say in words what was found."""
+    """Return the result as text."""
     row = lesson.row
     unit = row.si_per_unit
     lines = [
@@ -190,5 +191,5 @@ def report(lesson: Lesson) -> str:
         f'{lesson.noise / unit:.5f} {row.unit_name}']
     if lesson.also_moved:
         lines.append('  also moved: ' + ', '.join(map(repr, lesson.also_moved)) +
-                     ': check that the axis shows on the right body')
+                     ': check that the axis is assigned to the right body')
     return '\n'.join(lines)

@@ -16,9 +16,9 @@ from optitrack_vrpn.ros.background_node import BackgroundNode
 
 class TeachRecorder(BackgroundNode):
     """
-    Listen to the poses of bodies on a thread; use it as a context manager.
+    Subscribe to the poses of bodies on a thread; use it as a context manager.
 
-    :param suffix: of the topics, as in ``{body}/pose``: what follows the body.
+    :param suffix: the part of the topics after the body, as ``/pose`` in ``{body}/pose``.
     :param ros_args: arguments for ROS.
     """
 
@@ -35,7 +35,7 @@ class TeachRecorder(BackgroundNode):
         Subscribe to every topic of poses.
 
         :returns: the ROS names of the bodies.
-        :raises TransportError: if there is none in time.
+        :raises TransportError: if there is none within the timeout.
         """
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -64,7 +64,7 @@ class TeachRecorder(BackgroundNode):
             self._phase = phase
 
     def recordings(self) -> dict[str, Recording]:
-        """Return what was recorded, by the body."""
+        """Return the recordings by the name of the body."""
         with self._lock:
             return dict(self._recordings)
 

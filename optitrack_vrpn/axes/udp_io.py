@@ -9,13 +9,13 @@ from optitrack_vrpn.errors import TransportError
 
 class UdpSender:
     """
-    Send datagrams to one address; never blocks.
+    Send datagrams to one address without blocking.
 
     :param host: IPv4 address or name of the controller.
     :param port: its UDP port.
     :raises TransportError: if the name does not resolve.
-    :ivar sent: datagrams that the kernel took.
-    :ivar failed: datagrams that it did not take (no route, nothing listens, buffer full).
+    :ivar sent: number of datagrams that the kernel accepted.
+    :ivar failed: number of datagrams that it rejected (no route, no listener, buffer full).
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -35,7 +35,7 @@ class UdpSender:
         """
         Send one datagram.
 
-        :returns: False if the kernel did not take it.
+        :returns: False if the kernel rejected it.
         """
         try:
             self._socket.sendto(data, self._address)
@@ -46,5 +46,5 @@ class UdpSender:
         return True
 
     def close(self) -> None:
-        """Close the socket; may be called again."""
+        """Close the socket; idempotent."""
         self._socket.close()

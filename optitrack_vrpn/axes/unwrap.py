@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Unwrap an angle: continue past a half turn instead of jumping by a whole one."""
+"""Unwrap an angle: continue past half a turn instead of jumping by a whole turn."""
 
 import math
 
@@ -11,8 +11,8 @@ class Unwrapper:
     """
     Count the turns of one angle.
 
-    Between two samples the angle is taken to have gone the shorter way. A rotation by more than
-    half a turn while the body is out of view can therefore be wrong by whole turns.
+    Between two samples the angle is assumed to change by the shorter way. If a body rotates by
+    more than half a turn while it is not visible, the result is wrong by whole turns.
 
     :ivar angle: the unwrapped angle (rad), or None before the first sample.
     """
@@ -24,8 +24,8 @@ class Unwrapper:
         """
         Process a sample.
 
-        :param wrapped: the angle (rad), any number of turns off.
-        :returns: the same angle plus whole turns, nearest to the sample before.
+        :param wrapped: the angle (rad), modulo whole turns.
+        :returns: the same angle plus whole turns, nearest to the previous result.
         """
         if self.angle is None:
             self.angle = wrapped

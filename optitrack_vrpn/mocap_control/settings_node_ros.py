@@ -18,7 +18,7 @@ LEVELS = {'ok': DiagnosticStatus.OK, 'warn': DiagnosticStatus.WARN,
 def entry(
     name: str, level: str, message: str, values: Mapping[str, Any], hardware: str = '',
 ) -> DiagnosticStatus:
-    """Write one diagnostic; the level is a key of ``LEVELS``."""
+    """Create one diagnostic; the level is a key of ``LEVELS``."""
     return DiagnosticStatus(
         level=LEVELS[level], name=name, message=message, hardware_id=hardware,
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()])
@@ -26,10 +26,10 @@ def entry(
 
 class SettingsNode(ManagedNode, Generic[S]):
     """
-    Return the settings to ``prepare`` at configure, and publish diagnostics once a second.
+    Pass the settings to ``prepare`` at configure, and publish diagnostics once a second.
 
-    :param node_name: its name before any remapping.
-    :param settings: the class of its settings, with the fields autostart and activate.
+    :param node_name: name before remapping.
+    :param settings: class of its settings, with the fields autostart and activate.
     :param kwargs: passed to rclpy's node.
     """
 
@@ -50,7 +50,7 @@ class SettingsNode(ManagedNode, Generic[S]):
         self.prepare(read_settings(self, self._settings_class))
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """List the diagnostics; called once a second while the node is configured."""
+        """Return the diagnostics; called once a second while the node is configured."""
         return ()
 
     def _diagnose(self) -> None:
@@ -61,4 +61,4 @@ class SettingsNode(ManagedNode, Generic[S]):
             array.header.stamp = self.get_clock().now().to_msg()
             self._array.publish(array)
         except Exception:
-            self._log('error', f'a bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
+            self._log('error', f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')

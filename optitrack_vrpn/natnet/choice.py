@@ -1,12 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Choose one of two protocols for a server if the user does not.
+Choose between two protocols for a server if the settings do not.
 
-Pure: what the two backends report goes in, and decisions come out. NatNet is preferred, since it
-tells exposures and whether a body is tracked. VRPN is started when NatNet does not answer at once,
-and chosen when it has poses and NatNet has none. A choice stays until its stream is lost for good:
-a protocol that appears later interrupts nothing.
+Pure: reports of the two backends are the input, decisions are the output. NatNet is preferred
+because it has exposure times and a tracking flag for each body. VRPN is started if NatNet does not
+answer at once, and chosen if it has poses and NatNet has none. A choice stays until its stream has
+ended: a protocol that appears later does not interrupt it.
 """
 
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ from typing import Optional
 from optitrack_vrpn.client.link import LinkState
 
 _NS = 1_000_000_000
-#: Chosen: VRPN is tried too after this time (ns); a NatNet server answers within milliseconds.
-#: Half delays VRPN less; below about 0.5 s a lost datagram starts VRPN in vain.
+#: Chosen: VRPN is also tried after this time (ns); a NatNet server answers within milliseconds.
+#: Half starts VRPN earlier; below about 0.5 s a lost datagram starts VRPN unnecessarily.
 NATNET_FIRST_NS = 1_500_000_000
-#: Chosen: once VRPN has poses, NatNet has this time (ns) left for its model definitions. Half
-#: selects VRPN more often at a slow server; double delays the first poses over VRPN.
+#: Chosen: time (ns) for NatNet's model definitions after VRPN has poses. Half selects VRPN more
+#: often with a slow server; double delays the first poses by VRPN.
 GRACE_NS = 1_500_000_000
-#: Chosen: a selected stream without poses for this time (ns) ends, and both are tried again. Half
-#: interrupts shorter pauses of Motive; double delays the change of protocol.
+#: Chosen: a selected stream without poses for this time (ns) has ended, and both protocols are
+#: tried again. Half interrupts shorter pauses of Motive; double delays the change of protocol.
 GIVE_UP_NS = 10 * _NS
 
 
 class Protocol(enum.Enum):
-    """A protocol that poses come by."""
+    """A protocol that carries poses."""
 
     NATNET = 'natnet'
     VRPN = 'vrpn'
@@ -37,12 +37,12 @@ class Protocol(enum.Enum):
 @dataclass
 class Decision:
     """
-    What to do now.
+    The next action.
 
-    :ivar start_vrpn: start the VRPN client.
-    :ivar chosen: use this one, and stop the other.
-    :ivar reset: use neither, and try both again.
-    :ivar reason: why, for the log.
+    :ivar start_vrpn: whether to start the VRPN client.
+    :ivar chosen: protocol to use, while the other is stopped; None to change nothing.
+    :ivar reset: whether to use neither and to try both again.
+    :ivar reason: the reason, for the log.
     """
 
     start_vrpn: bool = False
@@ -63,7 +63,7 @@ class Choice:
     """
     Choose between two protocols.
 
-    :param now_ns: the present on a clock that does not step.
+    :param now_ns: present time (ns) on a monotonic clock.
     """
 
     now_ns: int
@@ -74,7 +74,7 @@ class Choice:
     _silent_from_ns: Optional[int] = None
 
     def __post_init__(self) -> None:
-        """Begin with nothing seen."""
+        """Start without reports from either protocol."""
         self._begin(self.now_ns)
 
     def _begin(self, now_ns: int) -> None:
@@ -85,7 +85,7 @@ class Choice:
         self._silent_from_ns = None
 
     def changed(self, protocol: Protocol, state: LinkState, reason: str, now_ns: int) -> None:
-        """Take a change of one protocol's connection."""
+        """Process a change of one protocol's connection."""
         seen = self._seen[protocol]
         seen.state, seen.reason = state, reason
         if state is LinkState.STREAMING and seen.poses_ns is None:
@@ -94,7 +94,7 @@ class Choice:
             seen.poses_ns = None
 
     def decide(self, now_ns: int) -> Decision:
-        """Decide; call it with every change, and some times a second."""
+        """Return the decision; call it after every change and several times a second."""
         natnet, vrpn = self._seen[Protocol.NATNET], self._seen[Protocol.VRPN]
         if self.chosen is not None:
             return self._watch(self._seen[self.chosen], now_ns)
@@ -112,8 +112,8 @@ class Choice:
         self.chosen = Protocol.VRPN
         return Decision(chosen=self.chosen, reason=(
             'VRPN is used: it streams poses, NatNet does not: '
-            f'{natnet.reason}. Stamps are arrivals at best, and nothing tells whether a body is '
-            'tracked; switch NatNet on in Motive and start this node again for both'))
+            f'{natnet.reason}. Stamps are arrival times at best, and a tracking flag is missing; '
+            'for both, enable NatNet streaming in Motive and start this node again'))
 
     def _watch(self, seen: _Seen, now_ns: int) -> Decision:
         if seen.poses_ns is not None:

@@ -21,7 +21,7 @@ from optitrack_vrpn.natnet.reports import EchoReport
 from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: period of the checks (s); it adds to the times of `choice`.
+#: Chosen: period of the checks (s); it adds to the times in ``choice.py``.
 _CHECK_S = 0.25
 #: Chosen: round trips kept until a protocol is selected, twice the initial ones of a connection.
 #: Half: the first stamps rely on fewer of them.
@@ -29,7 +29,7 @@ _ECHOES = 32
 
 
 class _Gate:
-    """Let one protocol's events through while it is chosen, and its changes always."""
+    """Pass the events of one protocol on while it is chosen, and always its link changes."""
 
     def __init__(self, owner: 'AutoBackend', protocol: Protocol) -> None:
         self._owner = owner
@@ -42,13 +42,13 @@ class _Gate:
         self._owner.received(self, events, arrival_ns, host_minus_arrival_ns)
 
     def link_changed(self, change: Event) -> None:
-        """Take a change of this protocol's connection."""
+        """Process a change of this protocol's connection."""
         self._owner.changed(self, change)
 
 
 class AutoBackend:
     """
-    Follow a server by NatNet if it streams that, else by VRPN.
+    Receive a server's stream by NatNet if it offers that, else by VRPN.
 
     :param config: which server, as for VRPN.
     :param natnet: what belongs to NatNet alone.
@@ -61,7 +61,7 @@ class AutoBackend:
         self, config: ClientConfig, natnet: NatNetConfig, sink: Sink, up_axis: str = '',
     ) -> None:
         if config.server != AUTO:
-            # One that cannot be made is an error now; on the thread it would end both clients.
+            # Report a missing backend here; on the thread, the error would end both clients.
             make_vrpn_backend(config, sink).stop()
         self._config = config
         self._natnet = natnet
@@ -69,7 +69,7 @@ class AutoBackend:
         self._sink = sink
         self._clock = HostClock()
         self._choice = Choice(self._clock.now_ns())
-        # Whose events the sink gets: the chosen protocol, once the sink knows its connection.
+        # Protocol whose events reach the sink: the chosen one, after the sink has its link state.
         self._passing: Optional[Protocol] = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -78,22 +78,22 @@ class AutoBackend:
         self._gates: dict[Protocol, _Gate] = {}
         self._backends: dict[Protocol, Backend] = {}
         self._last: dict[Protocol, Event] = {}
-        #: Round trips before a choice: the first stamps need them.
+        #: Round trips measured before a choice; the first stamps need them.
         self._echoes: deque[tuple[Sequence[Any], int, int]] = deque(maxlen=_ECHOES)
 
     def start(self) -> None:
         """
-        Begin to try; returns at once.
+        Start both attempts; return immediately.
 
         :raises TransportError: if it was started or stopped before.
         """
         if self._thread is not None or self._stopping:
-            raise TransportError('a backend can be started once')
+            raise TransportError('a backend can be started only once')
         self._thread = threading.Thread(target=self._run, name='protocol choice', daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End both clients and the thread; idempotent."""
+        """Stop both clients and the thread; idempotent."""
         self._stopping = True
         self._wake.set()
         thread = self._thread
@@ -101,18 +101,18 @@ class AutoBackend:
             thread.join()
 
     def status(self) -> LinkStatus:
-        """Return how the chosen connection stands, or how NatNet does before a choice."""
+        """Return the status of the chosen connection; before a choice, that of NatNet."""
         chosen = self._choice.chosen or Protocol.NATNET
         backend = self._backends.get(chosen)
         return backend.status() if backend is not None else LinkStatus(
             LinkState.STOPPED, 'not started')
 
     def record(self, take: str) -> None:
-        """Start a recording in Motive, where NatNet is used."""
+        """Start a recording in Motive if NatNet is used."""
         self._with_natnet(lambda client: client.record(take), 'start')
 
     def stop_recording(self) -> None:
-        """Stop the recording in Motive, where NatNet is used."""
+        """Stop the recording in Motive if NatNet is used."""
         self._with_natnet(lambda client: client.stop_recording(), 'stop')
 
     def _with_natnet(self, action: Callable[[NatNetClient], None], what: str) -> None:
@@ -129,7 +129,7 @@ class AutoBackend:
     def received(
         self, gate: _Gate, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Pass events of the chosen protocol on; those of a client that was replaced never."""
+        """Pass on events of the chosen protocol; drop those of a client that was replaced."""
         if self._gates.get(gate.protocol) is not gate:
             return
         if self._passing is gate.protocol:
@@ -138,7 +138,7 @@ class AutoBackend:
             self._echoes.append((events, arrival_ns, host_minus_arrival_ns))
 
     def changed(self, gate: _Gate, change: Event) -> None:
-        """Take a change of one connection, and choose if there is something to choose."""
+        """Process a change of one connection, and carry out the decision that follows."""
         with self._lock:
             if self._gates.get(gate.protocol) is not gate:
                 return
@@ -184,7 +184,7 @@ class AutoBackend:
             self._end(Protocol.VRPN if decision.chosen is Protocol.NATNET else Protocol.NATNET)
             self._message(
                 decision.reason, 'info' if decision.chosen is Protocol.NATNET else 'warn')
-            # The sink has not seen the connection that it is about to get.
+            # The sink has not received the link state of this connection yet.
             change = self._last[decision.chosen]
             report_change(self._sink, change._replace(
                 severity='info', data=LinkState.CONNECTED,
@@ -229,6 +229,6 @@ class AutoBackend:
 
 
 def _shown(state: LinkState) -> LinkState:
-    """Name a state of a protocol that is not chosen: none of its poses go out."""
+    """Return the state to report for a protocol that is not chosen: never a streaming one."""
     return LinkState.CONNECTING if state in (
         LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT) else state

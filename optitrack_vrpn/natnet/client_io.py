@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The NatNet client: how the loop of ``reconnecting_io`` finds and reads a NatNet server.
+The NatNet client: it finds a NatNet server and reads it in the loop of ``reconnecting_io``.
 
-It is a backend like the VRPN client. Several run on one machine: the command socket has a port of
-its own, and the port of multicast data is shared.
+It is a backend like the VRPN client. Several clients can run on one machine: each has its own
+command port, and they share the port of multicast data.
 """
 
 from collections import deque
@@ -26,21 +26,21 @@ from optitrack_vrpn.natnet.sockets_io import (
     choose_server, command_socket, discovered, receive_into, send_discovery)
 
 _NS = 1_000_000_000
-#: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds,
-#: so that halves lose only tolerance to lost datagrams; doubles delay the connection.
+#: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds.
+#: Halved, a search tolerates fewer lost datagrams; doubled, the connection takes longer.
 _SEARCH_S = 1.0
 _SEARCH_AGAIN_S = 0.4
 
 
 class NatNetClient(ReconnectingClient[Session]):
     """
-    Follow one NatNet server through its restarts and absences.
+    Receive the stream of one NatNet server, across its restarts and absences.
 
-    :param config: which server, network card, retries and watchdog; 'auto' searches the server.
-    :param natnet: what belongs to NatNet alone.
-    :param sink: gets everything, from this client's thread.
+    :param config: server, network card, retries and watchdog; server 'auto' searches for it.
+    :param natnet: settings of NatNet only.
+    :param sink: receives all events, on this client's thread.
     :param clock: the host's clocks.
-    :param up_axis: the axis that the user takes for up, for comparison; '' for none.
+    :param up_axis: up axis in the settings, compared with Motive's; '' for none.
     """
 
     protocol = 'NatNet'
@@ -57,15 +57,15 @@ class NatNetClient(ReconnectingClient[Session]):
 
     @property
     def server_info(self) -> Optional[ServerInfo]:
-        """Give who the server is; None without a conversation."""
+        """Return what the server states about itself; None without a conversation."""
         session = self._account[1]
         return session.connection.info if session is not None else None
 
     def record(self, take: str) -> None:
         """
-        Start a recording in Motive, under this name; what comes of it is reported as a remark.
+        Start a recording in Motive under this name; its result is reported as an event.
 
-        :param take: commas become underscores, since they separate a command's arguments.
+        :param take: name of the take; commas become underscores, since they separate arguments.
         """
         name = take.replace(',', '_').replace('\0', '').strip()
         if name:
@@ -91,10 +91,10 @@ class NatNetClient(ReconnectingClient[Session]):
             self._unexpected_peer, self._seconds(self._config.link.attempt_s), self._up_axis)
 
     def _search(self) -> str:
-        """Find the one server that answers a discovery."""
+        """Return the address of the one server that answers a discovery."""
         interface = self._config.interface
         self._change(
-            LinkState.RESOLVING, 'searching Motive by NatNet discovery on ' + (
+            LinkState.RESOLVING, 'searching for Motive by NatNet discovery on ' + (
                 interface or 'all network cards'))
         found: dict[str, ServerInfo] = {}
         local = local_address('127.0.0.1', self._port, interface) if interface else ''
@@ -111,12 +111,12 @@ class NatNetClient(ReconnectingClient[Session]):
                 while (arrival := receive_into(sock, buffer)) is not None:
                     discovered(bytes(buffer[:arrival.size]), arrival.address, found)
                     if self._clock.now_ns() >= end_ns:
-                        break    # a flood ends with the search
+                        break    # a flood of answers must not prolong the search
                 now_ns = self._clock.now_ns()
         return choose_server(found)
 
     def _before_handle(self, session: Session) -> None:
-        """Send the commands of other threads; they wait until a server is there."""
+        """Send the commands of other threads, which wait until a server is connected."""
         if not (self._commands and session.connection.established):
             return
         waiting = [self._commands.popleft() for _ in range(len(self._commands))]
@@ -124,7 +124,7 @@ class NatNetClient(ReconnectingClient[Session]):
         if len(commands) < len(waiting):
             self._report(self._link.message(
                 'a recording in Motive was started and stopped before the command could be sent: '
-                'Motive has recorded nothing of it', 'warn'))
+                'Motive has recorded none of it', 'warn'))
         for command in commands:
             try:
                 session.request(command)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""NatNet messages other than frames and model definitions, to bytes and back."""
+"""Encode and decode NatNet messages other than frames and model definitions."""
 
 import struct
 from typing import Optional
@@ -16,32 +16,32 @@ from optitrack_vrpn.natnet.reader import Buffer
 
 _I32 = struct.Struct('<i')
 _F32 = struct.Struct('<f')
-#: Chosen: longest command of a client (bytes); the known ones are below 100.
+#: Chosen: longest command of a client (bytes); the known commands have less than 100.
 _MAX_COMMAND = 1024
 
 
 def encode_message(message_id: int, payload: bytes = b'') -> bytes:
     """
-    Put a payload behind its header.
+    Add the header to a payload.
 
-    :raises LocalProtocolError: if it does not fit into one datagram.
+    :raises LocalProtocolError: if the message does not fit into one datagram.
     """
     if len(payload) > MAX_PAYLOAD:
         raise LocalProtocolError(
-            f'a NatNet message has at most {MAX_PAYLOAD} bytes, this one {len(payload)}')
+            f'a NatNet message has at most {MAX_PAYLOAD} bytes, this one has {len(payload)}')
     return HEADER.pack(message_id, len(payload)) + payload
 
 
 def decode_message(datagram: Buffer) -> tuple[int, bytes]:
     """
-    Take a datagram apart.
+    Split a datagram.
 
-    :returns: id and payload; what follows the payload is cut off.
-    :raises RemoteProtocolError: if it is shorter than it states.
+    :returns: id and payload, without bytes that follow the payload.
+    :raises RemoteProtocolError: if the datagram is shorter than its header states.
     """
     data = bytes(datagram)
     if len(data) < HEADER_SIZE:
-        raise RemoteProtocolError(f'a datagram of {len(data)} bytes is no NatNet message')
+        raise RemoteProtocolError(f'a datagram of {len(data)} bytes is not a NatNet message')
     message_id, size = HEADER.unpack_from(data)
     if size > len(data) - HEADER_SIZE:
         raise RemoteProtocolError(
@@ -63,11 +63,11 @@ def encode_hello(
     bitstream: Optional[Version] = None,
 ) -> bytes:
     """
-    Write CONNECT, or DISCOVERY.
+    Encode CONNECT or DISCOVERY.
 
-    :param name: of the application.
-    :param version: of NatNet that it was written for.
-    :param bitstream: version to ask for; None for the newest that the server has.
+    :param name: name of the application.
+    :param version: NatNet version of the application.
+    :param bitstream: requested version; None for the newest of the server.
     """
     block = _sender_block(name, (1, 0), version)
     if discovery:
@@ -78,9 +78,9 @@ def encode_hello(
 
 def decode_hello(payload: bytes) -> ClientHello:
     """
-    Read CONNECT or DISCOVERY; clients send no block, a text, the block, or the block and options.
+    Decode CONNECT or DISCOVERY: empty, a text, the sender block, or the block and options.
 
-    :raises RemoteProtocolError: never; what is missing stays empty.
+    :returns: the request; fields that are missing stay empty. No payload is an error.
     """
     if len(payload) < SENDER.size:
         return ClientHello(_text(payload), (0, 0), None)
@@ -93,7 +93,7 @@ def decode_hello(payload: bytes) -> ClientHello:
 
 
 def encode_server_info(info: ServerInfo) -> bytes:
-    """Write SERVERINFO; before 3.0 without clock, port and group."""
+    """Encode SERVERINFO; before 3.0 without clock, port and group."""
     payload = _sender_block(info.name, info.app_version, info.version)
     if info.version >= V3_0:
         group = [int(part) for part in info.group.split('.')] if info.group else [0, 0, 0, 0]
@@ -104,9 +104,9 @@ def encode_server_info(info: ServerInfo) -> bytes:
 
 def decode_server_info(payload: bytes) -> ServerInfo:
     """
-    Read SERVERINFO.
+    Decode SERVERINFO.
 
-    :raises RemoteProtocolError: if it is too short.
+    :raises RemoteProtocolError: if it is too short or its clock has no frequency.
     """
     if len(payload) < SENDER.size:
         raise RemoteProtocolError(
@@ -122,26 +122,26 @@ def decode_server_info(payload: bytes) -> ServerInfo:
             f'{version[0]}.{version[1]} sends')
     frequency, port, multicast, *group = SERVER_CLOCK.unpack_from(payload, SENDER.size)
     if not 1_000 <= frequency <= 10**12:
-        raise RemoteProtocolError(f'a server clock of {frequency} ticks a second')
+        raise RemoteProtocolError(f'a server clock of {frequency} ticks per second')
     return ServerInfo(
         _text(name), app, version, frequency, port, bool(multicast), '.'.join(map(str, group)))
 
 
 def encode_request(command: str) -> bytes:
     """
-    Write a REQUEST.
+    Encode a REQUEST.
 
-    :raises LocalProtocolError: if the command has a NUL or is too long.
+    :raises LocalProtocolError: if the command contains NUL or is too long.
     """
     data = command.encode('utf-8')
     if b'\0' in data or len(data) > _MAX_COMMAND:
-        raise LocalProtocolError(f'no NatNet command: {command!r:.80}')
+        raise LocalProtocolError(f'not a NatNet command: {command!r:.80}')
     return encode_message(REQUEST, data + b'\0')
 
 
 def decode_request(payload: bytes) -> str:
     """
-    Read a REQUEST.
+    Decode a REQUEST.
 
     :raises RemoteProtocolError: if it is too long.
     """
@@ -151,7 +151,7 @@ def decode_request(payload: bytes) -> str:
 
 
 def encode_response(value: 'int | float | str') -> bytes:
-    """Write a RESPONSE with a number of 4 bytes or a text."""
+    """Encode a RESPONSE with a 4-byte number or a text."""
     if isinstance(value, str):
         return encode_message(RESPONSE, value.encode('utf-8') + b'\0')
     return encode_message(
@@ -159,53 +159,53 @@ def encode_response(value: 'int | float | str') -> bytes:
 
 
 def response_float(payload: bytes) -> Optional[float]:
-    """Read a response as a number with a fraction; None where it has no 4 bytes."""
+    """Decode a response as float32; return None if it does not have 4 bytes."""
     return float(_F32.unpack(payload)[0]) if len(payload) == 4 else None
 
 
 def response_int(payload: bytes) -> Optional[int]:
-    """Read a response as a whole number; None where it has no 4 bytes."""
+    """Decode a response as int32; return None if it does not have 4 bytes."""
     return int(_I32.unpack(payload)[0]) if len(payload) == 4 else None
 
 
 def response_text(payload: bytes) -> str:
-    """Read a response as a text."""
+    """Decode a response as text."""
     return _text(payload[:_MAX_COMMAND])
 
 
 def encode_definitions_request(mask: Optional[int] = None) -> bytes:
     """
-    Write REQUEST_MODELDEF.
+    Encode REQUEST_MODELDEF.
 
-    :param mask: types that are wanted, as bits; None sends no mask.
+    :param mask: bit mask of the requested types; None sends no mask.
     """
     return encode_message(
         REQUEST_MODEL_DEFINITIONS, b'' if mask is None else _I32.pack(mask))
 
 
 def encode_model_definitions(payload: bytes) -> bytes:
-    """Write MODELDEF from what ``definitions.encode_definitions`` made."""
+    """Encode MODELDEF with a payload from ``definitions.encode_definitions``."""
     return encode_message(MODEL_DEFINITIONS, payload)
 
 
 def encode_keep_alive() -> bytes:
-    """Write KEEPALIVE."""
+    """Encode KEEPALIVE."""
     return encode_message(KEEP_ALIVE)
 
 
 def encode_echo_request(token: int) -> bytes:
-    """Write ECHOREQUEST."""
+    """Encode ECHOREQUEST."""
     return encode_message(ECHO_REQUEST, ECHO_TOKEN.pack(token))
 
 
 def encode_echo_response(token: int, ticks: int) -> bytes:
-    """Write ECHORESPONSE."""
+    """Encode ECHORESPONSE."""
     return encode_message(ECHO_RESPONSE, ECHO_ANSWER.pack(token, ticks))
 
 
 def decode_echo_request(payload: bytes) -> int:
     """
-    Read ECHOREQUEST.
+    Decode ECHOREQUEST.
 
     :raises RemoteProtocolError: if it is too short.
     """
@@ -216,7 +216,7 @@ def decode_echo_request(payload: bytes) -> int:
 
 def decode_echo_response(payload: bytes) -> tuple[int, int]:
     """
-    Read ECHORESPONSE.
+    Decode ECHORESPONSE.
 
     :returns: the client's token and the server's ticks.
     :raises RemoteProtocolError: if it is too short.
@@ -228,5 +228,5 @@ def decode_echo_response(payload: bytes) -> tuple[int, int]:
 
 
 def encode_unrecognized() -> bytes:
-    """Write UNRECOGNIZED_REQUEST."""
+    """Encode UNRECOGNIZED_REQUEST."""
     return encode_message(UNRECOGNIZED_REQUEST)

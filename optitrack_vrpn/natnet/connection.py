@@ -1,12 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The client's side of a NatNet conversation without its sockets.
+The client's side of a NatNet conversation, without sockets.
 
-Datagrams go in and events come out; ``due`` gives the datagrams that are to be sent by now. Time
-is an argument everywhere: nanoseconds of any clock that does not step.
+``receive`` converts datagrams to events; ``due`` returns the datagrams to be sent by now. Time is
+an argument everywhere: nanoseconds of a monotonic clock.
 
-A server never closes a conversation, so that everything here is repeated until it is answered.
+A server never closes a conversation, so every request is repeated until it is answered.
 """
 
 from collections import deque
@@ -30,50 +30,51 @@ from optitrack_vrpn.natnet.reports import name_table
 
 _MS = 1_000_000
 _SECOND = 1_000 * _MS
-#: Chosen: period of requests to connect (ns), until the server answers. Double delays the
-#: connection after a lost datagram; half sends twice as many to an absent server.
+#: Chosen: period of connect requests (ns) until the server answers. Double delays the connection
+#: after a lost datagram; half sends twice as many requests to an absent server.
 _CONNECT_NS = 250 * _MS
-#: A unicast server forgets a client without this in seconds; one a second is enough (field).
+#: A unicast server drops a client that sends no keep-alive for some seconds; one per second is
+#: sufficient (observed).
 _KEEP_ALIVE_NS = _SECOND
 #: Chosen: number and period (ns) of the first echo requests, which measure the clocks before the
-#: first poses are published; then four a second as in OptiTrack's own client. Half of the first
-#: number: shorter start, larger error of the first stamps.
+#: first poses are published; then four per second, like OptiTrack's own client. Half the number:
+#: shorter start, larger error of the first stamps.
 FIRST_ECHOES = 16
 _FIRST_ECHO_NS = 20 * _MS
 _ECHO_NS = 250 * _MS
-#: Chosen: limit of unanswered echo requests; the oldest counts as lost. Half loses round trips
-#: above 160 ms at the first period.
+#: Chosen: limit of unanswered echo requests; the oldest then counts as lost. Half loses round
+#: trips above 160 ms in the first period.
 _MOST_ECHOES = 16
 #: Chosen: period (ns) and number of attempts of a command, and limit of waiting commands. A server
 #: answers within milliseconds; more attempts tolerate more losses and report a failure later.
 _REQUEST_NS = 500 * _MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32
-#: After this long without a frame the client connects again: the server may have restarted, and
-#: forgotten this client and its models. Other answers prove nothing: a server answers the echo
-#: requests of clients that it does not know.
+#: After this time (ns) without a frame the client connects again: the server may have restarted
+#: and lost this client and its models. Other answers are no evidence: a server answers echo
+#: requests of unknown clients too.
 _SILENT_NS = _SECOND
-#: The command that tells the version of the bitstream, from NatNet 4.0 on.
+#: The command that returns the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'
 
 
 @dataclass
 class Counters:
     """
-    What went by in one conversation.
+    Counters of one conversation.
 
-    :ivar datagrams: datagrams, good or bad.
-    :ivar messages: frames that were read.
-    :ivar poses: rigid bodies in them.
+    :ivar datagrams: datagrams, valid or not.
+    :ivar messages: decoded frames.
+    :ivar poses: rigid bodies in these frames.
     :ivar malformed: datagrams that contradict their type or the version of the bitstream.
-    :ivar early: frames that came before the server had stated its version.
-    :ivar overtaken: frames from before a change of the model list, which arrived after it.
+    :ivar early: frames that arrived before the server stated its version.
+    :ivar overtaken: frames from before a change of the model list that arrived after it.
     :ivar other_type: messages of types that no server sends.
-    :ivar unexpected: answers to nothing that was asked.
+    :ivar unexpected: answers without a request.
     :ivar udp_lost: frames missing in the numbering.
-    :ivar udp_reordered: frames that came late.
-    :ivar udp_repeated: frames that came twice.
-    :ivar echoes: round trips measured.
+    :ivar udp_reordered: frames that arrived late.
+    :ivar udp_repeated: frames that arrived twice.
+    :ivar echoes: measured round trips.
     """
 
     datagrams: int = 0
@@ -94,17 +95,17 @@ class ClientConnection:
     """
     One conversation with one server.
 
-    :param now_ns: the present.
-    :param name: of this application.
-    :param bitstream: version to ask for; None for the newest.
-    :param keep_alive: whether the server sends to this client alone and must not forget it.
-    :param markers: whether labelled markers are wanted.
-    :ivar info: who the server is, once it has answered.
-    :ivar version: of the bitstream, as far as it is known.
-    :ivar definitions: the model definitions, once they came.
-    :ivar models: the names of streaming ids that are certain.
-    :ivar failing: frames in a row that could not be read.
-    :ivar last_error: why the last datagram was refused.
+    :param now_ns: present time (ns).
+    :param name: name of this application.
+    :param bitstream: requested version; None for the newest.
+    :param keep_alive: whether the server sends unicast to this client and needs keep-alives.
+    :param markers: whether labelled markers are decoded.
+    :ivar info: what the server states about itself, after its answer.
+    :ivar version: version of the bitstream; None while unknown.
+    :ivar definitions: the latest model definitions; None before the first.
+    :ivar models: the certain names of streaming ids.
+    :ivar failing: number of consecutive frames that could not be decoded.
+    :ivar last_error: reason why the last datagram was rejected.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class ClientConnection:
 
     @property
     def hurried(self) -> bool:
-        """Return whether a frame may have brought a request forward."""
+        """Return whether a frame may have made a request due earlier."""
         return self.models.next_due_ns is not None or (
             self._asked_ns is None and bool(self._requests))
 
@@ -149,9 +150,9 @@ class ClientConnection:
 
     def due(self, now_ns: int) -> list[bytes]:
         """
-        List the datagrams to be sent to the server's command port by now.
+        Return the datagrams to be sent to the server's command port by now.
 
-        Echo requests are not among them, see ``echo_due``.
+        Echo requests are not included, see ``echo_due``.
         """
         out: list[bytes] = []
         if self.info is None:
@@ -186,15 +187,15 @@ class ClientConnection:
         self._tries += 1
 
     def echo_due(self, now_ns: int) -> bool:
-        """Return whether an echo request is to be sent by now."""
+        """Return whether an echo request is due."""
         info = self.info
         return info is not None and info.frequency > 0 and now_ns >= self._echo_ns
 
     def echo_request(self, sent_ns: int) -> bytes:
         """
-        Make an echo request.
+        Create an echo request.
 
-        :param sent_ns: the clock of arrivals, read just before it is sent.
+        :param sent_ns: arrival clock, read immediately before the request is sent (ns).
         """
         self._echoes_sent += 1
         self._echo_ns = sent_ns + (
@@ -205,7 +206,7 @@ class ClientConnection:
         return codec.encode_echo_request(sent_ns)
 
     def next_due_ns(self) -> int:
-        """Return when ``due`` or ``echo_due`` has something."""
+        """Return the next time (ns) at which ``due`` or ``echo_due`` has a request."""
         if self.info is None:
             return self._connect_ns
         moments = [max(self._frame_ns, self._connect_ns) + _SILENT_NS]
@@ -226,8 +227,8 @@ class ClientConnection:
         """
         Queue a command; its ``Response``, ``Unrecognized`` or ``Unanswered`` follows.
 
-        :returns: False if too many wait already.
-        :raises LocalProtocolError: if it is no command.
+        :returns: False if too many commands are waiting.
+        :raises LocalProtocolError: if the text is not a valid command.
         """
         codec.encode_request(command)
         if len(self._requests) >= _MOST_REQUESTS:
@@ -236,7 +237,7 @@ class ClientConnection:
         return True
 
     def farewell(self) -> list[bytes]:
-        """List the datagrams that end the conversation, for a server that sends to this client."""
+        """Return the datagrams that end the conversation with a unicast server."""
         if self.info is None or not self.keep_alive:
             return []
         return [codec.encode_request('Disconnect'), codec.encode_message(DISCONNECT)]
@@ -245,13 +246,13 @@ class ClientConnection:
 
     def receive(self, datagram: Buffer, arrival_ns: int) -> list[Event]:
         """
-        Take one datagram of the server's.
+        Process one datagram of the server.
 
-        A datagram proves nothing about its sender, so that a malformed one ends nothing: it is
-        counted and dropped.
+        The origin of a datagram is not verified, so a malformed one does not end the conversation:
+        it is counted and dropped.
 
-        :param arrival_ns: when it arrived, on the clock of ``echo_request``.
-        :returns: its events; what has become of requests among them.
+        :param arrival_ns: arrival (ns) on the clock of ``echo_request``.
+        :returns: its events, including the results of requests.
         """
         counters = self.counters
         counters.datagrams += 1
@@ -364,11 +365,11 @@ class ClientConnection:
 
 class Numbering:
     """
-    Count missing frames from their numbers.
+    Count missing frames from the frame numbers.
 
-    A server may send every n-th frame alone, so that the least step of late is taken for one.
+    A server may send only every n-th frame; the smallest recent step is taken as the regular one.
 
-    :param counters: kept up to date.
+    :param counters: counters to update.
     """
 
     _LOOK = 64
@@ -381,7 +382,7 @@ class Numbering:
         self._seen = 0
 
     def follow(self, number: int) -> None:
-        """Take the number of a frame."""
+        """Process the number of a frame."""
         last = self._last
         self._last = number
         if last is None:
@@ -394,7 +395,7 @@ class Numbering:
                 self._counters.udp_reordered += 1
                 self._counters.udp_lost = max(0, self._counters.udp_lost - 1)
                 self._last = last
-            # Else the server restarted, or a take is played again.
+            # Otherwise the server restarted, or a take is played again.
         else:
             self._least = min(self._least, step)
             self._seen += 1
@@ -405,7 +406,7 @@ class Numbering:
 
 
 def bitstream_version(text: str) -> Optional[Version]:
-    """Read the answer to 'Bitstream', such as 'Bitstream,4.1.0.0'; None if it has no version."""
+    """Decode the answer to 'Bitstream', such as 'Bitstream,4.1.0.0'; None without a version."""
     parts = text.rpartition(',')[2].strip().split('.')
     if len(parts) < 2 or not all(part.isdecimal() and len(part) < 4 for part in parts[:2]):
         return None

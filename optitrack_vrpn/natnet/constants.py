@@ -9,7 +9,7 @@ All integers are little-endian and packed. The layouts were observed in captures
 
 import struct
 
-#: UDP port of commands (server) and of multicast data; group of multicast data.
+#: UDP port for commands (server) and for multicast data; multicast group of the data.
 COMMAND_PORT = 1510
 DATA_PORT = 1511
 MULTICAST_GROUP = '239.255.42.99'
@@ -17,7 +17,7 @@ MULTICAST_GROUP = '239.255.42.99'
 #: Message id and length of the payload.
 HEADER = struct.Struct('<HH')
 HEADER_SIZE = HEADER.size
-#: The largest payload of one UDP datagram over IPv4, less the header.
+#: The largest payload of one UDP datagram over IPv4, minus the header.
 MAX_PAYLOAD = 65503
 
 CONNECT = 0
@@ -39,7 +39,7 @@ UNRECOGNIZED_REQUEST = 100
 
 #: Name, application version, NatNet version.
 SENDER = struct.Struct('<256s4B4B')
-#: Clock frequency (ticks a second), data port, multicast, group address; from 3.0 on.
+#: Clock frequency (ticks per second), data port, multicast, group address; from 3.0 on.
 SERVER_CLOCK = struct.Struct('<QHB4B')
 #: Subscribed data only, version of the bitstream; from 4.0 on.
 CONNECT_OPTIONS = struct.Struct('<5B')
@@ -47,6 +47,7 @@ ECHO_TOKEN = struct.Struct('<Q')
 ECHO_ANSWER = struct.Struct('<QQ')
 
 #: Versions in which layouts change.
+#: Versions that change layouts.
 V2_7 = (2, 7)
 V2_9 = (2, 9)
 V2_11 = (2, 11)
@@ -54,16 +55,16 @@ V3_0 = (3, 0)
 V4_0 = (4, 0)
 V4_1 = (4, 1)
 V4_2 = (4, 2)
-#: The oldest version that is read, and the newest whose sections are all known.
+#: The oldest supported version, and the newest whose sections are all known.
 OLDEST = V2_7
 NEWEST = V4_2
 
 #: Id, position, quaternion x y z w, mean marker error, parameters: from 3.0 on.
 BODY = struct.Struct('<i3f4ffh')
-#: The same up to the quaternion: before 3.0, markers follow.
+#: The same up to the quaternion; before 3.0 the markers follow.
 BODY_HEAD = struct.Struct('<i3f4f')
 BODY_TAIL = struct.Struct('<fh')
-#: Id, position, size, parameters, residual (m): from 3.0 on; before without the residual.
+#: Id, position, size, parameters, residual (m): from 3.0 on; before that without the residual.
 LABELLED_MARKER = struct.Struct('<i3ffhf')
 LABELLED_MARKER_2 = struct.Struct('<i3ffh')
 
@@ -91,6 +92,7 @@ FORCE_PLATE = 3
 DEVICE = 4
 CAMERA = 5
 #: Mask of types that one Motive 3.1 needs where it does not answer an empty request.
+#: Mask of types for one Motive 3.1 that does not answer an empty request.
 MARKER_SETS_AND_BODIES = (1 << MARKER_SET) | (1 << RIGID_BODY)
-#: Longest name that is kept; Motive allows fewer.
+#: Longest accepted name (bytes); Motive allows shorter names only.
 MAX_NAME = 256

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The layout of MODELDEF: names of rigid bodies, marker sets and other models.
+Decode and encode MODELDEF: names of rigid bodies, marker sets and other models.
 
-From NatNet 4.1 on each description states its bytes. Before that a description of an unknown type
-ends the list, and for the bones of skeletons of 3.0 and 3.1 two layouts are in use: the one that
-accounts for every byte is taken.
+From NatNet 4.1 on each description states its size. Before that, a description of an unknown type
+ends the list. Two layouts exist for the bones of skeletons of 3.0 and 3.1: the decoder uses the
+one that accounts for every byte.
 """
 
 import struct
@@ -25,7 +25,7 @@ _CAMERA_NUMBERS = 4 * 7
 
 
 class _List:
-    """Descriptions as they are read."""
+    """Descriptions decoded so far."""
 
     def __init__(self, version: Version, bone_markers: bool) -> None:
         self.version = version
@@ -40,7 +40,7 @@ class _List:
             kind = reader.i32()
             if self.version >= V4_1:
                 block = reader.block()
-                self.describe(kind, block)    # what a later version appends is not read
+                self.describe(kind, block)    # fields that later versions append are skipped
             else:
                 self.describe(kind, reader)
         if reader.left:
@@ -66,7 +66,7 @@ class _List:
         name = reader.text()
         streaming_id, parent, *_ = reader.unpack(_BODY)
         if self.version >= V4_2:
-            reader.skip(16)    # offset of the attitude from the parent's
+            reader.skip(16)    # rotation relative to the parent
         count = 0
         if markers:
             count = reader.count(16)
@@ -79,10 +79,10 @@ class _List:
 
 def decode_definitions(payload: Buffer, version: Version) -> Definitions:
     """
-    Read model definitions.
+    Decode model definitions.
 
-    :param payload: of the message MODELDEF.
-    :param version: of the bitstream.
+    :param payload: payload of the message MODELDEF.
+    :param version: version of the bitstream.
     :raises RemoteProtocolError: if the bytes contradict that version.
     """
     if version < OLDEST:
@@ -110,9 +110,9 @@ def _skip_texts(reader: Reader) -> None:
 
 def _skip_other(kind: int, reader: Reader) -> None:
     """
-    Go past a description that states no bytes.
+    Skip a description whose size is not stated.
 
-    :raises RemoteProtocolError: if its type is not known.
+    :raises RemoteProtocolError: if its type is unknown.
     """
     if kind == FORCE_PLATE:
         reader.skip(4)
@@ -134,10 +134,10 @@ def _skip_other(kind: int, reader: Reader) -> None:
 
 def encode_definitions(definitions: Definitions, version: Version) -> bytes:
     """
-    Write model definitions of marker sets and rigid bodies, without offsets and markers.
+    Encode definitions of marker sets and rigid bodies, without offsets and markers.
 
-    :param definitions: skeletons are not written.
-    :param version: of the bitstream.
+    :param definitions: the definitions; skeletons are not encoded.
+    :param version: version of the bitstream.
     """
     entries = [(MARKER_SET, _text(name) + _I32.pack(0)) for name in definitions.marker_sets]
     for body in definitions.bodies:

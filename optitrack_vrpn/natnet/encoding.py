@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Encode frames like a server; the counterpart of ``frames``."""
+"""Encode frames as a server does; the counterpart of ``frames.py``."""
 
 import struct
 
@@ -16,10 +16,10 @@ _ZERO = _I32.pack(0)
 
 def encode_frame(frame: Frame, version: Version) -> bytes:
     """
-    Write FRAMEOFDATA with rigid bodies and labelled markers; all other sections are empty.
+    Encode FRAMEOFDATA with rigid bodies and labelled markers; all other sections are empty.
 
-    :param version: of the bitstream.
-    :raises LocalProtocolError: if it does not fit into one datagram.
+    :param version: version of the bitstream.
+    :raises LocalProtocolError: if the frame does not fit into one datagram.
     """
     sized = version >= V4_1
     empty = _ZERO + _ZERO if sized else _ZERO

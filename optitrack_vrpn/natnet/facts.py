@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compare a server's statements about itself with its data.
+Compare what a server states about itself with its data.
 
-Pure: each method returns what people should read, once.
+Pure: each method returns the events for the user, each event once.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,16 @@ from optitrack_vrpn.natnet.messages import (
 from optitrack_vrpn.natnet.reports import NameTable
 
 _NS = 1_000_000_000
-#: Chosen: the rate is averaged over this time (ns) and may differ by this share from the stated
-#: one. Half of either: false reports after lost frames; double: small differences go unreported.
+#: Chosen: the rate is averaged over this time (ns) and may differ by this fraction from the stated
+#: rate. Half of either: false reports after lost frames; double: small differences are not
+#: reported.
 _RATE_OVER_NS = 3 * _NS
 _RATE_TOLERANCE = 0.05
 _MILLIMETRES = 1000.0
 #: The answer to UpAxis, as an axis.
 _AXES = {0: 'x', 1: 'y', 2: 'z'}
 _RECORD = ('SetRecordTakeName', 'StartRecording', 'StopRecording')
-#: Chosen: names in one message; the others are counted.
+#: Chosen: maximum number of names in one message; the others are counted.
 _MOST_LISTED = 5
 
 
@@ -34,9 +35,9 @@ class ServerWatch:
     """
     Compare one server's statements with its data and with the settings.
 
-    :param up_axis: the axis that the user takes for up; '' for none.
+    :param up_axis: up axis in the settings; '' for none.
     :ivar frame_rate: stated rate (Hz), NaN while unknown.
-    :ivar up_axis: stated axis, '' while unknown.
+    :ivar up_axis: stated up axis, '' while unknown.
     """
 
     QUESTIONS = ('FrameRate', 'UnitsToMillimeters', 'UpAxis')
@@ -52,7 +53,7 @@ class ServerWatch:
         self._unknown: set[int] = set()
 
     def frame(self, frame: Frame, now_ns: int) -> list[Event]:
-        """Take a frame."""
+        """Process a frame."""
         edit_mode = bool(frame.params & FRAME_EDIT_MODE)
         if edit_mode is not self._edit_mode:
             return self._mode(edit_mode)
@@ -69,8 +70,8 @@ class ServerWatch:
         if abs(rate / self.frame_rate - 1.0) <= _RATE_TOLERANCE or edit_mode:
             return []
         return [_event('warn', (
-            f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames a second: is a '
-            'take played, or do the cameras skip frames?'))]
+            f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames per second: is '
+            'a take played, or do the cameras skip frames?'))]
 
     def _mode(self, edit_mode: bool) -> list[Event]:
         before, self._edit_mode = self._edit_mode, edit_mode
@@ -82,7 +83,7 @@ class ServerWatch:
         return [] if before is None else [_event('info', 'Motive sends live poses again')]
 
     def definitions(self, definitions: Definitions, table: NameTable) -> list[Event]:
-        """Take a list of models."""
+        """Process a list of models."""
         names = frozenset(table.names.items())
         before, self._names = self._names, names
         self._unknown.clear()
@@ -93,36 +94,36 @@ class ServerWatch:
         for streaming_id, shared in table.shared.items():
             remarks.append(_event('warn', (
                 f'the bodies {_listed(shared)} share the streaming id {streaming_id} and cannot '
-                'be told apart: none of them is published; give each its own in Motive')))
+                'be distinguished: none of them is published; give each its own id in Motive')))
         for name in table.twins:
             remarks.append(_event('warn', (
-                f'several bodies are called {name!r}: none of them is published; give each a name '
-                'of its own in Motive')))
+                f'several bodies are named {name!r}: none of them is published; give each its '
+                'own name in Motive')))
         if not definitions.bodies:
             remarks.append(_event('warn', (
                 'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
         return remarks
 
     def unknown(self, streaming_ids: Iterable[int]) -> list[Event]:
-        """Take streaming ids that no definition has."""
+        """Process streaming ids without a definition."""
         new = [number for number in streaming_ids if number not in self._unknown]
         if not new or len(self._unknown) > 1000:
             return []
         self._unknown.update(new)
         return [_event('warn', (
-            f'no model definition names the streaming ids {_listed(map(str, new))}; they are '
-            'asked for again'))]
+            f'no model definition contains the streaming ids {_listed(map(str, new))}; the '
+            'definitions are requested again'))]
 
     def answer(self, event: Union[Response, Unrecognized, Unanswered]) -> list[Event]:
-        """Take the answer to a question or a command."""
+        """Process the answer to a query or a command."""
         command = event.command.partition(',')[0]
         if not isinstance(event, Response):
             if command in _RECORD:
                 how = ('does not know' if isinstance(event, Unrecognized) else
                        'did not answer')
-                return [_event('error', f'Motive {how} the command {event.command!r}: it does '
-                                        'not record')]
-            return []    # a question that this version does not know
+                return [_event('error', f'Motive {how} the command {event.command!r}: it is not '
+                                        'recording')]
+            return []    # a query that this version does not know
         if command == 'FrameRate':
             rate = codec.response_float(event.payload)
             if rate is not None and 0.0 < rate < 1e5:
@@ -141,14 +142,14 @@ class ServerWatch:
             return []
         return [_event('error', (
             f'Motive states that {self.up_axis} is up, but up_axis is {self._expected_axis}: '
-            f'every pose is turned by 90 degrees; set up_axis to {self.up_axis}'))]
+            f'every pose is rotated by 90 degrees; set up_axis to {self.up_axis}'))]
 
     @staticmethod
     def _units(units: Optional[float]) -> list[Event]:
         if units is None or not math.isfinite(units) or abs(units - _MILLIMETRES) < 0.5:
             return []
         return [_event('error', (
-            f'one unit of Motive is {units:g} mm, not a metre: positions are published as '
+            f'one unit of Motive is {units:g} mm, not a metre: positions are published as if in '
             'metres; set Scale to 1 in its streaming settings'))]
 
     @staticmethod
@@ -157,13 +158,13 @@ class ServerWatch:
         if code:
             return [_event('error', (
                 f'Motive refused the command {event.command!r} with code {code}'))]
-        text = {'StartRecording': 'Motive records', 'StopRecording': 'Motive records no more'}
+        text = {'StartRecording': 'Motive records', 'StopRecording': 'Motive stopped recording'}
         command = event.command.partition(',')[0]
         return [_event('info', text[command])] if command in text else []
 
 
 def _event(severity: str, text: str) -> Event:
-    """Return an event about the server; each text is a subject of its own."""
+    """Return an event about the server; its text is its key."""
     return Event(severity, text, text)
 
 

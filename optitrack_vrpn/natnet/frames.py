@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The layout of FRAMEOFDATA: sections one after the other, then a suffix.
+Decode FRAMEOFDATA: consecutive sections, then a suffix.
 
-The suffix is read from the end, so that sections which are not known cannot shift it. From NatNet
-4.1 on every section states its bytes, and those of later versions are skipped by them.
+The suffix is decoded from the end, so that unknown sections cannot shift it. From NatNet 4.1 on
+every section states its size, by which sections of later versions are skipped.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,17 @@ from optitrack_vrpn.natnet.reader import Buffer, Reader
 _make_body = Body._make
 _make_marker = Marker._make
 _NAN = math.nan
-#: Count of entries and bytes of a section.
+#: Number of entries and size (bytes) of a section.
 _SECTION = struct.Struct('<ii')
 
 
 def decode_frame(payload: Buffer, version: Version, markers: bool = False) -> Frame:
     """
-    Read one frame.
+    Decode one frame.
 
-    :param payload: of the message FRAMEOFDATA.
-    :param version: of the bitstream.
-    :param markers: whether labelled markers are wanted.
+    :param payload: payload of the message FRAMEOFDATA.
+    :param version: version of the bitstream.
+    :param markers: whether labelled markers are decoded.
     :raises RemoteProtocolError: if the bytes contradict that version.
     """
     if version < OLDEST:
@@ -49,7 +49,7 @@ def decode_frame(payload: Buffer, version: Version, markers: bool = False) -> Fr
 
 
 def _suffix(reader: Reader, version: Version) -> tuple[Any, ...]:
-    """Read the suffix from the end, and take it off the reader."""
+    """Decode the suffix from the end, and remove it from the reader."""
     layout = SUFFIX_4_1 if version >= V4_1 else SUFFIX_3 if version >= V3_0 else SUFFIX_2
     start = reader.end - layout.size
     if start < 4:
@@ -66,7 +66,7 @@ def _suffix(reader: Reader, version: Version) -> tuple[Any, ...]:
     return latency, timecode, subframe, timestamp, 0, 0, 0, 0, 0, params
 
 
-# -- from 4.1 on: every section states its bytes -----------------------------------------------
+# -- from 4.1 on: every section states its size -------------------------------------------------
 
 def _read_sized(
     reader: Reader, version: Version, markers: bool,
@@ -99,7 +99,7 @@ def _skip_sized(reader: Reader) -> None:
 def _entries(
     reader: Reader, version: Version, layout: Any, make: Callable[[Any], Any],
 ) -> list[Any]:
-    """Read entries of one size; later versions may append to each."""
+    """Decode entries of equal size; later versions may append fields to each."""
     count = reader.count(layout.size)
     block = reader.block()
     size = layout.size
@@ -113,7 +113,7 @@ def _entries(
             for at in range(block.position, block.end, stride)]
 
 
-# -- before 4.1: counts alone ------------------------------------------------------------------
+# -- before 4.1: sections without sizes ---------------------------------------------------------
 
 def _read_unsized(
     reader: Reader, version: Version, markers: bool,
@@ -152,7 +152,7 @@ def _bodies(reader: Reader, version: Version) -> list[Body]:
     bodies = []
     for _ in range(reader.count(BODY_HEAD.size)):
         head = reader.unpack(BODY_HEAD)
-        # For each marker its place (12), id (4) and size (4).
+        # For each marker its position (12 bytes), id (4) and size (4).
         reader.skip(20 * reader.count(20))
         bodies.append(Body(*head, *reader.unpack(BODY_TAIL)))
     return bodies
@@ -166,7 +166,7 @@ def _skip_bodies(reader: Reader, version: Version) -> None:
 
 
 def _skip_analog(reader: Reader) -> None:
-    """Go past force plates or devices: each has an id, and channels of samples."""
+    """Skip force plates or devices: each has an id, and channels of samples."""
     for _ in range(reader.count(8)):
         reader.skip(4)
         for _ in range(reader.count(4)):

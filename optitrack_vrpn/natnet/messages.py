@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The messages of a NatNet peer, as plain tuples.
+The messages of a NatNet peer, as named tuples.
 
 Positions are in metres and quaternions in the order x, y, z, w, both in the axes that Motive
-sends. Ticks are those of the server's counter, whose frequency its server information states.
+sends. Ticks are those of the server's counter; ServerInfo states its frequency.
 """
 
 from typing import NamedTuple, Optional, Union
@@ -16,12 +16,12 @@ Quaternion = tuple[float, float, float, float]
 
 class ServerInfo(NamedTuple):
     """
-    Who the server is.
+    What a server states about itself.
 
     :ivar name: name of the application, 'Motive'.
     :ivar app_version: version of the application.
     :ivar version: version of NatNet.
-    :ivar frequency: of its clock (ticks a second), 0 before NatNet 3.0.
+    :ivar frequency: frequency of its clock (ticks per second), 0 before NatNet 3.0.
     :ivar data_port: port of multicast data, 0 before 3.0.
     :ivar multicast: whether data are sent by multicast; None before 3.0.
     :ivar group: multicast address, '' before 3.0.
@@ -40,7 +40,7 @@ class ClientHello(NamedTuple):
     """
     A client's request to connect or to be discovered.
 
-    :ivar bitstream: version that it asks for; None for the newest.
+    :ivar bitstream: requested version; None for the newest.
     """
 
     name: str
@@ -52,9 +52,9 @@ class Body(NamedTuple):
     """
     One rigid body of a frame.
 
-    :ivar streaming_id: as in the model definitions.
-    :ivar mean_error: mean distance (m) of its markers from where the model has them.
-    :ivar params: bit 0 tells that the body is tracked in this frame.
+    :ivar streaming_id: id as in the model definitions.
+    :ivar mean_error: mean distance (m) of its markers from their positions in the model.
+    :ivar params: bit 0 is set if the body is tracked in this frame.
     """
 
     streaming_id: int
@@ -75,7 +75,7 @@ class Marker(NamedTuple):
 
     :ivar marker_id: streaming id of the model in the upper 16 bits, member (from 1) in the lower.
     :ivar size: diameter (m).
-    :ivar residual: distance (m) from the model or of the rays; NaN before NatNet 3.0.
+    :ivar residual: distance (m) from the model or between the rays; NaN before NatNet 3.0.
     """
 
     marker_id: int
@@ -89,15 +89,16 @@ class Marker(NamedTuple):
 
 class Frame(NamedTuple):
     """
-    One frame of data; times in ticks are 0 where they were not sent.
+    One frame of data; times in ticks are 0 if they were not sent.
 
-    :ivar bodies: rigid bodies, skeletons' bones not among them.
-    :ivar markers: labelled markers, where they were asked for.
+    :ivar bodies: rigid bodies, without the bones of skeletons.
+    :ivar markers: labelled markers, if requested from the decoder.
     :ivar latency: software latency (s), NaN from 3.0 on.
-    :ivar timestamp: frames over rate (s) since streaming began, or the take's time in edit mode.
+    :ivar timestamp: number of frames divided by the rate (s) since streaming began, or the time of
+        the take in edit mode.
     :ivar exposure: ticks at mid-exposure.
-    :ivar received: ticks at which the cameras' data had arrived.
-    :ivar transmit: ticks at which the frame was handed to the network.
+    :ivar received: ticks at which the data of the cameras had arrived.
+    :ivar transmit: ticks at which the frame was passed to the network.
     :ivar ptp_seconds: PTP time of the frame, from 4.1 on.
     :ivar ptp_fraction: its fraction, in 2**-32 s.
     """
@@ -133,7 +134,7 @@ class Definitions(NamedTuple):
     :ivar bodies: rigid bodies.
     :ivar marker_sets: names of marker sets.
     :ivar skeletons: names of skeletons.
-    :ivar skipped: descriptions of other types, or of types that are not known.
+    :ivar skipped: number of descriptions of other or unknown types.
     """
 
     bodies: tuple[BodyDefinition, ...]
@@ -146,9 +147,9 @@ class Echo(NamedTuple):
     """
     A round trip to the server's clock.
 
-    :ivar sent_ns: arrival clock of this host when the request left.
-    :ivar server_ticks: the server's counter when it arrived there.
-    :ivar received_ns: arrival clock when the answer arrived.
+    :ivar sent_ns: arrival clock of this host when the request was sent (ns).
+    :ivar server_ticks: the server's counter when the request arrived there.
+    :ivar received_ns: arrival clock when the answer arrived (ns).
     """
 
     sent_ns: int
@@ -160,8 +161,8 @@ class Response(NamedTuple):
     """
     The answer to a request.
 
-    :ivar command: the request; '' where none waits for an answer.
-    :ivar payload: its bytes: a number of 4 bytes or a text, depending on the command.
+    :ivar command: the request; '' if no request waits for an answer.
+    :ivar payload: a number of 4 bytes or a text, depending on the command.
     """
 
     command: str
@@ -175,7 +176,7 @@ class Unrecognized(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """The server did not answer a request, though it was sent several times."""
+    """The server did not answer a request after several attempts."""
 
     command: str
 
@@ -187,7 +188,7 @@ class ServerMessage(NamedTuple):
 
 
 class Disconnected(NamedTuple):
-    """The server ends the connection."""
+    """The server has ended the connection."""
 
 
 Event = Union[

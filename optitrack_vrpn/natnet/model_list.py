@@ -1,19 +1,19 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Which streaming ids have a name that is certain, and when to request the model definitions.
+Decide which streaming ids have a certain name, and when to request the model definitions.
 
-A frame contains streaming ids alone. Motive gives the id of a deleted body to the next new one,
-so that a name from old definitions can belong to another body. A name is withheld from the first
-sign of a change until definitions arrive that were requested after that sign:
+A frame contains streaming ids only. Motive gives the id of a deleted body to the next new one, so
+a name from old definitions can belong to another body. A name is withheld from the first sign of a
+change until definitions arrive that were requested after that sign:
 
 - a frame with the flag "model list changed", frame numbers that start again, or a pause in the
   stream: the names of all ids;
-- an id that the frame before did not contain: the name of this id;
-- definitions that give an id another name: this id for a moment, since frames and definitions
+- an id that the previous frame did not contain: the name of this id;
+- definitions that give an id another name: this id for a short time, since frames and definitions
   can overtake each other.
 
-Frames that were lost may have contained a flag: they cause a request, and withhold nothing.
+Lost frames may have contained such a flag: they cause a request but withhold no name.
 """
 
 from collections import deque
@@ -25,41 +25,41 @@ from optitrack_vrpn.natnet.messages import Frame
 
 _MS = 1_000_000
 _SECOND = 1_000 * _MS
-#: Chosen: between requests while names are withheld, and otherwise. Motive 2.1 answered within
-#: 0.8 ms in a capture. Shorter intervals load the server, longer ones prolong the
+#: Chosen: request intervals (ns) while names are withheld, and otherwise. Motive 2.1 answered
+#: within 0.8 ms in a capture. Shorter intervals load the server, longer ones prolong the
 #: interruption after a lost datagram.
 _URGENT_NS = 100 * _MS
 _AGAIN_NS = 500 * _MS
-#: Chosen: 8 requests at least 50 ms apart, then two a second, however often the list changes.
+#: Chosen: 8 requests at least 50 ms apart, then two per second, even if the list changes often.
 _LEAST_NS = 50 * _MS
 _BURST = 8
 _BURST_NS = 4 * _SECOND
-#: Chosen: between requests that lost frames cause. Longer: a flag that was lost is noticed later.
+#: Chosen: request interval (ns) after lost frames. Longer: a lost flag is noticed later.
 _AFTER_LOSS_NS = 5 * _SECOND
-#: Chosen: an answer later than this is taken for lost.
+#: Chosen: an answer that arrives later than this (ns) is treated as lost.
 _LATEST_ANSWER_NS = _SECOND
-#: Chosen: a pause in which Motive can load another project; frames further apart than this are
-#: accepted where the two before were as far apart.
+#: Chosen: a pause (ns) in which Motive can load another project; longer frame intervals are
+#: accepted if the two frames before were as far apart.
 _PAUSE_NS = 500 * _MS
 _PAUSE_INTERVALS = 4
-#: Chosen: a flag that stays set for longer does not mark a change. Longer: a server that always
-#: sets it delays the first poses by as much.
+#: Chosen: a flag that stays set for longer (ns) does not mark a change. Longer: a server that
+#: always sets it delays the first poses by as much.
 _LONGEST_FLAG_NS = 500 * _MS
-#: Chosen: an id with a new name is withheld for this long; frames are at most some milliseconds
-#: behind the definitions.
+#: Chosen: an id with a new name is withheld for this time (ns); frames are at most some
+#: milliseconds behind the definitions.
 _SETTLING_NS = 100 * _MS
 #: Chosen: frame numbers may fall by this much when datagrams overtake each other; a larger fall is
-#: a restart of the server. Double takes a restart within 128 frames for overtaking.
+#: a restart of the server. Double treats a restart within 128 frames as overtaking.
 _LATE_FRAMES = 64
-#: Chosen: time after which withheld names are reported.
+#: Chosen: time (ns) after which withheld names are reported.
 _OVERDUE_NS = _SECOND
 
 
 class ModelList:
     """
-    Keep the names of streaming ids that are certain.
+    Keep the certain names of streaming ids.
 
-    :param now_ns: present time; any clock that does not step, as all times here (ns).
+    :param now_ns: present time (ns) on a monotonic clock, as all times here.
     :ivar names: certain names by streaming id.
     :ivar revision: changes with ``names``.
     """
@@ -68,7 +68,7 @@ class ModelList:
         self.names: Mapping[int, str] = {}
         self.revision = 0
         self._stated: dict[int, str] = {}
-        #: Time of the latest reason to doubt: for all ids, and for single ids.
+        #: Time of the latest sign of a change: for all ids, and for single ids.
         self._all_doubted_ns: Optional[int] = None
         self._doubted_ns: dict[int, int] = {}
         #: End of the time for which a renamed id is withheld.
@@ -91,13 +91,13 @@ class ModelList:
     # -- requests ------------------------------------------------------------------------------
 
     def ask(self, now_ns: int) -> None:
-        """Request the definitions, unless a request waits already."""
+        """Request the definitions, unless a request is waiting already."""
         if self._due_ns is None:
             self._due_ns = self._allowed_ns(now_ns)
             self._repeated = False
 
     def lost(self, now_ns: int) -> None:
-        """Request the definitions after frames were lost; rarely."""
+        """Request the definitions after lost frames, at a low rate."""
         if now_ns - self._loss_ns >= _AFTER_LOSS_NS:
             self._loss_ns = now_ns
             self.ask(now_ns)
@@ -111,8 +111,8 @@ class ModelList:
         """
         Note that a request is sent now.
 
-        :returns: mask of the types to request; None for an empty request. One Motive 3.1 answers
-            only a mask of the types that it knows, others were seen to answer an empty request.
+        :returns: mask of the types to request; None for an empty request. One observed Motive 3.1
+            answers only a mask of types that it knows; other versions answered an empty request.
         """
         if self._repeated or not self._sent_ns:
             self._masked = not self._masked
@@ -142,8 +142,8 @@ class ModelList:
         unanswered = self._unanswered_ns
         while unanswered and now_ns - unanswered[0] > _LATEST_ANSWER_NS:
             unanswered.popleft()
-        # Answers do not state their request. The oldest one is assumed: an answer is never taken
-        # for newer than it is.
+        # Answers do not identify their request. The oldest one is assumed, so that an answer is
+        # never treated as newer than it is.
         asked_ns = unanswered.popleft() if unanswered else None
         if self._stated:
             for streaming_id in self._ids or ():
@@ -167,11 +167,11 @@ class ModelList:
 
     @property
     def doubtful(self) -> bool:
-        """Return whether names are withheld."""
+        """Return whether any name is withheld."""
         return self._doubt_began_ns is not None or bool(self._settling_ns)
 
     def overdue(self, now_ns: int) -> bool:
-        """Return True once for each time that names are withheld for long."""
+        """Return True once per period in which names are withheld for long."""
         began_ns = self._doubt_began_ns
         if began_ns is None or self._reported or now_ns - began_ns < _OVERDUE_NS:
             return False
@@ -182,10 +182,10 @@ class ModelList:
 
     def follow(self, frame: Frame, arrival_ns: int) -> bool:
         """
-        Look for signs of a change.
+        Check a frame for signs of a change.
 
         :returns: whether the frame agrees with ``names``; False for a frame from before a change
-            that was overtaken by the change.
+            that arrives after it.
         """
         ids = [body[0] for body in frame.bodies]
         last = self._number
@@ -241,7 +241,7 @@ class ModelList:
         self._change_number = number
         if self._doubt_began_ns is None:
             self._doubt_began_ns = now_ns
-            # A request that waits for its repetition does not confirm anything seen later.
+            # A request that waits for its repetition does not confirm later signs.
             self._due_ns = None
         self.ask(now_ns)
         self._renew()

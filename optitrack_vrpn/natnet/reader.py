@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading fields from bytes of a peer, with every bound checked."""
+"""Read fields from a peer's bytes, with all bounds checked."""
 
 import struct
 from typing import Any, Union
@@ -16,12 +16,12 @@ class Reader:
     """
     A position in a payload.
 
-    Counts are checked against the bytes that are left, so that no count makes this side reserve
-    more memory than the datagram had.
+    Counts are checked against the remaining bytes, so that no count makes this side allocate more
+    memory than the datagram contained.
 
     :param data: the payload.
-    :param position: where to begin.
-    :param end: where to stop; the end of the data by default.
+    :param position: first byte.
+    :param end: end; by default the end of the data.
     """
 
     __slots__ = ('data', 'position', 'end')
@@ -33,14 +33,14 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """Count the bytes that are left."""
+        """Return the number of remaining bytes."""
         return self.end - self.position
 
     def skip(self, size: int) -> None:
         """
-        Go forward.
+        Skip bytes.
 
-        :raises RemoteProtocolError: if fewer bytes are left.
+        :raises RemoteProtocolError: if fewer bytes remain.
         """
         if not 0 <= size <= self.end - self.position:
             raise RemoteProtocolError(
@@ -49,16 +49,16 @@ class Reader:
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         """
-        Read fields.
+        Decode fields.
 
-        :raises RemoteProtocolError: if the payload ends before.
+        :raises RemoteProtocolError: if the payload ends before the last field.
         """
         position = self.position
         self.skip(layout.size)
         return layout.unpack_from(self.data, position)
 
     def i32(self) -> int:
-        """Read a signed integer."""
+        """Decode a signed 32-bit integer."""
         position = self.position
         if self.end - position < 4:
             raise RemoteProtocolError(f'the payload ends at byte {self.end}, within a number')
@@ -67,10 +67,10 @@ class Reader:
 
     def count(self, least_size: int) -> int:
         """
-        Read how many entries follow.
+        Decode the number of the entries that follow.
 
-        :param least_size: bytes that each takes at least.
-        :raises RemoteProtocolError: if they cannot fit.
+        :param least_size: minimum size of an entry (bytes).
+        :raises RemoteProtocolError: if the entries do not fit into the remaining bytes.
         """
         count = self.i32()
         if not 0 <= count * least_size <= self.end - self.position or count < 0:
@@ -80,7 +80,7 @@ class Reader:
         return count
 
     def block(self) -> 'Reader':
-        """Read a byte count and go past what it spans; gives a reader of that."""
+        """Decode a size, skip as many bytes, and return a reader of them."""
         size = self.i32()
         start = self.position
         self.skip(size)
@@ -88,9 +88,9 @@ class Reader:
 
     def skip_text(self) -> None:
         """
-        Go past a text and its NUL.
+        Skip a text and its NUL.
 
-        :raises RemoteProtocolError: if it does not end.
+        :raises RemoteProtocolError: if the text has no end.
         """
         found = self.data.find(0, self.position, self.end)
         if found < 0:
@@ -99,9 +99,9 @@ class Reader:
 
     def text(self) -> str:
         """
-        Read a text up to its NUL; what is no UTF-8 is replaced.
+        Decode a text up to its NUL; invalid UTF-8 is replaced.
 
-        :raises RemoteProtocolError: if it does not end, or is longer than any name.
+        :raises RemoteProtocolError: if the text has no end or exceeds the longest name.
         """
         start = self.position
         self.skip_text()

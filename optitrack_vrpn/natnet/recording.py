@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recording in Motive: its commands, and what a backend offers that can send them."""
+"""Recording in Motive: its commands, and the interface of a backend that can send them."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -10,11 +10,12 @@ TAKE_NAME, START, STOP = 'SetRecordTakeName', 'StartRecording', 'StopRecording'
 
 def without_ended_recordings(commands: Sequence[str]) -> list[str]:
     """
-    Leave out recordings that ended before Motive could be asked to start them.
+    Remove recordings that ended before Motive received their start.
 
-    A server that comes back would else record a take of milliseconds, long after its session.
+    Otherwise a server that returns would record a take of some milliseconds, long after the
+    session.
 
-    :param commands: recording commands that wait to be sent, oldest first.
+    :param commands: waiting commands, oldest first.
     """
     kept = list(commands)
     begun = next((i for i, command in enumerate(kept) if not command.startswith(STOP)), len(kept))

@@ -3,9 +3,10 @@
 """
 Convert NatNet frames to the pipeline's events: names instead of ids, times in nanoseconds.
 
-The sender's time is the mid-exposure, or the time of transmission for cameras that send none. It
-is on the clock of the Motive PC's counter. What lies between exposure and transmission does not
-depend on the network and is stated beside it, so that the network's delay can be followed alone.
+The sender time is the time of mid-exposure, or the time of transmission if the cameras send no
+exposure times. It is on the clock of the Motive PC's counter. The time between exposure and
+transmission does not depend on the network and is reported separately, so that the network delay
+can be estimated alone.
 """
 
 from collections import Counter
@@ -17,21 +18,21 @@ from optitrack_vrpn.natnet.constants import BODY_TRACKING_VALID, FRAME_EDIT_MODE
 from optitrack_vrpn.natnet.messages import Definitions, Frame, Marker, Quaternion, Vector
 
 _NS = 1_000_000_000
-#: No camera system takes longer (ns) from exposure to transmission; more is a fault of the times.
+#: No camera system needs more time (ns) from exposure to transmission; larger values are faults.
 _MOST_PROCESSING_NS = _NS
 _new = tuple.__new__
 
 
 class FrameReport(NamedTuple):
     """
-    A frame begins; reports of its bodies follow.
+    Start of a frame; the reports of its bodies follow.
 
-    :ivar number: of the frame.
-    :ivar sender_time_ns: of all its bodies.
-    :ivar processing_ns: from then until the frame was handed to the network.
-    :ivar timed: whether the sender's time is on the clock that echoes refer to.
+    :ivar number: frame number.
+    :ivar sender_time_ns: sender time of all its bodies (ns).
+    :ivar processing_ns: time from then to the transmission (ns).
+    :ivar timed: whether the sender time is on the clock of the echo messages.
     :ivar live: False while Motive plays a take.
-    :ivar ptp_ns: PTP time, 0 where none was sent.
+    :ivar ptp_ns: PTP time (ns), 0 if none was sent.
     """
 
     number: int
@@ -48,11 +49,11 @@ class RigidBodyReport(NamedTuple):
 
     :ivar sender: its name in Motive.
     :ivar sensor: 0.
-    :ivar sender_time_ns: of the frame.
-    :ivar position: (m), in Motive's axes.
-    :ivar quat_xyzw: attitude.
-    :ivar valid: whether Motive tracks it in this frame, live.
-    :ivar mean_error: mean distance (m) of the markers from their places in the model.
+    :ivar sender_time_ns: sender time of the frame (ns).
+    :ivar position: in Motive's axes (m).
+    :ivar quat_xyzw: attitude, in Motive's axes.
+    :ivar valid: whether the body is tracked in this frame and the frame is live.
+    :ivar mean_error: mean distance (m) of the markers from their positions in the model.
     """
 
     sender: str
@@ -68,9 +69,9 @@ class EchoReport(NamedTuple):
     """
     A round trip to the clock of the Motive PC.
 
-    :ivar sent_ns: arrival clock when the request left.
-    :ivar server_ns: the server's clock when it arrived there.
-    :ivar received_ns: arrival clock when the answer arrived.
+    :ivar sent_ns: arrival clock when the request was sent (ns).
+    :ivar server_ns: the server's clock when the request arrived there (ns).
+    :ivar received_ns: arrival clock when the answer arrived (ns).
     """
 
     sent_ns: int
@@ -82,7 +83,7 @@ class MarkersReport(NamedTuple):
     """
     The labelled markers of a frame.
 
-    :ivar bodies: names by the model's streaming id.
+    :ivar bodies: names by streaming id of the model.
     """
 
     sender_time_ns: int
@@ -97,10 +98,10 @@ class NameTable(NamedTuple):
     """
     Names of bodies by streaming id.
 
-    :ivar names: those of bodies that share neither id nor name with another.
-    :ivar shared: ids that several bodies have, with their names: none of them can be
+    :ivar names: names of bodies that share neither id nor name with another body.
+    :ivar shared: ids that several bodies share, with their names; these bodies cannot be
         distinguished.
-    :ivar twins: names that several bodies have: none of them can be distinguished in ROS.
+    :ivar twins: names that several bodies share; these bodies cannot be distinguished in ROS.
     """
 
     names: dict[int, str]
@@ -122,19 +123,19 @@ def name_table(definitions: Definitions) -> NameTable:
 
 
 def ticks_to_ns(ticks: int, frequency: int) -> int:
-    """Turn ticks into nanoseconds, without rounding in between."""
+    """Convert ticks to nanoseconds in integer arithmetic."""
     return ticks * _NS // frequency
 
 
 class Translator:
     """
-    Make reports of frames.
+    Convert frames to reports.
 
-    :param frequency: of the server's clock (ticks a second); 0 before NatNet 3.0.
+    :param frequency: frequency of the server's clock (ticks per second); 0 before NatNet 3.0.
     :ivar names: certain names by streaming id; bodies with other ids are left out.
-    :ivar unnamed: bodies so far that had no certain name.
-    :ivar unknown: streaming ids without a certain name, of the last frame with such.
-    :ivar odd_times: frames whose times contradict each other.
+    :ivar unnamed: number of bodies received without a certain name.
+    :ivar unknown: ids without a certain name in the latest frame that contained such ids.
+    :ivar odd_times: number of frames with contradictory times.
     """
 
     def __init__(self, frequency: int) -> None:
@@ -147,10 +148,10 @@ class Translator:
 
     def frame(self, frame: Frame, playback: bool = False) -> list[Report]:
         """
-        Make the reports of a frame.
+        Convert a frame to reports.
 
-        :param playback: whether the poses of a take that is played count as valid.
-        :returns: its FrameReport, then its bodies; nothing where its times are of no use.
+        :param playback: whether poses of a played take count as valid.
+        :returns: its FrameReport, then the reports of its bodies; empty if its times are unusable.
         """
         times = self._times(frame)
         if times is None:
@@ -194,10 +195,10 @@ class Translator:
                 self._processing_ns = processing_ns
                 return transmit_ns - processing_ns, processing_ns, True
             self.odd_times += 1
-        # A camera system without exposure times, or a frame that lacks it.
+        # The camera system has no exposure times, or this frame lacks its time.
         processing_ns = self._processing_ns or 0
         return transmit_ns - processing_ns, processing_ns, True
 
     def echo(self, sent_ns: int, ticks: int, received_ns: int) -> EchoReport:
-        """Make the report of a round trip."""
+        """Convert a round trip to a report."""
         return EchoReport(sent_ns, ticks_to_ns(ticks, self._frequency), received_ns)

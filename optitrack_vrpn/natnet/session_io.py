@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""One NatNet conversation over its sockets: reading, keeping alive, measuring the clocks."""
+"""One NatNet conversation over its sockets: read, keep alive, measure the clocks."""
 
 from collections.abc import Callable, Sequence
 import dataclasses
@@ -28,36 +28,36 @@ from optitrack_vrpn.natnet.sockets_io import (
 
 _NS = 1_000_000_000
 _LARGEST_DATAGRAM = 65536
-#: Chosen: datagrams read before other sockets and timers. Double delays those by twice as much in
-#: a backlog; half costs more calls of poll.
+#: Chosen: maximum number of datagrams read before other sockets and timers. Double delays those by
+#: twice as much in a backlog; half costs more calls of poll.
 _MOST_DATAGRAMS = 64
-#: Chosen: a frame read within this time of its arrival (ns) has rarely a datagram behind it, which
-#: saves one system call per frame. Motive's frames are at least 1 ms apart.
+#: Chosen: if a frame is read within this time (ns) of its arrival, another datagram is rarely
+#: waiting; not checking saves one system call per frame. Motive's frames are at least 1 ms apart.
 _FRESH_NS = 500_000
-#: Chosen: frames wait at most this long (ns) for the first round trips, whose base delay their
-#: stamps need: twice the duration of the first echoes. Half gives up at a slow server.
+#: Chosen: maximum time (ns) that frames wait for the first round trips, whose base delay their
+#: stamps need: twice the duration of the first echoes. Half gives up earlier with a slow server.
 _CLOCK_WAIT_NS = 600_000_000
-#: Chosen: unreadable frames in a row before a report. Half reports sooner; the report needs more
-#: than single damaged frames.
+#: Chosen: number of consecutive undecodable frames before a report. Half reports earlier; single
+#: damaged frames must not cause a report.
 _FAILING = 50
-#: Between two requests for definitions that unknown bodies cause (ns).
+#: Interval between requests for definitions because of unknown bodies (ns).
 _ASK_AGAIN_NS = _NS
 
 
 class Session:
     """
-    Read one server until it goes.
+    Read one server until the conversation ends.
 
     :param server: its address and command port.
     :param local: the local address.
-    :param link: gets hellos and poses, and is asked about silence.
-    :param config: what is wanted.
+    :param link: link state machine; receives hellos and poses, and detects silence.
+    :param config: settings of NatNet.
     :param clock: the host's clocks.
-    :param sink: gets the reports.
+    :param sink: receives the reports.
     :param report: called with changes of the connection.
     :param unexpected_peer: called with the address and the kind of a message from another host.
-    :param attempt_s: how long the server may take to answer (s).
-    :param up_axis: the axis that the user takes for up, for comparison; '' for none.
+    :param attempt_s: maximum time until the server's first answer (s).
+    :param up_axis: up axis in the settings, compared with Motive's; '' for none.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Session:
         self._asked_ns = now_ns - _ASK_AGAIN_NS
         self._poll: Optional[select.poll] = None
         self._failing_told = False
-        #: Time of the next check of what is due and of silence; an event can bring it forward.
+        #: Time of the next check of timers and of silence; an event can make it earlier.
         self._next_check_ns = 0
         self.most_waiting = 0
 
@@ -107,7 +107,7 @@ class Session:
             self._data.close()
 
     def queue(self) -> dict[str, int]:
-        """Tell what waits to be read; safe from any thread."""
+        """Return the amount of data that waits in the sockets; safe from any thread."""
         most, self.most_waiting = self.most_waiting, 0
         figures = {'most_datagrams_at_once': most}
         unread = dropped = 0
@@ -122,32 +122,32 @@ class Session:
         return {**figures, 'unread_udp_bytes': unread, 'dropped_unread': dropped}
 
     def counters(self) -> dict[str, int]:
-        """Return what this conversation has counted; safe from any thread."""
+        """Return the counters of this conversation; safe from any thread."""
         return {**dataclasses.asdict(self.connection.counters),
                 'unnamed': self._translator.unnamed,
                 'odd_times': self._translator.odd_times}
 
     def register(self, poll: 'select.poll') -> None:
-        """Register the sockets for reading, and connect."""
+        """Register the sockets for reading, and start to connect."""
         self._poll = poll
         poll.register(self._command.fileno(), select.POLLIN)
         self._send_due(self._clock.now_ns())
 
     def next_check_s(self) -> float:
-        """Return how long to wait at most before ``handle`` wants to be called again."""
+        """Return the longest time (s) to wait before the next call of ``handle``."""
         return max((self._next_check_ns - self._clock.now_ns()) / _NS, 0.001)
 
     def request(self, command: str) -> bool:
-        """Send a command when it is its turn; from the client's thread."""
+        """Queue a command; on the client's thread."""
         self._next_check_ns = 0
         return self.connection.request(command)
 
     def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
         """
-        Read what is ready, then send what is due.
+        Read the ready sockets, then send the datagrams that are due.
 
-        :param ready: what ``poll`` returned.
-        :returns: the reason if the conversation is over, else None.
+        :param ready: the result of ``poll``.
+        :returns: the reason if the conversation has ended, else None.
         """
         data, command = self._data, self._command
         for fd, _ in ready:
@@ -160,7 +160,7 @@ class Session:
         now_ns = self._clock.now_ns()
         connection = self.connection
         if now_ns < self._next_check_ns and not connection.hurried:
-            return None  # frames only postpone deadlines: none can have passed
+            return None  # frames only postpone deadlines, so no deadline can have passed
         self._send_due(now_ns)
         self._next_check_ns = min(
             connection.next_due_ns(), now_ns + int(self._link.next_check_s(now_ns) * _NS))
@@ -168,8 +168,8 @@ class Session:
             if now_ns - self._started_ns > self._attempt_s * _NS:
                 return (
                     f'{self._server[0]} did not answer on NatNet command port {self._server[1]} '
-                    f'within {self._attempt_s:g} s: is NatNet streaming on in Motive and its '
-                    'Local Interface this network, or does a firewall block UDP?')
+                    f'within {self._attempt_s:g} s: is NatNet streaming on in Motive, is its '
+                    'Local Interface in this network, or does a firewall block UDP?')
             return None
         self._report(self._link.check(now_ns))
         return self._link.must_reconnect(now_ns)
@@ -195,7 +195,8 @@ class Session:
             last = False
             for event in self.connection.receive(buffer[:arrival.size], arrived_ns):
                 if event.__class__ is Frame:
-                    # Poses rise in time, though two sockets are read one after the other.
+                    # Arrival times must rise, although the two sockets are read one after the
+                    # other.
                     arrived_ns = self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
                     self._take_frame(event, arrived_ns, host_minus_arrival_ns, now_ns)
                     last = now_ns - arrived_ns < _FRESH_NS
@@ -207,11 +208,11 @@ class Session:
                 self._failing_told = True
                 major, minor = self.connection.version
                 self._message('error', (
-                    f'frames cannot be read as NatNet {major}.{minor}: '
+                    f'frames cannot be decoded as NatNet {major}.{minor}: '
                     f'{self.connection.last_error}; set natnet.bitstream to '
                     f'{NEWEST[0]}.{NEWEST[1]} or less'))
             if last:
-                return None  # rarely another one waits; if so, the next poll reports it
+                return None  # another datagram rarely waits; if so, the next poll reports it
         return None
 
     def _take_frame(
@@ -247,7 +248,7 @@ class Session:
             if models.overdue(now_ns):
                 self._message('warn', (
                     "Motive's list of bodies changed and Motive has not described it: poses are "
-                    'withheld, since their names are not certain'))
+                    'withheld because their names are uncertain'))
             return
         if now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
@@ -259,7 +260,7 @@ class Session:
     def _take(
         self, event: Event, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> Optional[str]:
-        """Take what is no frame; gives the reason if the conversation is over."""
+        """Process an event other than a frame; return the reason if the conversation has ended."""
         self._next_check_ns = 0
         if isinstance(event, Echo):
             report = self._translator.echo(*event)
@@ -282,7 +283,7 @@ class Session:
         config = self._config
         multicast = config.transport == 'multicast' or (
             config.transport == 'auto' and info.multicast is not False)
-        # Before 3.0 a server does not say how it sends: both ways are open then.
+        # Before 3.0 a server does not state how it sends: both ways are possible.
         self.connection.keep_alive = not multicast or info.version < V3_0
         group = config.group or info.group or MULTICAST_GROUP
         port = config.data_port or info.data_port or DATA_PORT
@@ -317,11 +318,11 @@ class Session:
         for datagram in self.connection.due(now_ns):
             self._send(datagram)
         if self.connection.echo_due(now_ns):
-            # The clock is read as late as possible before the datagram leaves.
+            # Read the clock as late as possible before the request is sent.
             self._send(self.connection.echo_request(self._clock.now_ns()))
 
     def _send(self, datagram: bytes) -> None:
         try:
             self._command.sendto(datagram, self._server)
         except OSError:
-            pass    # no route for now: what matters is repeated, and silence is noticed
+            pass    # no route at present: important requests are repeated, silence is detected

@@ -12,7 +12,7 @@ from optitrack_vrpn.natnet.messages import Version
 from optitrack_vrpn.settings import checked, setting
 
 PROTOCOLS = ('vrpn', 'natnet', 'auto')
-#: The server name that asks for a search.
+#: The server name that requests a search.
 AUTO = 'auto'
 TRANSPORTS = ('auto', 'unicast', 'multicast')
 
@@ -20,7 +20,7 @@ TRANSPORTS = ('auto', 'unicast', 'multicast')
 @checked
 @dataclass(frozen=True)
 class NatNetConfig:
-    """How to reach Motive by NatNet, and what to take from it."""
+    """Settings of the NatNet connection and its data."""
 
     port: int = setting(COMMAND_PORT, low=1, high=65535, doc='command port of Motive')
     transport: str = setting(
@@ -36,13 +36,13 @@ class NatNetConfig:
     playback: bool = setting(
         False, doc='publish the poses of a take that Motive plays (edit mode) as if live')
     markers: bool = False
-    """Read labelled markers; follows from the outputs."""
+    """Whether labelled markers are decoded; derived from the outputs."""
 
     def check(self) -> None:
         """
-        Check what no range says.
+        Check what the ranges of single fields do not cover.
 
-        :raises ConfigurationError: for a version or an address that is none.
+        :raises ConfigurationError: for an invalid version or address.
         """
         self.version()
         if self.group:
@@ -57,9 +57,9 @@ class NatNetConfig:
 
     def version(self) -> Optional[Version]:
         """
-        Return the version to ask for; None for the newest.
+        Return the version to request; None for the newest.
 
-        :raises ConfigurationError: if it is none, or one that is not read.
+        :raises ConfigurationError: if it is invalid or not supported.
         """
         if not self.bitstream:
             return None

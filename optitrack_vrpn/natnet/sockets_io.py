@@ -15,22 +15,22 @@ from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import NEWEST, SERVER_INFO
 from optitrack_vrpn.natnet.messages import ServerInfo
 
-#: Chosen: receive buffer (bytes), which Linux limits to net.core.rmem_max. It holds seconds of
-#: frames of some kB; half loses frames after half the pause of the process.
+#: Chosen: receive buffer (bytes), which Linux limits to net.core.rmem_max. It holds some seconds
+#: of frames of some kB; half loses frames after half as long a pause of the process.
 _RECEIVE_BUFFER = 4 << 20
-#: Chosen: an arrival time of the kernel older than this (ns) counts as a step of the host's clock.
+#: Chosen: a kernel arrival time older than this (ns) indicates a step of the host's clock.
 _LONGEST_QUEUE_NS = 60_000_000_000
-#: Linux: whether a socket gets the data of groups that only other sockets joined.
+#: Linux option: whether a socket receives data of groups that only other sockets joined.
 _IP_MULTICAST_ALL = 49
-#: Chosen: limit of servers in one search; it bounds a flood of forged answers.
+#: Chosen: maximum number of servers in one search, as a limit for floods of forged answers.
 MOST_SERVERS = 32
 
 
 def command_socket(local: str) -> socket.socket:
     """
-    Open the socket that sends commands and takes unicast data.
+    Open the socket for commands and unicast data.
 
-    :raises TransportError: if the address cannot be had.
+    :raises TransportError: if the address is not available.
     """
     sock = datagram_socket(local)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -40,10 +40,11 @@ def command_socket(local: str) -> socket.socket:
 
 def multicast_socket(group: str, port: int, local: str) -> socket.socket:
     """
-    Open a socket for multicast data on one network card, beside others on this machine.
+    Open a socket for multicast data on one network card; several programs can share the port.
 
     :param local: address of the card that joins the group.
-    :raises TransportError: if the port is taken without sharing, or the card cannot join.
+    :raises TransportError: if another program has the port without sharing, or the card cannot
+        join.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
@@ -53,13 +54,13 @@ def multicast_socket(group: str, port: int, local: str) -> socket.socket:
         try:
             sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
         except OSError:
-            pass    # another system; addresses are compared anyway
+            pass    # not Linux; source addresses are compared anyway
         sock.bind((group, port))
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack(
             '4s4s', socket.inet_aton(group), socket.inet_aton(local)))
     except OSError as error:
         sock.close()
-        hint = ('another program has that port and does not share it'
+        hint = ('another program uses that port and does not share it'
                 if error.errno == errno.EADDRINUSE else
                 'set interface to the network card that reaches the Motive PC')
         raise TransportError(
@@ -69,7 +70,7 @@ def multicast_socket(group: str, port: int, local: str) -> socket.socket:
 
 
 class Arrival(NamedTuple):
-    """A datagram as it came: size in the buffer, kernel's time (ns, system time), source."""
+    """A received datagram: size in the buffer, kernel time (ns, system time), source."""
 
     size: int
     kernel_ns: 'int | None'
@@ -77,20 +78,20 @@ class Arrival(NamedTuple):
 
 
 def receive_into(sock: socket.socket, buffer: memoryview) -> 'Arrival | None':
-    """Read a datagram; None where none waits."""
+    """Read a datagram; return None if none is waiting."""
     try:
         size, ancillary, _, address = sock.recvmsg_into([buffer], ANCILLARY_SIZE)
     except (BlockingIOError, InterruptedError):
         return None
     except ConnectionError:
-        return None    # the answer to an earlier datagram: nothing listens there
+        return None    # ICMP error for an earlier datagram: nothing listens at its destination
     return Arrival(size, kernel_time_ns(ancillary), (address[0], address[1]))
 
 
 def arrival_time_ns(
     kernel_ns: 'int | None', host_minus_arrival_ns: int, now_ns: int,
 ) -> int:
-    """Bring the kernel's receive time to the arrival clock; the present where there is none."""
+    """Convert the kernel's receive time to the arrival clock; without one, return the present."""
     if kernel_ns is None:
         return now_ns
     arrival_ns = kernel_ns - host_minus_arrival_ns
@@ -99,7 +100,7 @@ def arrival_time_ns(
 
 def send_discovery(sock: socket.socket, port: int, name: str, local: str = '') -> None:
     """
-    Ask all servers in reach who they are: in the networks of this machine, and on it.
+    Send a discovery to all servers that this machine can reach, including its own.
 
     :param local: address of the only network card to search; '' for all.
     :raises TransportError: if nothing could be sent.
@@ -120,22 +121,22 @@ def send_discovery(sock: socket.socket, port: int, name: str, local: str = '') -
 def discovered(
     datagram: bytes, address: tuple[str, int], found: dict[str, ServerInfo],
 ) -> None:
-    """Note the answer of a server by its address."""
+    """Store the answer of a server under its address."""
     try:
         message_id, payload = codec.decode_message(datagram)
         if message_id == SERVER_INFO and len(found) < MOST_SERVERS:
             found[address[0]] = codec.decode_server_info(payload)
     except RemoteProtocolError:
-        pass    # something else on that port
+        pass    # another service uses that port
 
 
 def choose_server(found: dict[str, ServerInfo]) -> str:
     """
-    Choose the one server that answered.
+    Return the address of the one server that answered.
 
-    :raises TransportError: if none or several did.
+    :raises TransportError: if none or several answered.
     """
-    # This machine's own server answers by both addresses.
+    # A server on this machine answers from both addresses.
     others = [address for address in found if not address.startswith('127.')]
     addresses = others or list(found)
     if len(addresses) == 1:
@@ -143,7 +144,7 @@ def choose_server(found: dict[str, ServerInfo]) -> str:
     if not addresses:
         raise TransportError(
             'no Motive answered a NatNet discovery: is NatNet streaming on in Motive, does a '
-            'firewall block UDP port 1510, is the network card right (interface)? Or set server '
+            'firewall block UDP port 1510, is the network card (interface) correct? Or set server '
             'to the address of the Motive PC')
     listed = ', '.join(f'{address} ({found[address].name})' for address in addresses[:8])
     raise TransportError(
