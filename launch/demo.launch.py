@@ -6,10 +6,11 @@ Bring up a simulated Motive and the node that follows it: no hardware needed.
 Topics, frames and bodies have names that no real system has, and the simulator takes a free port.
 """
 
+import atexit
+import contextlib
 import os
 import socket
 import sys
-import tempfile
 
 from ament_index_python.packages import get_package_share_directory, PackageNotFoundError
 from launch import LaunchDescription
@@ -19,9 +20,9 @@ from launch_ros.actions import Node
 from optitrack_vrpn.cli.arguments import namespace as valid_namespace
 from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
 from optitrack_vrpn.cli.signals_io import with_parent
-from optitrack_vrpn.demo.display_io import package_display
+from optitrack_vrpn.demo.display_io import display_file
 from optitrack_vrpn.demo.foreign_ros import publishers_below
-from optitrack_vrpn.demo.isolation import body_names, display, node_parameters
+from optitrack_vrpn.demo.isolation import body_names, node_parameters
 
 ARGUMENTS = (
     ('bodies', '3', 'how many bodies, named "Demo Body 1" and so on'),
@@ -65,10 +66,10 @@ def make_rviz(namespace, names):
         get_package_share_directory('rviz2')
     except PackageNotFoundError:
         return LogInfo(msg='rviz:=true, but rviz2 is not installed: going on without it')
-    with tempfile.NamedTemporaryFile(
-            'w', prefix='optitrack_vrpn_demo_', suffix='.rviz', delete=False) as stream:
-        stream.write(display(package_display().read_text(), namespace, names))
-    return Node(package='rviz2', executable='rviz2', name='rviz2', arguments=['-d', stream.name],
+    files = contextlib.ExitStack()
+    atexit.register(files.close)
+    path = files.enter_context(display_file(namespace, names))
+    return Node(package='rviz2', executable='rviz2', name='rviz2', arguments=['-d', path],
                 output='screen')
 
 

@@ -8,15 +8,15 @@ beyond this machine, and logs that vanish with the run. Subprocesses of tests in
 """
 
 import ast
+import contextlib
 import functools
 import logging
 import os
 from pathlib import Path
-import shutil
 import signal
 import sys
-import tempfile
 
+from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
 import pytest
 
@@ -129,9 +129,10 @@ def pytest_configure(config):
     restore_signals()
     # Runs begin at different places, so that leftovers of one seldom meet the next.
     config.domain_claim = claim_domain({own_domain()}, start=os.getpid())
-    config.ros_log = tempfile.mkdtemp(prefix='optitrack_vrpn_log_')
+    config.folders = contextlib.ExitStack()
     isolate(os.environ, config.domain_claim.domain)
-    os.environ['ROS_LOG_DIR'] = config.ros_log
+    os.environ['ROS_LOG_DIR'] = str(
+        config.folders.enter_context(scratch_folder('optitrack_vrpn_log_')))
     # Fast DDS's default makes every second or third start wait 3 s for a missed announcement.
     profile = str(Path(__file__).resolve().parent.parent / 'config' / 'fast_discovery.xml')
     for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
@@ -140,7 +141,7 @@ def pytest_configure(config):
 
 def pytest_unconfigure(config):
     config.domain_claim.close()
-    shutil.rmtree(config.ros_log, ignore_errors=True)
+    config.folders.close()
 
 
 def pytest_report_header(config):

@@ -62,7 +62,7 @@ sys.exit(service.run())
 #: A program that only writes down how it was called.
 STAND_IN = """#!{python}
 import json, os, sys
-files = [sys.argv[i + 1] for i, word in enumerate(sys.argv) if word == '--params-file']
+files = [sys.argv[i + 1] for i, word in enumerate(sys.argv) if word in ('--params-file', '-d')]
 line = json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:],
                    [open(name).read() for name in files]]) + '\\n'
 # At once: others write there too, and somebody reads meanwhile.
@@ -127,7 +127,7 @@ class Prefix:
         return process.returncode, output
 
     def calls(self):
-        """Give (program, arguments, contents of parameter files) of every call so far."""
+        """Give (program, arguments, contents of parameter files and displays) of each call."""
         if not self.calls_path.exists():
             return []
         return [json.loads(line) for line in self.calls_path.read_text().splitlines()]
@@ -311,9 +311,10 @@ def test_demo_starts_everything_apart_from_a_real_system(prefix, arguments, name
     assert simulator[simulator.index('--names') + 1:][:2] == ['Demo Body 1', 'Demo Body 2']
     port = int(simulator[simulator.index('--port') + 1])
     assert port == given['port'] and port not in (0, 3883)
-    shown = Path(calls['rviz2'][1][1]).read_text()
+    shown, = calls['rviz2'][2]
     assert f'Fixed Frame: {namespace}/optitrack\n' in shown
     assert f'/{namespace}/Demo_Body_1/pose' in shown
+    assert not Path(calls['rviz2'][1][1]).parent.exists(), 'removed when the launch has ended'
 
 
 @with_launch

@@ -13,7 +13,6 @@ import os
 from pathlib import Path
 import signal
 import sys
-import tempfile
 import time
 from typing import Optional, Sequence
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.cli.arguments import duration, exit_code, Parser
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.cli.signals_io import EndedBySignal, raised
 from optitrack_vrpn.demo.child_io import Child, start_tool
 from optitrack_vrpn.demo.command import complain, finish
@@ -134,8 +134,8 @@ def watch(
     if arguments.map is not None and arguments.map.exists():
         raise ConfigurationError(f'{arguments.map} exists and is not overwritten')
     truth = SimMountSettings().body_from_link()
-    folder = arguments.keep or Path(
-        files.enter_context(tempfile.TemporaryDirectory(prefix='rgbd_demo_'))) / 'recording'
+    folder = arguments.keep or files.enter_context(
+        scratch_folder('optitrack_vrpn_demo_')) / 'recording'
     host, port = start_camera(arguments, children)
     print(f'rgbd_demo: a simulated camera on body {BODY!r} of a simulated Motive on {host} port '
           f'{port}', flush=True)
