@@ -21,8 +21,8 @@ demo:  ## run a simulated Motive and the node, with a live table
 demo-rgbd:  ## score visual odometry of a simulated depth camera against mocap
 	$(RUN) -m optitrack_vrpn rgbd_demo $(ARGS)
 
-check: lint  ## lint, types and pure tests, in under a minute
-	$(RUN) tools/run_tests.py -q -m pure $(ARGS)
+check:  ## lint, types and fast pure tests, in under a minute
+	$(RUN) tools/check.py $(ARGS)
 
 test: lint compile  ## lint, types and all tests, with the path of a pose compiled
 	$(RUN) tools/run_tests.py $(ARGS)
@@ -31,9 +31,7 @@ compile:  ## compile the path of a pose for these sources, if mypy and a compile
 	$(RUN) -m optitrack_vrpn compile --if-possible
 
 lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
-	@failed=; for tool in 'ruff check --quiet' flake8 mypy; do \
-	  $(PYTHON) tools/env.py run -m $$tool || failed="$$failed $${tool%% *}"; \
-	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+	$(RUN) tools/check.py --lint
 
 docs:  ## regenerate the generated parts of config/ and docs/
 	$(RUN) -m optitrack_vrpn parameters --write
@@ -78,7 +76,7 @@ soak:  ## run the node for an hour with faults every minute; memory, threads, fi
 	$(RUN) bench/soak.py $(ARGS)
 
 clean:  ## remove temporary files of tests and tools
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	@rm -rf .pytest_cache .flake8_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	@find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-env: clean  ## remove the environments too

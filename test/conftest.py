@@ -13,6 +13,7 @@ import functools
 import logging
 import os
 from pathlib import Path
+import re
 import signal
 import sys
 
@@ -28,12 +29,25 @@ else:
     # What takes long on a busy machine is no slower than elsewhere.
     hypothesis.settings.register_profile('any machine', deadline=None, suppress_health_check=[
         *hypothesis.settings.default.suppress_health_check, hypothesis.HealthCheck.too_slow])
+    hypothesis.settings.register_profile(
+        'fast', hypothesis.settings.get_profile('any machine'), max_examples=25)
     hypothesis.settings.load_profile('any machine')
+
+
+def examples(count):
+    """Give the number of examples of a property test: a quarter of `count` in `make check`."""
+    return max(1, count * hypothesis.settings.default.max_examples // 100)
 
 
 #: Marks a test of the node that both protocols have to pass. Tests of what lies behind the events
 #: of a client are not among them: it is the same code for both.
 BOTH_PROTOCOLS = pytest.mark.parametrize('protocol', ['vrpn', 'natnet'])
+
+
+def slow_after(count, rows):
+    """Mark the rows of a parametrised test after the first ones as slow."""
+    return [pytest.param(*row, marks=pytest.mark.slow) if index >= count else row
+            for index, row in enumerate(rows)]
 
 
 def at_last(check, *attempts):
@@ -91,6 +105,24 @@ def restore_signals():
 IMPURE = ('multiprocessing', 'rclpy', 'select', 'signal', 'socket', 'subprocess', 'threading')
 
 
+IMPORT = re.compile(r'^[ \t]*((?:from[ \t]+\S+[ \t]+)?import[ \t]+(?:\([^)]*\)|[^\n]*))', re.M)
+
+
+def imports_of(text):
+    """
+    Parse the import statements of a Python file, wherever they stand.
+
+    By themselves, since this is done for all files at the start of each test program.
+    """
+    for statement in IMPORT.findall(text):
+        try:
+            node, = ast.parse(statement).body
+        except (SyntaxError, ValueError):    # prose that begins like one
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+
+
 @functools.cache
 def is_pure(path):
     """
@@ -98,13 +130,11 @@ def is_pure(path):
 
     Files of the package are pure by the naming rule of docs/architecture.md.
     """
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_of(path.read_text()):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             modules = [node.module, *(f'{node.module}.{alias.name}' for alias in node.names)]
-        else:
-            continue
         for module in modules:
             parts = module.split('.')
             if parts[0] in IMPURE or parts[0].endswith(('_msgs', '_interfaces')):
@@ -117,6 +147,14 @@ def is_pure(path):
             if helper.exists() and parts[0] != 'conftest' and not is_pure(helper):
                 return False
     return True
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out files of which no test is wanted: importing them all takes seconds."""
+    if config.option.markexpr == 'pure' and collection_path.name.startswith('test_') and \
+            collection_path.suffix == '.py' and not is_pure(collection_path):
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(items):

@@ -5,6 +5,7 @@
 import math
 
 from body_kit import STEP, times, tracked
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.states import State
@@ -111,7 +112,7 @@ class Flight:
         return errors, withheld
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(rate=st.sampled_from([60, 100, 240]), degrees=st.sampled_from([90, 120, 180]),
        axis=st.sampled_from([(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]),
        lasts=st.floats(0.1, 12.0), shift=st.floats(0.0, 0.25), gap=st.floats(0.0, 0.5),

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from body_kit import Feed, times
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.bodies.transitions import mermaid, Observed, TRANSITIONS
@@ -68,7 +69,7 @@ COMMANDS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.sampled_from(sorted(COMMANDS)), min_size=1, max_size=30))
 def test_whatever_happens_the_gate_stays_on_its_table_and_publishes_in_tracked_only(commands):
     feed = Feed()

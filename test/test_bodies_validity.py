@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import math
 
 from body_kit import Feed, MS, STEP, times, tracked
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
@@ -431,7 +432,7 @@ def test_settings_are_checked(field):
 numbers = st.floats(-3, 3) | st.sampled_from([0.0, 1.0, NAN, math.inf, 1e308])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.tuples(st.integers(-3, 300), st.integers(0, 300), st.tuples(*[numbers] * 7))))
 def test_whatever_comes_only_finite_unit_attitudes_in_order_go_out(frames):
     body = ValidityGate('fuzzed')
@@ -457,7 +458,7 @@ def test_whatever_comes_only_finite_unit_attitudes_in_order_go_out(frames):
     assert status.good + withheld == len(frames)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.floats(0, 6.28), st.floats(1e-4, 0.2), st.floats(0.0, 0.5), st.integers(1, 100))
 def test_the_bound_is_what_speed_rate_and_margins_allow(direction, distance, angle, gap):
     """Within a frame interval and beyond, by the short way or in full, there is one bound."""

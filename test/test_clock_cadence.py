@@ -4,6 +4,7 @@
 
 from bisect import bisect_left
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.clock import StampConfig, StampSource
@@ -139,7 +140,7 @@ times_ns = st.lists(st.one_of(
 
 @given(steps=times_ns, tick=st.sampled_from([1000, 1_000_000, 15_625_000]),
        seed=st.integers(0, 100))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_later_times_stay_later_and_equal_times_equal(steps, tick, seed):
     t = exposures(1.5, 240, 0.01, seed)
     late = np.abs(np.random.default_rng(seed).normal(0.0, 0.2e-3, len(t)))

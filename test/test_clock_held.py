@@ -10,6 +10,7 @@ that time shifted.
 import math
 import random
 
+from conftest import examples
 from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.clock import StampConfig, StampSource
 from optitrack_vrpn.clock.host import HostOffset
@@ -90,7 +91,7 @@ def swapped(frames, number, by=1):
     return [*frames[:number], frames[number + by], *overtaken, *frames[number + by + 1:]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @example(hold=3.0, at=30, by=1, pace=0.01, mode='tracking')
 @example(hold=3.0, at=-1, by=1, pace=0.01, mode='tracking')
 @example(hold=40.0, at=30, by=1, pace=0.01, mode='tracking')
@@ -117,6 +118,7 @@ def test_a_gap_that_the_sender_shows_too_is_one(mode):
     assert room.silence(55.0, 60.0) < 0.05 and room.oldest() < 0.01
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(delay=st.floats(0.3, 20.0), jitter=st.floats(0.01, 1.0))
 def test_a_network_that_became_slow_and_unsteady_is_never_taken_for_a_clock(delay, jitter):
@@ -172,7 +174,7 @@ def test_a_sender_that_is_set_back_costs_a_quarter_of_a_second(step, mode):
         assert room.oldest() < 0.01
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(by=st.integers(1, 20), every=st.integers(25, 60), rate=st.sampled_from((60, 240)))
 def test_frames_that_overtake_others_are_no_restart(by, every, rate):
     """Up to 20 frames at once, in order else."""
@@ -184,7 +186,7 @@ def test_frames_that_overtake_others_are_no_restart(by, every, rate):
     assert room.pipeline.stamps.status().epoch == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(fall=st.integers(20 * MS, S), rate=st.integers(30, 500), late=st.integers(S, 40 * S))
 def test_a_run_takes_no_frames_for_a_clock_that_fell_where_waiting_explains_them(
         fall, rate, late):
@@ -212,7 +214,7 @@ def test_a_step_of_the_host_costs_no_pose_and_is_in_the_next_stamp(step, noise):
     assert all(abs(stamp - true - 0.001) < 0.001 for _, true, stamp in room.out)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(readings=st.lists(st.tuples(st.integers(-3 * MS, 3 * MS), st.integers(1, 50)),
                          min_size=1, max_size=30))
 def test_readings_that_come_again_and_again_are_the_offset(readings):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The path under the minima: its solver held to numpy, its hull to scipy, its choices to truth."""
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.clock.banded import smooth
@@ -13,7 +14,7 @@ S = 1e9
 
 
 @given(steps=st.lists(st.floats(0.1, 30.0), min_size=3, max_size=30), seed=st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_banded_solution_is_that_of_the_dense_normal_equations(steps, seed):
     rng = np.random.default_rng(seed)
     t = np.cumsum(steps)
@@ -110,6 +111,7 @@ def test_uncertainty_contains_the_error_while_load_is_taken_for_a_slew():
     assert np.mean(inside) > 0.95
 
 
+@pytest.mark.slow
 def test_nodes_are_bounded_however_long_it_runs():
     path = ClockPath()
     for k in range(3000):
@@ -117,6 +119,7 @@ def test_nodes_are_bounded_however_long_it_runs():
     assert len(path._nodes.t) < 140
 
 
+@pytest.mark.slow
 def test_bends_that_leave_the_memory_leave_no_trace():
     """A restart with a known rate, a slew of 50 s, and all of it forgotten five minutes later."""
     path = ClockPath()

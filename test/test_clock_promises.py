@@ -9,6 +9,7 @@ import math
 import random
 import sys
 
+from conftest import examples
 from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.clock import HISTORY, LIMIT_NS, StampConfig, StampSource
 from optitrack_vrpn.clock.source import READING_NOISE_NS
@@ -75,7 +76,7 @@ class Judge:
 
 @pytest.mark.parametrize('mode', PROMISING)
 @given(moves=frames, latency=st.sampled_from((0.0, 3.5)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_stamp_is_late_or_runs_backwards_and_equal_times_share_one(mode, moves, latency):
     judge = Judge(StampSource(
         StampConfig(mode=mode, offset_samples=7, latency_ms=latency)))
@@ -85,7 +86,7 @@ def test_no_stamp_is_late_or_runs_backwards_and_equal_times_share_one(mode, move
 
 @pytest.mark.parametrize('mode', PROMISING)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_promises_hold_in_a_real_stream_with_everything_going_wrong(mode, seed):
     rnd = random.Random(seed)
     judge = Judge(StampSource(StampConfig(mode=mode)))
@@ -111,7 +112,7 @@ def test_promises_hold_in_a_real_stream_with_everything_going_wrong(mode, seed):
 @pytest.mark.parametrize('mode', PROMISING)
 @given(moves=frames, readings=st.lists(
     st.tuples(st.integers(-400, 400), st.integers(-20_000, 20_000)), min_size=120, max_size=120))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_promises_hold_on_a_host_clock_that_is_slewed_and_read_with_noise(mode, moves, readings):
     judge = Judge(StampSource(StampConfig(mode=mode, offset_samples=7)), READING_NOISE_NS)
     host = 1_700_000_000 * S
@@ -123,7 +124,7 @@ def test_promises_hold_on_a_host_clock_that_is_slewed_and_read_with_noise(mode, 
 @example(calls=[(0, 0, 0), (0, -1, 1)], mode='min_offset')
 @given(calls=st.lists(st.tuples(times, times, times), max_size=60),
        mode=st.sampled_from((*PROMISING, 'sender')))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_numbers_give_a_stamp_or_none_and_never_an_exception(calls, mode):
     source = StampSource(StampConfig(mode=mode, offset_samples=3))
     refused = 0
@@ -139,7 +140,7 @@ def test_any_numbers_give_a_stamp_or_none_and_never_an_exception(calls, mode):
 
 @pytest.mark.parametrize('mode', ['tracking', 'arrival'])
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_repeated_and_overtaken_frames_teach_nothing(mode, seed):
     rnd = random.Random(seed)
     plain, mixed = StampSource(StampConfig(mode=mode)), StampSource(StampConfig(mode=mode))
@@ -190,6 +191,7 @@ def _footprint(source):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('mode', [*PROMISING, 'sender'])
 def test_memory_is_constant(mode):
     rnd = random.Random(3)

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 import sys
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.clock import StampConfig, StampSource
 from optitrack_vrpn.clock.two_way import TwoWay
@@ -18,7 +19,7 @@ S = 1_000 * MS
 OFFSET = 7_000 * S
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.tuples(st.integers(0, 5 * MS), st.integers(0, 5 * MS)), min_size=1,
                 max_size=40))
 def test_the_bound_holds_for_any_two_ways(ways):
@@ -126,7 +127,7 @@ def test_every_mode_keeps_its_meaning(mode):
     assert all(b > a for a, b in zip(stamps, stamps[1:]))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(-(1 << 63), 1 << 63), st.integers(-(1 << 63), 1 << 63),
                           st.integers(-(1 << 63), 1 << 63), st.integers(0, S)), max_size=30))
 def test_no_round_trip_makes_a_stamp_fall_or_pass_its_arrival(trips):

@@ -10,6 +10,8 @@ import numpy as np
 from optitrack_vrpn.clock import StampConfig, StampSource
 import pytest
 
+pytestmark = pytest.mark.slow
+
 S = 10**9
 START = 5_000 * S
 RATE_PPM = 40.0

@@ -6,6 +6,7 @@ from dataclasses import replace
 import json
 import math
 
+from conftest import examples
 from doctor_results import body, CLOCK, heard
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.states import State
@@ -175,7 +176,7 @@ EVENTS = st.one_of(
     st.builds(TextReport, NAMES, st.just(0), st.integers(0, 3), st.just(0), st.text(max_size=500)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.lists(EVENTS, max_size=6), max_size=12), st.text(max_size=60), st.booleans())
 def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, text, lifting):
     watch = Watch()

@@ -1,15 +1,20 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fuzz target on recorded bytes and on data from hypothesis; its findings as regressions."""
+"""
+The fuzz targets on conversations and on data from hypothesis; their findings as regressions.
+
+Those of VRPN are recorded, those of NatNet are made by the simulator.
+"""
 
 from pathlib import Path
 import sys
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent / 'bench')]
 
+from conftest import BOTH_PROTOCOLS, examples  # noqa: E402
 import fuzz  # noqa: E402
 import fuzz_target  # noqa: E402
-from fuzz_target import one_input  # noqa: E402
+import fuzz_target_natnet  # noqa: E402
 from hypothesis import given, settings, strategies as st  # noqa: E402
 from optitrack_vrpn.pipeline.channel import body_name  # noqa: E402
 from optitrack_vrpn.pipeline.config import PipelineConfig  # noqa: E402
@@ -17,28 +22,37 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline  # noqa: E402
 from optitrack_vrpn.vrpn.messages import PoseReport  # noqa: E402
 import pytest  # noqa: E402
 
-SEEDS = fuzz.seeds()
+SEEDS = {'vrpn': fuzz.seeds(), 'natnet': fuzz_target_natnet.seeds()}
+ONE_INPUT = {'vrpn': fuzz_target.one_input, 'natnet': fuzz_target_natnet.one_input}
 
 
 def test_recorded_sessions_hold_and_get_as_far_as_publishing():
-    runs = [one_input(data) for data in SEEDS]
+    runs = [fuzz_target.one_input(data) for data in SEEDS['vrpn']]
     assert sum(run.published for run in runs) > 100
     assert {len(run.last) for run in runs} >= {0, 1, 3}, 'bodies that published'
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_recorded_sessions_with_bytes_changed_hold(data):
-    changed = bytearray(data.draw(st.sampled_from(SEEDS)))
+def test_natnet_conversations_hold_and_get_as_far_as_publishing():
+    runs = [fuzz_target_natnet.one_input(data) for data in SEEDS['natnet']]
+    assert all(run.published >= 4 for run in runs)
+    assert {run.connection.counters.malformed for run in runs} == {0}
+
+
+@BOTH_PROTOCOLS
+@settings(max_examples=examples(300), deadline=None)
+@given(data=st.data())
+def test_sessions_with_bytes_changed_hold(protocol, data):
+    changed = bytearray(data.draw(st.sampled_from(SEEDS[protocol])))
     for _ in range(data.draw(st.integers(1, 8))):
         at = data.draw(st.integers(0, len(changed) - 1))
         changed[at:at + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=8))
         if not changed:
             break
-    one_input(bytes(changed))
+    ONE_INPUT[protocol](bytes(changed))
 
 
-def test_the_target_sees_what_must_not_be(monkeypatch):
+@BOTH_PROTOCOLS
+def test_the_target_sees_what_must_not_be(protocol, monkeypatch):
     """A pipeline that publishes a frame as fresh that it stamped a second ago is found."""
     process = Pipeline.process
 
@@ -47,8 +61,8 @@ def test_the_target_sees_what_must_not_be(monkeypatch):
                 for sample in process(self, events, arrival_ns, *rest)]
     monkeypatch.setattr(Pipeline, 'process', late)
     with pytest.raises(fuzz_target.Broken, match='before its arrival'):
-        for data in SEEDS:
-            one_input(data)
+        for data in SEEDS[protocol]:
+            ONE_INPUT[protocol](data)
 
 
 def poses(count, name='body', sensor=0, start_ns=10**9):

@@ -61,6 +61,7 @@ def test_a_body_that_moves_teaches_nothing(motion):
     assert detector.noise() is None
 
 
+@pytest.mark.slow
 def test_rest_is_nearly_always_recognised():
     detector = RestDetector()
     assert feed(detector, 10_000) >= 198

@@ -10,6 +10,7 @@ of them.
 import math
 import struct
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.natnet import codec
@@ -177,7 +178,7 @@ def test_ids_keep_their_sign():
     assert decode_frame(payload(encode_frame(frame, (4, 1))), (4, 1)).bodies[0].streaming_id == -3
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(st.binary(max_size=400), st.sampled_from([*VERSIONS, (1, 0), (4, 5), (255, 255)]))
 def test_arbitrary_bytes_give_a_value_or_the_remote_error(data, version):
     for decode in (lambda: decode_frame(data, version, True),
@@ -191,7 +192,7 @@ def test_arbitrary_bytes_give_a_value_or_the_remote_error(data, version):
             pass
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(st.data(), st.sampled_from(VERSIONS))
 def test_a_damaged_frame_gives_a_value_or_the_remote_error(data, version):
     whole = filled_sections(version) + suffix(version)

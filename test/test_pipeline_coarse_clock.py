@@ -5,6 +5,7 @@
 import math
 import random
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.motion.estimator import EstimateConfig
@@ -110,7 +111,7 @@ def test_no_warning_where_each_frame_has_a_time_of_its_own(tick):
     assert not [event for event in session.events if event.key == 'coarse clock']
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(rate=st.sampled_from([60, 100, 120, 240, 500]), tick_ms=st.floats(1.0, 60.0),
        jitter_ms=st.sampled_from([0.0, 0.1, 2.0]), seed=st.integers(0, 1000),
        mode=st.sampled_from(['tracking', 'min_offset']))

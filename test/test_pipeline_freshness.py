@@ -7,6 +7,7 @@ The network is simulated: frames wait in a queue that is delivered in pieces, wi
 them, faster than they were made. The true time of a frame is known.
 """
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.clock import StampConfig
@@ -72,7 +73,7 @@ FRAMES = st.builds(
     jitter=st.lists(st.integers(0, MS), min_size=1, max_size=40))
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(deadline=None, derandomize=True, max_examples=examples(400))
 @given(FRAMES, st.sampled_from(['tracking', 'min_offset', 'arrival']))
 def test_after_any_backlog_every_published_stamp_is_true(frames, mode):
     out, pipeline = published(frames, mode)

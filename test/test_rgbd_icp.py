@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rigid transforms and ICP against scipy's Rotation."""
 
+from conftest import examples
 from hypothesis import given, settings, strategies
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
@@ -19,7 +20,7 @@ def transform_of(vector):
     return transform
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(strategies.integers(0, 2**32 - 1), strategies.integers(3, 40), strategies.booleans())
 def test_rigid_transform_agrees_with_scipy(seed, count, weighted):
     random = np.random.default_rng(seed)
@@ -62,7 +63,7 @@ def test_angles_are_exact_also_when_small(angle):
     assert turned == pytest.approx(angle, rel=1e-6, abs=1e-15)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(strategies.tuples(*[strategies.floats(-1, 1)] * 3), strategies.sampled_from(
     [0.0, 1e-9, 1e-7, 2e-6, 1e-3, 0.5, 2.9, 3.05, 3.14]))
 def test_rotation_vectors_agree_with_scipy(axis, angle):

@@ -5,6 +5,7 @@
 import struct
 from types import SimpleNamespace
 
+from conftest import examples
 from hypothesis import given, settings, strategies
 import numpy as np
 from optitrack_vrpn.rgbd.images import (
@@ -91,7 +92,7 @@ def test_an_image_that_cannot_be_read_says_why(read, given_image, message):
         read(given_image)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(strategies.sampled_from([*COLOUR, *DEPTH, '', 'nonsense']), strategies.integers(0, 6),
        strategies.integers(0, 6), strategies.integers(0, 40), strategies.integers(0, 1),
        strategies.binary(max_size=200))

@@ -134,6 +134,7 @@ def perturbation(transform, truth):
     return np.concatenate([error[:3, 3], Rotation.from_matrix(error[:3, :3]).as_rotvec()])
 
 
+@pytest.mark.slow
 def test_refined_poses_are_as_uncertain_as_their_covariance_says():
     squares = []
     for seed in range(40):
@@ -151,6 +152,7 @@ def test_refined_poses_are_as_uncertain_as_their_covariance_says():
     assert low < np.sum(squares) < high
 
 
+@pytest.mark.slow
 def test_refinement_is_better_than_equal_weights_and_ignores_outliers():
     from optitrack_vrpn.rgbd.icp import rigid_transform
     ours, plain = [], []

@@ -64,6 +64,7 @@ def test_a_motion_in_six_axes_is_followed(settings):
     assert run.odometry.counters.resets == 0
 
 
+@pytest.mark.slow
 def test_twist_is_that_of_the_motion_in_the_axes_of_the_base():
     run = Run()
     step = pose(0.012, -0.006, 0.0, yaw=0.6)
@@ -85,6 +86,7 @@ def test_twist_is_that_of_the_motion_in_the_axes_of_the_base():
         assert (np.abs(error) < 4 * np.sqrt(np.diag(frame.twist_covariance))).all()
 
 
+@pytest.mark.slow
 def test_covariance_covers_the_error_grows_with_the_way_and_shrinks_on_return():
     run = Run()
     there = [pose(yaw=3 * k) for k in range(21)]
@@ -202,6 +204,7 @@ def test_bump_of_the_camera_is_reported_and_not_merged(run, bump):
         check_failure(run, frame, frame.cause, ''), before)
 
 
+@pytest.mark.slow
 def test_after_a_bump_that_lasts_a_new_model_begins_at_the_last_pose(run):
     frames = [run.see(pose(yaw=60, z=0.3)) for _ in range(40)]
     statuses = [frame.status for frame in frames]
@@ -218,6 +221,7 @@ def test_after_a_bump_that_lasts_a_new_model_begins_at_the_last_pose(run):
     assert run.odometry.counters.restarts == run.odometry.counters.resets == 1
 
 
+@pytest.mark.slow
 def test_no_jump_is_believed_that_no_camera_makes():
     slow = Run(max_speed_m_s=0.5, inlier_share=0.0)
     for _ in range(5):
@@ -235,6 +239,7 @@ def test_a_motion_that_is_not_determined_well_enough_is_refused():
     assert 'determine the position to' in frame.reason
 
 
+@pytest.mark.slow
 def test_the_model_stays_within_its_bound():
     settings = OdometrySettings()
     run = Run(model=replace(settings.model, capacity=400))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pairs of colour and depth by their stamps."""
 
+from conftest import examples
 from hypothesis import given, settings, strategies
 from optitrack_vrpn.rgbd.pairing import Pairer
 import pytest
@@ -69,7 +70,7 @@ def test_a_clock_that_is_set_back_is_followed():
     assert feed(pairer, (0, 0), (1, 0), (0, 33), (1, 33)) == [(0, 0), (33, 33)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(strategies.lists(strategies.tuples(strategies.integers(0, 1), strategies.integers(0, 60)),
                         max_size=60))
 def test_whatever_comes_pairs_are_in_order_and_within_the_tolerance(steps):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The closed-form motions against numeric differentiation, scipy and the right-hand rule."""
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
@@ -32,7 +33,7 @@ def close(found, wanted, relative=1e-5):
     np.testing.assert_allclose(found, wanted, atol=relative * scale, rtol=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(MOTIONS)
 def test_rates_are_the_derivatives_of_the_poses(motion):
     step = 1e-4
@@ -43,7 +44,7 @@ def test_rates_are_the_derivatives_of_the_poses(motion):
     close(turn.as_rotvec() / (2 * step), now.angular_velocity)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(MOTIONS)
 def test_quaternions_are_of_unit_length_and_states_are_functions_of_time(motion):
     state = motion.at(TIMES)

@@ -4,6 +4,7 @@
 
 from collections import Counter
 
+from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import RemoteProtocolError, VersionRefusedError
 from optitrack_vrpn.vrpn import codec, constants, messages
@@ -121,7 +122,7 @@ def test_arbitrary_bytes_give_events_or_the_remote_error(chunks, with_cookie):
             connection.receive_stream(b'')
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_damaged_streams_give_events_or_the_remote_error(data):
     stream = bytearray(TCP_STREAM[:4000])
