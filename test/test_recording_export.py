@@ -3,11 +3,14 @@
 """Exports read with other software, and Motive's own CSV as input."""
 
 import csv
+import weakref
 
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import export_command
+from optitrack_vrpn.recording.rows_io import Scratch, StoredRows
+from optitrack_vrpn.recording.take import Rows
 from optitrack_vrpn.recording.take_io import load_take
 import pcap
 import pytest
@@ -247,3 +250,47 @@ def test_what_is_wrong_with_a_motive_csv_is_said(tmp_path, before, after, said):
     (tmp_path / 'm.csv').write_text(text.replace(before, after))
     with pytest.raises(ConfigurationError, match=said):
         load_take(tmp_path / 'm.csv')
+
+
+def test_poses_on_disk_are_those_that_were_added_of_each_topic():
+    rng = np.random.default_rng(5)
+    scratch = Scratch()
+    topics = [(StoredRows(scratch), Rows()) for _ in range(3)]
+    for number in range(6000):    # several blocks, and a rest
+        pose = rng.normal(size=7).tolist()
+        for rows in topics[number % 5 % 3]:
+            rows.add(BEGIN_NS + number, BEGIN_NS + number // 2, pose)
+    for stored, kept in topics:
+        for found, expected in zip(stored.columns(), kept.columns()):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_one_body_of_a_bag_is_in_memory_at_a_time(tmp_path):
+    folder, _ = bag(tmp_path)
+    take = load_take(folder)
+    first, second = take.bodies
+    kept = weakref.ref(take.bodies[first])
+    assert kept() is take.bodies[first]
+    assert take.bodies[second].name == second
+    assert kept() is None
+
+
+def test_parquet_has_a_row_group_for_each_part_of_a_body(tmp_path, capsys, monkeypatch):
+    parquet = pytest.importorskip('pyarrow.parquet')
+    monkeypatch.setattr(export_command, 'ROW_GROUP', 100)
+    folder, _ = bag(tmp_path)
+    assert export(capsys, folder, '--format', 'parquet', '-o', tmp_path / 'x.parquet')[0] == 0
+    file = parquet.ParquetFile(tmp_path / 'x.parquet')
+    sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    assert max(sizes) == 100
+    assert sum(sizes) == file.metadata.num_rows
+
+
+@pytest.mark.parametrize('rate', ['0', '2e6'])
+def test_a_rate_that_is_none_leaves_the_old_file(tmp_path, capsys, rate):
+    folder, _ = bag(tmp_path)
+    (tmp_path / 'x.csv').write_text('kept')
+    code, out = export(capsys, folder, '-o', tmp_path / 'x.csv', '--resample', rate)
+    assert code == USAGE
+    assert 'is no rate' in out.err
+    assert (tmp_path / 'x.csv').read_text() == 'kept'

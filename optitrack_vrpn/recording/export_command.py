@@ -3,7 +3,7 @@
 """Export a take: ``export FOLDER --format csv -o FILE``."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import csv
 from pathlib import Path
 import sys
@@ -12,7 +12,7 @@ from typing import Optional
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.recording.export_table import (
-    choose_bodies, COLUMNS, columns, rows, Table, table)
+    check_resampling, choose_bodies, COLUMNS, columns, pieces_of, ROW_GROUP, rows, Table, table)
 from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.tum import format_tum
 
@@ -38,27 +38,46 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _write(path: Path, kind: str, tables: list[Table]) -> None:
+def _write_parquet(path: Path, tables: Iterable[Table]) -> int:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise BackendUnavailableError(
+            'the format parquet needs pyarrow: pip install pyarrow') from None
+    count, writer = 0, None
+    try:
+        for made in tables:
+            if writer is None:
+                writer = pyarrow.parquet.ParquetWriter(
+                    path, pyarrow.table(columns(made, slice(1))).schema)
+            for part in pieces_of(len(made.trajectory), ROW_GROUP):
+                writer.write_table(pyarrow.table(columns(made, part)))
+            count += len(made.trajectory)
+    finally:
+        if writer is not None:
+            writer.close()
+    return count
+
+
+def _write(path: Path, kind: str, tables: Iterable[Table]) -> int:
+    """Write the bodies one after the other; gives the number of poses."""
     if kind == 'parquet':
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise BackendUnavailableError(
-                'the format parquet needs pyarrow: pip install pyarrow') from None
-        data = columns(tables)
-        pyarrow.parquet.write_table(pyarrow.table(data), path)
-        return
+        return _write_parquet(path, tables)
+    count = 0
     with open(path, 'w', newline='', encoding='utf-8') as file:
         if kind == 'tum':
-            (only,) = tables
-            file.writelines(format_tum(only.trajectory))
-            return
+            for made in tables:
+                count += len(made.trajectory)
+                file.writelines(format_tum(made.trajectory))
+            return count
         writer = csv.writer(file, delimiter=';' if kind == 'csv-semicolon' else ',',
                             lineterminator='\n')
         writer.writerow(COLUMNS)
         for made in tables:
+            count += len(made.trajectory)
             writer.writerows(rows(made))
+    return count
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -76,19 +95,19 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         if arguments.format == 'tum' and len(bodies) > 1:
             raise ConfigurationError(
                 'a TUM file holds one body: choose it with --body '
-                f'({", ".join(body.name for body in bodies)})')
-        tables = [table(take, body, frame=arguments.frame, start_s=arguments.start,
-                        end_s=arguments.end, resample_hz=arguments.resample) for body in bodies]
-        _write(arguments.output, arguments.format, tables)
+                f'({", ".join(bodies)})')
+        check_resampling(take, arguments.start, arguments.end, arguments.resample)
+        count = _write(arguments.output, arguments.format, (
+            table(take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,
+                  end_s=arguments.end, resample_hz=arguments.resample) for name in bodies))
     except OptitrackVrpnError as error:
         print(f'export: {error}', file=sys.stderr)
         return exit_code(error)
     except OSError as error:
         print(f'export: {arguments.output}: {error.strerror}', file=sys.stderr)
         return 1
-    count = sum(len(made.trajectory) for made in tables)
-    print(f'{arguments.output}: {count} poses of {len(tables)} '
-          f'bod{"ies" if len(tables) != 1 else "y"}'
+    print(f'{arguments.output}: {count} poses of {len(bodies)} '
+          f'bod{"ies" if len(bodies) != 1 else "y"}'
           + (f'; the recording was not closed ({take.cut})' if take.cut else ''))
     return 0
 

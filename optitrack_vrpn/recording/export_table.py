@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -18,6 +18,10 @@ COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 's
            'resampled')
 #: Chosen: limit of rows per body, which bounds the memory (some GB).
 _MOST_ROWS = 100_000_000
+#: Chosen: rows that are converted at once, which bounds the memory of Python's objects, and rows
+#: of a row group of Parquet.
+_AT_ONCE = 8192
+ROW_GROUP = 100_000
 
 
 class Table(NamedTuple):
@@ -36,11 +40,12 @@ class Table(NamedTuple):
     resampled: Mask
 
 
-def choose_bodies(take: Take, names: tuple[str, ...]) -> list[Body]:
+def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
     """
-    Choose bodies by name.
+    Check the names of bodies.
 
     :param names: empty for all.
+    :returns: the chosen names.
     :raises ConfigurationError: if there is no such body, or none at all.
     """
     if not take.bodies:
@@ -49,7 +54,7 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[Body]:
         if name not in take.bodies:
             raise ConfigurationError(
                 f'{take.name}: holds no body {name!r}, only {", ".join(take.bodies)}')
-    return [take.bodies[name] for name in names or take.bodies]
+    return list(names or take.bodies)
 
 
 def table(
@@ -67,8 +72,7 @@ def table(
     """
     trajectory, arrivals = body.trajectory, body.arrivals_ns
     breaks = body.breaks_ns
-    begin_ns = take.begin_ns + round((start_s or 0.0) * NS)
-    end_ns = take.end_ns if end_s is None else take.begin_ns + round(end_s * NS)
+    begin_ns, end_ns = _span(take, start_s, end_s)
     pieces = _segments(trajectory, breaks)
     if resample_hz is None:
         kept = (trajectory.stamps_ns >= begin_ns) & (trajectory.stamps_ns <= end_ns)
@@ -86,14 +90,37 @@ def table(
     return Table(body.name, to_ned(chosen) if frame == 'ned' else chosen, came, numbers, marks)
 
 
-def _grid(begin_ns: int, end_ns: int, rate_hz: float) -> Stamps:
-    """List times at whole multiples of the period, so that all bodies have the same."""
+def _span(take: Take, start_s: Optional[float], end_s: Optional[float]) -> tuple[int, int]:
+    return (take.begin_ns + round((start_s or 0.0) * NS),
+            take.end_ns if end_s is None else take.begin_ns + round(end_s * NS))
+
+
+def check_resampling(
+    take: Take, start_s: Optional[float], end_s: Optional[float], resample_hz: Optional[float],
+) -> None:
+    """
+    Check what ``table`` will be asked for, before a file is opened.
+
+    :raises ConfigurationError: if the rate is none, or makes too many rows.
+    """
+    if resample_hz is not None:
+        _steps(*_span(take, start_s, end_s), resample_hz)
+
+
+def _steps(begin_ns: int, end_ns: int, rate_hz: float) -> tuple[float, float]:
+    """Give the first and last multiple of the period, from the second of the begin."""
     if not 0.001 <= rate_hz <= 1e6:
         raise ConfigurationError(f'{rate_hz:g} Hz is no rate; 0.001 to 1e6 are allowed')
     first, last = (np.ceil(begin_ns % NS * rate_hz / NS),
                    np.floor((end_ns - begin_ns // NS * NS) * rate_hz / NS))
     if last - first > _MOST_ROWS:
         raise ConfigurationError('that makes more than 100 million rows; choose a lower rate')
+    return first, last
+
+
+def _grid(begin_ns: int, end_ns: int, rate_hz: float) -> Stamps:
+    """List times at whole multiples of the period, so that all bodies have the same."""
+    first, last = _steps(begin_ns, end_ns, rate_hz)
     steps = np.arange(first, last + 1)
     times: Stamps = begin_ns // NS * NS + np.round(steps * (NS / rate_hz)).astype(np.int64)
     return times[(times >= begin_ns) & (times <= end_ns)]
@@ -109,29 +136,29 @@ def _segments(trajectory: Trajectory, breaks_ns: Stamps) -> Stamps:
     return numbers
 
 
+def pieces_of(count: int, most: int) -> Iterator[slice]:
+    """Cut so many rows into slices of at most some rows."""
+    return (slice(at, at + most) for at in range(0, count, most))
+
+
 def rows(made: Table) -> Iterator[tuple[str, ...]]:
     """Write rows as texts; values keep every bit, times all nine decimals."""
     trajectory = made.trajectory
-    for stamp, position, quat, came, segment, resampled in zip(
-            trajectory.stamps_ns.tolist(), trajectory.positions.tolist(),
-            trajectory.quats_xyzw.tolist(), made.arrivals_ns.tolist(), made.segments.tolist(),
-            made.resampled.tolist()):
-        yield (format_stamp_ns(stamp), made.body, *map(repr, (*position, *quat)),
-               '' if came < 0 else format_stamp_ns(came), str(segment), str(int(resampled)))
+    for part in pieces_of(len(trajectory), _AT_ONCE):
+        for stamp, position, quat, came, segment, resampled in zip(
+                trajectory.stamps_ns[part].tolist(), trajectory.positions[part].tolist(),
+                trajectory.quats_xyzw[part].tolist(), made.arrivals_ns[part].tolist(),
+                made.segments[part].tolist(), made.resampled[part].tolist()):
+            yield (format_stamp_ns(stamp), made.body, *map(repr, (*position, *quat)),
+                   '' if came < 0 else format_stamp_ns(came), str(segment), str(int(resampled)))
 
 
-def columns(made: list[Table]) -> dict[str, Floats | Stamps | Mask | list[str]]:
-    """Return all rows by column, with times as integer nanoseconds."""
-    found: dict[str, Floats | Stamps | Mask | list[str]] = {
-        'stamp_ns': np.concatenate([t.trajectory.stamps_ns for t in made]),
-        'body': [t.body for t in made for _ in range(len(t.trajectory))]}
-    positions = np.concatenate([t.trajectory.positions for t in made])
-    quats = np.concatenate([t.trajectory.quats_xyzw for t in made])
-    for number, name in enumerate(('x', 'y', 'z')):
-        found[name] = positions[:, number]
-    for number, name in enumerate(('qx', 'qy', 'qz', 'qw')):
-        found[name] = quats[:, number]
-    found['arrival_ns'] = np.concatenate([t.arrivals_ns for t in made])
-    found['segment'] = np.concatenate([t.segments for t in made])
-    found['resampled'] = np.concatenate([t.resampled for t in made])
-    return found
+def columns(made: Table, part: slice) -> Mapping[str, Floats | Stamps | Mask | list[str]]:
+    """Return some rows by column, with times as integer nanoseconds."""
+    positions, quats = made.trajectory.positions[part], made.trajectory.quats_xyzw[part]
+    return {
+        'stamp_ns': made.trajectory.stamps_ns[part], 'body': [made.body] * len(positions),
+        **{name: positions[:, number] for number, name in enumerate(('x', 'y', 'z'))},
+        **{name: quats[:, number] for number, name in enumerate(('qx', 'qy', 'qz', 'qw'))},
+        'arrival_ns': made.arrivals_ns[part], 'segment': made.segments[part],
+        'resampled': made.resampled[part]}

@@ -79,11 +79,11 @@ def parse_motive_csv(
                     table[name].add(stamp_ns, stamp_ns, (*p, *maps.quat_to_enu((x, y, z, w))))
         except ValueError as error:
             raise ConfigurationError(f'{source}, line {rows.line_num}: {error}') from None
-    take = Take(_fact(head, 'Take Name') or source, 'motive csv')
+    bodies = {}
     for name, poses in table.items():
         trajectory, arrivals, left_out = rising(poses)
-        take.bodies[name] = Body(name, trajectory, arrivals, [], left_out)
-    return take
+        bodies[name] = Body(name, trajectory, arrivals, [], left_out)
+    return Take(_fact(head, 'Take Name') or source, 'motive csv', bodies)
 
 
 def _fact(head: list[str], key: str) -> str:

@@ -48,8 +48,12 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _topic(name: str) -> str:
+    return name if name.startswith('/') else f'/{name}'
+
+
 def _estimate(take: Take, what: str) -> Trajectory:
-    topic = what if what.startswith('/') else f'/{what}'
+    topic = _topic(what)
     if topic in take.estimates:
         return take.estimates[topic]
     if Path(what).is_file():
@@ -62,7 +66,8 @@ def _estimate(take: Take, what: str) -> Trajectory:
 def _pictures(take: Take, body: Body, kind: str) -> list[Picture]:
     begin = take.begin_ns
     made = [
-        Picture(plots.path_plot([body]), 'Path from above; the dot is its begin.'),
+        Picture(plots.path_plot([plots.path_line(body)]),
+                'Path from above; the dot is its begin.'),
         Picture(plots.position_plot(body, begin), 'Position. Orange: no pose; blue: frozen; '
                 'dotted: a jump or reset.'),
         Picture(plots.attitude_plot(body, begin), 'Attitude.'),
@@ -84,9 +89,14 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
     :raises OptitrackVrpnError: if something cannot be read or evaluated.
     """
     plots.check_available()
-    take = load_take(arguments.recording)
-    figures = {name: body_figures(take, body) for name, body in take.bodies.items()
-               if len(body.trajectory) > 1}
+    take = load_take(arguments.recording, _topic(arguments.estimate or ''))
+    # One body at a time is in memory.
+    figures, paths = {}, []
+    for name, body in take.bodies.items():
+        if len(body.trajectory) > 1:
+            figures[name] = body_figures(take, body)
+            paths.append(plots.path_line(body))
+        del body
     found = findings(take, list(figures.values()))
     sections = []
     if arguments.estimate is not None:
@@ -112,7 +122,7 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
     common = []
     if len(figures) > 1:
         common.append(Picture(
-            plots.path_plot([take.bodies[name] for name in figures]), 'All paths from above.'))
+            plots.path_plot(paths), 'All paths from above.'))
     clock = plots.clock_plot(take)
     if clock is not None:
         common.append(Picture(

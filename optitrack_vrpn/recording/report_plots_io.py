@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import io
 import re
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from optitrack_vrpn.errors import BackendUnavailableError
@@ -124,22 +124,40 @@ def _mark(axes: Any, body: Body, begin_ns: int) -> None:
         axes.axvline((stamp - begin_ns) / NS, color=_GAP, linestyle=':')
 
 
-def path_plot(bodies: Sequence[Body]) -> str:
+class PathLine(NamedTuple):
+    """
+    The path of a body, thinned.
+
+    :ivar shown: (n, 3) positions (m); NaN interrupts the line.
+    :ivar begin: first position.
+    """
+
+    name: str
+    shown: Floats
+    begin: Floats
+
+
+def path_line(body: Body) -> PathLine:
+    """Thin a body's path."""
+    positions = body.trajectory.positions
+    step = max(len(positions) // _MOST_POINTS, 1)
+    stamps = body.trajectory.stamps_ns
+    holes = np.union1d([before for before, _ in body.gaps],
+                       stamps[np.isin(stamps, body.breaks_ns).nonzero()[0] - 1])
+    chosen = np.union1d(np.arange(0, len(positions), step), np.searchsorted(stamps, holes))
+    chosen = chosen.astype(int)
+    shown = positions[chosen].copy()
+    shown[np.isin(stamps[chosen], holes)] = np.nan    # no line where nothing was seen
+    return PathLine(body.name, shown, positions[0].copy())
+
+
+def path_plot(lines: Sequence[PathLine]) -> str:
     """Draw paths from above, and heights over the way east."""
     def draw(axes: Any) -> None:
-        for number, body in enumerate(bodies):
-            positions = body.trajectory.positions
-            step = max(len(positions) // _MOST_POINTS, 1)
-            stamps = body.trajectory.stamps_ns
-            holes = np.union1d([before for before, _ in body.gaps],
-                               stamps[np.isin(stamps, body.breaks_ns).nonzero()[0] - 1])
-            chosen = np.union1d(np.arange(0, len(positions), step), np.searchsorted(stamps, holes))
-            chosen = chosen.astype(int)
-            shown = positions[chosen].copy()
-            shown[np.isin(stamps[chosen], holes)] = np.nan    # no line where nothing was seen
-            axes.plot(shown[:, 0], shown[:, 1], color=_COLOURS[number % 5], label=body.name)
-            axes.plot(positions[0, 0], positions[0, 1], 'o', color=_COLOURS[number % 5],
-                      markersize=4)
+        for number, line in enumerate(lines):
+            colour = _COLOURS[number % 5]
+            axes.plot(line.shown[:, 0], line.shown[:, 1], color=colour, label=line.name)
+            axes.plot(line.begin[0], line.begin[1], 'o', color=colour, markersize=4)
         # One scale for both, and noise alone shall not fill the picture.
         limits = (axes.get_xlim(), axes.get_ylim())
         half = max(_LEAST_HALF_M, *(abs(high - low) / 2 for low, high in limits))
@@ -148,7 +166,7 @@ def path_plot(bodies: Sequence[Body]) -> str:
         axes.set_aspect('equal')
         axes.set_xlabel('east (m)')
         axes.set_ylabel('north (m)')
-        if 1 < len(bodies) <= 6:
+        if 1 < len(lines) <= 6:
             axes.legend(fontsize=8)
     return _drawn(3.6, draw)
 

@@ -1,17 +1,17 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A recorded session in memory: the poses of each body with their arrivals, and the events."""
+"""A recorded session: the poses of each body with their arrivals, and the events."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Protocol
 
 import numpy as np
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
-from optitrack_vrpn.recording.trajectory import gap_limit_ns, NS, Stamps, Trajectory
+from optitrack_vrpn.recording.trajectory import Floats, gap_limit_ns, NS, Stamps, Trajectory
 
 #: A larger distance between two poses (m) at a larger speed (m/s) than any body in a laboratory is
 #: a jump; likewise for angles (rad, rad/s). Chosen. Halved, fast wands make jumps; doubled, short
@@ -20,6 +20,11 @@ _JUMP_M = 0.05
 _JUMP_M_S = 20.0
 _JUMP_RAD = 0.5
 _JUMP_RAD_S = 60.0
+#: Chosen: poses that are converted at once, which bounds the memory of Python's objects.
+_AT_ONCE = 8192
+
+#: Stamps (n,) and arrivals (n,) since the Unix epoch (ns), and poses (n, 7): x y z, x y z w.
+Columns = tuple[Stamps, Stamps, Floats]
 
 
 class StateRow(NamedTuple):
@@ -117,36 +122,50 @@ class Take:
 
     :ivar name: of the folder or file.
     :ivar kind: 'bag', 'raw' or 'motive csv'.
-    :ivar bodies: by name.
-    :ivar estimates: trajectories of odometry topics and others with poses, by topic.
+    :ivar bodies: by name. Those of a bag are read from disk with each access: use one at a time.
+    :ivar estimates: trajectories of odometry topics and others with poses, by topic; likewise.
     :ivar clock: rows of the clock's diagnostics.
     :ivar connection: last values of the connection's diagnostics.
     :ivar notes: what the recorder kept beside the messages.
     :ivar cut: why the file ends early, '' if it does not.
     :ivar topics: messages by topic.
+    :ivar span_ns: first and last stamp of all bodies; None to look at them.
     """
 
     name: str
     kind: str
-    bodies: dict[str, Body] = field(default_factory=dict)
-    estimates: dict[str, Trajectory] = field(default_factory=dict)
+    bodies: Mapping[str, Body] = field(default_factory=dict)
+    estimates: Mapping[str, Trajectory] = field(default_factory=dict)
     clock: list[ClockRow] = field(default_factory=list)
     connection: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     cut: str = ''
     topics: dict[str, int] = field(default_factory=dict)
+    span_ns: Optional[tuple[int, int]] = None
 
     @property
     def begin_ns(self) -> int:
         """Return the first stamp; 0 for an empty take."""
+        if self.span_ns is not None:
+            return self.span_ns[0]
         return min((int(b.trajectory.stamps_ns[0]) for b in self.bodies.values()
                     if len(b.trajectory)), default=0)
 
     @property
     def end_ns(self) -> int:
         """Return the last stamp; 0 for an empty take."""
+        if self.span_ns is not None:
+            return self.span_ns[1]
         return max((int(b.trajectory.stamps_ns[-1]) for b in self.bodies.values()
                     if len(b.trajectory)), default=0)
+
+
+class PoseRows(Protocol):
+    """Poses of one topic in the order of their arrival."""
+
+    def columns(self) -> Columns:
+        """Return them by column."""
+        ...
 
 
 class Rows:
@@ -173,17 +192,21 @@ class Rows:
         self.arrivals.append(arrival_ns)
         self.poses.extend(pose)
 
+    def columns(self) -> Columns:
+        """Return them by column."""
+        return (np.frombuffer(self.stamps, dtype=np.int64),
+                np.frombuffer(self.arrivals, dtype=np.int64),
+                np.frombuffer(self.poses, dtype=np.float64).reshape(-1, 7))
 
-def rising(rows: Rows) -> tuple[Trajectory, Stamps, int]:
+
+def rising(rows: PoseRows) -> tuple[Trajectory, Stamps, int]:
     """
     Make a trajectory of rows in the order of their arrival.
 
     :returns: the trajectory, its arrivals, and how many rows were left out since their stamp did
         not rise or their values are no pose.
     """
-    table = np.frombuffer(rows.poses, dtype=np.float64).reshape(-1, 7)
-    times = np.frombuffer(rows.stamps, dtype=np.int64)
-    came = np.frombuffer(rows.arrivals, dtype=np.int64)
+    times, came, table = rows.columns()
     good = np.isfinite(table).all(axis=1) & (np.linalg.norm(table[:, 3:], axis=1) > 0)
     newest = np.maximum.accumulate(np.where(good, times, np.iinfo(np.int64).min)) \
         if len(times) else times
@@ -195,8 +218,11 @@ def rising(rows: Rows) -> tuple[Trajectory, Stamps, int]:
 
 def to_ned(trajectory: Trajectory) -> Trajectory:
     """Take poses of FLU in ENU to FRD in NED."""
-    poses = [enu_to_ned(Pose(tuple(p), tuple(q))) for p, q in zip(
-        trajectory.positions.tolist(), trajectory.quats_xyzw.tolist())]
-    return Trajectory(
-        trajectory.stamps_ns, np.array([p.position for p in poses]).reshape(-1, 3),
-        np.array([p.quat_xyzw for p in poses]).reshape(-1, 4))
+    positions, quats = np.empty((len(trajectory), 3)), np.empty((len(trajectory), 4))
+    for at in range(0, len(trajectory), _AT_ONCE):
+        part = slice(at, at + _AT_ONCE)
+        poses = [enu_to_ned(Pose(tuple(p), tuple(q))) for p, q in zip(
+            trajectory.positions[part].tolist(), trajectory.quats_xyzw[part].tolist())]
+        positions[part] = [pose.position for pose in poses]
+        quats[part] = [pose.quat_xyzw for pose in poses]
+    return Trajectory(trajectory.stamps_ns, positions, quats)

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+import sys
 from typing import Optional
 
 from optitrack_vrpn.errors import ConfigurationError
@@ -17,7 +19,8 @@ from optitrack_vrpn.recording.cdr_reader import (
     read_diagnostics, read_pose, read_status, Stamped, Status)
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.recording.raw_events import stamped
-from optitrack_vrpn.recording.take import Body, ClockRow, rising, Rows, StateRow, Take
+from optitrack_vrpn.recording.rows_io import Scratch, Stored, StoredRows
+from optitrack_vrpn.recording.take import Body, ClockRow, PoseRows, rising, StateRow, Take
 from optitrack_vrpn.recording.topics import body_of
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.recording.tum import parse_tum
@@ -28,11 +31,12 @@ _STATUS = 'diagnostic_msgs/msg/DiagnosticStatus'
 _ARRAY = 'diagnostic_msgs/msg/DiagnosticArray'
 
 
-def load_take(path: Path) -> Take:
+def load_take(path: Path, estimate: Optional[str] = None) -> Take:
     """
     Read a take.
 
     :param path: a bag's folder or .mcap, a .pcap, or a .csv of Motive.
+    :param estimate: a topic whose poses are kept also where they are those of a body in NED.
     :raises ConfigurationError: if it cannot be read.
     """
     if path.is_dir() and not list(path.glob('*.mcap')) and list(path.glob('*.pcap')):
@@ -42,7 +46,7 @@ def load_take(path: Path) -> Take:
             return _load_raw(path)
         if path.suffix.lower() == '.csv':
             return _load_csv(path)
-        return _load_bag(path)
+        return _load_bag(path, estimate)
     except OSError as error:
         raise ConfigurationError(f'{path}: {error.strerror}') from None
 
@@ -70,24 +74,33 @@ def _load_csv(path: Path) -> Take:
         return parse_motive_csv(file, str(path))
 
 
-class _Rows(Rows):
-    """Poses of one topic of a bag."""
+class _Topic:
+    """
+    Poses of one topic of a bag.
 
-    ned = False
+    :ivar ned: they are in NED, as every body is in ENU too.
+    """
 
-    def add_stamped(self, row: Stamped, arrival_ns: int) -> None:
+    def __init__(self, type_name: str, scratch: Scratch, wanted: bool) -> None:
+        self.type_name = type_name
+        self.rows = StoredRows(scratch)
+        self.ned = False
+        self._wanted = wanted
+
+    def add(self, row: Stamped, arrival_ns: int) -> None:
         """Append a pose that was read."""
-        self.add(row.stamp_ns, arrival_ns, row.pose)
         self.ned = self.ned or row.frame.endswith('_ned')
+        if self._wanted or not self.ned or self.type_name != _POSES[0]:
+            self.rows.add(row.stamp_ns, arrival_ns, row.pose)
 
 
-def _load_bag(path: Path) -> Take:
+def _load_bag(path: Path, estimate: Optional[str]) -> Take:
     file = find_mcap(path)
     take = Take(file.stem, 'bag')
     schemas: dict[int, str] = {}
     channels: dict[int, tuple[str, str]] = {}
-    poses: dict[str, _Rows] = {}
-    types: dict[str, str] = {}
+    scratch = Scratch()
+    poses: dict[str, _Topic] = {}
     states: dict[str, list[StateRow]] = {}
     for row in read_records(file):
         if isinstance(row, mcap.Message):
@@ -95,14 +108,14 @@ def _load_bag(path: Path) -> Take:
             take.topics[topic] = take.topics.get(topic, 0) + 1
             try:
                 if type_name in _POSES:
-                    poses.setdefault(topic, _Rows()).add_stamped(
-                        read_pose(type_name, row.data), row.log_time_ns)
-                    types[topic] = type_name
+                    if topic not in poses:
+                        poses[topic] = _Topic(type_name, scratch, topic == estimate)
+                    poses[topic].add(read_pose(type_name, row.data), row.log_time_ns)
                 elif type_name == _STATUS:
                     status = read_status(row.data)
                     if status.name.partition(': ')[2].startswith('body '):
-                        states.setdefault(body_of(topic), []).append(
-                            _state(status, row.log_time_ns))
+                        _add_state(states.setdefault(body_of(topic), []),
+                                   _state(status, row.log_time_ns))
                 elif type_name == _ARRAY:
                     _take_diagnostics(take, row)
             except ValueError:
@@ -117,24 +130,59 @@ def _load_bag(path: Path) -> Take:
         elif isinstance(row, mcap.Cut):
             take.cut = row.reason
     take.topics.pop('', None)
+    # A body is what the node says the state of, or any PoseStamped in ENU where no state was
+    # recorded.
+    bodies = {topic: body_of(topic) for topic, found in poses.items()
+              if found.type_name == _POSES[0] and not found.ned
+              and (body_of(topic) in states or not states)}
+    _keep(take, {topic: found.rows for topic, found in poses.items()}, bodies, states)
+    return take
+
+
+def _add_state(rows: list[StateRow], row: StateRow) -> None:
+    """Append a state that says something new: an hour has many that do not."""
+    if not rows or rows[-1][1:] != row[1:]:
+        rows.append(row)
+
+
+def _keep(
+    take: Take, poses: dict[str, StoredRows], bodies: dict[str, str],
+    states: dict[str, list[StateRow]],
+) -> None:
+    """
+    Give a take its bodies and estimates, which are read from disk when they are used.
+
+    :param poses: by topic.
+    :param bodies: names of the bodies, by topic.
+    """
+    makers, trajectories, spans = {}, {}, []
     for topic, rows in poses.items():
-        trajectory, arrivals, left_out = rising(rows)
+        trajectory, _, _ = rising(rows)
         if not len(trajectory):
             continue
-        take.estimates[topic] = trajectory
-        name = body_of(topic)
-        # A body is what the node says the state of, or any PoseStamped in ENU where no state was
-        # recorded.
-        if types[topic] == _POSES[0] and not rows.ned and (name in states or not states):
-            take.bodies[name] = Body(
-                name, trajectory, arrivals, states.get(name, []), left_out)
-    return take
+        trajectories[topic] = partial(_trajectory, rows)
+        if topic in bodies:
+            makers[bodies[topic]] = partial(_body, bodies[topic], rows, states)
+            spans.append((int(trajectory.stamps_ns[0]), int(trajectory.stamps_ns[-1])))
+    take.bodies, take.estimates = Stored(makers), Stored(trajectories)
+    if spans:
+        take.span_ns = (min(begin for begin, _ in spans), max(end for _, end in spans))
+
+
+def _trajectory(rows: PoseRows) -> Trajectory:
+    return rising(rows)[0]
+
+
+def _body(name: str, rows: PoseRows, states: dict[str, list[StateRow]]) -> Body:
+    trajectory, arrivals, left_out = rising(rows)
+    return Body(name, trajectory, arrivals, states.get(name, []), left_out)
 
 
 def _state(status: Status, time_ns: int) -> StateRow:
     resets = status.values.get('resets', '0')
-    return StateRow(time_ns, status.values.get('state', status.message.partition(':')[0]),
-                    status.message, int(resets) if resets.isdecimal() else 0)
+    state = status.values.get('state', status.message.partition(':')[0])
+    return StateRow(time_ns, sys.intern(state), sys.intern(status.message),
+                    int(resets) if resets.isdecimal() else 0)
 
 
 def _number(text: Optional[str]) -> float:
@@ -163,21 +211,21 @@ def _load_raw(path: Path) -> Take:
     sessions = load_sessions(path)
     take = Take(path.stem, 'raw')
     pipeline = Pipeline(PipelineConfig())
-    poses: dict[str, Rows] = {}
-    states: dict[str, list[StateRow]] = {}
+    scratch = Scratch()
+    poses: dict[str, StoredRows] = {}
     host_minus_ns = 0
     for sample, arrival_ns in stamped(sessions, pipeline):
         name = sample.channel.names.ros
-        poses.setdefault(name, Rows()).add(
+        if name not in poses:
+            poses[name] = StoredRows(scratch)
+        poses[name].add(
             sample.stamp_ns, arrival_ns, (*sample.position, *sample.quat_xyzw))
         host_minus_ns = arrival_ns
     status = pipeline.stamps.status()
     take.clock.append(ClockRow(
         host_minus_ns, status.epoch, status.offset_ns / 1e9, status.skew_ppm,
         status.uncertainty_s * 1e6))
-    for name, rows in poses.items():
-        trajectory, arrivals, left_out = rising(rows)
-        take.bodies[name] = Body(name, trajectory, arrivals, states.get(name, []), left_out)
-        take.topics[f'/{name}/pose'] = len(trajectory)
-        take.estimates[f'/{name}/pose'] = trajectory
+    topics = {f'/{name}/pose': rows for name, rows in poses.items()}
+    _keep(take, topics, {f'/{name}/pose': name for name in poses}, {})
+    take.topics.update({topic: len(take.estimates[topic]) for topic in take.estimates})
     return take
