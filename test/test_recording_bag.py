@@ -16,7 +16,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import mcap_format
 from optitrack_vrpn.recording.bag_io import BagWriter, read_records, recover
 from optitrack_vrpn.recording.definitions import definition
-from optitrack_vrpn.recording.losses import ClockSteps, SequenceWatch
+from optitrack_vrpn.recording.losses import ClockSteps, LossTimes, SequenceWatch
 from optitrack_vrpn.recording.mcap_format import Cut, End, Message
 from optitrack_vrpn.recording.spool_io import Spool
 from optitrack_vrpn.recording.topics import safe_name, TopicChoice
@@ -350,9 +350,22 @@ def test_messages_across_a_clock_step_back_stay_readable(tmp_path):
 
 def test_lost_messages_are_counted_by_their_numbers():
     watch = SequenceWatch()
-    for number in (7, 8, 10, 14, None, 15, 1, 2):    # at 1 the publisher was started anew
-        watch.note(number)
+    # at 1 the publisher was started anew
+    assert [watch.note(number) for number in (7, 8, 10, 14, None, 15, 1, 2)] == [
+        0, 0, 1, 3, 0, 0, 0, 0]
     assert watch.lost == 4
+    watch.forget()
+    assert watch.note(90) == 0
+
+
+def test_losses_are_kept_by_second_and_topic_within_bounds():
+    times = LossTimes()
+    for topic, count, at_s in (('/b', 2, 7.0), ('/a', 1, 5.2), ('/a', 3, 5.9), ('/a', 1, 6.0)):
+        times.note(topic, count, round(at_s * 1e9))
+    assert times.text() == '5 /a 4, 6 /a 1, 7 /b 2'
+    for second in range(10_000):
+        times.note('/c', 1, second * 10**9)
+    assert len(times.lost) == 2000
 
 
 @pytest.mark.parametrize('choice, topic_name, type_name, wanted', [

@@ -297,7 +297,8 @@ class Recorder(ControlledLifecycleNode):
         if lost:
             log.warning(
                 f'{lost} messages were lost on the way: their publishers had dropped them before '
-                'they were received; set qos.depth of the node to 200 while recording')
+                'they were received; record with config/fast_recording.xml and qos.depth of the '
+                'node at 200, see "Losses" in docs/recording.md')
         if problem:
             log.error(f'recorded {said}; {problem}')
         else:
