@@ -360,8 +360,8 @@ def test_lost_messages_are_counted_by_their_numbers():
 
 def test_losses_are_kept_by_second_and_topic_within_bounds():
     times = LossTimes()
-    for topic, count, at_s in (('/b', 2, 7.0), ('/a', 1, 5.2), ('/a', 3, 5.9), ('/a', 1, 6.0)):
-        times.note(topic, count, round(at_s * 1e9))
+    for name, count, at_s in (('/b', 2, 7.0), ('/a', 1, 5.2), ('/a', 3, 5.9), ('/a', 1, 6.0)):
+        times.note(name, count, round(at_s * 1e9))
     assert times.text() == '5 /a 4, 6 /a 1, 7 /b 2'
     for second in range(10_000):
         times.note('/c', 1, second * 10**9)
