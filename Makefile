@@ -40,8 +40,9 @@ docs:  ## regenerate the generated parts of config/ and docs/
 env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make
 
-bench: compile  ## measure latency and processor time of the node and of other bridges (of recording: bench-recorder)
+bench: compile  ## measure latency and processor time of the node and of other bridges, and what recording takes
 	$(RUN) bench/latency.py $(ARGS)
+	$(if $(ARGS),@:,$(RUN) bench/recorder.py --seconds 20)
 
 bench-parts: compile  ## measure the processor time of each step of a pose
 	$(RUN) bench/latency_profile.py $(ARGS)
