@@ -338,6 +338,19 @@ def test_a_step_of_the_clock_is_noticed_and_slewing_is_not():
     assert len(steps.steps) == 1
 
 
+def test_a_process_that_stands_still_between_two_clocks_is_no_step():
+    steps = ClockSteps()
+    now = 1_700_000_000 * 10**9
+    assert steps.look(now, 0, 1000) == 0
+    # Half a second passes between the reads, before the system clock or after it.
+    assert steps.look(now + 1_500_000_000, 1_000_000_000, 1_500_000_100) == 0
+    assert steps.look(now + 2_000_000_000, 2_000_000_000, 2_500_000_000) == 0
+    assert steps.look(now + 3_000_000_000, 3_000_000_000, 3_000_001_000) == 0
+    assert steps.steps == []
+    # A step that hides behind such a look is found by the next.
+    assert steps.look(now + 4_100_000_000, 4_000_000_000, 4_000_001_000) == 100_000_000
+
+
 def test_messages_across_a_clock_step_back_stay_readable(tmp_path):
     poses = [(name, log_ns if i < 250 else log_ns - 10**10, *rest)
              for i, (name, log_ns, *rest) in enumerate(some_poses())]

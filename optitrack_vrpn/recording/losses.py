@@ -7,6 +7,9 @@ from __future__ import annotations
 #: A change of system clock less monotonic clock within a look that is a step, not slewing (ns):
 #: chrony and ntpd slew by 0.5 ms a second at most, and a look is a second or less.
 STEP_NS = 5_000_000
+#: Two reads of the monotonic clock around one of the system clock that are this far apart (ns) are
+#: no reading: the process did not run in between. A fifth of the smallest step.
+_READ_NS = 1_000_000
 #: Chosen: stored clock steps; it bounds the memory.
 _MOST_STEPS = 100
 #: Chosen: stored losses (topics times seconds); it bounds the memory. Later ones are only counted.
@@ -83,12 +86,16 @@ class ClockSteps:
         self.steps: list[tuple[int, int]] = []
         self._difference_ns: int | None = None
 
-    def look(self, system_ns: int, monotonic_ns: int) -> int:
+    def look(self, system_ns: int, monotonic_ns: int, later_ns: int | None = None) -> int:
         """
         Compare the clocks; call it every second or more often.
 
-        :returns: a step since the last look (ns), 0 for none.
+        :param monotonic_ns: read before the system clock.
+        :param later_ns: the monotonic clock read after the system clock.
+        :returns: a step since the last look (ns), 0 for none or for no reading.
         """
+        if later_ns is not None and later_ns - monotonic_ns > _READ_NS:
+            return 0
         difference = system_ns - monotonic_ns
         before, self._difference_ns = self._difference_ns, difference
         if before is None or abs(difference - before) < STEP_NS:

@@ -255,7 +255,8 @@ class Recorder(ControlledLifecycleNode):
 
     def _watch(self) -> None:
         """Look after clocks, publishers and the file."""
-        step_ns = self._steps.look(self._system_ns(), time.monotonic_ns())
+        before_ns, system_ns = time.monotonic_ns(), self._system_ns()
+        step_ns = self._steps.look(system_ns, before_ns, time.monotonic_ns())
         if step_ns:
             self.get_logger().warning(
                 f'the system clock was set by {step_ns / 1e9:+.3f} s; messages are recorded with '
