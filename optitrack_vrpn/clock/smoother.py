@@ -1,0 +1,174 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Stamps for a whole recording, known from both sides.
+
+The node's ``StampSource`` runs over the recording first; it finds epochs, refuses what cannot be
+stamped, and gives the stamps of runs that are too short. Then each run of the clocks (one epoch,
+or several with gaps between them) gets the floor of least cost under all of its minima
+(``tracks.py``). The promises of ``source.py`` hold: never later than arrival, rising with the
+sender's time within an epoch, equal sender times equal stamps.
+
+Frames that arrived after a step of a clock and before it was recognised belong to the epoch that
+it began.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from optitrack_vrpn.clock.cadence import Cadence
+from optitrack_vrpn.clock.source import StampSource
+from optitrack_vrpn.clock.tracks import find_floor, Floor
+from optitrack_vrpn.clock.types import GAP
+
+REFUSED = -1
+_LATE_NS = 10_000_000
+"""A frame this late for its epoch belongs to the next one (as in ``tracking.py``)."""
+_BLOCK_NS = 1_000_000_000
+_EARLY_NS = 1_000_000
+"""A frame that the next epoch would take for earlier than this is not of it."""
+_STEP_FRAMES = 200_000
+"""A step is recognised after 90 s at most: so many frames are looked at before it."""
+
+
+class _Run(NamedTuple):
+    """Rows of one run of the clocks, and its floor."""
+
+    begin: int
+    end: int
+    sender_ns: int
+    """Zero of its times."""
+    base_ns: int
+    """Zero of its heights."""
+    floor: Floor | None
+
+    def place(self, placed_ns: int) -> int:
+        """Return a frame's place on the arrival clock (ns)."""
+        assert self.floor is not None
+        height = self.floor.at((placed_ns - self.sender_ns) * 1e-9)
+        return placed_ns + self.base_ns + int(height * 1e3)
+
+
+class Recording:
+    """
+    Pairs of times, in order of arrival; 40 bytes each.
+
+    :param source: source of the stamps of the node, for this recording alone, in mode tracking.
+    :ivar stamps: those of the node until ``smooth`` is called; ``REFUSED`` for none (ns).
+    :ivar epochs: numbers of the epochs.
+    """
+
+    def __init__(self, source: StampSource) -> None:
+        self.epochs = array('l')
+        self._source = source
+        self._cadence = Cadence()
+        self._sender = array('q')
+        self._placed = array('q')
+        self._arrival = array('q')
+        self.stamps = array('q')
+        # First row and reason of each epoch.
+        self._begins: list[tuple[int, str]] = [(0, '')]
+
+    def add(self, sender_ns: int, arrival_ns: int) -> list[str]:
+        """
+        Take a frame.
+
+        :returns: what happened to the clocks, as text.
+        """
+        stamp = self._source.stamp(sender_ns, arrival_ns)
+        told = self._source.events()
+        for event in told:
+            if event.data.kind == 'epoch_ended':
+                self._begins.append((len(self.stamps), event.data.reason))
+                if event.data.reason != GAP:
+                    self._cadence = Cadence()
+        self.epochs.append(len(self._begins) - 1)
+        self._sender.append(sender_ns)
+        self._arrival.append(arrival_ns)
+        self.stamps.append(REFUSED if stamp is None else stamp)
+        self._placed.append(sender_ns if stamp is None else self._cadence.place(sender_ns))
+        return [event.text for event in told]
+
+    def smooth(self, latency_ns: int = 0) -> array[int]:
+        """
+        Return the stamp of each frame (ns); ``REFUSED`` for one that has none.
+
+        ``epochs`` is corrected where a step was recognised late.
+
+        :param latency_ns: subtracted from every stamp, as the source does.
+        """
+        runs = [self._run(begin, end) for begin, end in self._runs()]
+        for k in range(1, len(runs)):
+            runs[k - 1], runs[k] = self._move_border(runs[k - 1], runs[k])
+        for run in runs:
+            if run.floor is not None:
+                self._stamp(run, latency_ns)
+        return self.stamps
+
+    def _runs(self) -> Iterator[tuple[int, int]]:
+        begins = [row for row, reason in self._begins if reason != GAP]
+        for begin, end in zip(begins, [*begins[1:], len(self.stamps)], strict=True):
+            if end > begin:
+                yield begin, end
+
+    def _run(self, begin: int, end: int) -> _Run:
+        """Find the floor of a run under the least of each second of the sender's time."""
+        sender, base = 0, 0
+        least: dict[int, tuple[int, int]] = {}
+        for i in range(begin, end):
+            if self.stamps[i] == REFUSED:
+                continue
+            placed, arrival = self._placed[i], self._arrival[i]
+            if not least:
+                sender, base = placed, arrival - placed
+            block = (placed - sender) // _BLOCK_NS
+            height = arrival - placed - base
+            if block not in least or height < least[block][1]:
+                least[block] = (placed - sender, height)
+        minima = [least[block] for block in sorted(least)]
+        return _Run(begin, end, sender, base, find_floor(
+            [at * 1e-9 for at, _ in minima], [height * 1e-3 for _, height in minima]))
+
+    def _move_border(self, before: _Run, after: _Run) -> tuple[_Run, _Run]:
+        """Give the frames between a step and its recognition to the epoch that it began."""
+        at = before.end
+        if before.floor is None or after.floor is None:
+            return before, after
+        border = at
+        while at > max(before.begin, before.end - _STEP_FRAMES):
+            at -= 1
+            placed, arrival = self._placed[at], self._arrival[at]
+            if self.stamps[at] == REFUSED:
+                continue
+            if (arrival - before.place(placed) < _LATE_NS
+                    or arrival - after.place(placed) < -_EARLY_NS):
+                break
+            border = at
+        for i in range(border, before.end):
+            self.epochs[i] = self.epochs[before.end]
+        return before._replace(end=border), after._replace(begin=border)
+
+    def _stamp(self, run: _Run, latency_ns: int) -> None:
+        """Stamp the frames of a run, the newest sender time first."""
+        sender, stamps, arrival = self._sender, self.stamps, self._arrival
+        rows = [i for i in range(run.begin, run.end) if stamps[i] != REFUSED]
+        rows.sort(key=sender.__getitem__)
+        limit, newer = 1 << 70, 0
+        k = len(rows)
+        while k:
+            first = k - 1
+            while first and sender[rows[first - 1]] == sender[rows[k - 1]]:
+                first -= 1
+            frame = rows[first:k]
+            when = sender[frame[0]]
+            # Where a newer frame came before its place, those before it go at an eighth of
+            # their pace, as in the node: none goes back, and none repeats.
+            limit = min(limit - (newer - when >> 3), min(arrival[i] for i in frame),
+                        run.place(self._placed[frame[0]]) - latency_ns)
+            newer = when
+            for i in frame:
+                stamps[i] = limit
+            k = first
