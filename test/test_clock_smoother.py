@@ -8,17 +8,19 @@ from pathlib import Path
 import random
 import sys
 
-from hypothesis import given, settings, strategies as st
-import numpy as np
-from optitrack_vrpn.clock import StampConfig, StampSource
-from optitrack_vrpn.clock.smoother import Recording, REFUSED
-from optitrack_vrpn.clock.tracks import find_floor
-from optitrack_vrpn.tools.restamp_command import format_seconds, main, parse_seconds
-import pytest
+BENCH = Path(__file__).resolve().parent.parent / 'bench'
+sys.path[:0] = [str(BENCH)]
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent / 'bench')]
 from clock_scenarios import hard_scenarios, WIFI, WIRED  # noqa: E402
 from clock_sim import simulate  # noqa: E402
+from hypothesis import given, settings, strategies as st  # noqa: E402
+import numpy as np  # noqa: E402
+from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
+from optitrack_vrpn.clock.smoother import Recording, REFUSED  # noqa: E402
+from optitrack_vrpn.clock.tracks import find_floor  # noqa: E402
+from optitrack_vrpn.tools.restamp_command import (  # noqa: E402
+    format_seconds, main, parse_seconds)
+import pytest  # noqa: E402
 
 S = 10**9
 SECONDS = 330.0
