@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 
-from fault_net import Proxy
+from fault_net import in_a_burst, Proxy
 from natnet_kit import Sink
 from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
@@ -142,12 +142,8 @@ class Relay:
             if on:
                 return
             held, self._held = self._held, []
-            for at in range(29, len(held), 30):
-                held[at - 1], held[at] = held[at], held[at - 1]
-            for at, (data, client) in enumerate(held):
+            for data, client in in_a_burst(held):
                 self._front.sendto(data, client)
-                # A tenth of the time in which they were sent: more does not fit into a socket.
-                time.sleep(0.001 if at % 10 else 0.002)
 
     def half_open(self):
         """Let the server lose every client: what a client sends comes from an unknown port."""

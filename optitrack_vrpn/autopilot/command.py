@@ -10,14 +10,13 @@ from typing import Optional, Sequence
 
 from optitrack_vrpn.autopilot.settings import BridgeSettings
 from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_args
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.loading import INTERRUPTED, loading
 from optitrack_vrpn.doctor.result import CheckResult, exit_code as verdict, Level
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros.node_command import run_node
 from optitrack_vrpn.settings import documents
 
 TOOL = 'mavlink_bridge'
-INTERRUPTED = 130
 
 
 def make_parser() -> argparse.ArgumentParser:

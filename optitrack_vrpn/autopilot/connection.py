@@ -16,6 +16,8 @@ from optitrack_vrpn.errors import ConfigurationError
 
 KINDS = ('udpout', 'udpin', 'tcp', 'serial')
 _FORMS = 'udpout:HOST:PORT, udpin:HOST:PORT, tcp:HOST:PORT or serial:DEVICE:BAUD'
+#: Chosen: rates (baud) from those of radio modems to the fastest of USB adapters (FTDI's FT232H).
+#: Halved or doubled, only typing errors of that size pass or are refused.
 _LOWEST_BAUD = 1200
 _HIGHEST_BAUD = 12_000_000
 #: Fraction of a serial line that may be used. Chosen: the other direction has the telemetry, but

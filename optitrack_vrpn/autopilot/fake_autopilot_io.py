@@ -22,6 +22,8 @@ from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot
 from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.vehicle import Incoming
 
+#: Chosen: longest wait for data (s), which delays the fake's own messages by as much. Halved,
+#: twice the idle load; doubled, its TIMESYNC answers and telemetry are 10 ms late.
 _TICK_S = 0.005
 #: Linux's option for the arrival of a datagram; Python 3.10 has no name for it.
 SO_TIMESTAMPNS = 35

@@ -42,12 +42,14 @@ _OTHER_NS = 5_000_000_000
 _VISION = frozenset((
     'ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP'))
 _NAMES = {'px4': 'PX4', 'ardupilot': 'ArduPilot'}
+#: MAV_AUTOPILOT of heartbeats (MAVLink's minimal.xml).
 _FIRMWARES = {3: 'ArduPilot', 12: 'PX4'}
 #: Messages that the diagnostics use, with their ids, by autopilot.
 _WANTED: dict[str, dict[str, int]] = {
     'px4': {'ESTIMATOR_STATUS': 230, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32},
     'ardupilot': {'EKF_STATUS_REPORT': 193, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32},
 }
+#: Message id of AUTOPILOT_VERSION (MAVLink's common.xml).
 _VERSION_ID = 148
 
 

@@ -31,6 +31,7 @@ from optitrack_vrpn.errors import RemoteProtocolError
 _ORDER = {'little': '<', 'big': '>'}
 _CODE = {'float32': 'f', 'float64': 'd'}
 _HEADER = 'IidII'
+#: Size of the header (bytes): the fields of ``_HEADER`` without padding.
 HEADER_BYTES = 24
 #: Largest finite float32 (IEEE 754); struct raises for larger values.
 _FLOAT32_MAX = 3.4028234663852886e38

@@ -20,6 +20,7 @@ import textwrap
 from typing import Any, Optional, TextIO, TYPE_CHECKING
 
 from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, USAGE
+from optitrack_vrpn.cli.loading import INTERRUPTED
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor.checks import STAGES
@@ -36,7 +37,6 @@ from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 if TYPE_CHECKING:
     from optitrack_vrpn.doctor.graph_ros import GraphView
 
-INTERRUPTED = 130
 #: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
 OUTPUT_CLOSED = 141
 #: Chosen: DDS repeats its announcements every 3 s. Halved, nodes are missed; doubled, a run

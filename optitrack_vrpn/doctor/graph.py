@@ -15,6 +15,8 @@ from optitrack_vrpn.doctor.stream import check_axes
 from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
 from optitrack_vrpn.names import printable
 
+#: Chosen: names in one line; the others are counted. Halved or doubled, the line is as much
+#: shorter or longer.
 _SHOWN = 4
 
 

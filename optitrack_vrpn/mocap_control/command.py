@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.mocap_control.controller_ros import MocapController
     from optitrack_vrpn.mocap_control.round import Answer, Duplicates, Listeners, Round
 
+#: Exit codes, as the help text states them.
 SUCCESS, SYSTEM_MISSING, CANNOT = 0, 1, 2
 
 

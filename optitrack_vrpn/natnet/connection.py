@@ -372,6 +372,8 @@ class Numbering:
     :param counters: counters to update.
     """
 
+    #: Chosen: frames whose smallest step is taken as the regular one. Halved, a series of losses
+    #: is taken for a lower rate earlier; doubled, a change of the rate is noticed later.
     _LOOK = 64
 
     def __init__(self, counters: Counters) -> None:

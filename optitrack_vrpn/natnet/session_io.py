@@ -27,6 +27,7 @@ from optitrack_vrpn.natnet.sockets_io import (
     arrival_time_ns, command_socket, multicast_socket, receive_into)
 
 _NS = 1_000_000_000
+#: More than the largest payload of UDP over IPv4 (65 507 bytes).
 _LARGEST_DATAGRAM = 65536
 #: Chosen: maximum number of datagrams read before other sockets and timers. Double delays those by
 #: twice as much in a backlog; half costs more calls of poll.

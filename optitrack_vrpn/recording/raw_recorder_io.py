@@ -24,6 +24,8 @@ from optitrack_vrpn.recording.spool_io import Spool
 from optitrack_vrpn.vrpn.messages import Event
 
 _SERVER_PORT = 3883
+#: Chosen: the recorder's own ports in the capture: one for each conversation, above all usual
+#: services. The data do not depend on them.
 _FIRST_PORT = 40000
 #: Chosen: bytes per segment; it fits an IP packet of 64 kB.
 _SEGMENT = 32768

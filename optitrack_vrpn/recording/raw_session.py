@@ -18,6 +18,8 @@ _HEADER_SIZE = 24
 _UDP_PORT = -3
 _US = 1000
 _NS = 1_000_000_000
+#: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken
+#: captures. Halved or doubled, only these are read differently.
 _MAX_MESSAGE = 1 << 20
 
 

@@ -8,10 +8,11 @@ from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
+from optitrack_vrpn.mocap_control.settings_node_ros import entry
 from optitrack_vrpn.rgbd.calibration import parse_extrinsics, parse_intrinsics, parse_warp
 from optitrack_vrpn.rgbd.calibration_io import load_storage
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, SENSOR_QOS
 from optitrack_vrpn.rgbd.image_proc_settings import ImageProcSettings
 from optitrack_vrpn.rgbd.images import from_depth, from_rgb, to_depth, to_rgb
 from optitrack_vrpn.rgbd.messages_ros import (
@@ -19,16 +20,14 @@ from optitrack_vrpn.rgbd.messages_ros import (
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.pairing import Pairer
 from optitrack_vrpn.rgbd.registration import ImageProcessor
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import Header
 
 _SECOND = 1_000_000_000
-_SENSOR_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 _CAMERAS = ('colour', 'depth')
 
 
-class RgbdImageProc(SettingsNode[ImageProcSettings]):
+class RgbdImageProc(CameraNode[ImageProcSettings]):
     """
     Rectify, unwarp, register and resize the images of a camera.
 
@@ -45,8 +44,6 @@ class RgbdImageProc(SettingsNode[ImageProcSettings]):
         self._warp: Any = None
         self._processor: Optional[ImageProcessor] = None
         self._pairer = Pairer()
-        self._outputs: dict[str, Any] = {}
-        self._inputs: list[Any] = []
         self._images = [0, 0]
         self._published = 0
         self._error = ''
@@ -100,23 +97,11 @@ class RgbdImageProc(SettingsNode[ImageProcSettings]):
             if name not in self._files:
                 self._inputs.append(self.create_subscription(
                     CameraInfo, topics[name],
-                    lambda message, name=name: self._on_info(name, message), _SENSOR_QOS))
+                    lambda message, name=name: self._on_info(name, message), SENSOR_QOS))
         for stream, topic in enumerate((settings.colour, settings.depth)):
             self._inputs.append(self.create_subscription(
                 Image, topic, lambda message, stream=stream: self._on_image(stream, message),
-                _SENSOR_QOS))
-
-    def end(self) -> None:
-        """Take no more images."""
-        for subscription in self._inputs:
-            self.destroy_subscription(subscription)
-        self._inputs.clear()
-
-    def release(self) -> None:
-        """Destroy the publishers."""
-        for publisher in self._outputs.values():
-            self.destroy_publisher(publisher)
-        self._outputs.clear()
+                SENSOR_QOS))
 
     # -- images --------------------------------------------------------------------------------
 

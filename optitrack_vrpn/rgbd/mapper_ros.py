@@ -17,48 +17,36 @@ import traceback
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import Point, PoseArray, PoseStamped, TransformStamped
 from nav_msgs.msg import Odometry as OdometryMessage
-from nav_msgs.msg import Path
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
-from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
+from optitrack_vrpn.mocap_control.settings_node_ros import entry
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, SENSOR_QOS
 from optitrack_vrpn.rgbd.images import ImageError, resized, to_depth, to_rgb
+from optitrack_vrpn.rgbd.keyframes import Keyframe
 from optitrack_vrpn.rgbd.map_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.mapper import Mapper, Solved
+from optitrack_vrpn.rgbd.mapper_output_ros import MapOutput
 from optitrack_vrpn.rgbd.mapper_settings import MapperNodeSettings
-from optitrack_vrpn.rgbd.messages_ros import cloud_message, make_header, pose_message, stamp_ns
-from optitrack_vrpn.rgbd.mount import StaticFrames
-from optitrack_vrpn.rgbd.odometry_ros import SENSOR_QOS
+from optitrack_vrpn.rgbd.messages_ros import stamp_ns
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.pairing import Pairer
-from optitrack_vrpn.ros.tf import tf_publisher
 from optitrack_vrpn.settings_ros import read_settings
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
 from scipy.spatial.transform import Rotation
-from sensor_msgs.msg import CameraInfo, Image, PointCloud2
-from std_msgs.msg import ColorRGBA
+from sensor_msgs.msg import CameraInfo, Image
 from std_srvs.srv import Trigger
-from tf2_msgs.msg import TFMessage
-from visualization_msgs.msg import Marker, MarkerArray
 
 Floats = NDArray[np.float64]
 
 _SECOND = 1_000_000_000
-_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 #: Chosen: frames that wait for the mapping thread, 1 s at 30 Hz and 11 MB at QVGA. Halved, a long
 #: solution loses frames; doubled, the memory.
 _WAITING = 30
 #: Chosen: a longer pause of the odometry (s) leaves the motion unknown: it may have restarted.
 _PAUSE_S = 1.0
-#: Chosen: share of the thread's time that the cloud of the map may take; it grows with the map.
-_CLOUD_SHARE = 0.1
-#: Chosen: width of the lines in rviz (m), and their colours.
-_LINE_M = 0.005
-_ODOMETRY_RGB, _LOOP_RGB, _OUTLIER_RGB = (0.3, 0.3, 1.0), (0.1, 0.8, 0.1), (1.0, 0.1, 0.1)
 
 
 class _Frame(NamedTuple):
@@ -79,7 +67,7 @@ class _Job(NamedTuple):
     future: Any
 
 
-class RgbdMapper(SettingsNode[MapperNodeSettings]):
+class RgbdMapper(CameraNode[MapperNodeSettings]):
     """
     Map a place.
 
@@ -90,12 +78,10 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
         self._settings = MapperNodeSettings()
         self._mapper = Mapper()
         self._images, self._poses = Pairer(), Pairer()
-        self._frames = StaticFrames()
         self._camera: Optional[Intrinsics] = None
         self._odometry_frame = ''
         self._error = ''
-        self._inputs: list[Any] = []
-        self._outputs: dict[str, Any] = {}
+        self._map_output: Optional[MapOutput] = None
         self._answers: list[Any] = []
         self._ready = threading.Condition()
         self._queue: deque[_Frame] = deque()
@@ -106,7 +92,6 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
         self._last_s = 0.0
         self._taken = self._dropped = self._manual = 0
         self._solved: Optional[Solved] = None
-        self._cloud_due_s = 0.0
         super().__init__(node_name, MapperNodeSettings, **kwargs)
         self._answered = self.create_guard_condition(lambda: None)
 
@@ -122,15 +107,8 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
         self._settings = settings
         self._mapper = Mapper(settings.method)
         self._solved, self._error, self._taken, self._dropped = None, '', 0, 0
-        make = self.create_publisher
-        self._outputs = {
-            'keyframes': make(PointCloud2, 'keyframes', 10),
-            'poses': make(PoseArray, 'keyframe_poses', _LATCHED),
-            'edges': make(MarkerArray, 'keyframe_associations', _LATCHED),
-            'path': make(Path, 'mapper_path', _LATCHED),
-            'map': make(PointCloud2, 'map/cloud', _LATCHED)}
-        if settings.output.tf:
-            self._outputs['tf'] = tf_publisher(self)
+        self._map_output = MapOutput(self, settings.output)
+        self._outputs = self._map_output.publishers
         self.set_info_topics([self._outputs['path'].topic_name])
         self._ending = False
         self._thread = threading.Thread(target=self._run, name='mapper', daemon=True)
@@ -157,15 +135,11 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
             subscribe(Image, given.depth, lambda m: self._on_image(1, m), SENSOR_QOS),
             subscribe(OdometryMessage, self._settings.odometry, self._on_odometry, SENSOR_QOS)]
         if self._settings.mount.source == 'tf':
-            self._inputs.append(subscribe(
-                TFMessage, '/tf_static', self._on_static,
-                QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)))
+            self._listen_to_static_frames()
 
     def end(self) -> None:
         """Take no more images, and drop those that wait; the map stays."""
-        for subscription in self._inputs:
-            self.destroy_subscription(subscription)
-        self._inputs.clear()
+        super().end()
         with self._ready:
             self._queue.clear()
 
@@ -183,9 +157,7 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
         for service in self._answers:
             self.destroy_service(service)
         self._answers.clear()
-        for publisher in self._outputs.values():
-            self.destroy_publisher(publisher)
-        self._outputs.clear()
+        super().release()
 
     # -- inputs, on the executor's thread ------------------------------------------------------
 
@@ -197,12 +169,6 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
         except ConfigurationError as error:
             self._camera = None
             self._fail(f'camera_info on {given.info}: {error}', 'camera_info')
-
-    def _on_static(self, message: TFMessage) -> None:
-        for each in message.transforms:
-            t, r = each.transform.translation, each.transform.rotation
-            self._frames.add(each.header.frame_id, each.child_frame_id, (t.x, t.y, t.z),
-                             (r.x, r.y, r.z, r.w))
 
     def _on_image(self, stream: int, message: Image) -> None:
         for pair in self._images.add(stream, stamp_ns(message.header), message):
@@ -313,8 +279,9 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
         elif mapper.refused:
             self._log('warn', f'{len(mapper.keyframes)} keyframes: no more are taken '
                       '(method.keyframes.most)', 'most')
-        if self._outputs.get('tf') is not None and mapper.keyframes:
-            self._publish_transform(frame.stamp_ns)
+        if self._map_output is not None and mapper.keyframes:
+            self._map_output.publish_transform(
+                frame.stamp_ns, mapper.map_from_odometry, self._odometry_frame)
         self._last_s = time.monotonic()
 
     def _keep(self, frame: _Frame) -> None:
@@ -409,68 +376,13 @@ class RgbdMapper(SettingsNode[MapperNodeSettings]):
                 f'loops, {solved.outliers} left out; a keyframe moved by up to '
                 f'{solved.moved_m:.3f} m')
 
-    # -- outputs -------------------------------------------------------------------------------
-
-    def _publish_cloud(self, keyframe: Any) -> None:
-        header = make_header(keyframe.stamp_ns, self._settings.output.map_frame)
-        self._outputs['keyframes'].publish(cloud_message(header, *self._mapper.cloud(keyframe)))
-
-    def _publish_transform(self, time_ns: int) -> None:
-        header = make_header(time_ns, self._settings.output.map_frame)
-        transform = TransformStamped(header=header, child_frame_id=self._odometry_frame)
-        pose = pose_message(self._mapper.map_from_odometry)
-        p, t = pose.position, transform.transform.translation
-        t.x, t.y, t.z = p.x, p.y, p.z
-        transform.transform.rotation = pose.orientation
-        self._outputs['tf'].publish(TFMessage(transforms=[transform]))
+    def _publish_cloud(self, keyframe: Keyframe) -> None:
+        if self._map_output is not None:
+            self._map_output.publish_keyframe(keyframe.stamp_ns, *self._mapper.cloud(keyframe))
 
     def _publish_graph(self, time_ns: Optional[int]) -> None:
-        mapper = self._mapper
-        frame = self._settings.output.map_frame
-        header = make_header(time_ns or mapper.keyframes[-1].stamp_ns, frame)
-        self._outputs['poses'].publish(PoseArray(
-            header=header, poses=[pose_message(each.pose) for each in mapper.keyframes]))
-        self._outputs['edges'].publish(MarkerArray(markers=self._markers(header)))
-        if self._outputs['path'].get_subscription_count():
-            path = mapper.path()
-            poses = []
-            for stamp, position, quat in zip(
-                    path.stamps_ns.tolist(), path.positions.tolist(), path.quats_xyzw.tolist()):
-                pose = PoseStamped(header=make_header(stamp, frame))
-                at, turn = pose.pose.position, pose.pose.orientation
-                at.x, at.y, at.z = position
-                turn.x, turn.y, turn.z, turn.w = quat
-                poses.append(pose)
-            self._outputs['path'].publish(Path(header=header, poses=poses))
-        began = time.monotonic()
-        if self._outputs['map'].get_subscription_count() and began >= self._cloud_due_s:
-            self._outputs['map'].publish(cloud_message(header, *mapper.map_cloud()))
-            took = time.monotonic() - began
-            self._cloud_due_s = began + max(
-                self._settings.output.cloud_period_s, took / _CLOUD_SHARE)
-
-    def _markers(self, header: Any) -> list[Any]:
-        keyframes, loops = self._mapper.keyframes, self._mapper.loops
-        lines = (
-            ('odometry', _ODOMETRY_RGB, [(each.number - 1, each.number) for each in keyframes[1:]
-                                         if each.joined]),
-            ('loops', _LOOP_RGB, [(each.start, each.end) for each in loops
-                                  if not each.left_out]),
-            ('outliers', _OUTLIER_RGB, [(each.start, each.end) for each in loops
-                                        if each.left_out]))
-        made = []
-        for number, (name, (red, green, blue), pairs) in enumerate(lines):
-            marker = Marker(header=header, ns=name, id=number, type=Marker.LINE_LIST,
-                            color=ColorRGBA(r=red, g=green, b=blue, a=1.0))
-            marker.action = Marker.ADD if pairs else Marker.DELETE
-            marker.scale.x = _LINE_M
-            marker.pose.orientation.w = 1.0
-            for pair in pairs:
-                for index in pair:
-                    x, y, z = keyframes[index].pose[:3, 3].tolist()
-                    marker.points.append(Point(x=x, y=y, z=z))
-            made.append(marker)
-        return made
+        if self._map_output is not None:
+            self._map_output.publish_graph(self._mapper, time_ns)
 
     # -- diagnostics ---------------------------------------------------------------------------
 

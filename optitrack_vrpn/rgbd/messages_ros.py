@@ -6,13 +6,14 @@ import array
 from typing import Any, Mapping, Optional
 
 from builtin_interfaces.msg import Time
-from geometry_msgs.msg import Pose
+from geometry_msgs.msg import Pose, TransformStamped
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 from std_msgs.msg import Header
+from tf2_msgs.msg import TFMessage
 
 Floats = NDArray[np.float64]
 
@@ -54,6 +55,15 @@ def pose_message(transform: Floats) -> Pose:
     quat = Rotation.from_matrix(transform[:3, :3]).as_quat().tolist()
     pose.orientation.x, pose.orientation.y, pose.orientation.z, pose.orientation.w = quat
     return pose
+
+
+def transform_message(header: Header, child: str, pose: Pose) -> TFMessage:
+    """Make a TFMessage of one transform."""
+    transform = TransformStamped(header=header, child_frame_id=child)
+    p, t = pose.position, transform.transform.translation
+    t.x, t.y, t.z = p.x, p.y, p.z
+    transform.transform.rotation = pose.orientation
+    return TFMessage(transforms=[transform])
 
 
 def cloud_message(

@@ -14,39 +14,33 @@ import traceback
 from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import PoseStamped, TransformStamped
+from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
+from optitrack_vrpn.mocap_control.settings_node_ros import entry
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED, SENSOR_QOS
 from optitrack_vrpn.rgbd.images import ImageError, resized, to_depth, to_grey
 from optitrack_vrpn.rgbd.messages_ros import (
-    cloud_message, make_header, pose_message, stamp_ns)
-from optitrack_vrpn.rgbd.mount import StaticFrames
+    cloud_message, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.odometry import Frame, Odometry, Status
 from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.pairing import Pairer
 from optitrack_vrpn.ros.tf import tf_publisher
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import UInt32
-from tf2_msgs.msg import TFMessage
 
 _SECOND = 1_000_000_000
-#: As drivers of cameras publish (REP 2003); a reliable publisher matches too. The depth bridges
-#: short delays; a node that is too slow loses images there and counts them as missed.
-SENSOR_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
-_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 #: Chosen: variance of a velocity that is not known, (m/s)^2 and (rad/s)^2.
 _UNKNOWN = 1e6
 #: Chosen: periods of what is large (s).
 _PATH_PERIOD_S, _MODEL_PERIOD_S = 1.0, 0.5
 
 
-class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
+class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     """
     Publish the motion of a camera.
 
@@ -57,12 +51,9 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
         self._settings = OdometryNodeSettings()
         self._odometry: Optional[Odometry] = None
         self._pairer = Pairer()
-        self._frames = StaticFrames()
         self._camera: Optional[Intrinsics] = None
         self._camera_error = ''
         self._input_error = ''
-        self._outputs: dict[str, Any] = {}
-        self._inputs: list[Any] = []
         self._path: deque[PoseStamped] = deque()
         self._last: Optional[Frame] = None
         self._last_s = 0.0
@@ -87,7 +78,7 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
         self._settings = settings
         out = settings.output
         self._outputs['odometry'] = self.create_publisher(OdometryMessage, out.odometry, 10)
-        self._outputs['resets'] = self.create_publisher(UInt32, 'reset_count', _LATCHED)
+        self._outputs['resets'] = self.create_publisher(UInt32, 'reset_count', LATCHED)
         if out.tf:
             self._outputs['tf'] = tf_publisher(self)
         if out.path_length:
@@ -118,21 +109,7 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
             subscribe(Image, settings.input.colour, lambda m: self._on_image(0, m), SENSOR_QOS),
             subscribe(Image, settings.input.depth, lambda m: self._on_image(1, m), SENSOR_QOS)]
         if settings.mount.source == 'tf':
-            self._inputs.append(subscribe(
-                TFMessage, '/tf_static', self._on_static,
-                QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)))
-
-    def end(self) -> None:
-        """Take no more images."""
-        for subscription in self._inputs:
-            self.destroy_subscription(subscription)
-        self._inputs.clear()
-
-    def release(self) -> None:
-        """Destroy the publishers."""
-        for publisher in self._outputs.values():
-            self.destroy_publisher(publisher)
-        self._outputs.clear()
+            self._listen_to_static_frames()
 
     # -- inputs --------------------------------------------------------------------------------
 
@@ -146,12 +123,6 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
             self._camera = None
             self._camera_error = f'camera_info on {given.info} (matrix {matrix}): {error}'
             self._log('error', self._camera_error, 'camera_info')
-
-    def _on_static(self, message: TFMessage) -> None:
-        for each in message.transforms:
-            t, r = each.transform.translation, each.transform.rotation
-            self._frames.add(each.header.frame_id, each.child_frame_id, (t.x, t.y, t.z),
-                             (r.x, r.y, r.z, r.w))
 
     def _on_image(self, stream: int, message: Image) -> None:
         self._images[stream] += 1
@@ -248,11 +219,7 @@ class RgbdOdometry(SettingsNode[OdometryNodeSettings]):
         self._outputs['odometry'].publish(message)
         pose = message.pose.pose
         if out.tf:
-            transform = TransformStamped(header=header, child_frame_id=out.base_frame)
-            p, t = pose.position, transform.transform.translation
-            t.x, t.y, t.z = p.x, p.y, p.z
-            transform.transform.rotation = pose.orientation
-            self._outputs['tf'].publish(TFMessage(transforms=[transform]))
+            self._outputs['tf'].publish(transform_message(header, out.base_frame, pose))
         if out.path_length:
             self._publish_path(PoseStamped(header=header, pose=pose))
         if out.clouds:

@@ -159,6 +159,7 @@ def camera_on_body(
     return result
 
 
+#: Chosen: time of one round (s); it determines the speeds below. Halved, they double.
 _ROUND_S = 12.0
 
 #: Chosen: speeds of a hand-held camera, up to 0.7 m/s and 60 deg/s. Twice the speeds are twice

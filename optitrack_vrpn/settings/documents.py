@@ -8,6 +8,7 @@ from typing import Any
 from optitrack_vrpn.settings.parameters import Parameter, parameters_of
 from optitrack_vrpn.settings.schema import Change
 
+#: Longest line (characters), as in the code of this package.
 _WIDTH = 99
 #: Names that YAML 1.1 reads as something other than a string.
 _NO_PLAIN_KEYS = ('on', 'off', 'yes', 'no', 'y', 'n', 'true', 'false', 'null')

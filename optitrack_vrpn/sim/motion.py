@@ -22,6 +22,7 @@ from optitrack_vrpn.settings import checked, setting
 
 Array = NDArray[np.float64]
 
+#: Standard acceleration of gravity (m/s2; 3rd CGPM, 1901).
 GRAVITY = 9.80665
 _TURN = 2 * np.pi
 

@@ -15,6 +15,8 @@ from optitrack_vrpn.errors import (
     BackendUnavailableError, OptitrackVrpnError, TransportError)
 from optitrack_vrpn.tools.intervals import histogram, Spread, StampReport, summarise
 
+#: Chosen: length of the longest bar of the histogram (characters), and number of listed gaps; both
+#: fit a terminal of 80 x 24. Halved or doubled, the output is as much shorter or longer.
 _BAR = 40
 _GAPS_SHOWN = 8
 
