@@ -60,11 +60,11 @@ FARTHEST_US = 1e4
 """A delay of load may be anything up to this (later frames are held up)."""
 FASTEST = 1e3
 """No two clocks differ by more than this (ppm)."""
-DRIFT = 3.0
-"""The rate of two oscillators changes by no more than this in a minute or two (ppm)."""
 ABOVE_FLOOR = 0.5
 """In standard deviations: so far the floor lies below the deepest dip of minutes. For delays of
 gamma and log-normal distribution 0.5 to 2, for exponential ones 0."""
+RESOLUTION_US = 0.7
+"""No error is smaller (us): sender times in whole microseconds, readings of the host's clock."""
 _UNKNOWN_RATE, _KNOWN_RATE = 100.0, 1.0
 _GATE = 6.0
 _GATE_US = 10.0
@@ -116,7 +116,7 @@ class ClockPath:
         self._falls: list[tuple[float, float]] = []
         # The line that another hypothesis replaced (slope, height at 0, end, deviation of the
         # slope), and until when it counts.
-        self._shadow = (0.0, 0.0, 0.0, 0.0)
+        self._shadow = self._line_before = (0.0, 0.0, 0.0, 0.0)
         self._shadow_to = 0.0
         self._lag = 0.0
         self._ratio = 1.0
@@ -133,20 +133,22 @@ class ClockPath:
         """Return the half-width in which the line's error lies nearly always (ns)."""
         if self.blocks < 4:
             return math.nan
-        # The path to three deviations, more where minima surprise it; its lag; and the height
-        # of the lowest minima above the floor, of which few have been seen at first.
+        # The path to three deviations, and the height of the lowest minima above the floor, of
+        # which few have been seen at first; more or less as minima surprise the path; its lag.
         young = 1.0 + 8.0 / self.blocks
-        path = 3.0 * math.sqrt(self._var * max(1.0, self._ratio))
-        return 1e3 * (path + 2.0 * abs(self._lag) + 1.5 * self._scatter.scale * young
-                      + self._raised_by())
+        expected = 3.0 * math.sqrt(self._var) + 1.5 * self._scatter.scale * young
+        return 1e3 * (RESOLUTION_US + math.sqrt(self._ratio) * expected + 2.0 * abs(self._lag)
+                      + self._off_shadow())
 
-    def _raised_by(self) -> float:
-        """Return how far the line went up lately (us): it may have been load after all."""
+    def _off_shadow(self) -> float:
+        """Return how far the line left the one that was replaced (us), which may be right."""
         if self._end_t > self._shadow_to:
             return 0.0
         slope, level, since, doubt = self._shadow
         rise = self._end - level - slope * self._end_t
-        return max(0.0, rise + 3.0 * doubt * (self._end_t - since))
+        # At the end of the block that stamps are made in, the lines may be further apart.
+        later = rise + self._slope - slope
+        return max(abs(rise), abs(later)) + 3.0 * doubt * (self._end_t - since)
 
     def add(self, t_ns: float, y_ns: float, loaded: bool = False) -> None:
         """
@@ -248,6 +250,7 @@ class ClockPath:
         if above > 1.5 * KNEE * self._scatter.scale:
             if not self._lifted:
                 self._lifted_from = self._nodes.t[-1]
+                self._line_before = self._line()
                 self._loaded = 0
             self._lifted += 1
             self._loaded += loaded
@@ -406,7 +409,7 @@ class ClockPath:
         low, i = sorted((y[i] - x[i], i) for i in run[:half])[half // 4]
         high, k = sorted((y[i] - x[i], i) for i in run[half:])[half // 4]
         slope = (high - low) / (t[k] - t[i])
-        if abs(slope) > (FASTEST if self.slewable else DRIFT):
+        if abs(slope) > FASTEST:
             return None
         rise = low + slope * (t[first] - t[i])
         nodes = Nodes(
@@ -471,10 +474,15 @@ class ClockPath:
         below = ABOVE_FLOOR * (self._scatter.white - LEAST_US)
         self._depth = below + min(max(deepest, 0.0), 4.0 * scale)
 
+    def _line(self) -> tuple[float, float, float, float]:
+        """Return slope, height at 0, end and deviation of the slope."""
+        return (self._slope, self._end - self._slope * self._end_t, self._end_t,
+                math.sqrt(self._slope_var))
+
     def _turn(self, other: _Fit) -> None:
         """Go on with another hypothesis' path, and remember that it may be wrong."""
-        slope, level = self._slope, self._end - self._slope * self._end_t
-        line = (slope, level, self._end_t, math.sqrt(self._slope_var))
+        line = self._line_before if self._lifted else self._line()
+        slope, level, _, _ = line
         self._take(other)
         if self._end_t <= self._shadow_to or self._end > level + slope * self._end_t:
             if self._end_t > self._shadow_to:

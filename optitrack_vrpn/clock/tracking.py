@@ -34,6 +34,11 @@ _FAR_FOR_NS = 10_000_000_000
 """How long they must come as late as that, scattered as usual, until a clock is believed."""
 _BUNCHED = 0.5
 """Share of the frames that come within a quarter of their interval after the one before."""
+_LOADED_BLOCKS = 90
+"""So long load may have lasted since the first frame (blocks; see ``path.JUMP_BLOCKS``)."""
+_LOADED = 4.0
+"""The floor may then lie under the least delays by so many times what delays scatter above them.
+A queue whose delay varies by a quarter of itself gives 4."""
 _BACKLOG_NS = 1e9
 _FITS_NS = 10e6
 _BLOCK_NS = 1_000_000_000
@@ -57,6 +62,8 @@ class TrackingRule:
         self._doubtful = False
         self._path = ClockPath()
         self._usual = 0.0
+        # Whether an epoch has lasted longer than load does.
+        self._seasoned = False
         # How far delays lie above the least of their block on average, without load (ns).
         self._scatter = 0.0
         self._period = 0.0
@@ -122,8 +129,11 @@ class TrackingRule:
 
         Frames that come in bunches (WiFi power save, TCP, polling) waited for something that may
         keep step with them. Then even the last of a bunch may always wait, by up to a frame.
+        All frames since the first one may have come under load.
         """
         waited = self._period if self._bunched > _BUNCHED else 0.0
+        if not self._seasoned:
+            waited += _LOADED * self._usual
         return (self._path.uncertainty() + waited) * 1e-9
 
     def read(self, sender_time_ns: int, arrival_ns: int) -> int:
@@ -280,6 +290,7 @@ class TrackingRule:
             if self._near:
                 usual = self._lags / self._near
                 self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
+            self._seasoned = self._seasoned or self._path.blocks > _LOADED_BLOCKS
             self._period = (t - self._block_from) / self._block_frames
             bunched = self._block_bunched / self._block_frames
             self._bunched += 0.1 * (bunched - self._bunched)
