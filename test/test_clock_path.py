@@ -108,7 +108,25 @@ def test_uncertainty_contains_the_error_while_load_is_taken_for_a_slew():
         if at > 20:
             inside.append(abs(path.line(at * S) / 1e3 - 50.0 * at) < path.uncertainty() / 1e3)
         path.add(at * S, (50.0 * at + minima(300)[at] + swell[at]) * 1e3)
-    assert np.mean(inside) > 0.95
+    assert np.mean(inside) > 0.98
+
+
+def test_uncertainty_of_a_constant_delay_is_that_of_the_times_resolution():
+    """A sender's whole microseconds are all that is left to be uncertain of."""
+    k = np.arange(200)
+    floor = -13.0 * k
+    error, path = floor_error(np.random.default_rng(5).uniform(0.0, 0.5, 200), floor)
+    assert np.abs(error[30:]).max() < path.uncertainty() / 1e3 < 2.0
+
+
+def test_a_rate_that_no_oscillator_changes_to_is_followed_after_the_longest_load():
+    """Even a clock that should not be slewed is followed after 90 s, not left behind for good."""
+    k = np.arange(300)
+    clock = 20.0 * k + 10.0 * np.clip(k - 100.0, 0.0, None)
+    error, path = floor_error(minima(300), clock, slewable=False)
+    assert error[150] < -300.0
+    assert np.abs(error[210:]).max() < 40.0
+    assert abs(path.rate * 1e6 - 30.0) < 1.0
 
 
 @pytest.mark.slow

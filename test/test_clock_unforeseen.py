@@ -183,7 +183,17 @@ def test_where_a_clock_may_be_slewed_the_uncertainty_includes_the_rise():
     played = Played(sent, np.maximum.accumulate(sent + wire(len(sent)) + 1.5e-3 * swell))
     judged = ~np.isnan(played.known) & (sent > 20.0)
     assert played.worst(20.0) > 1e-3
-    assert np.mean(np.abs(played.error[judged]) < played.known[judged]) > 0.93
+    assert np.mean(np.abs(played.error[judged]) < played.known[judged]) > 0.95
+
+
+def test_uncertainty_contains_the_error_while_load_lasts_since_the_first_frame():
+    sent = frames(100.0)
+    rng = np.random.default_rng(6)
+    load = (sent < 60.0) * (2e-3 + rng.exponential(0.5e-3, len(sent)))
+    played = Played(sent, np.maximum.accumulate(sent + wire(len(sent)) + load), host_ns=10**17)
+    judged = ~np.isnan(played.known) & (sent > 3.0)
+    assert played.worst(10.0, 50.0) > 1.9e-3
+    assert np.mean(np.abs(played.error[judged]) < played.known[judged]) > 0.95
 
 
 @pytest.mark.parametrize('young_s', [12.0, 20.0, 40.0])
