@@ -72,7 +72,7 @@ def test_poses_of_a_capture_are_those_sent_to_the_last_bit(name):
 
 def test_a_file_that_is_no_capture_is_refused_with_what_to_do(tmp_path):
     (tmp_path / 'a.pcap').write_bytes(b'hello')
-    with pytest.raises(ConfigurationError, match='is no pcap file'):
+    with pytest.raises(ConfigurationError, match='is not a pcap file'):
         load_sessions(tmp_path / 'a.pcap')
     (tmp_path / 'b.pcap').write_bytes(b'\x0a\x0d\x0d\x0a' + bytes(100))
     with pytest.raises(ConfigurationError, match='editcap'):

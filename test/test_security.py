@@ -82,7 +82,7 @@ def test_bodies_beyond_the_most_are_counted_and_cost_nothing():
             for sensor in (0, 1)], 10**15 + number, 10**18)
     assert len(made) == len(pipeline.bodies) == 5
     assert pipeline.dropped['more_than_bodies_max'] == 4000 - 5
-    assert sum('more bodies' in notice.text for notice in pipeline.take_events()) == 1
+    assert sum(notice.key == 'too many bodies' for notice in pipeline.take_events()) == 1
 
 
 def test_what_the_log_is_told_of_a_hostile_server_is_one_printable_line():

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Write a bag so that a killed recorder loses less than a second; read any, repair a broken one.
+Write bags of which a killed recorder loses less than a second; read and repair bags.
 
-A bag is a folder NAME with NAME.mcap and metadata.yaml, as ``ros2 bag`` makes it.
+A bag is a folder NAME with NAME.mcap and metadata.yaml, in the layout of ``ros2 bag``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ try:
 except ImportError:
     lz4_frame = None
 
-#: What to install for a compression: Debian's name, which rosdep uses too, and PyPI's.
+#: Packages to install for each compression: the Debian name, which rosdep also uses, and PyPI's.
 _PACKAGES = {'zstd': 'python3-zstandard (pip: zstandard)', 'lz4': 'python3-lz4 (pip: lz4)'}
 LIBRARY = f'optitrack_vrpn {__version__}'
-#: Name of the metadata record with what happened while recording.
+#: Name of the metadata record with the events of the recording.
 RECORDER = 'optitrack_vrpn'
 #: A chunk ends at this size or at this age (ns). Chosen: the size compresses well, and a killed
 #: recorder loses this time. Halved, files are larger; doubled, more is lost.
@@ -45,9 +45,9 @@ _COPY = 1 << 20
 
 def _compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
     """
-    Choose a compression.
+    Return the compression to use.
 
-    :param name: 'zstd', 'lz4', 'none', or 'auto' for what is installed.
+    :param name: 'zstd', 'lz4', 'none', or 'auto' for the first that is installed.
     :raises ConfigurationError: if it is not installed.
     """
     if name in ('zstd', 'auto') and zstandard is not None:
@@ -63,22 +63,22 @@ def _compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
 
 def decompress(compression: str, data: bytes, size: int) -> bytes:
     """
-    Undo a chunk's compression.
+    Decompress a chunk.
 
-    :param size: of the result.
-    :raises ConfigurationError: if its package is not installed, or it is not known.
-    :raises ValueError: if the data are broken.
+    :param size: size of the result (bytes).
+    :raises ConfigurationError: if the package is not installed or the compression is unknown.
+    :raises ValueError: if the data are damaged.
     """
     if not compression:
         return data
     if compression not in _PACKAGES:
-        raise ConfigurationError(f'a recording with compression {compression!r} cannot be read')
+        raise ConfigurationError(f'recordings with compression {compression!r} are not supported')
     try:
         if compression == 'zstd' and zstandard is not None:
             return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=size))
         if compression == 'lz4' and lz4_frame is not None:
             return bytes(lz4_frame.decompress(data))
-    except Exception as error:    # each package has errors of its own
+    except Exception as error:    # each package has its own errors
         raise ValueError(f'a chunk cannot be decompressed: {error}') from None
     raise ConfigurationError(
         f'this recording is compressed with {compression}, whose Python package is not '
@@ -87,13 +87,13 @@ def decompress(compression: str, data: bytes, size: int) -> bytes:
 
 class BagWriter:
     """
-    Write one bag; for one thread.
+    Write one bag; not thread-safe.
 
-    :param folder: made here; must not exist.
+    :param folder: the folder to create; must not exist.
     :param compression: see ``_compressor``.
-    :ivar messages: written or in the open chunk.
-    :ivar size: bytes of the file.
-    :raises ConfigurationError: if the folder exists or cannot be made.
+    :ivar messages: number of messages, including the open chunk.
+    :ivar size: size of the file (bytes).
+    :raises ConfigurationError: if the folder exists or cannot be created.
     """
 
     def __init__(self, folder: Path, compression: str = 'auto') -> None:
@@ -102,14 +102,14 @@ class BagWriter:
         self.path = folder / f'{folder.name}.mcap'
         try:
             folder.mkdir(parents=True)
-            # Unbuffered: what was written survives the end of this process.
+            # Unbuffered: written data survive the end of this process.
             self._file: IO[bytes] = open(self.path, 'xb', buffering=0)
             self._index: IO[bytes] = tempfile.TemporaryFile(dir=folder)
         except FileExistsError:
             raise ConfigurationError(
                 f'{folder} exists already: choose another name, or remove it') from None
         except OSError as error:
-            raise ConfigurationError(f'cannot make {folder}: {error.strerror}') from None
+            raise ConfigurationError(f'cannot create {folder}: {error.strerror}') from None
         self.size = 0
         self.messages = 0
         self._chunk = mcap.ChunkBuilder()
@@ -164,9 +164,9 @@ class BagWriter:
 
     def tick(self, now_ns: int) -> None:
         """
-        Write out what has waited long enough; call it some times a second.
+        Write the open chunk if it is old enough; call it several times per second.
 
-        :param now_ns: on a monotonic clock.
+        :param now_ns: present time (ns) on a monotonic clock.
         :raises OSError: if the disk is full or fails.
         """
         if self._chunk_began_ns and now_ns - self._chunk_began_ns >= _CHUNK_NS:
@@ -176,7 +176,7 @@ class BagWriter:
         """
         Write the open chunk.
 
-        :raises OSError: if the disk is full or fails; the chunk is lost then.
+        :raises OSError: if the disk is full or fails; then the chunk is lost.
         """
         chunk, self._chunk = self._chunk, mcap.ChunkBuilder()
         self._chunk_began_ns = 0
@@ -203,7 +203,7 @@ class BagWriter:
 
     def sync(self) -> None:
         """
-        Bring what was written to the disk itself, for a loss of power; may take long.
+        Flush the written data to the disk, against power failures; may take long.
 
         :raises OSError: if the disk fails.
         """
@@ -213,8 +213,8 @@ class BagWriter:
         """
         Write the index and metadata.yaml.
 
-        :param notes: what happened while recording; kept in the file.
-        :raises OSError: if the disk is too full for the index; ``recover`` can make it later.
+        :param notes: events of the recording, stored in the file.
+        :raises OSError: if the disk has no space for the index; ``recover`` can create it later.
         """
         problem: Optional[OSError] = None
         try:
@@ -279,7 +279,7 @@ class BagWriter:
         self._write(mcap.footer(begin, offsets, crc))
 
     def _write(self, data: bytes) -> None:
-        """Write all of it or nothing."""
+        """Write all data or none."""
         rest = memoryview(data)
         try:
             while rest:
@@ -302,21 +302,21 @@ def find_mcap(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.is_dir():
-        raise ConfigurationError(f'{path}: there is no such file or folder')
+        raise ConfigurationError(f'{path}: no such file or folder')
     found = sorted(path.glob('*.mcap'))
     if len(found) != 1:
         raise ConfigurationError(
-            f'{path}: holds {len(found) or "no"} .mcap files; give the one to read')
+            f'{path}: contains {len(found) or "no"} .mcap files; give the path of one')
     return found[0]
 
 
 def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
     """
-    Read the records of an MCAP file in the order of the file, chunks opened.
+    Read the records of an MCAP file in file order, including those in chunks.
 
-    The last is ``End`` for a file that was closed, else ``Cut``.
+    The last record is ``End`` for a file that was closed, else ``Cut``.
 
-    :raises ConfigurationError: if it is no MCAP file, or compressed with what is not installed.
+    :raises ConfigurationError: if it is not an MCAP file, or its compression is not installed.
     """
     with open(path, 'rb') as file:
         if file.read(len(mcap.MAGIC)) != mcap.MAGIC:
@@ -357,14 +357,14 @@ def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
 
 def recover(path: Path) -> tuple[Path, int, str]:
     """
-    Repair a bag whose recorder did not close it: index and metadata.yaml are created again.
+    Repair a bag that was not closed: create its index and metadata.yaml.
 
-    The file is copied and replaced, the broken one kept beside it as NAME.mcap.broken.
+    The file is copied and replaced; the damaged file is kept beside it as NAME.mcap.broken.
 
     :param path: the bag's folder or file.
-    :returns: the repaired file, its number of messages, and what was wrong ('' for nothing, in
-        which case it was left as it is).
-    :raises ConfigurationError: if it is no MCAP file or the copy cannot be made.
+    :returns: the repaired file, its number of messages, and what was wrong; '' if the bag was
+        complete, which is then left unchanged.
+    :raises ConfigurationError: if it is not an MCAP file or the copy cannot be created.
     """
     source = find_mcap(path)
     complete = any(isinstance(row, mcap.End) for row in read_records(source))
@@ -392,13 +392,13 @@ def recover(path: Path) -> tuple[Path, int, str]:
 
 
 def _copy(source: Path, writer: BagWriter) -> str:
-    """Copy what can be read; gives why that ended early, '' if it did not."""
+    """Copy all readable records; return the reason why reading ended early, or ''."""
     schemas: dict[int, mcap.Schema] = {}
     channels: dict[int, int] = {}
     now_ns = 0
     for row in read_records(source):
         if isinstance(row, mcap.Message) and row.channel_id in channels:
-            # Message time stands for the present: chunks stay those of a recorder.
+            # Use the message time as the present, so that chunks are cut as in a live recording.
             now_ns = max(now_ns, row.log_time_ns)
             writer.write(row._replace(channel_id=channels[row.channel_id]), now_ns)
             writer.tick(now_ns)

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The texts that make a rosbag2 folder of an MCAP file: metadata.yaml (version 9) and QoS profiles.
+Contents that turn an MCAP file into a rosbag2 folder: metadata.yaml (version 9), QoS profiles.
 
-Layout as rosbag2 of Jazzy writes it: rosbag2_storage's ``MetadataIo`` and ``QoS`` conversions.
+The layout is that of rosbag2 in Jazzy: rosbag2_storage's ``MetadataIo`` and ``QoS`` conversions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEPTH = 10
 
 
 class Qos(NamedTuple):
-    """What a publisher offers; durations in (s, ns)."""
+    """QoS that a publisher offers; durations as (s, ns)."""
 
     reliability: str = 'reliable'
     durability: str = 'volatile'
@@ -38,8 +38,8 @@ class TopicMetadata(NamedTuple):
     A topic of a bag.
 
     :ivar type_name: as in ``geometry_msgs/msg/PoseStamped``.
-    :ivar qos: of each publisher, as far as they differ.
-    :ivar type_hash: ``RIHS01_...``, or '' where it is not known.
+    :ivar qos: the distinct profiles of its publishers.
+    :ivar type_hash: ``RIHS01_...``, or '' if unknown.
     """
 
     name: str
@@ -49,7 +49,7 @@ class TopicMetadata(NamedTuple):
 
 
 def qos_rows(profiles: Sequence[Qos]) -> list[dict[str, Any]]:
-    """Give profiles as rosbag2 writes them."""
+    """Return profiles in the layout of rosbag2."""
     def duration(pair: tuple[int, int]) -> dict[str, int]:
         return {'sec': pair[0], 'nsec': pair[1]}
 
@@ -62,7 +62,7 @@ def qos_rows(profiles: Sequence[Qos]) -> list[dict[str, Any]]:
 
 
 def channel_metadata(topic: TopicMetadata) -> dict[str, str]:
-    """Return what rosbag2 keeps with a channel of an MCAP file."""
+    """Return the metadata that rosbag2 stores with a channel of an MCAP file."""
     return {'offered_qos_profiles': dump(qos_rows(topic.qos)),
             'topic_type_hash': topic.type_hash}
 
@@ -74,9 +74,9 @@ def bag_metadata(
     """
     Return the content of metadata.yaml.
 
-    :param topics: each with its number of messages.
-    :param distribution: of ROS, as in ``jazzy``.
-    :param custom: pairs of texts of one's own.
+    :param topics: the topics and their numbers of messages.
+    :param distribution: ROS distribution, as in ``jazzy``.
+    :param custom: additional pairs of texts.
     """
     count = sum(number for _, number in topics)
     start = {'nanoseconds_since_epoch': start_ns}
@@ -102,16 +102,16 @@ def bag_metadata(
 
 
 def dump(data: Any) -> str:
-    """Write plain data as YAML, in the given order."""
+    """Return plain data as YAML, in the given order."""
     text: str = yaml.safe_dump(data, sort_keys=False)
     return text
 
 
 def topic_of_channel(name: str, type_name: str, metadata: Mapping[str, str]) -> TopicMetadata:
     """
-    Read a topic back from its channel, as for the repair of a file.
+    Restore a topic from its channel, to repair a file.
 
-    Profiles that are no valid YAML count as the default.
+    Profiles that are not valid YAML are replaced by the default.
     """
     profiles: tuple[Qos, ...] = (Qos(),)
     try:

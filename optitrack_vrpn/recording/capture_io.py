@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Captures on disk: VRPN conversations that are read a packet at a time."""
+"""Read the VRPN conversations of a capture from disk, one packet at a time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from optitrack_vrpn.recording.raw_session import Action, Session
 
 def load_sessions(path: Path) -> list[Session]:
     """
-    Find the conversations of a capture; each is read from the file whenever it is wanted.
+    Find the conversations of a capture; each one is read from the file when it is needed.
 
-    :raises ConfigurationError: if it cannot be read, or holds none with its beginning.
+    :raises ConfigurationError: if the file cannot be read, or contains the beginning of none.
     """
     try:
         with open(path, 'rb') as file:
@@ -28,8 +28,8 @@ def load_sessions(path: Path) -> list[Session]:
         raise ConfigurationError(f'{path}: {error.strerror}') from None
     if not found:
         raise ConfigurationError(
-            f'{path}: holds no VRPN conversation with its beginning; begin to capture before the '
-            'client connects (record --raw does), and capture TCP and UDP alike')
+            f'{path}: contains no VRPN conversation from its beginning; start the capture before '
+            'the client connects (record --raw does), and capture both TCP and UDP')
     return [_session(path, form, conversation, found) for conversation in found]
 
 

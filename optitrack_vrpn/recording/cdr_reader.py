@@ -3,8 +3,8 @@
 """
 Read the serialised messages of a bag without ROS: poses, odometry, transforms, diagnostics.
 
-XCDR1 of the OMG (formal/2014-09-03 annex, as ROS 2's middlewares write it): primitive types
-aligned to their size, counted from behind the four bytes of encapsulation.
+XCDR1 of the OMG (formal/2014-09-03 annex, as written by ROS 2's middlewares): primitive types
+aligned to their size, relative to the end of the four bytes of encapsulation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Status(NamedTuple):
 
 
 class _Reader:
-    """Read one message; raises ValueError where it is too short."""
+    """Decode one message; raise ValueError if it is too short."""
 
     def __init__(self, data: bytes) -> None:
         if len(data) < 4 or data[0] != 0 or data[1] not in (0, 1):
@@ -64,7 +64,7 @@ class _Reader:
     def text(self) -> str:
         size = self.integer()
         if self._at + size > len(self._data):
-            raise ValueError('a text is cut off')
+            raise ValueError('a text is truncated')
         found = self._data[self._at:self._at + size]
         self._at += size
         return found.rstrip(b'\0').decode(errors='replace')
@@ -86,9 +86,9 @@ class _Reader:
 
 def read_pose(type_name: str, data: bytes) -> Stamped:
     """
-    Read a PoseStamped, PoseWithCovarianceStamped or Odometry.
+    Decode a PoseStamped, PoseWithCovarianceStamped or Odometry.
 
-    :raises ValueError: if it is broken, or of another type.
+    :raises ValueError: if it is damaged or of another type.
     """
     reader = _Reader(data)
     stamp_ns, frame = reader.header()
@@ -97,25 +97,25 @@ def read_pose(type_name: str, data: bytes) -> Stamped:
         child = reader.text()
     elif type_name not in ('geometry_msgs/msg/PoseStamped',
                            'geometry_msgs/msg/PoseWithCovarianceStamped'):
-        raise ValueError(f'{type_name} is no pose')
+        raise ValueError(f'{type_name} is not a pose')
     return Stamped(stamp_ns, frame, child, reader.pose())
 
 
 def read_status(data: bytes) -> Status:
     """
-    Read a DiagnosticStatus.
+    Decode a DiagnosticStatus.
 
-    :raises ValueError: if it is broken.
+    :raises ValueError: if it is damaged.
     """
     return _Reader(data).status()
 
 
 def read_diagnostics(data: bytes) -> tuple[int, list[Status]]:
     """
-    Read a DiagnosticArray.
+    Decode a DiagnosticArray.
 
     :returns: its stamp (ns) and entries.
-    :raises ValueError: if it is broken.
+    :raises ValueError: if it is damaged.
     """
     reader = _Reader(data)
     stamp_ns, _ = reader.header()

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Message definitions from the fields of message classes.
+Generate message definitions from the fields of message classes.
 
-A bag holds the definition of each type, so that it can be read without ROS. Where ROS is there,
-classes know their fields (``get_fields_and_field_types``); .msg files need not be installed.
+A bag contains the definition of each type, so that it can be read without ROS. Message classes
+list their fields (``get_fields_and_field_types``); .msg files need not be installed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 
 Fields = Mapping[str, str]
 
-#: IDL's names of what .msg files call otherwise.
+#: Types with different names in IDL and in .msg files.
 _BASIC = {'double': 'float64', 'float': 'float32', 'boolean': 'bool', 'octet': 'byte'}
 _SEQUENCE = re.compile(r'sequence<(.+?)(?:, *(\d+))?>')
 _ARRAY = re.compile(r'(.+?)\[(\d+)\]')
@@ -24,10 +24,10 @@ _SEPARATOR = '=' * 80
 
 def field_type(idl: str) -> tuple[str, str]:
     """
-    Translate a field's type.
+    Convert a field's type from IDL to .msg syntax.
 
-    :param idl: as a message class says it, as in ``sequence<geometry_msgs/Point, 3>``.
-    :returns: as a .msg file has it, as in ``geometry_msgs/Point[<=3]``, and the type of a nested
+    :param idl: type from a message class, as in ``sequence<geometry_msgs/Point, 3>``.
+    :returns: type in a .msg file, as in ``geometry_msgs/Point[<=3]``, and the type of a nested
         message ('' for a basic type).
     """
     suffix = ''
@@ -45,10 +45,10 @@ def field_type(idl: str) -> tuple[str, str]:
 
 def definition(name: str, fields_of: Callable[[str], Fields]) -> str:
     """
-    Write the definition of a type and of all it holds, as MCAP's ``ros2msg`` wants it.
+    Return the definition of a type and of all nested types, in MCAP's ``ros2msg`` encoding.
 
-    :param name: as in ``geometry_msgs/msg/PoseStamped``.
-    :param fields_of: gives the fields of a type of such a name.
+    :param name: type name, as in ``geometry_msgs/msg/PoseStamped``.
+    :param fields_of: returns the fields of a type.
     """
     parts: dict[str, str] = {}
     waiting = [name]

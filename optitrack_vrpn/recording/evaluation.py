@@ -4,8 +4,8 @@
 Errors of an estimated trajectory against a reference: alignment, ATE and RPE.
 
 Definitions follow Sturm et al., A Benchmark for the Evaluation of RGB-D SLAM Systems (IROS 2012):
-the absolute trajectory error (ATE) is the distance of positions after a rigid alignment, the
-relative pose error (RPE) the difference of motions over a fixed time or number of poses.
+the absolute trajectory error (ATE) is the distance of positions after a rigid alignment; the
+relative pose error (RPE) is the difference of motions over a fixed time or number of poses.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Indices = npt.NDArray[np.intp]
 #: Largest difference (s) of two stamps of the same time: 0.02 in the TUM tools, 0.01 in evo.
 #: Halved, slow references have fewer pairs; doubled, motion within 20 ms adds to the error.
 MAX_DIFFERENCE_S = 0.01
-#: How far a pair's time may be from the one asked for, as a share of it; half an interval between
-#: poses is always allowed, since the nearest pose is no nearer.
+#: Allowed deviation of a pair's time from the requested time, as a fraction of it; half an
+#: interval between poses is always allowed, because the nearest pose can be that far away.
 PAIR_TOLERANCE = 0.02
 
 
 class Statistics(NamedTuple):
-    """Figures of a set of errors, in their unit."""
+    """Statistics of a set of errors, in their unit."""
 
     rmse: float
     mean: float
@@ -46,7 +46,7 @@ class Alignment(NamedTuple):
 
     :ivar rotation: R.
     :ivar translation: t (m).
-    :ivar scale: 1 unless it was asked for.
+    :ivar scale: 1 unless it was estimated.
     """
 
     rotation: Rotation
@@ -58,13 +58,13 @@ class Absolute(NamedTuple):
     """
     Absolute trajectory error.
 
-    :ivar translation: of the distances (m).
-    :ivar rotation_deg: of the angles between attitudes (degrees).
-    :ivar stamps_ns: of the poses that were compared.
+    :ivar translation: statistics of the distances (m).
+    :ivar rotation_deg: statistics of the angles between attitudes (degrees).
+    :ivar stamps_ns: stamps of the compared poses.
     :ivar distances: (n,) (m).
     :ivar aligned: the estimate in the reference's frame.
     :ivar reference: the reference at the same stamps.
-    :ivar alignment: how the estimate was brought there.
+    :ivar alignment: the alignment of the estimate to the reference.
     """
 
     translation: Statistics
@@ -80,9 +80,9 @@ class Relative(NamedTuple):
     """
     Relative pose error.
 
-    :ivar translation: of the lengths of the error's translation (m per delta).
-    :ivar rotation_deg: of the error's angles (degrees per delta).
-    :ivar stamps_ns: of the first pose of each pair.
+    :ivar translation: statistics of the translational errors (m per delta).
+    :ivar rotation_deg: statistics of the rotational errors (degrees per delta).
+    :ivar stamps_ns: stamp of the first pose of each pair.
     :ivar distances: (n,) (m).
     :ivar delta: what the pairs are apart, in words.
     """
@@ -96,9 +96,9 @@ class Relative(NamedTuple):
 
 def statistics(values: Floats) -> Statistics:
     """
-    Sum up errors.
+    Compute the statistics of errors.
 
-    :raises ConfigurationError: if there are none.
+    :raises ConfigurationError: if there are no errors.
     """
     values = np.asarray(values, dtype=float)
     if not len(values):
@@ -113,16 +113,15 @@ def associate(
     max_difference_s: float = MAX_DIFFERENCE_S, max_gap_s: Optional[float] = None,
 ) -> tuple[Trajectory, Trajectory]:
     """
-    Bring two trajectories to the same moments, which are stamps of the estimate.
+    Associate the poses of two trajectories at stamps of the estimate.
 
-    :param method: 'interpolation' takes the reference between its neighbours, which is right for
-        a reference of a high rate; 'nearest' takes the reference's nearest pose, as the tools of
-        the TUM benchmark do.
-    :param max_difference_s: for 'nearest', how far that may be.
-    :param max_gap_s: for 'interpolation', the longest gap of the reference that is bridged; by
+    :param method: 'interpolation' interpolates the reference, for a reference with a high rate;
+        'nearest' uses the nearest pose of the reference, as the tools of the TUM benchmark do.
+    :param max_difference_s: for 'nearest', the largest difference of stamps (s).
+    :param max_gap_s: for 'interpolation', the longest gap of the reference that is bridged (s); by
         default two and a half of its intervals.
-    :returns: reference and estimate with as many poses, and the estimate's stamps.
-    :raises ConfigurationError: if no two poses belong together.
+    :returns: reference and estimate with equal numbers of poses, and the estimate's stamps.
+    :raises ConfigurationError: if no poses can be associated.
     """
     if method == 'interpolation':
         limit = None if max_gap_s is None else round(max_gap_s * NS)
@@ -138,7 +137,7 @@ def associate(
             stamps, reference.positions[chosen], reference.quats_xyzw[chosen])
     else:
         raise ConfigurationError(
-            f"association {method!r} is not known; allowed are 'interpolation' and 'nearest'")
+            f"unknown association {method!r}; allowed are 'interpolation' and 'nearest'")
     if not len(stamps):
         raise ConfigurationError(
             f'no pose of the estimate ({_span(estimate)}) has one of the reference '
@@ -167,16 +166,16 @@ def _span(trajectory: Trajectory) -> str:
 
 def umeyama(reference: Floats, estimate: Floats, with_scale: bool = False) -> Alignment:
     """
-    Find the similarity that takes points of the estimate closest to those of the reference.
+    Find the similarity that maps points of the estimate to those of the reference.
 
     Umeyama, Least-squares estimation of transformation parameters between two point patterns,
     IEEE PAMI 13(4), 1991, equations 38 to 43.
 
     :param reference: (n, 3).
     :param estimate: (n, 3), the same points.
-    :param with_scale: estimate a scale too, as for a single camera without depth.
-    :raises ConfigurationError: if there are fewer than three points, or all lie on one line, in
-        which case the rotation about that line is unknown.
+    :param with_scale: whether to estimate a scale too, as for a single camera without depth.
+    :raises ConfigurationError: if there are fewer than three points, or all are on one line; then
+        the rotation about that line is unknown.
     """
     if len(reference) != len(estimate) or len(reference) < 3:
         raise ConfigurationError(
@@ -187,8 +186,8 @@ def umeyama(reference: Floats, estimate: Floats, with_scale: bool = False) -> Al
     left, singular, right = np.linalg.svd(covariance)
     if singular[1] <= 1e-9 * max(singular[0], 1e-300) or singular[0] < 1e-300:
         raise ConfigurationError(
-            'the positions lie on one line or in one point, which leaves the alignment about it '
-            'unknown: take a recording in which the body moves in two directions or more')
+            'the positions are on one line or in one point, so that the alignment about it is '
+            'unknown: use a recording in which the body moves in two or more directions')
     signs = np.ones(3)
     if np.linalg.det(left) * np.linalg.det(right) < 0.0:
         signs[2] = -1.0
@@ -207,9 +206,9 @@ def absolute_error(
     """
     Compute the absolute trajectory error of associated trajectories.
 
-    :param reference: with the stamps of the estimate, see ``associate``.
-    :param with_scale: estimate the estimate's scale too.
-    :param align: bring the estimate to the reference's frame first.
+    :param reference: reference at the stamps of the estimate, see ``associate``.
+    :param with_scale: whether to estimate the scale of the estimate too.
+    :param align: whether to transform the estimate to the reference's frame first.
     :raises ConfigurationError: if the alignment is not determined.
     """
     if align:
@@ -230,20 +229,20 @@ def relative_error(
     seconds: Optional[float] = None,
 ) -> Relative:
     """
-    Compute the relative pose error over all pairs a fixed distance apart.
+    Compute the relative pose error over all pairs at a fixed distance.
 
     The error of a pair is ``(Q_i^-1 Q_j)^-1 (P_i^-1 P_j)``, Q the reference and P the estimate.
 
-    :param frames: pairs so many poses apart, or
-    :param seconds: pairs so long apart, see ``pairs_apart``.
-    :raises ConfigurationError: if not exactly one is given, or there are no such pairs.
+    :param frames: number of poses between the poses of a pair, or
+    :param seconds: time between them (s), see ``pairs_apart``.
+    :raises ConfigurationError: if not exactly one of the two is given, or no such pairs exist.
     """
     if (frames is None) == (seconds is None):
         raise ConfigurationError('give the distance of pairs either in frames or in seconds')
     stamps = estimate.stamps_ns
     if frames is not None:
         if frames < 1:
-            raise ConfigurationError(f'pairs {frames} frames apart are none; give 1 or more')
+            raise ConfigurationError(f'pairs cannot be {frames} frames apart; give 1 or more')
         first = np.arange(max(len(stamps) - frames, 0))
         second = first + frames
         delta = f'{frames} frame{"s" if frames > 1 else ""}'
@@ -260,9 +259,9 @@ def relative_error(
 
 def pairs_apart(stamps_ns: Stamps, seconds: float) -> tuple[Indices, Indices]:
     """
-    List pairs of poses so long apart, to ``PAIR_TOLERANCE`` of it or half an interval.
+    Return the pairs of poses at this distance, within ``PAIR_TOLERANCE`` or half an interval.
 
-    :returns: indices of the first and of the second of each pair.
+    :returns: indices of the first and of the second pose of each pair.
     """
     wanted = round(seconds * NS)
     interval = int(np.median(np.diff(stamps_ns))) if len(stamps_ns) > 1 else 0

@@ -3,18 +3,18 @@
 """
 Calibration between mocap and an odometry: a time offset and a fixed transform.
 
-The reference gives ``world_from_body``, the estimate ``odom_from_sensor``. Sought are the offset
-that takes the estimate's stamps to the reference's clock, and ``body_from_sensor``. Three steps:
+The reference is ``world_from_body``, the estimate is ``odom_from_sensor``. The unknowns are the
+offset from the estimate's stamps to the reference's clock, and ``body_from_sensor``. Three steps:
 
-1. The offset, where the angular speeds of both agree best; it needs neither frame.
+1. The offset at which the angular speeds of both correlate best; it needs neither frame.
 2. The hand-eye equation ``A X = X B`` of motions over half a second: rotation from the rotation
    vectors (Park and Martin, IEEE Trans. Robotics and Automation 10(5), 1994), translation from
    ``(R_A - I) t_X = R_X t_B - t_A``.
-3. All seven numbers together by least squares with Huber weights. Motions, and not poses, are
-   compared, so that the drift of an odometry does not turn into a wrong transform.
+3. All seven unknowns together by least squares with Huber weights. Motions are compared instead of
+   poses, so that the drift of an odometry does not cause a wrong transform.
 
-Whether the recorded motion determines the result is part of it: each unknown has a standard
-deviation. A weak prior keeps what the motion leaves open at its initial value (zero).
+The result states whether the recorded motion determines it: each unknown has a standard deviation.
+A weak prior keeps unknowns that the motion does not determine at their initial value (zero).
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ _LEAST_OVERLAP_S = 3.0
 #: Motions of the hand-eye step are over these times (s): the first has the most pairs, the
 #: second turns further, which the translation needs.
 _PAIRS_S = (0.5, 2.0)
-#: Motions that turn less than this say little about the axes.
+#: Smallest rotation of a motion; smaller ones contain little information about the axes.
 _LEAST_TURN_RAD = np.radians(5.0)
-#: Share of the first singular value of the rotation vectors above which the second axis counts:
-#: less is noise or the wobble of a robot on wheels.
+#: Smallest second singular value of the rotation vectors, as a fraction of the first: less is
+#: noise or the wobble of a robot on wheels.
 _SECOND_AXIS = 0.1
 #: Chosen: motions of each length that are used; more cost time without a better result. Halved,
 #: the result scatters more.
 _MOST_PAIRS = 1500
-#: Standard deviation of the prior: body and sensor are within a metre of each other, any
+#: Standard deviation of the prior: body and sensor are within a metre of each other, and any
 #: rotation is possible.
 _PRIOR_M = 1.0
 _PRIOR_RAD = np.pi
 _PRIOR_OFFSET_S = 1.0
-#: Above these a result is called undetermined. Chosen: ten times the accuracy that recordings by
-#: hand reach in simulation, and far below the prior.
+#: A result with a larger standard deviation is reported as undetermined. Chosen: ten times the
+#: accuracy of hand-held recordings in simulation, and far below the prior.
 UNDETERMINED_M = 0.01
 UNDETERMINED_DEG = 1.0
-#: Largest change (s) of the offset in the last step. Chosen: five grid steps; the offset is known
-#: to one.
+#: Largest change (s) of the offset in the last step. Chosen: five grid steps; the offset is
+#: accurate to one.
 _REFINE_S = 0.05
 
 
 class TimeOffset(NamedTuple):
     """
-    What must be added to the estimate's stamps.
+    Time to be added to the estimate's stamps.
 
-    :ivar offset_ns: reference's clock less the estimate's.
-    :ivar correlation: of the angular speeds at this offset, 1 at best.
-    :ivar warnings: why it may be wrong; empty if nothing speaks against it.
+    :ivar offset_ns: reference's clock minus the estimate's (ns).
+    :ivar correlation: correlation of the angular speeds at this offset, at most 1.
+    :ivar warnings: reasons why it may be wrong; empty if there are none.
     """
 
     offset_ns: int
@@ -80,15 +80,15 @@ class TimeOffset(NamedTuple):
 
 class HandEye(NamedTuple):
     """
-    The fixed transform from body to sensor, and what is left of the time offset.
+    The fixed transform from body to sensor, and the refined time offset.
 
-    :ivar rotation: of ``body_from_sensor``.
-    :ivar translation: of ``body_from_sensor`` (m); zero along directions that the motion does
-        not determine.
+    :ivar rotation: rotation of ``body_from_sensor``.
+    :ivar translation: translation of ``body_from_sensor`` (m); zero along directions that the
+        motion does not determine.
     :ivar offset_ns: to be added to the estimate's stamps.
     :ivar rotation_std_deg: standard deviation about the worst axis (degrees).
     :ivar translation_std_m: standard deviation along the worst direction (m).
-    :ivar warnings: what the motion does not determine; empty if nothing.
+    :ivar warnings: what the motion does not determine; empty if it determines all.
     """
 
     rotation: Rotation
@@ -103,7 +103,7 @@ def angular_speed(trajectory: Trajectory, start_ns: int, count: int) -> tuple[Fl
     """
     Sample the angular speed on a grid of 10 ms.
 
-    :returns: speeds (rad/s) and which of them are known; speeds next to a gap are not.
+    :returns: speeds (rad/s), and whether each is known; speeds next to a gap are not.
     """
     step = round(_GRID_S * NS)
     times = start_ns + step * np.arange(-_SPEED_HALF, count + _SPEED_HALF, dtype=np.int64)
@@ -122,8 +122,8 @@ def estimate_time_offset(
     """
     Find the time offset at which the angular speeds of two trajectories correlate best.
 
-    :param max_offset_s: largest offset that is tried, either way.
-    :raises ConfigurationError: if the trajectories have no 3 s in common.
+    :param max_offset_s: largest offset of the search, in both directions (s).
+    :raises ConfigurationError: if the trajectories have less than 3 s in common.
     """
     step = round(_GRID_S * NS)
     lags = round(max_offset_s / _GRID_S)
@@ -140,7 +140,7 @@ def estimate_time_offset(
     speed_e, known_e = angular_speed(estimate, first - lags * step, count + 2 * lags)
     scores = np.full(2 * lags + 1, -1.0)
     for number in range(2 * lags + 1):
-        # Number `lags` is no offset; a positive offset takes the estimate from earlier.
+        # Index `lags` is offset zero; a positive offset uses earlier values of the estimate.
         begin = 2 * lags - number
         both = known_r & known_e[begin:begin + count]
         if np.count_nonzero(both) * _GRID_S >= _LEAST_OVERLAP_S:
@@ -149,7 +149,7 @@ def estimate_time_offset(
     correlation = float(scores[best])
     if correlation < -0.5:
         raise ConfigurationError(
-            'reference and estimate are never both seen for 3 s: no time offset can be found')
+            'reference and estimate have no common 3 s without gaps: no time offset can be found')
     place = float(best)
     if 0 < best < 2 * lags and min(scores[best - 1], scores[best + 1]) > -1.0:
         left, top, right = scores[best - 1:best + 2]
@@ -163,14 +163,14 @@ def estimate_time_offset(
             f'({_LEAST_CORRELATION:g} is needed). Turn the body more, in irregular motion')
     elif best in (0, 2 * lags):
         warnings.append(
-            f'the time offset is at the end of the search ({max_offset_s:g} s): look further')
+            f'the time offset is at the end of the search ({max_offset_s:g} s): extend the search')
     return TimeOffset(round((place - lags) * _GRID_S * NS), correlation, tuple(warnings))
 
 
 def _correlation(first: Floats, second: Floats) -> float:
     a, b = first - first.mean(), second - second.mean()
     scale = float(np.sqrt(np.dot(a, a) * np.dot(b, b)))
-    # Less than 1e-3 rad/s of variation is no motion; its correlation would be that of noise.
+    # Variation below 1e-3 rad/s is not motion; its correlation would be that of noise.
     if scale < 1e-6 * len(a):
         return 0.0
     return float(np.dot(a, b)) / scale
@@ -181,12 +181,12 @@ def estimate_hand_eye(
     refine_offset: bool = True,
 ) -> HandEye:
     """
-    Find ``body_from_sensor`` and what is left of the time offset.
+    Estimate ``body_from_sensor`` and the rest of the time offset.
 
     :param reference: ``world_from_body``.
     :param estimate: ``odom_from_sensor``.
-    :param offset_ns: to be added to the estimate's stamps, known to some 10 ms.
-    :param refine_offset: estimate the rest of the offset too.
+    :param offset_ns: to be added to the estimate's stamps, accurate to about 10 ms.
+    :param refine_offset: whether to estimate the rest of the offset too.
     :raises ConfigurationError: if the two have fewer than 20 motions in common.
     """
     estimate = estimate.shifted(offset_ns)
@@ -196,7 +196,7 @@ def estimate_hand_eye(
         x_scale=(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.01), max_nfev=40)
     vector = found.x
     rotation_std, translation_stds, directions = problem.deviations(vector)
-    # What the motion leaves open would be noise: zero is as good, and can be recognised.
+    # Undetermined directions would contain noise: set them to zero, which is recognisable.
     known = directions[:, translation_stds <= UNDETERMINED_M]
     offset = vector[6] if refine_offset else 0.0
     return HandEye(
@@ -210,7 +210,7 @@ def _warnings(rotation_std: float, translation_std: float, direction: Floats) ->
     if translation_std > UNDETERMINED_M:
         axis = ', '.join(f'{value:+.2f}' for value in direction)
         warnings.append(
-            f'the motion does not determine where the sensor is along [{axis}] of the body '
+            f'the motion does not determine the position of the sensor along [{axis}] of the body '
             f'(standard deviation {1000 * translation_std:.0f} mm): turn the body about two or '
             'more axes')
     if rotation_std > UNDETERMINED_DEG:
@@ -246,7 +246,7 @@ class _Problem:
         self._a_t, self._a_r = self._reference_motions(0.0)
 
     def start(self) -> Floats:
-        """Solve step 2, and set the scale of the residuals by what it leaves."""
+        """Solve step 2, and scale the residuals by its scatter."""
         solved = []
         for rotation in self._initial_rotations():
             translation, scatter = self._solve_translation(rotation)
@@ -256,7 +256,7 @@ class _Problem:
         return np.concatenate((rotation.as_rotvec(), translation, [0.0]))
 
     def _initial_rotations(self) -> list[Rotation]:
-        """Give rotations to begin with: one, or many about the only axis of motion."""
+        """Return initial rotations: one, or many about the only axis of motion."""
         a, b = self._a_r.as_rotvec(), self._b_r.as_rotvec()
         turning = np.linalg.norm(b, axis=1) > _LEAST_TURN_RAD
         if np.count_nonzero(turning) < 10:
@@ -269,15 +269,15 @@ class _Problem:
         self._sigma_r = max(1.4826 * float(np.median(rest.magnitude())), 1e-5)
         if spread[1] > _SECOND_AXIS * spread[0]:
             return [aligned]
-        # As of a robot on wheels: the rotation about that axis shows in the translations alone.
+        # As for a robot on wheels: only the translations determine the rotation about that axis.
         return [aligned * Rotation.from_rotvec(axes[0] * angle)
                 for angle in np.radians(np.arange(0.0, 360.0, 5.0))]
 
     def _solve_translation(self, rotation: Rotation) -> tuple[Floats, float]:
         """
-        Solve for the translation by least squares, what is open left at zero.
+        Solve for the translation by least squares; undetermined directions stay zero.
 
-        :returns: the translation (m) and the scatter that it leaves (m).
+        :returns: the translation (m) and the remaining scatter (m).
         """
         left = (self._a_r.as_matrix() - np.eye(3)).reshape(-1, 3)
         right = (rotation.apply(self._b_t) - self._a_t).reshape(-1)
@@ -309,8 +309,8 @@ class _Problem:
         rest = self.residuals(vector)[:-7]
         half = len(rest) // 2
         scale = np.ones(len(rest) + 7)
-        # The scatter as it is, robustly. Motions that overlap repeat each other's noise: only
-        # as many count as fit one behind the other.
+        # A robust estimate of the scatter. Overlapping motions share noise: count only as many as
+        # fit into the recording without overlap.
         span = float(self._stamps[-1] - self._stamps[0]) / NS
         overlap = max(len(self._first) / max(span / _PAIRS_S[0], 1.0), 1.0)
         for part in (slice(0, half), slice(half, 2 * half)):
@@ -324,7 +324,7 @@ class _Problem:
                 np.sqrt(np.maximum(values, 0.0)), vectors)
 
     def _numeric_jacobian(self, vector: Floats) -> Floats:
-        """Differentiate without Huber's weights, which scale the solver's own Jacobian."""
+        """Differentiate without Huber weights, which scale the solver's own Jacobian."""
         columns = []
         for index in range(7):
             step = np.zeros(7)
@@ -340,14 +340,14 @@ class _Problem:
 
 
 def _align(a: Floats, b: Floats) -> Rotation:
-    """Find R with a = R b; where one axis alone turns, any of the rotations that fit."""
+    """Find R with a = R b; if all rotations are about one axis, any of the possible R."""
     left, _, right = np.linalg.svd(a.T @ b)
     signs = np.diag((1.0, 1.0, np.sign(np.linalg.det(left) * np.linalg.det(right)) or 1.0))
     return Rotation.from_matrix(left @ signs @ right)
 
 
 def _pairs(trajectory: Trajectory) -> tuple[Indices, Indices]:
-    """List motions of each length, thinned evenly."""
+    """Return motions of each length, thinned evenly."""
     firsts, seconds = [], []
     for length_s in _PAIRS_S:
         first, second = pairs_apart(trajectory.stamps_ns, length_s)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Evaluate any odometry against mocap: offset, hand-eye transform, ATE and RPE, in one call."""
+"""Evaluate any odometry against mocap in one call: offset, hand-eye transform, ATE and RPE."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _ENOUGH_MATCHED = 0.9
 @dataclass(frozen=True, eq=False)
 class OdometryEvaluation:
     """
-    All that is known of an odometry.
+    Results of the evaluation of an odometry.
 
-    :ivar offset: as found from the angular speeds; None if it was given.
+    :ivar offset: offset from the angular speeds; None if it was given.
     :ivar hand_eye: the transform from body to sensor; None if it was given.
-    :ivar offset_ns: what was added to the estimate's stamps in the end.
-    :ivar rotation: of ``body_from_sensor`` as used.
-    :ivar translation: of ``body_from_sensor`` as used (m).
+    :ivar offset_ns: total time added to the estimate's stamps (ns).
+    :ivar rotation: rotation of ``body_from_sensor`` as used.
+    :ivar translation: translation of ``body_from_sensor`` as used (m).
     :ivar ate: absolute trajectory error.
     :ivar rpe: relative pose error.
-    :ivar matched: share of the estimate's poses that were compared, 0 to 1.
+    :ivar matched: fraction of the estimate's poses that were compared, 0 to 1.
     :ivar warnings: what the recorded motion does not determine, or what was not compared.
     """
 
@@ -57,13 +57,13 @@ def evaluate_odometry(
 
     :param reference: ``world_from_body`` at a high rate.
     :param estimate: ``odom_from_sensor``.
-    :param offset_s: what to add to the estimate's stamps; estimated by default.
+    :param offset_s: time to add to the estimate's stamps (s); estimated by default.
     :param body_from_sensor: rotation and translation (m); estimated by default.
-    :param rpe_seconds: over which motions are compared.
-    :param max_offset_s: how far the offset is looked for.
-    :param with_scale: let the alignment of the ATE scale the estimate.
-    :raises ConfigurationError: if the two do not overlap, or the motion is too short or too
-        simple to align them.
+    :param rpe_seconds: time over which motions are compared (s).
+    :param max_offset_s: largest offset of the search (s).
+    :param with_scale: whether the alignment of the ATE estimates a scale.
+    :raises ConfigurationError: if the two do not overlap, or the motion is too short or does not
+        determine the alignment.
     """
     warnings: list[str] = []
     offset = hand_eye = None

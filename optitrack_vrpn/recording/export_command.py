@@ -20,7 +20,7 @@ _FORMATS = ('csv', 'csv-semicolon', 'tum', 'parquet')
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Create the parser of the command line."""
     parser = Parser(
         prog='export', description='Export the poses of a recording for other programs.',
         epilog='The recording is a bag, a raw recording (.pcap) or a CSV export of Motive. See '
@@ -29,12 +29,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--format', choices=_FORMATS, default='csv')
     parser.add_argument('-o', '--output', type=Path, required=True, metavar='FILE')
     parser.add_argument('--body', action='append', default=[], metavar='NAME',
-                        help='only this body; may be given again')
+                        help='only this body; may be repeated')
     parser.add_argument('--frame', choices=('enu', 'ned'), default='enu')
     parser.add_argument('--start', type=float, metavar='S', help='seconds after the first pose')
     parser.add_argument('--end', type=float, metavar='S', help='likewise')
     parser.add_argument('--resample', type=float, metavar='HZ',
-                        help='rows at this rate; none in gaps and across resets')
+                        help='resample at this rate; no rows in gaps and across resets')
     return parser
 
 

@@ -16,7 +16,7 @@ from optitrack_vrpn.recording.tum import format_stamp_ns
 
 COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
            'resampled')
-#: Chosen: limit of rows per body, which bounds the memory (some GB).
+#: Chosen: maximum number of rows per body, which limits the memory to some GB.
 _MOST_ROWS = 100_000_000
 #: Chosen: rows that are converted at once, which bounds the memory of Python's objects, and rows
 #: of a row group of Parquet.
@@ -28,9 +28,9 @@ class Table(NamedTuple):
     """
     Poses of one body.
 
-    :ivar arrivals_ns: -1 where a row was resampled.
-    :ivar segments: number of the piece without gap or reset that a row is in, from 0.
-    :ivar resampled: rows that were computed, not measured.
+    :ivar arrivals_ns: arrivals (ns); -1 for resampled rows.
+    :ivar segments: number of the segment without gap or reset that contains the row, from 0.
+    :ivar resampled: whether the row was interpolated.
     """
 
     body: str
@@ -49,7 +49,7 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
     :raises ConfigurationError: if there is no such body, or none at all.
     """
     if not take.bodies:
-        raise ConfigurationError(f'{take.name}: holds no body')
+        raise ConfigurationError(f'{take.name}: contains no body')
     for name in names:
         if name not in take.bodies:
             raise ConfigurationError(
@@ -62,13 +62,13 @@ def table(
     end_s: Optional[float] = None, resample_hz: Optional[float] = None,
 ) -> Table:
     """
-    Make the rows of one body.
+    Create the rows of one body.
 
     :param frame: 'enu' or 'ned'.
     :param start_s: seconds after the take's first stamp.
-    :param end_s: likewise.
-    :param resample_hz: rate of the rows; None for the poses as measured.
-    :raises ConfigurationError: if the rate is none.
+    :param end_s: seconds after the take's first stamp.
+    :param resample_hz: rate of the rows (Hz); None for the poses as measured.
+    :raises ConfigurationError: if the rate is not allowed.
     """
     trajectory, arrivals = body.trajectory, body.arrivals_ns
     breaks = body.breaks_ns
@@ -110,7 +110,7 @@ def check_resampling(
 def _steps(begin_ns: int, end_ns: int, rate_hz: float) -> tuple[float, float]:
     """Give the first and last multiple of the period, from the second of the begin."""
     if not 0.001 <= rate_hz <= 1e6:
-        raise ConfigurationError(f'{rate_hz:g} Hz is no rate; 0.001 to 1e6 are allowed')
+        raise ConfigurationError(f'a rate of {rate_hz:g} Hz is not allowed; allowed: 0.001 to 1e6')
     first, last = (np.ceil(begin_ns % NS * rate_hz / NS),
                    np.floor((end_ns - begin_ns // NS * NS) * rate_hz / NS))
     if last - first > _MOST_ROWS:
@@ -142,7 +142,7 @@ def pieces_of(count: int, most: int) -> Iterator[slice]:
 
 
 def rows(made: Table) -> Iterator[tuple[str, ...]]:
-    """Write rows as texts; values keep every bit, times all nine decimals."""
+    """Format rows as texts; values keep full precision, times have nine decimals."""
     trajectory = made.trajectory
     for part in pieces_of(len(trajectory), _AT_ONCE):
         for stamp, position, quat, came, segment, resampled in zip(

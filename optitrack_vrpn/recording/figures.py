@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Statistics of a take: rate, latency, gaps, noise at rest, drift, per body."""
+"""Statistics of each body of a take: rate, latency, gaps, noise at rest, drift."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.trajectory import Floats, NS
 
-#: Samples of the running standard deviation, as in the OptiTrack interface thesis. Halved, it
-#: scatters by 10 % instead of 7 %; doubled, a rest must last longer.
+#: Number of samples of the running standard deviation, as in the OptiTrack interface thesis.
+#: Halved, it scatters by 10 % instead of 7 %; doubled, a rest must last longer.
 WINDOW = 100
 #: Scatter (m) below which a body is at rest in a window. Chosen: three times the noise of a good
 #: installation, far below motion by hand. Halved, noisy installations have no rest; doubled, slow
@@ -27,11 +27,12 @@ class Rest(NamedTuple):
     """
     A body at rest.
 
-    :ivar seconds: length of the longest rest.
-    :ivar begin_ns: its begin.
-    :ivar sigma3_mm: three standard deviations within 100 samples, worst axis, median of windows.
-    :ivar sigma3_deg: the same of the attitude.
-    :ivar drift_mm: distance of the mean position of its last tenth from that of its first.
+    :ivar seconds: duration of the longest rest (s).
+    :ivar begin_ns: its begin (ns).
+    :ivar sigma3_mm: three standard deviations over 100 samples, worst axis, median over windows
+        (mm).
+    :ivar sigma3_deg: the same for the attitude (degrees).
+    :ivar drift_mm: distance between the mean positions of its first and last tenth (mm).
     """
 
     seconds: float
@@ -43,12 +44,12 @@ class Rest(NamedTuple):
 
 class Figures(NamedTuple):
     """
-    One body in numbers.
+    Statistics of one body.
 
-    :ivar coverage: share of the take's time in which its poses came, 0 to 1.
-    :ivar latency_ms: arrival less stamp, median; NaN without arrivals of their own.
-    :ivar jitter_ms: 99th percentile of the latency less its median.
-    :ivar interval_p99_ms: 99th percentile of the intervals, gaps left out.
+    :ivar coverage: fraction of the take's duration in which its poses arrived, 0 to 1.
+    :ivar latency_ms: median of arrival minus stamp (ms); NaN without arrival times.
+    :ivar jitter_ms: 99th percentile of the latency minus its median (ms).
+    :ivar interval_p99_ms: 99th percentile of the intervals without gaps (ms).
     """
 
     name: str
@@ -89,9 +90,9 @@ def running_deviation(values: Floats, window: int = WINDOW) -> Floats:
 
 def attitude_steps(body: Body) -> Floats:
     """
-    Give attitudes as the sum of their small steps (rad), which is continuous in any attitude.
+    Return the cumulative sum of small rotations (rad), which is continuous at any attitude.
 
-    About a fixed attitude the steps of noise cancel each other, so that the sum is the deviation.
+    Around a fixed attitude the rotations of noise cancel, so that the sum is the deviation.
     """
     turns = body.trajectory.rotations
     steps = np.zeros((len(body.trajectory), 3))
@@ -101,7 +102,7 @@ def attitude_steps(body: Body) -> Floats:
 
 
 def find_rest(body: Body) -> Optional[Rest]:
-    """Find the longest time at rest; None if it is shorter than two seconds."""
+    """Find the longest rest; return None if it is shorter than two seconds."""
     trajectory = body.trajectory
     positions = running_deviation(trajectory.positions)
     if not len(positions):
@@ -130,7 +131,7 @@ def find_rest(body: Body) -> Optional[Rest]:
 
 
 def body_figures(take: Take, body: Body) -> Figures:
-    """Sum up one body."""
+    """Compute the statistics of one body."""
     trajectory = body.trajectory
     intervals = np.diff(trajectory.stamps_ns) / NS
     gaps = body.gaps

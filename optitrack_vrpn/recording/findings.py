@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Findings about a take in words, worst first."""
+"""Findings about a take as sentences, worst first."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import NamedTuple
 from optitrack_vrpn.recording.figures import Figures
 from optitrack_vrpn.recording.take import Take
 
-#: Limits beyond which a figure is a finding. All chosen, for control by these poses. A stricter
-#: limit (half, or nearer to 1 for the shares) reports good takes, a looser one misses bad ones.
+#: Limits beyond which a figure is a finding. All chosen, for control with these poses. A stricter
+#: limit (half, or nearer to 1 for fractions) reports good takes; a looser one misses bad ones.
 #:
 #: Gap (s): autopilots report a lost fix after about half a second.
 LONG_GAP_S = 0.5
 #: Age of late poses and jitter (ms): a tenth of the gap, and several camera periods.
 LATE_MS = 50.0
 JITTER_MS = 20.0
-#: Share of the duration with valid poses, and share of the fastest body's rate.
+#: Fraction of the duration with valid poses, and fraction of the fastest body's rate.
 LEAST_COVERAGE = 0.99
 SLOW_SHARE = 0.9
 #: Noise and drift at rest (mm): several times those of a calibrated system.
@@ -32,7 +32,7 @@ UNCERTAIN_US = 2000.0
 
 
 class Severity(enum.IntEnum):
-    """How much a finding matters."""
+    """Importance of a finding."""
 
     GOOD = 0
     NOTE = 1
@@ -42,9 +42,9 @@ class Severity(enum.IntEnum):
 
 class Finding(NamedTuple):
     """
-    One sentence of the verdict.
+    One sentence of the result.
 
-    :ivar weight: orders findings of one severity, the heavier first.
+    :ivar weight: order of findings of equal severity, the largest first.
     """
 
     severity: Severity
@@ -53,7 +53,7 @@ class Finding(NamedTuple):
 
 
 def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
-    """Judge a take, worst finding first; a take without fault has one that says so."""
+    """Assess a take, worst finding first; a take without faults has one finding that states it."""
     found = [*_of_the_file(take), *_of_the_clock(take)]
     if not bodies:
         found.append(Finding(Severity.ERROR, 'No pose of any body was recorded.', 1e9))
@@ -74,7 +74,7 @@ def _of_the_file(take: Take) -> list[Finding]:
         found.append(Finding(
             Severity.ERROR, f'The recording was not closed ({take.cut}); up to a second at its '
             'end is missing. Repair it with record --recover.', 1e8))
-    for note, text in (('dropped', 'messages were dropped since the disk was too slow'),
+    for note, text in (('dropped', 'messages were dropped because the disk was too slow'),
                        ('lost', 'messages were lost between publisher and recorder')):
         if take.notes.get(note):
             found.append(Finding(Severity.ERROR, f'{take.notes[note]} {text}.' if note == 'dropped'
@@ -109,8 +109,8 @@ def _of_the_clock(take: Take) -> list[Finding]:
     found = []
     if epochs > 0:
         found.append(Finding(
-            Severity.WARNING, f"The sender's clock was learnt again {epochs} "
-            f'time{"s" if epochs > 1 else ""} (a restart of Motive, or a set clock): stamps jump '
+            Severity.WARNING, f'The clock model of the sender restarted {epochs} '
+            f'time{"s" if epochs > 1 else ""} (a restart of Motive, or a set clock): stamps step '
             'there by up to the uncertainty.', 1e3))
     known = [row.uncertainty_us for row in take.clock if not math.isnan(row.uncertainty_us)]
     if known and known[-1] > UNCERTAIN_US:
@@ -129,19 +129,19 @@ def _of_a_body(f: Figures, fastest_hz: float) -> list[Finding]:
             f'resets reported by the node: {f.resets}).', 1e5 + f.jumps + f.resets))
     if f.longest_gap_s >= LONG_GAP_S:
         found.append(Finding(
-            Severity.ERROR, f'{f.name}: no pose for {f.longest_gap_s:.2f} s at the worst; '
-            f'{f.gaps} gap{"s" if f.gaps != 1 else ""}, {f.gap_s:.2f} s in all.', f.gap_s))
+            Severity.ERROR, f'{f.name}: no pose for up to {f.longest_gap_s:.2f} s; '
+            f'{f.gaps} gap{"s" if f.gaps != 1 else ""}, {f.gap_s:.2f} s in total.', f.gap_s))
     elif f.gaps:
         found.append(Finding(
-            Severity.WARNING, f'{f.name}: {f.gaps} short gap{"s" if f.gaps != 1 else ""}, the '
-            f'longest {1000 * f.longest_gap_s:.0f} ms.', f.gap_s))
+            Severity.WARNING, f'{f.name}: {f.gaps} short gap{"s" if f.gaps != 1 else ""}, up to '
+            f'{1000 * f.longest_gap_s:.0f} ms.', f.gap_s))
     if f.frozen:
         found.append(Finding(
             Severity.ERROR, f'{f.name}: the same pose was repeated in {f.frozen} '
             f'span{"s" if f.frozen != 1 else ""}: frozen data, not a body at rest.', f.frozen))
     if f.coverage < LEAST_COVERAGE and f.longest_gap_s < LONG_GAP_S:
         found.append(Finding(
-            Severity.WARNING, f'{f.name}: seen in {100 * f.coverage:.1f} % of the take.',
+            Severity.WARNING, f'{f.name}: visible in {100 * f.coverage:.1f} % of the take.',
             1.0 - f.coverage))
     if 0 < f.rate_hz < SLOW_SHARE * fastest_hz:
         found.append(Finding(
@@ -153,19 +153,19 @@ def _of_a_body(f: Figures, fastest_hz: float) -> list[Finding]:
             '(median).', f.latency_ms))
     if f.jitter_ms > JITTER_MS:
         found.append(Finding(
-            Severity.WARNING, f'{f.name}: one pose in a hundred arrives {f.jitter_ms:.0f} ms '
-            'later than most.', f.jitter_ms))
+            Severity.WARNING, f'{f.name}: one pose in a hundred arrives at least '
+            f'{f.jitter_ms:.0f} ms later than the median.', f.jitter_ms))
     if f.left_out:
         found.append(Finding(
-            Severity.NOTE, f'{f.name}: {f.left_out} rows have a stamp that does not rise, and '
-            'are left out here.', f.left_out))
+            Severity.NOTE, f'{f.name}: {f.left_out} rows are left out here, because their stamp '
+            'does not rise.', f.left_out))
     if f.rest is not None and f.rest.sigma3_mm > NOISE_MM:
         found.append(Finding(
             Severity.WARNING, f'{f.name}: noise at rest is {f.rest.sigma3_mm:.2f} mm (3 sigma): '
-            'calibrate, or look for reflections.', f.rest.sigma3_mm))
+            'calibrate the cameras, or remove reflections.', f.rest.sigma3_mm))
     if f.rest is not None and f.rest.drift_mm > DRIFT_MM:
         found.append(Finding(
             Severity.WARNING, f'{f.name}: moved by {f.rest.drift_mm:.2f} mm in '
-            f'{f.rest.seconds:.0f} s of rest: cameras that warm up, or a body that slides.',
+            f'{f.rest.seconds:.0f} s of rest: the cameras warm up, or the body slides.',
             f.rest.drift_mm))
     return found

@@ -1,11 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Take serialised messages of many topics, with the time at which the middleware received each.
+Read serialised messages of many topics, with the time at which the middleware received each.
 
-The executor takes one message a turn and looks at every entity in each, which is too slow for
-some ten thousand messages a second. Here a thread takes what has come from all topics, some
-hundred times a second; the times are the middleware's, so that nothing depends on that rhythm.
+The executor reads one message per iteration and visits every entity in each, which is too slow for
+about ten thousand messages per second. A thread of this module reads all waiting messages of all
+topics fifty times per second; the receive times are the middleware's and do not depend on this
+period.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ _MOST_AT_ONCE = 1000
 
 
 class _Polled(CallbackGroup):
-    """Subscriptions that no executor takes from."""
+    """Subscriptions that no executor reads."""
 
     def can_execute(self, entity: Any) -> bool:
         return False
@@ -50,12 +51,12 @@ class _Polled(CallbackGroup):
 
 class Reader:
     """
-    One topic.
+    A subscription to one topic.
 
     :ivar key: its number, from 1.
-    :ivar metadata: for the bag.
-    :ivar definition: of its type.
-    :ivar watch: counts what got lost; None with several publishers, whose numbers are mixed.
+    :ivar metadata: the topic's metadata in the bag.
+    :ivar definition: definition of its message type.
+    :ivar watch: counts lost messages; None with several publishers, whose numbers are mixed.
     """
 
     def __init__(
@@ -69,11 +70,11 @@ class Reader:
 
 class Intake:
     """
-    Subscribe to topics and take their messages in a thread.
+    Subscribe to topics and read their messages in a thread.
 
     :param node: owns the subscriptions.
-    :param announce: called with each new topic, ahead of its messages.
-    :param deliver: called in the thread with the messages of one turn.
+    :param announce: called with each new topic, before its first message.
+    :param deliver: called in the thread with the messages of one iteration.
     :ivar unknown: types that cannot be loaded, by topic.
     :ivar loss_times: when messages were lost.
     """
@@ -97,7 +98,7 @@ class Intake:
 
     @property
     def readers(self) -> list[Reader]:
-        """List the topics that are taken, in the order in which they were found."""
+        """Return the readers of all topics, in the order in which they were added."""
         with self._lock:
             return list(self._readers.values())
 
@@ -105,7 +106,7 @@ class Intake:
         """
         Subscribe to a topic, with the QoS that all its publishers match.
 
-        :returns: its reader; None if it is taken already, or its type is not installed.
+        :returns: its reader; None if the topic has a reader already, or its type is not installed.
         """
         if topic in self._readers or topic in self.unknown:
             return None
@@ -135,7 +136,7 @@ class Intake:
         return reader
 
     def note_publishers(self, topic: str, count: int) -> None:
-        """Say how many publishers a topic has now: with several, losses cannot be told."""
+        """Set the number of a topic's publishers; with several, losses cannot be counted."""
         with self._lock:
             reader = self._readers.get(topic)
             if reader is None or reader.watch is None:
@@ -146,12 +147,12 @@ class Intake:
                 reader.watch.forget()
 
     def lost(self) -> dict[str, int]:
-        """Count what the middleware lost, by topic; topics without loss are left out."""
+        """Return the number of messages that the middleware lost, by topic, without zeros."""
         return {reader.metadata.name: reader.watch.lost for reader in self.readers
                 if reader.watch is not None and reader.watch.lost}
 
     def close(self) -> None:
-        """End the thread and the subscriptions."""
+        """Stop the thread and destroy the subscriptions."""
         self._running = False
         self._thread.join(10.0)
         for reader in self.readers:
@@ -205,7 +206,7 @@ def load_type(type_name: str) -> Any:
     """
     Load a message class.
 
-    :param type_name: as in ``geometry_msgs/msg/PoseStamped``.
+    :param type_name: type name, as in ``geometry_msgs/msg/PoseStamped``.
     :raises ImportError: if its package is not installed.
     :raises AttributeError: if the package has no such message.
     """
@@ -214,7 +215,7 @@ def load_type(type_name: str) -> Any:
 
 
 def fields_of(type_name: str) -> dict[str, str]:
-    """Return the fields of a message type; see ``definitions``."""
+    """Return the fields of a message type; see ``definitions.py``."""
     fields: dict[str, str] = load_type(type_name).get_fields_and_field_types()
     return fields
 
@@ -228,7 +229,7 @@ def _offered(entry: Any) -> Qos:
 
 
 def _matching(profiles: tuple[Qos, ...]) -> QoSProfile:
-    """Return the strictest profile that matches all of these."""
+    """Return the strictest profile that matches all of these profiles."""
     reliable = all(profile.reliability == 'reliable' for profile in profiles)
     latched = all(profile.durability == 'transient_local' for profile in profiles)
     return QoSProfile(

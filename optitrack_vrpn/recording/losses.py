@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults on the way to the recorder: messages lost by the middleware, clock steps."""
+"""Faults before the recorder: messages lost by the middleware, steps of the system clock."""
 
 from __future__ import annotations
 
-#: A change of system clock less monotonic clock within a look that is a step, not slewing (ns):
-#: chrony and ntpd slew by 0.5 ms a second at most, and a look is a second or less.
+#: A change (ns) of system clock minus monotonic clock between two calls that is a step: chrony and
+#: ntpd slew by at most 0.5 ms per second, and calls are at most a second apart.
 STEP_NS = 5_000_000
 #: Two reads of the monotonic clock around one of the system clock that are this far apart (ns) are
 #: no reading: the process did not run in between. A fifth of the smallest step.
@@ -20,7 +20,7 @@ class SequenceWatch:
     """
     Count messages that the middleware lost, from the publication sequence numbers.
 
-    They count per publisher: with several publishers on a topic nothing can be told.
+    The numbers count per publisher: with several publishers on a topic, losses cannot be counted.
 
     :ivar lost: messages that never came.
     :ivar next: the number that comes next if nothing is lost; -1 if it is not known.
@@ -77,9 +77,9 @@ class LossTimes:
 
 class ClockSteps:
     """
-    Notice steps of the system clock.
+    Detect steps of the system clock.
 
-    :ivar steps: (when on the system clock after it (ns), by how much (ns)).
+    :ivar steps: pairs of system time after the step (ns) and size of the step (ns).
     """
 
     def __init__(self) -> None:

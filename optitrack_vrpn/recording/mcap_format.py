@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The MCAP container: records to bytes and back.
+The MCAP container: encode and decode records.
 
-https://mcap.dev/spec. A recorder needs two things that the ``mcap`` package does not offer: chunks
-that end after a time as well as a size, and memory that does not grow with the recording.
-It also reads a file without its end, which a killed recorder leaves.
+https://mcap.dev/spec. A recorder needs two properties that the ``mcap`` package does not have:
+chunks that end after a time as well as a size, and memory that does not grow with the recording.
+This module also reads a file without its end, which remains from a killed recorder.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ _MESSAGE = struct.Struct('<BQHIQQ')
 _MESSAGE_BODY = struct.Struct('<HIQQ')
 _CHUNK = struct.Struct('<QQQI')
 _FOOTER = struct.Struct('<QQI')
-#: Chosen: a longer record (bytes) is the remainder of a broken file; real records are below some
-#: MB.
+#: Chosen: a longer record (bytes) is part of a damaged file; real records have less than some MB.
 MAX_RECORD = 1 << 30
 
 
 class Schema(NamedTuple):
-    """A message type; ``definition`` as in a .msg file, dependencies appended."""
+    """A message type; ``definition`` is in .msg syntax, followed by the nested types."""
 
     id: int
     name: str
@@ -59,7 +58,7 @@ class Message(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """Named pairs of texts."""
+    """Named text values."""
 
     name: str
     values: Mapping[str, str]
@@ -71,10 +70,10 @@ class End(NamedTuple):
 
 class Cut(NamedTuple):
     """
-    The file ends or is broken here.
+    The file ends or is damaged here.
 
-    :ivar offset: of the first byte that is no whole record.
-    :ivar reason: what is wrong.
+    :ivar offset: offset of the first byte that is not part of a complete record.
+    :ivar reason: description of the fault.
     """
 
     offset: int
@@ -82,7 +81,7 @@ class Cut(NamedTuple):
 
 
 class ChunkFound(NamedTuple):
-    """A chunk: its place in the file, compression and compressed records."""
+    """A chunk: its offset in the file, compression and compressed records."""
 
     offset: int
     length: int
@@ -110,35 +109,35 @@ def _map(values: Mapping[str, str]) -> bytes:
 
 
 def record(opcode: int, content: bytes) -> bytes:
-    """Write any record."""
+    """Encode any record."""
     return _RECORD.pack(opcode, len(content)) + content
 
 
 def header(library: str) -> bytes:
-    """Write the beginning of a file of ROS 2 messages."""
+    """Encode the header of a file of ROS 2 messages."""
     return MAGIC + record(HEADER, _text('ros2') + _text(library))
 
 
 def schema(row: Schema) -> bytes:
-    """Write a message type."""
+    """Encode a message type."""
     return record(SCHEMA, struct.pack('<H', row.id) + _text(row.name) + _text(row.encoding)
                   + struct.pack('<I', len(row.definition)) + row.definition)
 
 
 def channel(row: Channel) -> bytes:
-    """Write a topic."""
+    """Encode a topic."""
     return record(CHANNEL, struct.pack('<HH', row.id, row.schema_id) + _text(row.topic)
                   + _text(row.encoding) + _map(row.metadata))
 
 
 def metadata(row: Metadata) -> bytes:
-    """Write named pairs of texts."""
+    """Encode named text values."""
     return record(METADATA, _text(row.name) + _map(row.values))
 
 
 class ChunkBuilder:
     """
-    Collect messages of one chunk.
+    Collect the messages of one chunk.
 
     :ivar size: bytes so far, uncompressed.
     """
@@ -179,20 +178,20 @@ class ChunkBuilder:
         self.size += _MESSAGE.size + length
 
     def content(self) -> bytes:
-        """Return the records, to be compressed."""
+        """Return the records for the compression."""
         return b''.join(self._parts)
 
     def records(
         self, content: bytes, compressed: bytes, compression: str, offset: int,
     ) -> tuple[bytes, bytes]:
         """
-        Write the chunk with its message indexes.
+        Encode the chunk with its message indexes.
 
-        :param content: of this chunk.
+        :param content: content of this chunk.
         :param compressed: the same, compressed.
         :param compression: 'zstd', 'lz4' or ''.
-        :param offset: where in the file it will stand.
-        :returns: what is written there, and the chunk's index for the summary.
+        :param offset: offset of the chunk in the file.
+        :returns: the bytes to be written, and the chunk index for the summary.
         """
         start_ns, end_ns = self.span_ns
         chunk = record(CHUNK, _CHUNK.pack(
@@ -218,9 +217,9 @@ def statistics(
     end_ns: int,
 ) -> bytes:
     """
-    Write the totals of a file.
+    Encode the totals of a file.
 
-    :param counts: messages by channel.
+    :param counts: number of messages by channel.
     """
     pairs = b''.join(struct.pack('<HQ', *pair) for pair in counts.items())
     return record(STATISTICS, struct.pack(
@@ -229,25 +228,25 @@ def statistics(
 
 
 def metadata_index(row: Metadata, offset: int, length: int) -> bytes:
-    """Write where a metadata record stands."""
+    """Encode the index of a metadata record."""
     return record(METADATA_INDEX, struct.pack('<QQ', offset, length) + _text(row.name))
 
 
 def summary_offset(opcode: int, start: int, length: int) -> bytes:
-    """Write where the records of one kind begin in the summary."""
+    """Encode the offset of the records of one kind in the summary."""
     return record(SUMMARY_OFFSET, struct.pack('<BQQ', opcode, start, length))
 
 
 def data_end() -> bytes:
-    """Write the end of the data section; 0 is a checksum that was not computed."""
+    """Encode the end of the data section; 0 stands for a checksum that was not computed."""
     return record(DATA_END, struct.pack('<I', 0))
 
 
 def footer(summary_start: int, summary_offset_start: int, crc: int) -> bytes:
     """
-    Write the end of a file.
+    Encode the footer of a file.
 
-    :param crc: of the summary section; continued over the beginning of this record here.
+    :param crc: checksum of the summary section; this function continues it over the footer.
     """
     begin = _RECORD.pack(FOOTER, _FOOTER.size) + struct.pack(
         '<QQ', summary_start, summary_offset_start)
@@ -274,12 +273,12 @@ def _take_map(data: bytes, at: int) -> dict[str, str]:
 
 def parse_chunk(content: bytes, offset: int, length: int) -> ChunkFound:
     """
-    Take a chunk apart.
+    Decode a chunk record.
 
-    :param content: of its record.
-    :param offset: of the record in the file.
-    :param length: of the whole record.
-    :raises ValueError: if it is none.
+    :param content: content of the record.
+    :param offset: offset of the record in the file.
+    :param length: length of the whole record.
+    :raises ValueError: if it is not a chunk.
     """
     try:
         start_ns, end_ns, size, crc = _CHUNK.unpack_from(content)
@@ -295,9 +294,9 @@ def parse_chunk(content: bytes, offset: int, length: int) -> ChunkFound:
 
 def parse_record(opcode: int, content: bytes) -> Record | None:
     """
-    Read a schema, channel, message or metadata; None for a record of another kind.
+    Decode a schema, channel, message or metadata; return None for a record of another kind.
 
-    :raises ValueError: if it is broken.
+    :raises ValueError: if it is damaged.
     """
     try:
         if opcode == MESSAGE:
@@ -322,18 +321,18 @@ def parse_record(opcode: int, content: bytes) -> Record | None:
 
 def parse_records(data: bytes) -> Iterator[Record]:
     """
-    Read the records of a chunk, uncompressed.
+    Decode the records of an uncompressed chunk.
 
-    :raises ValueError: if they are broken.
+    :raises ValueError: if they are damaged.
     """
     at = 0
     while at < len(data):
         if at + _RECORD.size > len(data):
-            raise ValueError('a record is cut off')
+            raise ValueError('a record is truncated')
         opcode, size = _RECORD.unpack_from(data, at)
         at += _RECORD.size
         if at + size > len(data):
-            raise ValueError('a record is cut off')
+            raise ValueError('a record is truncated')
         found = parse_record(opcode, data[at:at + size])
         if found is not None:
             yield found
@@ -341,7 +340,7 @@ def parse_records(data: bytes) -> Iterator[Record]:
 
 
 def unpack_head(data: bytes) -> tuple[int, int]:
-    """Read the opcode and length of a record from its first nine bytes."""
+    """Decode opcode and length of a record from its first nine bytes."""
     opcode, size = _RECORD.unpack(data)
     return opcode, size
 

@@ -5,8 +5,8 @@ Motive's CSV export (format versions 1.2 and 1.20 to 1.25) as trajectories of ri
 
 Columns are found by the labels above the row ``Frame,Time (Seconds)`` (``Frame,Time`` in Motive
 1.x), never by number: Type, Name, and Rotation or Position; between them are ID and, from 1.24 on,
-Parent. Occluded cells are blank. As public parsers of these versions read them; no file of Motive
-was at hand.
+Parent. Occluded cells are blank. The layout follows public parsers of these versions; it has not
+been compared with a file from Motive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AXES = {'Rotation': ('X', 'Y', 'Z', 'W'), 'Position': ('X', 'Y', 'Z')}
 
 
 def is_motive_csv(first_line: str) -> bool:
-    """Return whether a file begins as Motive's export does."""
+    """Return whether a file begins like Motive's export."""
     return first_line.lstrip('\ufeff').replace('"', '').startswith('Format Version,')
 
 
@@ -34,10 +34,10 @@ def parse_motive_csv(
     """
     Read an export; times count from the start of the take.
 
-    :param source: the file's name, for messages.
-    :param axes: how Motive's world lies on the map.
-    :raises ConfigurationError: if labels are missing, rotations are no quaternions, or it holds
-        no rigid body.
+    :param source: name of the file, for error messages.
+    :param axes: orientation of Motive's world on the map.
+    :raises ConfigurationError: if labels are missing, rotations are not quaternions, or the file
+        contains no rigid body.
     """
     rows = csv.reader(lines)
     head = next(rows, [])
@@ -50,9 +50,9 @@ def parse_motive_csv(
     units = _fact(head, 'Length Units')
     scale = _METRES.get(units.lower())
     if scale is None:
-        # Metres taken for millimetres would be a pose a thousand times too far away.
+        # If metres were read as millimetres, poses would be wrong by a factor of a thousand.
         raise ConfigurationError(
-            f'{source}: length units {units!r} are not known' if units else
+            f'{source}: unknown length units {units!r}' if units else
             f'{source}: its first line does not name the Length Units; export it with its header')
     labels: list[list[str]] = []
     for row in rows:
@@ -87,13 +87,13 @@ def parse_motive_csv(
 
 
 def _fact(head: list[str], key: str) -> str:
-    """Find a value of the first line, '' if it is not there; a note with a comma moves pairs."""
+    """Return a value of the first line, or ''; a note that contains a comma shifts the pairs."""
     cells = [cell.strip() for cell in head]
     return cells[cells.index(key) + 1] if key in cells[:-1] else ''
 
 
 def _columns(labels: list[list[str]], axis: list[str], source: str) -> dict[str, list[int]]:
-    """Find the columns of each rigid body: rotation x y z w, position x y z."""
+    """Return the columns of each rigid body: rotation x y z w, position x y z."""
     def at(row: list[str], place: int) -> str:
         return row[place].strip() if place < len(row) else ''
 
@@ -105,7 +105,7 @@ def _columns(labels: list[list[str]], axis: list[str], source: str) -> dict[str,
         if what is not None and labels.index(what) >= 2:
             named = labels[labels.index(what) - 2]
         else:
-            raise ConfigurationError(f'{source}: holds no rigid body')
+            raise ConfigurationError(f'{source}: contains no rigid body')
     found: dict[str, dict[tuple[str, str], int]] = {}
     for place in range(2, len(axis)):
         if types is not None and at(types, place) != 'Rigid Body':
@@ -117,5 +117,5 @@ def _columns(labels: list[list[str]], axis: list[str], source: str) -> dict[str,
     columns = {name: [places[key] for key in wanted] for name, places in found.items()
                if all(key in places for key in wanted)}
     if not columns:
-        raise ConfigurationError(f'{source}: holds no rigid body')
+        raise ConfigurationError(f'{source}: contains no rigid body')
     return columns

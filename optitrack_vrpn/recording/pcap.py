@@ -1,12 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Classic libpcap files of TCP and UDP over IPv4, read and written.
+Read and write classic libpcap files of TCP and UDP over IPv4.
 
 https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap: little or big endian, microseconds or
-nanoseconds. What this package writes has nanoseconds and Ethernet frames, whose addresses, which
-nobody needs here, hold the difference of host clock and arrival clock: the stamps computed from a
-recording equal those of the live run only with both clocks.
+nanoseconds. Files of this package have nanoseconds and Ethernet frames. The Ethernet addresses,
+which have no other use here, contain the difference of host clock and arrival clock: with both
+clocks, the stamps from a recording equal those of the live run.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _PCAPNG = b'\x0a\x0d\x0d\x0a'
 #: Bytes before the IP packet by link layer: Ethernet, loopback, raw IP, Linux cooked v1 and v2.
 _LINK_HEADERS = {1: 14, 0: 4, 108: 4, 101: 0, 12: 0, 113: 16, 276: 20}
 _ETHERNET = 1
-#: First bytes of a destination address written here: locally administered, then 'ovr'.
+#: First bytes of a destination address in files of this package: locally administered, then 'ovr'.
 _MARK = b'\x02ovr'
 #: Largest packet (bytes): the limit of libpcap, MAXIMUM_SNAPLEN.
 _LARGEST = 1 << 18
-#: Segments that wait for one before them; more mean that it was never captured.
+#: Maximum number of segments that wait for an earlier one; more mean that it was not captured.
 _MOST_WAITING = 1000
-#: Packets of a foreign capture are put in order of time within this span (ns) and number. Chosen:
+#: Packets of other programs' captures are sorted by time within this span (ns) and number. Chosen:
 #: several interfaces or processors swap neighbours by less than a millisecond.
 _DISORDER_NS = 200_000_000
 _MOST_HELD = 20_000
@@ -46,9 +46,9 @@ Flow = tuple[str, int, str, int]
 
 class PcapFormat(NamedTuple):
     """
-    What the head of a file says.
+    Format from the header of a file.
 
-    :ivar record: layout of the head of a packet.
+    :ivar record: layout of the header of a packet.
     :ivar unit_ns: unit of the fraction of a second (ns).
     :ivar link: number of the link layer.
     """
@@ -63,8 +63,8 @@ class Packet(NamedTuple):
     One TCP segment or UDP datagram.
 
     :ivar time_ns: since the Unix epoch.
-    :ivar host_minus_arrival_ns: host clock less arrival clock, where this package wrote it; 0
-        where not.
+    :ivar host_minus_arrival_ns: host clock minus arrival clock in a file of this package; 0 in
+        others.
     """
 
     time_ns: int
@@ -85,7 +85,7 @@ class Packet(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Bytes of one direction of a TCP connection, in order and without repeats."""
+    """Bytes of one direction of a TCP connection, in order and without repetition."""
 
     time_ns: int
     src: str
@@ -100,22 +100,22 @@ class Chunk(NamedTuple):
 
 def read_head(read: Callable[[int], bytes], source: str) -> PcapFormat:
     """
-    Read the head of a capture.
+    Read the header of a capture.
 
-    :param read: gives the next bytes, at most so many.
-    :param source: the file's name, for messages.
-    :raises ConfigurationError: if it is no classic pcap file or its link layer is not known.
+    :param read: returns the next bytes, at most the given number.
+    :param source: name of the file, for error messages.
+    :raises ConfigurationError: if it is not a classic pcap file or its link layer is unknown.
     """
     head = read(24)
     if head[:4] == _PCAPNG:
         raise ConfigurationError(
             f'{source}: is a pcapng file; convert it: editcap -F pcap {source} converted.pcap')
     if head[:4] not in _MAGIC or len(head) < 24:
-        raise ConfigurationError(f'{source}: is no pcap file')
+        raise ConfigurationError(f'{source}: is not a pcap file')
     order, unit_ns = _MAGIC[head[:4]]
     link = struct.unpack_from(order + 'I', head, 20)[0] & 0x0FFFFFFF
     if link not in _LINK_HEADERS:
-        raise ConfigurationError(f'{source}: link layer {link} cannot be read')
+        raise ConfigurationError(f'{source}: link layer {link} is not supported')
     return PcapFormat(struct.Struct(order + 'IIII'), unit_ns, link)
 
 
@@ -123,11 +123,11 @@ def read_located(
     read: Callable[[int], bytes], form: PcapFormat, offset: int = 24,
 ) -> Iterator[tuple[int, Packet]]:
     """
-    Read the TCP and UDP packets of a capture; one that is cut off at the end is left out.
+    Read the TCP and UDP packets of a capture; a truncated packet at the end is left out.
 
-    :param read: gives the next bytes, from a packet's head on.
-    :param offset: of that head in the file.
-    :returns: packets with the offsets of their heads.
+    :param read: returns the next bytes, from a packet's header on.
+    :param offset: offset of that header in the file.
+    :returns: packets with the offsets of their headers.
     """
     skip = _LINK_HEADERS[form.link]
     while True:
@@ -136,14 +136,14 @@ def read_located(
             return
         sec, fraction, kept, _ = form.record.unpack(head)
         if kept > _LARGEST:
-            return    # what follows a broken length is no packet
+            return    # bytes after an invalid length are not packets
         frame = read(kept)
         if len(frame) < kept:
             return
         begin, offset = offset, offset + 16 + kept
         offset_ns = 0
         if form.link == _ETHERNET:
-            if frame[12:14] == b'\x81\x00':    # a VLAN's tag
+            if frame[12:14] == b'\x81\x00':    # VLAN tag
                 frame = frame[4:]
             if frame[:4] == _MARK:
                 if len(frame) < 12:
@@ -157,13 +157,13 @@ def read_located(
 
 def in_order(located: Iterable[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
     """
-    Put the packets of a capture in the order of time, as far as they are nearly so.
+    Sort the packets of a capture by time, within a limited span.
 
-    Recordings of this package are in the order of arrival, which is kept: the times of two packets
-    that arrived together may differ the other way round, and the clock may have been set.
+    Recordings of this package are in the order of arrival and stay so: the times of two packets
+    that arrived together can be swapped, and the clock may have been set.
 
     :param located: packets with their offsets.
-    :returns: packets with the least offset from which on this packet and all after it are read.
+    :returns: packets with the smallest offset from which this packet and all later ones are read.
     """
     held: list[tuple[int, int, Packet]] = []
     newest_ns = 0
@@ -192,10 +192,10 @@ def _parse_ip(time_ns: int, ip: bytes, offset_ns: int) -> Packet | None:
     if len(ip) < 20 or ip[0] >> 4 != 4:
         return None
     total, fragment, proto = struct.unpack_from('>HxxHxB', ip, 2)
-    if fragment & 0x3FFF:    # a part of a packet
+    if fragment & 0x3FFF:    # a fragment
         return None
     src, dst = '.'.join(map(str, ip[12:16])), '.'.join(map(str, ip[16:20]))
-    # Zero is what segmentation by the network card leaves.
+    # The length is zero after segmentation by the network card.
     body = ip[(ip[0] & 15) * 4:total or len(ip)]
     try:
         if proto == UDP:
@@ -212,10 +212,10 @@ def _parse_ip(time_ns: int, ip: bytes, offset_ns: int) -> Packet | None:
 
 class Reassembly:
     """
-    Put every TCP connection's bytes in order, each direction by itself, repeats taken out.
+    Put the bytes of each TCP connection in order, per direction, without repetition.
 
-    Segments that overtake others wait until the gap before them is filled; a segment is given at
-    the time at which it became readable.
+    Segments that overtake others wait until the gap before them is filled; a segment is returned
+    at the time at which it became readable.
     """
 
     def __init__(self) -> None:
@@ -223,7 +223,7 @@ class Reassembly:
         self._waiting: dict[Flow, dict[int, bytes]] = {}
 
     def push(self, packet: Packet) -> list[Chunk]:
-        """Take a packet; give what became readable."""
+        """Process a packet; return the bytes that became readable."""
         if packet.proto != TCP:
             return []
         flow = packet.flow
@@ -235,7 +235,7 @@ class Reassembly:
             return []
         expected = self._expected.setdefault(flow, packet.seq)
         waiting = self._waiting.get(flow)
-        if packet.seq == expected and not waiting:    # nearly always
+        if packet.seq == expected and not waiting:    # the usual case
             self._expected[flow] = (expected + len(packet.payload)) & 0xFFFFFFFF
             return [self._chunk(packet, packet.payload)]
         if waiting is None:
@@ -245,7 +245,7 @@ class Reassembly:
         return self._readable(packet, flow, waiting)
 
     def forget(self, flow: Flow) -> None:
-        """Drop what is known of one direction."""
+        """Discard the state of one direction."""
         self._expected.pop(flow, None)
         self._waiting.pop(flow, None)
 
@@ -272,15 +272,15 @@ class Reassembly:
 # -- writing --------------------------------------------------------------------------------------
 
 def file_header() -> bytes:
-    """Write the beginning of a file: nanoseconds, Ethernet."""
+    """Encode the header of a file: nanoseconds, Ethernet."""
     return struct.pack('<IHHiIII', 0xA1B23C4D, 2, 4, 0, 0, _LARGEST, _ETHERNET)
 
 
 def packet_bytes(packet: Packet) -> bytes:
     """
-    Write a packet.
+    Encode a packet.
 
-    :param packet: with at most 65 000 bytes of payload.
+    :param packet: packet with at most 65 000 bytes of payload.
     """
     if packet.proto == UDP:
         body = struct.pack('>HHHH', packet.sport, packet.dport, 8 + len(packet.payload), 0)

@@ -3,9 +3,9 @@
 """
 Find VRPN conversations in captured packets, and read one of them.
 
-A capture is read twice, a packet at a time: once to find the conversations, which end of each is
-the server and which datagrams belong to it, and once for each conversation that is played. No
-more than the beginnings of the streams is kept.
+A capture is read twice, one packet at a time: once to find the conversations, their servers and
+their datagrams, and once for each conversation that is played. Only the beginnings of the streams
+are stored.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from optitrack_vrpn.recording.raw_session import (
     Action, COOKIE, described_udp_port, StreamCutter)
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 
-#: What a client sends by UDP to be connected back to: its address and TCP port.
+#: A client's UDP request to be connected back to: its address and TCP port.
 _REQUEST = re.compile(rb'[A-Za-z0-9.]+ (\d{1,5})\0?')
-#: Chosen: bytes at the beginning of a stream in which a client describes its UDP port; clients do
-#: so within some hundred bytes.
+#: Chosen: number of bytes at the beginning of a stream in which a client describes its UDP port;
+#: clients do so within some hundred bytes.
 _HEAD = 1 << 16
 
 End = tuple[str, int]
@@ -34,13 +34,13 @@ class Conversation:
     """
     A TCP connection that was captured from its beginning.
 
-    :ivar ends: addresses and ports, of the side that connected first.
-    :ivar offset: in the file, at or before its first packet.
-    :ivar begin_ns: arrival of its first packet.
-    :ivar end_ns: arrival of its last packet, datagrams included.
-    :ivar heads: the beginning of what each end said.
-    :ivar said: how many bytes each end said.
-    :ivar requested_by: the end that asked by UDP to be connected back to.
+    :ivar ends: addresses and ports; first the side that opened the connection.
+    :ivar offset: offset in the file, at or before its first packet.
+    :ivar begin_ns: arrival of its first packet (ns).
+    :ivar end_ns: arrival of its last packet, including datagrams (ns).
+    :ivar heads: first bytes that each end sent.
+    :ivar said: number of bytes that each end sent.
+    :ivar requested_by: the end that sent a UDP request to be connected back to.
     """
 
     ends: tuple[End, End]
@@ -53,19 +53,20 @@ class Conversation:
 
     @property
     def silent(self) -> bool:
-        """Return whether one end said nothing, as in this package's own recordings."""
+        """Return whether one end sent nothing, as in this package's own recordings."""
         return not all(map(self.said.get, self.ends))
 
     def udp_port(self, end: End) -> Optional[int]:
-        """Find the UDP port that an end described."""
+        """Return the UDP port that an end described."""
         return described_udp_port(bytes(self.heads.get(end, b'')))
 
     def server(self) -> Optional[End]:
         """
         Return which end is the server.
 
-        It is the end on VRPN's port, or else the one that a request by UDP did not name, or else
-        the one whose peer alone has described a UDP port, or else the one that says more.
+        The server is the end on VRPN's port; otherwise the end that no UDP request names;
+        otherwise the end whose peer is the only one that described a UDP port; otherwise the end
+        that sent more bytes.
         """
         on_port = [end for end in self.ends if end[1] == DEFAULT_PORT]
         if len(on_port) == 1:
@@ -82,10 +83,10 @@ class Conversation:
 
 class _Owners:
     """
-    Return which conversation a datagram belongs to.
+    Assign datagrams to conversations.
 
-    It is the latest whose client described the port, or else the latest of these addresses of
-    which one end was not captured.
+    A datagram belongs to the latest conversation whose client described the port; otherwise to the
+    latest conversation between these addresses of which one end was not captured.
     """
 
     def __init__(self) -> None:
@@ -93,27 +94,27 @@ class _Owners:
         self._silent: dict[frozenset[str], Conversation] = {}
 
     def begin(self, conversation: Conversation) -> None:
-        """Take a conversation that begins, as far as it is known."""
+        """Add a conversation that begins."""
         if conversation.silent:
             self._silent[frozenset(end[0] for end in conversation.ends)] = conversation
         for end in conversation.ends:
             self.describe(conversation, end)
 
     def describe(self, conversation: Conversation, end: End) -> None:
-        """Look for the port that an end described."""
+        """Check whether an end has described its port."""
         port = conversation.udp_port(end)
         if port is not None:
             self._described[end[0], port] = conversation
 
     def find(self, packet: Packet) -> Optional[Conversation]:
-        """Find the conversation of a datagram."""
+        """Return the conversation of a datagram."""
         return self._described.get((packet.dst, packet.dport)) or self._silent.get(
             frozenset((packet.src, packet.dst)))
 
 
 def find_conversations(located: Iterable[tuple[int, Packet]]) -> list[Conversation]:
     """
-    Find the TCP connections whose beginning was captured.
+    Find the TCP connections that were captured from their beginning.
 
     :param located: packets in order, with offsets; see ``pcap.in_order``.
     """
@@ -167,7 +168,7 @@ def read_actions(
     Read what the server of a conversation sent.
 
     :param every: all conversations of the capture, in the order of their beginnings.
-    :param packets: in order, from ``conversation.offset`` on.
+    :param packets: packets in order, from ``conversation.offset`` on.
     """
     server = conversation.server()
     if server is None:
@@ -193,7 +194,7 @@ def read_actions(
         if packet.flags & (SYN | ACK) == SYN:
             ends = ((packet.src, packet.sport), (packet.dst, packet.dport))
             if begun and set(ends) == {first, second}:
-                return    # the same ports are used again
+                return    # another connection uses the same ports
             other_one = waiting.pop((ends, _arrival_ns(packet)), None)
             if other_one is not None:
                 owners.begin(other_one)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run recorded conversations through the node's own pipeline, at the recorded arrivals."""
+"""Run recorded conversations through the node's pipeline, with the recorded arrivals."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Arrival(NamedTuple):
     """
     Events that arrived together.
 
-    :ivar arrival_ns: on the arrival clock, where the recording knows it, else on the host's.
-    :ivar host_minus_arrival_ns: host clock less arrival clock.
+    :ivar arrival_ns: arrival on the arrival clock if the recording contains it, else on the host's
+        clock (ns).
+    :ivar host_minus_arrival_ns: host clock minus arrival clock (ns).
     """
 
     events: Sequence[Event]
@@ -29,7 +30,7 @@ class Arrival(NamedTuple):
 
 
 def arrivals(session: Session) -> Iterator[Arrival]:
-    """Return the events of a conversation; what is no VRPN ends it."""
+    """Return the events of a conversation; bytes that are not VRPN end it."""
     connection = Connection()
     for action in session.read():
         try:
@@ -45,9 +46,9 @@ def arrivals(session: Session) -> Iterator[Arrival]:
 
 def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:
     """
-    Return the poses that the node would publish, and the host's time of their arrival (ns).
+    Return the poses that the node would publish, and their arrival on the host's clock (ns).
 
-    :param pipeline: a new one; its channels and their states are those of the end afterwards.
+    :param pipeline: a new pipeline; afterwards it has the final states of its channels.
     """
     for number, session in enumerate(sessions):
         if number:

@@ -3,8 +3,9 @@
 """
 Record the data of a VRPN server, with the kernel's receive times.
 
-The recorder is a client of its own beside the node: a capture of the network card would need
-privileges, and a tap in the node would cost it time. Servers send every client the same.
+The recorder is a separate client beside the node: capturing on the network card would need
+privileges, and recording in the node would delay its poses. A server sends the same data to all
+clients.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ _SEGMENT = 32768
 _FLUSH_NS = 200_000_000
 _REPORT_S = 1.0
 
-#: Called with how a recording stands: seconds, packets, bytes, free bytes, dropped, lost, what.
+#: Called with the state of a recording: seconds, packets, bytes, free bytes, dropped, lost, what.
 Report = Callable[[float, int, int, int, int, int, str], None]
 
 
 class PcapWriter:
     """
-    Write packets to a file; for one thread.
+    Write packets to a file; not thread-safe.
 
-    :raises ConfigurationError: if the file exists or cannot be made.
+    :raises ConfigurationError: if the file exists or cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,7 +52,7 @@ class PcapWriter:
         except FileExistsError:
             raise ConfigurationError(f'{path} exists already: choose another name') from None
         except OSError as error:
-            raise ConfigurationError(f'cannot make {path}: {error.strerror}') from None
+            raise ConfigurationError(f'cannot create {path}: {error.strerror}') from None
         self.messages = 0
         self.size = self._file.write(file_header())
         self._flushed_ns = 0
@@ -63,13 +64,13 @@ class PcapWriter:
         self.tick(now_ns)
 
     def tick(self, now_ns: int) -> None:
-        """Hand to the system what has waited."""
+        """Write buffered data to the file."""
         if now_ns - self._flushed_ns >= _FLUSH_NS:
             self._flushed_ns = now_ns
             self._file.flush()
 
     def sync(self) -> None:
-        """Do nothing: what was flushed survives this process."""
+        """Do nothing: flushed data survive the end of this process."""
 
     def close(self, notes: Optional[Mapping[str, str]] = None) -> None:
         """Close the file."""
@@ -78,9 +79,9 @@ class PcapWriter:
 
 class RawSink:
     """
-    Turn what the client taps into packets.
+    Convert the bytes from the client to packets.
 
-    :param put: takes them.
+    :param put: receives the packets.
     """
 
     def __init__(self, put: Callable[[list[Packet]], None]) -> None:
@@ -94,7 +95,7 @@ class RawSink:
         server: str, local: str,
     ) -> None:
         """
-        Take bytes of the server.
+        Process bytes from the server.
 
         :param kind: 'begin' for a new conversation, 'tcp' or 'udp'.
         """
@@ -129,18 +130,18 @@ class RawSink:
     def receive(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Take events, which are not needed here."""
+        """Ignore events, which are not recorded."""
 
     def link_changed(self, change: UserEvent) -> None:
-        """Remember the state."""
+        """Store the state of the connection."""
         self.state = change.text
 
 
 class LostDatagrams:
     """
-    Add up what the system dropped since a socket's buffer was full; each connection has its own.
+    Sum the datagrams that the system dropped with a full socket buffer, over all connections.
 
-    :ivar total: datagrams lost so far.
+    :ivar total: number of lost datagrams.
     """
 
     def __init__(self) -> None:
@@ -148,9 +149,9 @@ class LostDatagrams:
 
     def note(self, dropped: Optional[int]) -> None:
         """
-        Take the count of the present socket.
+        Process the counter of the present socket.
 
-        :param dropped: None while there is no socket; less than before for a new one.
+        :param dropped: None without a socket; a smaller number than before for a new one.
         """
         if dropped is not None:
             if dropped < self._now:
@@ -168,13 +169,13 @@ def record_raw(
     ended: Optional[threading.Event] = None,
 ) -> str:
     """
-    Record until it is interrupted or the time is over.
+    Record until the interruption or the given time.
 
-    :param path: of the new file.
-    :param seconds: after which to end, 0 for never.
-    :param ended: set by others to end it.
-    :returns: what went wrong, losses included; '' for nothing.
-    :raises ConfigurationError: if the file or the server cannot be.
+    :param path: path of the new file.
+    :param seconds: duration of the recording (s), 0 for no limit.
+    :param ended: event that ends the recording.
+    :returns: what went wrong, including losses; '' if nothing did.
+    :raises ConfigurationError: if the file cannot be created or the server is invalid.
     """
     ended = ended or threading.Event()
     config = ClientConfig(server=host, port=port)
@@ -204,5 +205,5 @@ def record_raw(
     dropped = spool.status().dropped
     losses = [f'{count} {what}' for count, what in (
         (lost.total, 'datagrams were lost before the recorder read them (receive buffer full)'),
-        (dropped, 'packets were dropped since the disk was too slow')) if count]
+        (dropped, 'packets were dropped because the disk was too slow')) if count]
     return '; '.join(filter(None, (problem, *losses)))

@@ -14,7 +14,7 @@ COOKIE = b'vrpn: ver.'
 _COOKIE_SIZE = 24
 _HEADER = struct.Struct('>IIIii')
 _HEADER_SIZE = 24
-#: Types of messages that describe, and not report: negative. This one describes a UDP port.
+#: Message types that describe names or ports are negative; this one describes a UDP port.
 _UDP_PORT = -3
 _US = 1000
 _NS = 1_000_000_000
@@ -25,11 +25,11 @@ _MAX_MESSAGE = 1 << 20
 
 class Action(NamedTuple):
     """
-    One thing that the server did.
+    An action of the server.
 
-    :ivar time_ns: when it arrived, since the Unix epoch.
+    :ivar time_ns: arrival (ns since the Unix epoch).
     :ivar kind: 'tcp' or 'udp'.
-    :ivar data: the bytes: for TCP whole messages, the cookie by itself.
+    :ivar data: the bytes: for TCP complete messages, or only the cookie.
     :ivar host_minus_arrival_ns: see ``Packet``.
     """
 
@@ -40,7 +40,7 @@ class Action(NamedTuple):
 
     @property
     def arrival_ns(self) -> int:
-        """Return the time on a clock that nobody sets, where the recording knows it."""
+        """Return the time on a monotonic clock if the recording contains it."""
         return self.time_ns - self.host_minus_arrival_ns
 
 
@@ -48,11 +48,11 @@ class Session(NamedTuple):
     """
     One conversation.
 
-    :ivar server: its address.
-    :ivar client: its address and TCP port.
-    :ivar begin_ns: arrival of its first packet.
-    :ivar end_ns: arrival of its last one.
-    :ivar read: gives what the server sent, in order; each call restarts.
+    :ivar server: address of the server.
+    :ivar client: address and TCP port of the client.
+    :ivar begin_ns: arrival of its first packet (ns).
+    :ivar end_ns: arrival of its last packet (ns).
+    :ivar read: returns an iterator of the server's actions, from the beginning.
     """
 
     server: str
@@ -63,14 +63,14 @@ class Session(NamedTuple):
 
 
 class StreamCutter:
-    """Cut a server's stream at the ends of messages; those complete at one time stay together."""
+    """Split a server's stream at message boundaries; messages completed together stay together."""
 
     def __init__(self) -> None:
         self._rest = b''
         self._spoken = False
 
     def push(self, chunk: Chunk) -> list[Action]:
-        """Take the next bytes; give the cookie by itself, then whole messages."""
+        """Process the next bytes; return the cookie separately, then complete messages."""
         found = []
         rest = self._rest + chunk.data
         end = 0
@@ -92,17 +92,17 @@ class StreamCutter:
 
 
 def message_size(data: bytes, at: int) -> Optional[int]:
-    """Return the size of the message that begins here, padding included; None if it is cut off."""
+    """Return the size of the message at this offset, with padding; None if it is truncated."""
     if at + _HEADER_SIZE > len(data):
         return None
     size = int.from_bytes(data[at:at + 4], 'big')
     if not _HEADER_SIZE <= size <= _MAX_MESSAGE:
-        return len(data) - at    # no message: hand it on as it is
+        return len(data) - at    # not a message: return the rest unchanged
     return (size + 7) // 8 * 8
 
 
 def messages(data: bytes) -> list[bytes]:
-    """Cut bytes into messages; the last may be without padding."""
+    """Split bytes into messages; the last message may have no padding."""
     found, at = [], 0
     while at < len(data):
         size = message_size(data, at) or len(data) - at
@@ -112,7 +112,7 @@ def messages(data: bytes) -> list[bytes]:
 
 
 def described_udp_port(stream: bytes) -> Optional[int]:
-    """Find the UDP port that a client's stream describes."""
+    """Return the UDP port that a client's stream describes."""
     at = _COOKIE_SIZE
     while len(stream) - at >= _HEADER_SIZE:
         size, _, _, sender, kind = _HEADER.unpack_from(stream, at)
@@ -125,7 +125,7 @@ def described_udp_port(stream: bytes) -> Optional[int]:
 
 
 def described_all(stream: bytes) -> bool:
-    """Return whether a client has begun to describe types, the last thing that it describes."""
+    """Return whether a client has begun to describe types, its last descriptions."""
     at = _COOKIE_SIZE
     while len(stream) - at >= _HEADER_SIZE:
         size, _, _, _, kind = _HEADER.unpack_from(stream, at)
@@ -138,16 +138,16 @@ def described_all(stream: bytes) -> bool:
 
 
 def descriptions(data: bytes) -> bytes:
-    """Keep the messages that describe names and types; all others are left out."""
+    """Return only the messages that describe names and types."""
     return b''.join(message for message in messages(data) if len(message) >= _HEADER_SIZE
                     and _HEADER.unpack_from(message)[4] < 0)
 
 
 def scale_times(data: bytes, origin_ns: int, rate: float) -> bytes:
     """
-    Let the sender's times run at another rate, as those of a sender that lives faster.
+    Scale the intervals between sender times, as if the sender's clock ran faster.
 
-    :param origin_ns: the sender's time that stays as it is.
+    :param origin_ns: sender time that does not change (ns).
     :param rate: 2 halves all intervals.
     """
     scaled = bytearray()
@@ -165,7 +165,7 @@ def scale_times(data: bytes, origin_ns: int, rate: float) -> bytes:
 
 
 def first_sender_time_ns(actions: Iterable[Action]) -> int:
-    """Find the time of the first report; 0 if there is none."""
+    """Return the time of the first report (ns); 0 if there is none."""
     for action in actions:
         for message in messages(action.data):
             if len(message) >= _HEADER_SIZE and not message.startswith(COOKIE):
@@ -177,10 +177,11 @@ def first_sender_time_ns(actions: Iterable[Action]) -> int:
 
 def clip(session: Session, start_ns: int, end_ns: Optional[int]) -> Iterator[Action]:
     """
-    Choose a part of a session that a client can still follow.
+    Select a part of a session that a client can decode.
 
-    :param start_ns: begin so long after the session's; what describes names before that is kept.
-    :param end_ns: end so long after the session's begin; None for all of it.
+    :param start_ns: begin of the part after the begin of the session (ns); earlier descriptions of
+        names are kept.
+    :param end_ns: end of the part after the begin of the session (ns); None for no limit.
     """
     begin_ns = -1
     for action in session.read():

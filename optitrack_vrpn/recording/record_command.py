@@ -21,31 +21,31 @@ _LINE_S = 10
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Create the parser of the command line."""
     parser = Parser(
-        prog='record', description='Record what is needed to judge a session, as a bag that '
-        '`ros2 bag play` and Foxglove open. Ctrl-C ends it.',
-        epilog='What ROS itself takes follows --ros-args. See docs/recording.md.')
+        prog='record', description='Record all data needed to assess a session, as a bag for '
+        '`ros2 bag play` and Foxglove. Ctrl-C ends the recording.',
+        epilog='Arguments for ROS follow --ros-args. See docs/recording.md.')
     parser.add_argument('-o', '--output', metavar='FOLDER', type=Path,
                         help='the new recording; with --control the folder of all sessions; with '
                         '--raw a file .pcap')
     parser.add_argument('--seconds', type=duration, default=0.0, metavar='N',
-                        help='end after so long')
+                        help='end after this time')
     parser.add_argument('--bodies', action='append', default=[], metavar='PATTERN',
-                        help='record only these bodies, as in drone*; may be given again')
+                        help='record only these bodies, as in drone*; may be repeated')
     parser.add_argument('--topic', action='append', default=[], metavar='PATTERN',
-                        help='record this topic too, of whatever type; may be given again')
+                        help='record this topic too, whatever its type; may be repeated')
     parser.add_argument('--control', action='store_true',
                         help='wait for START of mocap control; each session has its own folder')
     parser.add_argument('--raw', action='store_true',
                         help="record the server's bytes instead, as a pcap for `replay`; needs no "
                         'ROS and no privileges')
     parser.add_argument('--server', type=server_address, default=None, metavar='HOST[:PORT]',
-                        help='of --raw; default 127.0.0.1')
+                        help='server for --raw; default 127.0.0.1')
     parser.add_argument('--compression', choices=('auto', 'zstd', 'lz4', 'none'), default='auto',
                         help='default: the first that is installed')
     parser.add_argument('--min-free', type=float, default=256.0, metavar='MB',
-                        help='end when less is free on the disk (default %(default)s)')
+                        help='end when less space is free on the disk (default %(default)s)')
     parser.add_argument('--recover', type=Path, metavar='FILE',
                         help='repair a recording that was not closed, and end')
     return parser
@@ -61,19 +61,19 @@ def _checked(argv: Sequence[str]) -> argparse.Namespace:
     if arguments.raw:
         for option in ('bodies', 'topic', 'control'):
             if getattr(arguments, option):
-                parser.error(f'--{option} does not go with --raw, which records every byte')
+                parser.error(f'--{option} cannot be used with --raw, which records every byte')
     elif arguments.server is not None:
-        parser.error('--server goes with --raw; without it, topics are recorded')
+        parser.error('--server needs --raw; without it, topics are recorded')
     if arguments.control and arguments.seconds:
-        parser.error('--seconds does not go with --control: STOP ends a session')
+        parser.error('--seconds cannot be used with --control: STOP ends a session')
     return arguments
 
 
 class Lines:
     """
-    Print how a recording stands: one line that changes on a terminal, else one now and then.
+    Print the state of a recording: one updated line on a terminal, else a line from time to time.
 
-    :param stream: where to.
+    :param stream: output stream.
     """
 
     def __init__(self, stream: Any = None) -> None:
@@ -86,7 +86,7 @@ class Lines:
         self, elapsed_s: float, messages: int, size: int, free: int, dropped: int, lost: int,
         what: str,
     ) -> None:
-        """Print a line, if it is time."""
+        """Print a line if its period has passed."""
         rate = 0.0
         if self._before is not None and elapsed_s > self._before[0]:
             rate = (messages - self._before[1]) / (elapsed_s - self._before[0])
@@ -154,15 +154,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0; 1 if the recording is not as it should be; else see ``exit_code``.
+    :returns: 0; 1 if the recording is incomplete; else see ``exit_code``.
     """
     own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = _checked(own)
     try:
         if arguments.recover is not None:
             path, messages, reason = recover(arguments.recover)
-            print(f'{path}: {messages} messages saved ({reason}); the broken file is kept as '
-                  f'{path.name}.broken' if reason else f'{path}: is complete; nothing to repair')
+            print(f'{path}: {messages} messages saved ({reason}); the damaged file is kept as '
+                  f'{path.name}.broken' if reason else f'{path}: is complete; no repair needed')
             return 0
         return _record_raw(arguments) if arguments.raw else _record(arguments, ros_arguments)
     except OptitrackVrpnError as error:

@@ -26,25 +26,25 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 #: Period (s) of the queries for new topics; messages before the query are lost. A query takes 30
-#: us (measured). Halved, twice the load; doubled, twice the loss.
+#: us (measured). Halved, the load doubles; doubled, the loss doubles.
 _LOOK_S = 0.05
 _WATCH_S = 0.5
 _REPORT_S = 1.0
-#: Chosen: stored messages of a latched topic with several publishers, such as /tf_static; it
-#: bounds the memory.
+#: Chosen: maximum number of stored messages of a latched topic with several publishers, such as
+#: /tf_static, which limits the memory.
 _MOST_LATCHED = 100
 
 
 class RecorderConfig(NamedTuple):
     """
-    What to record and where.
+    Settings of a recorder.
 
-    :ivar folder: of the recording, or above those of the sessions.
-    :ivar sessions: each activation makes a folder of its own below ``folder``.
-    :ivar choice: which topics.
+    :ivar folder: folder of the recording, or parent folder of the sessions.
+    :ivar sessions: whether each activation creates its own folder in ``folder``.
+    :ivar choice: the recorded topics.
     :ivar compression: 'auto', 'zstd', 'lz4' or 'none'.
-    :ivar min_free: bytes that stay free on the disk.
-    :ivar max_waiting: bytes that wait for the disk at most.
+    :ivar min_free: space that stays free on the disk (bytes).
+    :ivar max_waiting: maximum amount of data that waits for the disk (bytes).
     """
 
     folder: Path
@@ -57,11 +57,11 @@ class RecorderConfig(NamedTuple):
 
 class Progress(NamedTuple):
     """
-    How a recording stands.
+    State of a recording.
 
-    :ivar elapsed_s: since it began.
-    :ivar topics: that are taken.
-    :ivar lost: messages that the middleware lost.
+    :ivar elapsed_s: time since its begin (s).
+    :ivar topics: number of recorded topics.
+    :ivar lost: number of messages that the middleware lost.
     """
 
     folder: Path
@@ -72,7 +72,7 @@ class Progress(NamedTuple):
 
 
 class _Topic(NamedTuple):
-    """A topic on its way through the queue, ahead of its messages."""
+    """A topic in the queue, before its messages."""
 
     key: int
     metadata: TopicMetadata
@@ -83,7 +83,7 @@ _Item = Union[Message, _Topic]
 
 
 class _Bag:
-    """A ``BagWriter`` that learns its topics through the queue."""
+    """A ``BagWriter`` that receives its topics through the queue."""
 
     def __init__(self, writer: BagWriter) -> None:
         self._writer = writer
@@ -109,15 +109,15 @@ class Recorder(ControlledLifecycleNode):
     """
     Record while active.
 
-    Topics are subscribed to from configure on, so that the first message after activation is
-    recorded, with the last of every latched topic.
+    The recorder subscribes to topics from configure on, so that it records the first message after
+    activation, and the last message of every latched topic.
 
-    :param config: what and where.
-    :param control: how to follow mocap control.
-    :param free_bytes: measures the free space instead of the system.
-    :param system_ns: reads the system clock, whose steps are noticed (ns).
-    :ivar finished: what became of the last recording: its folder, and what went wrong, '' for
-        nothing.
+    :param config: settings of the recording.
+    :param control: settings of mocap control.
+    :param free_bytes: replaces the system's measurement of the free space.
+    :param system_ns: reads the system clock (ns), whose steps are detected.
+    :ivar finished: result of the last recording: its folder, and what went wrong ('' if nothing
+        did).
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Recorder(ControlledLifecycleNode):
         self._began = 0.0
         self._steps = ClockSteps()
         self._session = ''
-        #: The last messages of latched topics, which a recording begins with.
+        #: The last messages of latched topics, which every recording starts with.
         self._latched: dict[int, deque[Message]] = {}
         self.finished: Optional[tuple[Path, str]] = None
         super().__init__(name, control=control, **kwargs)
@@ -154,7 +154,7 @@ class Recorder(ControlledLifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Open the file and record."""
+        """Open the file and start recording."""
         pending = self.control_pending
         session = pending.session_id if pending is not None else ''
         self._folder = self._config.folder
@@ -197,7 +197,7 @@ class Recorder(ControlledLifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def destroy_node(self) -> None:
-        """Close the file whatever the state."""
+        """Close the file in any state."""
         self._leave()
         super().destroy_node()
 
@@ -209,7 +209,7 @@ class Recorder(ControlledLifecycleNode):
     # -- from the command ----------------------------------------------------------------------
 
     def progress(self) -> Optional[Progress]:
-        """Return how the recording stands; None while there is none."""
+        """Return the state of the recording; None if there is none."""
         spool, intake = self._spool, self._intake
         if spool is None or intake is None:
             return None
@@ -220,16 +220,16 @@ class Recorder(ControlledLifecycleNode):
     # -- parts ---------------------------------------------------------------------------------
 
     def _announce(self, reader: Reader) -> None:
-        """Take a new topic from the intake."""
+        """Process a new topic, called by the intake."""
         if all(qos.durability == 'transient_local' for qos in reader.metadata.qos):
-            # Each publisher has its own last message, which cannot be distinguished.
+            # Several publishers have a last message each, and the messages do not identify them.
             self._latched[reader.key] = deque(
                 maxlen=1 if len(reader.metadata.qos) == 1 and reader.watch else _MOST_LATCHED)
         if self._spool is not None:
             self._spool.put([_Topic(reader.key, reader.metadata, reader.definition)])
 
     def _deliver(self, messages: list[Message]) -> None:
-        """Take messages from the intake, in its thread."""
+        """Process messages, called by the intake in its thread."""
         spool, latched = self._spool, self._latched
         if spool is not None:
             spool.put([*messages])
@@ -238,12 +238,12 @@ class Recorder(ControlledLifecycleNode):
                 latched[message.channel_id].append(message)
 
     def _look(self) -> None:
-        """Subscribe to what has appeared in the graph."""
+        """Subscribe to new topics of the graph."""
         intake = self._intake
         if intake is None:
             return
         for topic, types in self.get_topic_names_and_types():
-            # A topic without publishers offers nothing yet.
+            # A topic without publishers has no offered QoS yet.
             if (len(types) == 1 and self._config.choice.wants(topic, types[0])
                     and self.count_publishers(topic)):
                 intake.add(topic, types[0])
@@ -259,8 +259,8 @@ class Recorder(ControlledLifecycleNode):
         step_ns = self._steps.look(system_ns, before_ns, time.monotonic_ns())
         if step_ns:
             self.get_logger().warning(
-                f'the system clock was set by {step_ns / 1e9:+.3f} s; messages are recorded with '
-                'its new time')
+                f'the system clock was set by {step_ns / 1e9:+.3f} s; further messages are '
+                'recorded with its new time')
         if self._intake is not None:
             for reader in self._intake.readers:
                 name = reader.metadata.name
@@ -272,7 +272,7 @@ class Recorder(ControlledLifecycleNode):
                 self.get_logger().error(f'recording has stopped: {stopped}')
 
     def _notes(self) -> dict[str, str]:
-        """Return what is kept in the file beside the messages."""
+        """Return the notes that are stored in the file."""
         notes = {'session': self._session} if self._session else {}
         lost = self._intake.lost() if self._intake is not None else {}
         if lost:
@@ -291,7 +291,7 @@ class Recorder(ControlledLifecycleNode):
         problem = spool.stop()
         status = spool.status()
         self.finished = (self._folder, problem)
-        # After Ctrl-C the topic of the log is closed; a logger of no node has none.
+        # After Ctrl-C the log topic is closed; a logger without a node does not use it.
         log = self.get_logger() if self.context.ok() else rclpy.logging.get_logger('record')
         said = (f'{status.messages} messages, {status.size / 1e6:.1f} MB in {self._folder}'
                 + (f', {status.dropped} dropped' if status.dropped else ''))
@@ -318,7 +318,7 @@ def _size(item: _Item) -> int:
 
 
 def _new_folder(above: Path, session: str) -> Path:
-    """Name a session's folder by its id and time, so that no two are the same."""
+    """Return a unique folder name for a session, from its id and the time."""
     moment = datetime.now(timezone.utc).strftime('%Y%m%d-%H%M%S')
     name = '_'.join(filter(None, (safe_name(printable(session)), moment)))
     folder, number = above / name, 1
@@ -333,13 +333,13 @@ def record(
     report: Callable[[Optional[Progress]], None], name: str = 'recorder',
 ) -> int:
     """
-    Run a recorder until it is interrupted or its time is over.
+    Run a recorder until the interruption or the given time.
 
-    :param control: wait for START of mocap control, instead of recording at once.
-    :param seconds: after which to end, 0 for never.
-    :param argv: the command line for ROS, the program's name first.
-    :param report: called once a second with how the recording stands.
-    :returns: exit code: 1 if a recording could not be made or closed.
+    :param control: whether to wait for START of mocap control instead of recording at once.
+    :param seconds: duration of the recording (s), 0 for no limit.
+    :param argv: the command line for ROS, with the program's name first.
+    :param report: called once a second with the state of the recording.
+    :returns: exit code: 1 if a recording could not be created or closed.
     """
     made: list[Recorder] = []
 

@@ -18,20 +18,20 @@ _PORT = 3883
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Create the parser of the command line."""
     parser = Parser(
         prog='replay', description='Serve a raw recording, or any pcap of VRPN made with tcpdump, '
         'as a VRPN server with the recorded times, for node, doctor and any other client.',
-        epilog='Every client gets a playback of its own, from the beginning. See '
+        epilog='Every client gets its own playback, from the beginning. See '
         'docs/recording.md.')
     parser.add_argument('recording', type=Path, help='a .pcap, or a folder with one')
     parser.add_argument('--rate', type=float, default=1.0, metavar='N',
-                        help="speed; the sender's times go along (default 1)")
+                        help="speed; the sender's times are scaled too (default 1)")
     parser.add_argument('--start', type=float, default=0.0, metavar='S',
-                        help='begin so many seconds into each conversation')
+                        help='begin this many seconds into each conversation')
     parser.add_argument('--end', type=duration, default=None, metavar='S', help='end there')
     parser.add_argument('--loop', action='store_true',
-                        help='begin again at the end, as a Motive that was started anew')
+                        help='start again at the end, like a restarted Motive')
     parser.add_argument('--host', default='127.0.0.1', help='local address (default %(default)s)')
     parser.add_argument('--port', type=int, default=_PORT, help='default %(default)s')
     return parser
@@ -52,12 +52,12 @@ def find_pcap(path: Path) -> Path:
         raise ConfigurationError(
             f'{path}: is a recording of topics; play it with: ros2 bag play {path}. replay serves '
             'raw recordings (record --raw)')
-    raise ConfigurationError(f'{path}: holds {len(found) or "no"} .pcap files; give one')
+    raise ConfigurationError(f'{path}: contains {len(found) or "no"} .pcap files; give one')
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
-    Run the tool until it was played or interrupted.
+    Run the tool until the end of the recording or the interruption.
 
     :param argv: arguments, those of the process by default.
     :returns: 0, or see ``exit_code``.
@@ -76,7 +76,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             while not server.finished.wait(0.2):
                 pass
             print(f'played; latest action {server.late_ns / 1e6:.1f} ms late', flush=True)
-            # Clients read the last of it before the connection closes.
+            # Clients read the rest before the connection closes.
             time.sleep(0.5)
     except KeyboardInterrupt:
         return 0

@@ -3,9 +3,9 @@
 """
 Serve recorded conversations as a VRPN server on real sockets.
 
-Every client gets a playback of its own, from the beginning, one recorded conversation after the
-other as it connects again. Clients come by TCP or by a request over UDP; one that described no UDP
-port gets the recorded datagrams by TCP, as the VRPN library would send them.
+Every client has its own playback, from the beginning; when it connects again, it gets the next
+recorded conversation. Clients connect by TCP or with a UDP request; a client that described no UDP
+port gets the recorded datagrams by TCP, as from the VRPN library.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _LOG = logging.getLogger(__name__)
 _NS = 1_000_000_000
 _REQUEST = re.compile(rb'([A-Za-z0-9.]+) (\d{1,5})\0?')
 _COOKIE_SIZE = 24
-#: Chosen: clients at a time, and times (s) for a handshake and for a connection. They bound what
-#: idle or hostile peers hold open; half refuses slower clients.
+#: Chosen: maximum number of clients, and timeouts (s) for a handshake and for a connection. They
+#: limit the resources of idle or hostile peers; half rejects slower clients.
 _MOST_CLIENTS = 8
 _HANDSHAKE_S = 10.0
 _CONNECT_S = 2.0
-#: Chosen: stored bytes of a client's stream, in which its UDP port is found; it bounds the memory.
+#: Chosen: maximum stored bytes of a client's stream, in which its UDP port is found.
 _MOST_HEARD = 1 << 20
 
 
 @dataclass(frozen=True)
 class ReplayConfig:
     """
-    How to play.
+    Settings of the playback.
 
-    :ivar rate: 2 plays twice as fast, the sender's times with it.
-    :ivar start_s: begin so long after each conversation's begin.
-    :ivar end_s: end so long after it; None for all of it.
-    :ivar loop: begin again with the first conversation after the last.
+    :ivar rate: 2 plays twice as fast and scales the sender's times.
+    :ivar start_s: begin of the playback in each conversation (s).
+    :ivar end_s: its end (s); None for no limit.
+    :ivar loop: whether to start again with the first conversation after the last.
     :ivar host: local address.
-    :ivar port: TCP and UDP; 0 lets the system choose.
+    :ivar port: port for TCP and UDP; 0 lets the system choose.
     """
 
     rate: float = 1.0
@@ -64,32 +64,33 @@ class ReplayConfig:
         :raises ConfigurationError: if one is wrong.
         """
         if not 0.01 <= self.rate <= 100:
-            raise ConfigurationError(f'rate is {self.rate:g}; 0.01 to 100 are allowed')
+            raise ConfigurationError(f'rate is {self.rate:g}; allowed: 0.01 to 100')
         if self.start_s < 0 or (self.end_s is not None and self.end_s <= self.start_s):
             raise ConfigurationError('the end must be after the start, and both not negative')
 
 
 class _Gone(Exception):
-    """The client has left, or the server stops."""
+    """The client has disconnected, or the server stops."""
 
 
 class ReplayServer:
     """
     Play recorded conversations; a context manager.
 
-    :param sessions: what to play, see ``capture_io.load_sessions``; read anew for each client.
-    :param config: how.
-    :ivar port: TCP and UDP.
-    :ivar finished: set when a client has got the last conversation to its end.
-    :ivar late_ns: how late the latest action was sent.
-    :ivar clients: clients so far, connections counted.
-    :raises TransportError: if the port cannot be had.
+    :param sessions: the conversations, see ``capture_io.load_sessions``; read again for each
+        client.
+    :param config: the settings.
+    :ivar port: port for TCP and UDP.
+    :ivar finished: set when a client has received the last conversation completely.
+    :ivar late_ns: delay of the latest action (ns).
+    :ivar clients: number of clients so far, every connection counted.
+    :raises TransportError: if the port is not available.
     """
 
     def __init__(self, sessions: Sequence[Session], config: ReplayConfig) -> None:
         self._config = config
         self._sessions = list(sessions)
-        #: The sender's times that stay as they are, by session; needed for other rates only.
+        #: Sender times that are not scaled, by session; used for rates other than 1.
         self._origins = [0 if config.rate == 1.0 else first_sender_time_ns(clip(s, *self._span))
                          for s in self._sessions]
         self._listener, self._udp = _sockets(config.host, config.port)
@@ -104,12 +105,12 @@ class ReplayServer:
         self._thread = threading.Thread(target=self._accept, name='replay', daemon=True)
 
     def start(self) -> ReplayServer:
-        """Begin to serve."""
+        """Start to serve clients."""
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Close every connection and socket and end the threads."""
+        """Close every connection and socket and stop the threads."""
         self._stopping = True
         for thread in (self._thread, *self._players):
             if thread.ident is not None:
@@ -130,7 +131,7 @@ class ReplayServer:
                 None if config.end_s is None else round(config.end_s * _NS))
 
     def _actions(self, number: int) -> Iterator[Action]:
-        """Read one conversation as it is to be played."""
+        """Return the actions of one conversation as they are played."""
         rate, origin_ns = self._config.rate, self._origins[number]
         for count, action in enumerate(clip(self._sessions[number], *self._span)):
             if rate != 1.0 and count:
@@ -156,12 +157,12 @@ class ReplayServer:
         match = _REQUEST.fullmatch(request)
         if match is None or not 1024 <= int(match[2]) <= 65535:
             return
-        # Only to where the request came from: it may name any address.
+        # Connect only to the origin of the request, since the request may name any address.
         sock = socket.create_connection(
             (address[0], int(match[2])), _CONNECT_S, (self._config.host, 0))
         self._udp.setblocking(False)
         try:
-            while True:    # requests repeated meanwhile
+            while True:    # discard requests repeated meanwhile
                 self._udp.recv(2048)
         except BlockingIOError:
             pass
@@ -209,13 +210,13 @@ class ReplayServer:
         """
         Play one conversation.
 
-        :returns: False if the client never said that it speaks VRPN.
+        :returns: False if the client never sent a VRPN cookie.
         """
         heard = bytearray()
         first = next(actions)
         self._send(sock, heard, first.data)
         deadline = time.monotonic() + _HANDSHAKE_S
-        # A client may wait for the cookie, and says last which UDP port it has.
+        # A client may wait for the cookie, and describes its UDP port last.
         while not (described_udp_port(bytes(heard)) or described_all(bytes(heard))):
             if time.monotonic() > deadline:
                 return False
@@ -246,7 +247,7 @@ class ReplayServer:
                 self._listen(sock, heard, 0.001)
 
     def _listen(self, sock: socket.socket, heard: bytearray, timeout_s: float) -> None:
-        """Read what the client says, as a server must never stop to."""
+        """Read the client's data, as a server always must."""
         ready, _, _ = select.select([sock], [], [], timeout_s)
         if self._stopping:
             raise _Gone('the server stops')
@@ -258,7 +259,7 @@ class ReplayServer:
                 heard += data
 
     def _idle(self, sock: socket.socket) -> None:
-        """Stay connected and silent, as a server whose cameras stand still."""
+        """Stay connected without sending, like a server whose cameras are stopped."""
         try:
             while True:
                 self._listen(sock, bytearray(_MOST_HEARD), 0.1)
@@ -267,7 +268,7 @@ class ReplayServer:
 
 
 def _sockets(host: str, port: int) -> tuple[socket.socket, socket.socket]:
-    """Open TCP and UDP on one port."""
+    """Open TCP and UDP sockets on one port."""
     for _ in range(50):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -21,15 +21,15 @@ from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.take_io import load_estimate, load_take
 from optitrack_vrpn.recording.trajectory import Trajectory
 
-#: Chosen: bodies with their own pictures, unless requested; more make a page that is too large for
-#: a telephone.
+#: Chosen: number of bodies with their own pictures unless requested; more make the page too large
+#: for a telephone.
 _MOST_PICTURED = 8
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Create the parser of the command line."""
     parser = Parser(
-        prog='report', description='Write what happened in a take: one HTML page, the verdict '
+        prog='report', description='Summarise a take on one HTML page, findings '
         'first.', epilog='The recording is a bag, a raw recording (.pcap) or a CSV export of '
         'Motive. See docs/recording.md.')
     parser.add_argument('recording', type=Path)
@@ -37,14 +37,14 @@ def make_parser() -> argparse.ArgumentParser:
                         help='default %(default)s')
     parser.add_argument('--compare', type=Path, metavar='FOLDER2', help='a second take')
     parser.add_argument('--body', action='append', default=[], metavar='NAME',
-                        help='draw these bodies, instead of the worst ones')
+                        help='plot these bodies instead of the worst ones')
     parser.add_argument('--reference', metavar='BODY', help='evaluate an odometry against it')
     parser.add_argument('--estimate', metavar='TOPIC_OR_FILE',
                         help='the odometry: a recorded topic, or a file in TUM format')
     parser.add_argument('--rpe-seconds', type=float, default=1.0, metavar='S',
                         help='time over which motions are compared (default %(default)s)')
     parser.add_argument('--max-offset', type=float, default=2.0, metavar='S',
-                        help='how far the time offset is looked for (default %(default)s)')
+                        help='largest time offset of the search (default %(default)s)')
     return parser
 
 
@@ -73,20 +73,20 @@ def _pictures(take: Take, body: Body, kind: str) -> list[Picture]:
         Picture(plots.attitude_plot(body, begin), 'Attitude.'),
         Picture(plots.rate_plot(body, begin), 'Rate, and intervals of stamps.')]
     if kind != 'motive csv':
-        made.append(Picture(plots.latency_plot(body, begin), 'From stamp to the recorder.'))
+        made.append(Picture(plots.latency_plot(body, begin), 'Delay from stamp to recorder.'))
     noise = plots.noise_plot(body, begin)
     if noise is not None:
-        made.append(Picture(noise, 'Standard deviation over 100 samples, worst axis: noise where '
-                            'the body rests, motion elsewhere.'))
+        made.append(Picture(noise, 'Standard deviation over 100 samples, worst axis: noise while '
+                            'the body is at rest, motion otherwise.'))
     return made
 
 
 def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
     """
-    Make the page.
+    Create the page.
 
-    :returns: it, and the findings.
-    :raises OptitrackVrpnError: if something cannot be read or evaluated.
+    :returns: the page and the findings.
+    :raises OptitrackVrpnError: if an input cannot be read or evaluated.
     """
     plots.check_available()
     take = load_take(arguments.recording, _topic(arguments.estimate or ''))
@@ -127,13 +127,13 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
     if clock is not None:
         common.append(Picture(
             clock, "The sender's clock: offset, skew and uncertainty as the node reported them; "
-            'dotted: learnt anew.'))
+            'dotted: restart of the clock model.'))
     if common:
         sections.append(Section('Paths and clock' if len(common) > 1 else 'The take', common))
     sections += [Section(name, _pictures(take, take.bodies[name], take.kind)) for name in chosen]
     left = len(figures) - len(chosen)
     if left:
-        sections.append(Section(f'{left} more bodies', [], '<p>Draw them with --body NAME.</p>'))
+        sections.append(Section(f'{left} more bodies', [], '<p>Plot them with --body NAME.</p>'))
     number = 0
     for section in sections:
         for picture in section.pictures:
@@ -143,7 +143,7 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
 
 
 def _worst(names: list[str], found: Sequence[Finding]) -> list[str]:
-    """Choose the bodies that findings name, in their order, then the others."""
+    """Return the bodies in the order of the findings about them, then the others."""
     named = [name for finding in found for name in names if finding.text.startswith(f'{name}: ')]
     return list(dict.fromkeys([*named, *names]))[:_MOST_PICTURED]
 
@@ -153,12 +153,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, also for a take with faults; else see ``exit_code``.
+    :returns: 0, even for a take with faults; else see ``exit_code``.
     """
     parser = make_parser()
     arguments = parser.parse_args(without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if (arguments.reference is None) != (arguments.estimate is None):
-        parser.error('--reference BODY and --estimate TOPIC_OR_FILE go together')
+        parser.error('--reference BODY and --estimate TOPIC_OR_FILE need each other')
     try:
         text, found = make_report(arguments)
         arguments.output.write_text(text, encoding='utf-8')

@@ -48,7 +48,7 @@ details{display:block}.scroll{overflow:visible}table{font-size:7pt}}
 """
 _WORDS = {Severity.GOOD: 'good', Severity.NOTE: 'note', Severity.WARNING: 'warning',
           Severity.ERROR: 'error'}
-#: Chosen: findings that are shown unfolded; they fit one screen.
+#: Chosen: number of findings that are shown directly; they fit on one screen.
 _FIRST_FINDINGS = 8
 
 
@@ -62,7 +62,7 @@ class Picture:
 
 @dataclass
 class Section:
-    """A part of the page: pictures and paragraphs under a heading; folded if so wanted."""
+    """A part of the page: pictures and paragraphs under a heading, optionally folded."""
 
     title: str
     pictures: list[Picture] = field(default_factory=list)
@@ -71,12 +71,12 @@ class Section:
 
 
 def number(value: float, digits: int = 1) -> str:
-    """Write a number; a dash for one that is not known."""
+    """Format a number; a dash if it is unknown."""
     return f'{value:.{digits}f}' if math.isfinite(value) else '–'
 
 
 def verdict(found: Sequence[Finding]) -> str:
-    """Write findings as a list; all but the first ones folded."""
+    """Format findings as a list; all but the first ones folded."""
     def items(part: Sequence[Finding]) -> str:
         return '<ul class="verdict">' + ''.join(
             f'<li class="{_WORDS[f.severity]}"><b>{_WORDS[f.severity]}</b>{escape(f.text)}</li>'
@@ -88,7 +88,7 @@ def verdict(found: Sequence[Finding]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table that scrolls by itself on a narrow screen."""
+    """Format a table that scrolls separately on a narrow screen."""
     return ('<div class="scroll"><table><thead><tr>'
             + ''.join(f'<th>{escape(cell)}</th>' for cell in head) + '</tr></thead><tbody>'
             + ''.join('<tr>' + ''.join(f'<td>{escape(cell)}</td>' for cell in row) + '</tr>'
@@ -96,7 +96,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def bodies_table(bodies: Sequence[Figures]) -> str:
-    """Write every body's figures."""
+    """Format the table of all bodies' figures."""
     head = ('body', 'poses', 'Hz', 'seen %', 'gaps', 'longest s', 'jumps', 'resets', 'frozen',
             'latency ms', 'p99 ms', 'interval p99 ms', 'noise 3σ mm', '3σ deg', 'drift mm')
     return table(head, [(
@@ -111,7 +111,7 @@ def bodies_table(bodies: Sequence[Figures]) -> str:
 def compare_table(
     names: tuple[str, str], first: Sequence[Figures], second: Sequence[Figures],
 ) -> str:
-    """Write the bodies that two takes have in common side by side."""
+    """Format a table that compares the common bodies of two takes."""
     others = {f.name: f for f in second}
     rows = []
     for f in first:
@@ -138,7 +138,7 @@ def compare_table(
 def evaluation_section(
     reference: str, estimate: str, found: OdometryEvaluation, svg: str,
 ) -> Section:
-    """Write an odometry's evaluation."""
+    """Format the evaluation of an odometry."""
     def row(name: str, errors: Statistics, scale: float, unit: str) -> tuple[str, ...]:
         return (name, *(f'{scale * value:.2f} {unit}' for value in (
             errors.rmse, errors.mean, errors.median, errors.std, errors.max)))
@@ -173,9 +173,9 @@ def page(
     sections: Sequence[Section], made: str,
 ) -> str:
     """
-    Write the page.
+    Create the page.
 
-    :param made: how and when, for the foot.
+    :param made: how and when it was created, for the footer.
     """
     span = (take.end_ns - take.begin_ns) / NS
     facts = (f'{take.kind}, {span:.1f} s, {len(bodies)} bod{"y" if len(bodies) == 1 else "ies"}, '

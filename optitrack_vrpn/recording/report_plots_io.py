@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Pictures of a take as SVG, small enough to be part of a page.
+Plots of a take as SVG, small enough to be embedded in a page.
 
-Text stays text, and lines in the page's colour take it from the page (``currentColor``), so that
-one picture serves light, dark and print.
+Text stays text, and lines use the text colour of the page (``currentColor``), so that one plot
+suits light mode, dark mode and print.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ try:
 except ImportError:
     matplotlib = None  # type: ignore[assignment]
 
-#: Stands for the page's colour until the picture is made.
+#: Placeholder for the text colour of the page.
 _PAGE = '#010203'
-#: Colours that can be distinguished by the colour blind, on light and dark: Okabe and Ito.
+#: Colours that colour-blind readers can distinguish, on light and dark: Okabe and Ito.
 _COLOURS = ('#0a84c6', '#d55e00', '#009e73', '#cc79a7', '#c98a00')
 _GAP = '#d55e00'
-#: Chosen: points of a line, more than pixels at this size. Halved, peaks can vanish; doubled, a
-#: larger page.
+#: Chosen: number of points of a line, more than pixels at this size. Halved, peaks can disappear;
+#: doubled, the page is larger.
 _MOST_POINTS = 1200
 #: Chosen: width of a plot (inch), and smallest half range of a path (m), which keeps the noise of
 #: a body at rest small in its plot.
@@ -43,7 +43,7 @@ _LEAST_HALF_M = 0.02
 
 def check_available() -> None:
     """
-    Look whether pictures can be made.
+    Check that plots can be created.
 
     :raises BackendUnavailableError: if matplotlib is not installed.
     """
@@ -54,9 +54,9 @@ def check_available() -> None:
 
 def thin(times: Floats, values: Floats) -> tuple[Floats, Floats]:
     """
-    Leave points out, but no peak: each piece of the line keeps its least and greatest value.
+    Reduce the points of a line without losing peaks: each piece keeps its minimum and maximum.
 
-    :param values: (n,), NaN where the line is interrupted.
+    :param values: (n,), NaN at interruptions of the line.
     """
     if len(times) <= _MOST_POINTS:
         return times, values
@@ -91,23 +91,23 @@ def _drawn(height_in: float, draw: Callable[[Any], None], rows: int = 1) -> str:
     svg = text.getvalue()
     svg = svg[svg.index('<svg'):].replace(_PAGE, 'currentColor')
     svg = re.sub(r'<metadata>.*?</metadata>', '', svg, flags=re.S)
-    # Sizes come from the page; coordinates need no more than a hundredth of a point.
+    # The page sets the size; coordinates need a resolution of a hundredth of a point.
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r'\1', svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r'\1', svg, count=1)
-    # In attributes alone: what axes say keeps its digits.
+    # Only in attributes: numbers in texts keep their digits.
     return re.sub(r'"[^"]*"', lambda quoted: re.sub(
         r'(\d+\.\d\d)\d+', r'\1', quoted[0]), svg)
 
 
 def unique(svg: str, number: int) -> str:
-    """Return a picture's parts names of their own: a page has one name space."""
+    """Make the ids of a picture unique within the page."""
     svg = re.sub(r'\bid="([^"]+)"', rf'id="f{number}-\1"', svg)
     svg = re.sub(r'url\(#([^)]+)\)', rf'url(#f{number}-\1)', svg)
     return re.sub(r'href="#([^"]+)"', rf'href="#f{number}-\1"', svg)
 
 
 def _broken(times: Floats, values: Floats, body: Body, begin_ns: int) -> tuple[Floats, Floats]:
-    """Interrupt a line at gaps, so that none is drawn where nothing was seen."""
+    """Interrupt a line at gaps, where the body was not visible."""
     ends = np.array([(before - begin_ns) / NS for before, _ in body.gaps])
     index = np.searchsorted(times, ends, 'right')
     return np.insert(times, index, ends), np.insert(values, index, np.nan)
@@ -172,7 +172,7 @@ def path_plot(lines: Sequence[PathLine]) -> str:
 
 
 def position_plot(body: Body, begin_ns: int) -> str:
-    """Draw position over time, height included."""
+    """Plot position over time, including height."""
     times = (body.trajectory.stamps_ns - begin_ns) / NS
 
     def draw(axes: Any) -> None:
@@ -187,7 +187,7 @@ def position_plot(body: Body, begin_ns: int) -> str:
 
 
 def attitude_plot(body: Body, begin_ns: int) -> str:
-    """Draw roll, pitch and yaw over time."""
+    """Plot roll, pitch and yaw over time."""
     times = (body.trajectory.stamps_ns - begin_ns) / NS
     angles = np.degrees(body.trajectory.rotations.as_euler('ZYX')[:, ::-1])
 
@@ -205,7 +205,7 @@ def attitude_plot(body: Body, begin_ns: int) -> str:
 
 
 def rate_plot(body: Body, begin_ns: int) -> str:
-    """Draw the rate over time and the histogram of intervals."""
+    """Plot the rate over time and the histogram of intervals."""
     stamps = body.trajectory.stamps_ns
     intervals = np.diff(stamps) / 1e6
     seconds = (stamps - begin_ns) / NS
@@ -237,7 +237,7 @@ def _separate(height_in: float, draw: Callable[[Any], None]) -> str:
 
 
 def latency_plot(body: Body, begin_ns: int) -> str:
-    """Draw arrival less stamp over time and as a histogram."""
+    """Plot arrival minus stamp over time and as a histogram."""
     latency = (body.arrivals_ns - body.trajectory.stamps_ns) / 1e6
     times = (body.trajectory.stamps_ns - begin_ns) / NS
 
@@ -254,7 +254,7 @@ def latency_plot(body: Body, begin_ns: int) -> str:
 
 
 def noise_plot(body: Body, begin_ns: int) -> Optional[str]:
-    """Draw the running standard deviation over 100 samples; None for fewer samples."""
+    """Plot the running standard deviation over 100 samples; return None for fewer samples."""
     positions = 1e3 * running_deviation(body.trajectory.positions).max(axis=1, initial=0.0)
     if len(positions) < 2:
         return None
@@ -273,7 +273,7 @@ def noise_plot(body: Body, begin_ns: int) -> Optional[str]:
 
 
 def clock_plot(take: Take) -> Optional[str]:
-    """Draw offset, skew and uncertainty of the sender's clock; None without diagnostics."""
+    """Plot offset, skew and uncertainty of the sender's clock; return None without diagnostics."""
     if len(take.clock) < 3:
         return None
     times = np.array([(row.time_ns - take.begin_ns) / NS for row in take.clock])
@@ -294,7 +294,7 @@ def clock_plot(take: Take) -> Optional[str]:
 
 
 def odometry_plot(evaluation: OdometryEvaluation) -> str:
-    """Draw reference and aligned estimate from above, and the errors over time."""
+    """Plot reference and aligned estimate from above, and the errors over time."""
     ate, rpe = evaluation.ate, evaluation.rpe
     begin_ns = int(ate.stamps_ns[0])
 

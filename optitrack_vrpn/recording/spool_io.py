@@ -3,8 +3,8 @@
 """
 A thread that writes data of other threads to a file, with a bounded queue.
 
-Whoever hands messages over never waits for the disk: what does not fit in the queue is counted
-and lost. The thread stops by itself where the disk is nearly full or fails.
+``put`` never waits for the disk: items that do not fit in the queue are counted and dropped. The
+thread stops if the disk is nearly full or fails.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from optitrack_vrpn.errors import OptitrackVrpnError
 T_contra = TypeVar('T_contra', contravariant=True)
 T = TypeVar('T')
 
-#: Chosen: bytes that wait for the disk: ten seconds of 50 bodies at 240 Hz. Halved or doubled, the
-#: length of a disk stall without loss.
+#: Chosen: maximum amount of waiting data (bytes): ten seconds of 50 bodies at 240 Hz. Halved or
+#: doubled, so is the longest disk stall without loss.
 MAX_WAITING = 64 << 20
 #: Chosen: free space (bytes) below which the recording stops, because a full disk would stop other
 #: programs. Halved or doubled, it stops later or earlier.
 MIN_FREE = 256 << 20
-#: Chosen: pause of the thread (s), and periods (ns) of checks of the disk and of writing to the
-#: disk itself. A power failure loses the last period; half costs twice the calls.
+#: Chosen: pause of the thread (s), and periods (ns) of the checks of the disk and of flushing to
+#: the disk. A power failure loses the last period; half doubles the number of calls.
 _TURN_S = 0.05
 _CHECK_NS = 250_000_000
 _SYNC_NS = 1_000_000_000
 
 
 class Writer(Protocol[T_contra]):
-    """What writes; the methods are those of ``BagWriter``."""
+    """Interface of the writer; the methods are those of ``BagWriter``."""
 
     @property
     def size(self) -> int: ...
@@ -55,7 +55,7 @@ class Writer(Protocol[T_contra]):
 
 class SpoolStatus(NamedTuple):
     """
-    How the recording stands.
+    State of the recording.
 
     :ivar messages: written.
     :ivar size: bytes written.
@@ -79,13 +79,13 @@ class Spool(Generic[T]):
     """
     Write items in a thread.
 
-    :param writer: used in the thread alone from ``start`` on.
-    :param folder: whose disk is watched.
-    :param size_of: gives an item's size in bytes.
-    :param max_waiting: bytes that wait at most.
-    :param min_free: bytes that stay free on the disk.
-    :param free_bytes: measures what is free.
-    :param notes: gives what is to be kept in the file when it is closed.
+    :param writer: the writer; only the thread uses it after ``start``.
+    :param folder: folder on the disk whose space is checked.
+    :param size_of: returns an item's size (bytes).
+    :param max_waiting: maximum amount of waiting data (bytes).
+    :param min_free: space that stays free on the disk (bytes).
+    :param free_bytes: measures the free space.
+    :param notes: returns the notes that are stored in the file when it is closed.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class Spool(Generic[T]):
         self._thread = threading.Thread(target=self._run, name='recorder', daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start to write."""
         self._thread.start()
 
     def put(self, items: list[T]) -> None:
-        """Hand items over, from any thread; what has no room is counted and lost."""
+        """Queue items, from any thread; items without space are counted and dropped."""
         if not items:
             return
         if self._stopped or self._ending.is_set():
@@ -140,7 +140,7 @@ class Spool(Generic[T]):
         return kept, total, len(items) - len(kept)
 
     def status(self) -> SpoolStatus:
-        """Return how the recording stands, from any thread."""
+        """Return the state of the recording, from any thread."""
         with self._lock:
             return SpoolStatus(
                 self._writer.messages, self._writer.size, self._dropped, self._waiting,
@@ -148,15 +148,15 @@ class Spool(Generic[T]):
 
     def stop(self, patience_s: float = 30.0) -> str:
         """
-        Write what waits, close the file and end the thread.
+        Write the waiting items, close the file and stop the thread.
 
-        :param patience_s: how long the disk may take for it.
+        :param patience_s: timeout for the disk (s).
         :returns: what went wrong, '' if nothing did.
         """
         self._ending.set()
         self._thread.join(patience_s)
         if self._thread.is_alive():
-            return (f'the disk has not taken the rest within {patience_s:g} s; the file is not '
+            return (f'the disk did not accept the rest within {patience_s:g} s; the file is not '
                     'closed: repair it with record --recover')
         return self._stopped
 
@@ -168,10 +168,10 @@ class Spool(Generic[T]):
             self._write_all()
         except OSError as error:
             problem = f'the disk failed: {error.strerror or error}'
-        except Exception as error:    # a bug must not end the thread without a word
-            problem = f'a bug while writing: {error!r}'
+        except Exception as error:    # a bug must not end the thread without a report
+            problem = f'bug while writing: {error!r}'
         self._stopped = self._stopped or problem
-        # A thread that stops by itself closes the file at once, while there is room.
+        # If the thread stops early, it closes the file at once, while there is space.
         with self._lock:
             self._dropped += sum(len(items) for items, _ in self._queue)
             self._queue.clear()
@@ -200,7 +200,7 @@ class Spool(Generic[T]):
                 if 0 <= self._free < self._min_free:
                     self._stopped = (
                         f'the disk is nearly full: {self._free / 1e6:.0f} MB are free, and the '
-                        f'recording leaves {self._min_free / 1e6:.0f} MB')
+                        f'recording keeps {self._min_free / 1e6:.0f} MB free')
                     return
             batch = self._take()
             for item in batch:

@@ -13,9 +13,9 @@ import numpy as np
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.recording.trajectory import Floats, gap_limit_ns, NS, Stamps, Trajectory
 
-#: A larger distance between two poses (m) at a larger speed (m/s) than any body in a laboratory is
-#: a jump; likewise for angles (rad, rad/s). Chosen. Halved, fast wands make jumps; doubled, short
-#: jumps are missed.
+#: Two poses further apart than this (m) at a higher speed (m/s) than any body in a laboratory are
+#: a jump; likewise for angles (rad, rad/s). Chosen. Halved, fast wands count as jumps; doubled,
+#: short jumps are missed.
 _JUMP_M = 0.05
 _JUMP_M_S = 20.0
 _JUMP_RAD = 0.5
@@ -28,7 +28,7 @@ Columns = tuple[Stamps, Stamps, Floats]
 
 
 class StateRow(NamedTuple):
-    """A body's state as the node published it; time in ns."""
+    """State of a body as published by the node; time in ns."""
 
     time_ns: int
     state: str
@@ -42,9 +42,9 @@ class Body:
     One body.
 
     :ivar trajectory: its poses in ENU.
-    :ivar arrivals_ns: when each arrived at the recorder, on the host's clock.
-    :ivar states: as published.
-    :ivar duplicates: poses left out since their stamp did not rise.
+    :ivar arrivals_ns: arrivals of the poses at the recorder, on the host's clock (ns).
+    :ivar states: its published states.
+    :ivar duplicates: number of poses left out because their stamp did not rise.
     """
 
     name: str
@@ -55,14 +55,14 @@ class Body:
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """List the gaps: stamps of the last pose before and the first after (ns)."""
+        """Return the gaps: stamps of the last pose before and the first pose after each (ns)."""
         stamps = self.trajectory.stamps_ns
         long = np.flatnonzero(np.diff(stamps) > gap_limit_ns(self.trajectory))
         return [(int(stamps[i]), int(stamps[i + 1])) for i in long]
 
     @property
     def breaks_ns(self) -> Stamps:
-        """List the stamps of poses before which the trajectory is not continuous."""
+        """Return the stamps of poses before which the trajectory is discontinuous."""
         index = set(self.jumps())
         stamps = self.trajectory.stamps_ns
         before: Optional[int] = None
@@ -73,7 +73,7 @@ class Body:
         return stamps[sorted(index)]
 
     def jumps(self) -> list[int]:
-        """List the poses that are further from the one before than a body can move."""
+        """Return the poses that are further from the previous one than a body can move."""
         trajectory = self.trajectory
         if len(trajectory) < 2:
             return []
@@ -85,7 +85,7 @@ class Body:
         return [int(i) + 1 for i in np.flatnonzero(found)]
 
     def frozen(self, least: int = 10) -> list[tuple[int, int]]:
-        """List the spans in which the same bits came again and again (first and last stamp)."""
+        """Return the spans with repeated identical poses (first and last stamp)."""
         trajectory = self.trajectory
         same = np.concatenate((
             [False], np.all(np.diff(trajectory.positions, axis=0) == 0, axis=1)
@@ -96,7 +96,7 @@ class Body:
                 zip(edges[::2], edges[1::2]) if last - first >= least]
 
     def _reset_index(self, time_ns: int) -> int:
-        """Find the pose at which a reset happened: the widest step around the report of it."""
+        """Return the pose of a reported reset: the one after the largest step near the report."""
         near = np.flatnonzero(np.abs(self.arrivals_ns[1:] - time_ns) < NS // 2)
         if not len(near):
             return min(int(np.searchsorted(self.arrivals_ns, time_ns)), len(self.arrivals_ns) - 1)
@@ -106,7 +106,7 @@ class Body:
 
 
 class ClockRow(NamedTuple):
-    """What the node's diagnostics said of the sender's clock."""
+    """The sender's clock according to the node's diagnostics."""
 
     time_ns: int
     epoch: int
@@ -120,7 +120,7 @@ class Take:
     """
     A recorded session.
 
-    :ivar name: of the folder or file.
+    :ivar name: name of the folder or file.
     :ivar kind: 'bag', 'raw' or 'motive csv'.
     :ivar bodies: by name. Those of a bag are read from disk with each access: use one at a time.
     :ivar estimates: trajectories of odometry topics and others with poses, by topic; likewise.
@@ -172,9 +172,9 @@ class Rows:
     """
     Poses of one topic in the order of their arrival, 72 bytes each.
 
-    :ivar stamps: since the Unix epoch (ns).
-    :ivar arrivals: likewise.
-    :ivar poses: x y z, then x y z w, one after the other.
+    :ivar stamps: stamps (ns since the Unix epoch).
+    :ivar arrivals: arrivals (ns since the Unix epoch).
+    :ivar poses: position x y z (m) and quaternion x y z w of each pose, in sequence.
     """
 
     def __init__(self) -> None:
@@ -201,10 +201,10 @@ class Rows:
 
 def rising(rows: PoseRows) -> tuple[Trajectory, Stamps, int]:
     """
-    Make a trajectory of rows in the order of their arrival.
+    Create a trajectory from rows in the order of their arrival.
 
-    :returns: the trajectory, its arrivals, and how many rows were left out since their stamp did
-        not rise or their values are no pose.
+    :returns: the trajectory, its arrivals, and the number of rows left out because their stamp did
+        not rise or their values are not a pose.
     """
     times, came, table = rows.columns()
     good = np.isfinite(table).all(axis=1) & (np.linalg.norm(table[:, 3:], axis=1) > 0)

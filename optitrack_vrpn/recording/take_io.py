@@ -53,7 +53,7 @@ def load_take(path: Path, estimate: Optional[str] = None) -> Take:
 
 def load_estimate(path: Path) -> Trajectory:
     """
-    Read a trajectory in TUM's format.
+    Read a trajectory in the TUM format.
 
     :raises ConfigurationError: if it cannot be read.
     """
@@ -69,7 +69,7 @@ def _load_csv(path: Path) -> Take:
         first = file.readline()
         if not is_motive_csv(first):
             raise ConfigurationError(
-                f'{path}: is no CSV export of Motive, which begins with "Format Version"')
+                f'{path}: is not a CSV export of Motive, which begins with "Format Version"')
         file.seek(0)
         return parse_motive_csv(file, str(path))
 
@@ -119,7 +119,7 @@ def _load_bag(path: Path, estimate: Optional[str]) -> Take:
                 elif type_name == _ARRAY:
                     _take_diagnostics(take, row)
             except ValueError:
-                continue    # another program's message of that type, or a broken one
+                continue    # damaged, or another layout from another program
         elif isinstance(row, mcap.Schema):
             schemas[row.id] = row.name
         elif isinstance(row, mcap.Channel):

@@ -16,7 +16,7 @@ BODY_TYPES = frozenset((
     'geometry_msgs/msg/PoseStamped', 'geometry_msgs/msg/PoseWithCovarianceStamped',
     'geometry_msgs/msg/TwistStamped', 'geometry_msgs/msg/AccelStamped',
     'nav_msgs/msg/Odometry', 'diagnostic_msgs/msg/DiagnosticStatus'))
-#: Types that are recorded whatever their topic.
+#: Types that are recorded on every topic.
 WHOLE_TYPES = frozenset(('tf2_msgs/msg/TFMessage', 'diagnostic_msgs/msg/DiagnosticArray'))
 #: Packages of the control messages.
 CONTROL_PACKAGES = ('mocap4r2_control_msgs', 'mocap_control_msgs')
@@ -26,9 +26,9 @@ _UNSAFE = re.compile(r'[^A-Za-z0-9_.-]+')
 @dataclass(frozen=True)
 class TopicChoice:
     """
-    Choose topics.
+    Select topics.
 
-    :ivar bodies: patterns of bodies' names as in ROS; empty for all.
+    :ivar bodies: patterns of bodies' names in ROS; empty for all.
     :ivar topics: patterns of further topics of any type.
     """
 
@@ -39,14 +39,14 @@ class TopicChoice:
         """
         Check the patterns.
 
-        :raises ConfigurationError: if one is empty.
+        :raises ConfigurationError: if a pattern is empty.
         """
         for pattern in (*self.bodies, *self.topics):
             if not pattern.strip():
                 raise ConfigurationError('a pattern of bodies or topics is empty')
 
     def wants(self, topic: str, type_name: str) -> bool:
-        """Return whether a topic is to be recorded."""
+        """Return whether a topic is recorded."""
         if any(fnmatchcase(topic, absolute(pattern)) for pattern in self.topics):
             return True
         if type_name in WHOLE_TYPES or type_name.partition('/')[0] in CONTROL_PACKAGES:
@@ -60,7 +60,7 @@ class TopicChoice:
 
 
 def absolute(name: str) -> str:
-    """Put a slash before a topic's name where it has none."""
+    """Add a leading slash to a topic's name if it has none."""
     return name if name.startswith('/') else f'/{name}'
 
 
@@ -71,13 +71,13 @@ def body_of(topic: str) -> str:
 
 def safe_name(text: str) -> str:
     """
-    Make a part of a file's name of any text, as of a session id.
+    Convert any text, such as a session id, to a part of a file name.
 
-    :returns: letters, digits, _ . and -, at most 60 of them; '' if nothing is left.
+    :returns: letters, digits, _ . and -, at most 60 of them; '' if none remain.
     """
     return _UNSAFE.sub('_', text).strip('._')[:60]
 
 
 def merged(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Split patterns at commas, as a command line may give them."""
+    """Split patterns at commas, which the command line allows."""
     return tuple(part.strip() for text in patterns for part in text.split(',') if part.strip())

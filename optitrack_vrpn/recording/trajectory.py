@@ -3,8 +3,8 @@
 """
 Trajectories as arrays: stamps in integer nanoseconds, positions, attitudes.
 
-A double holds Unix seconds to 0.24 us only, so that stamps stay integers and every floating
-point time here is a difference.
+A double represents Unix seconds with a resolution of 0.24 us only, so stamps are integers, and
+every floating-point time here is a difference.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Stamps = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 NS = 1_000_000_000
-#: Median intervals above which an interval is a gap. Chosen: one lost frame (2) is bridged.
-#: Halved, jitter makes gaps; doubled, three lost frames are bridged.
+#: Multiple of the median interval above which an interval is a gap. Chosen: one lost frame (2) is
+#: bridged. Halved, jitter causes gaps; doubled, three lost frames are bridged.
 GAP_INTERVALS = 2.5
 
 
@@ -45,8 +45,8 @@ class Trajectory:
         """
         Check shapes, order and values, and scale quaternions to unit norm.
 
-        :raises ConfigurationError: if the arrays do not fit together, stamps do not rise, a
-            value is not finite or a quaternion is zero.
+        :raises ConfigurationError: if the shapes of the arrays differ, stamps do not rise, a value
+            is not finite or a quaternion is zero.
         """
         stamps = np.asarray(self.stamps_ns, dtype=np.int64)
         positions = np.asarray(self.positions, dtype=float).reshape(-1, 3)
@@ -61,7 +61,7 @@ class Trajectory:
                 f'stamps of a trajectory must rise; number {at} ({stamps[at]} ns) does not')
         norms = np.linalg.norm(quats, axis=1)
         if not (np.isfinite(positions).all() and np.isfinite(norms).all() and (norms > 0).all()):
-            raise ConfigurationError('a trajectory holds a pose that is not finite, or a zero '
+            raise ConfigurationError('a trajectory contains a pose that is not finite, or a zero '
                                      'quaternion')
         object.__setattr__(self, 'stamps_ns', stamps)
         object.__setattr__(self, 'positions', positions)
@@ -72,7 +72,7 @@ class Trajectory:
 
     @property
     def rotations(self) -> Rotation:
-        """Return the attitudes as one object of scipy."""
+        """Return the attitudes as one scipy Rotation."""
         return Rotation.from_quat(self.quats_xyzw)
 
     @property
@@ -86,26 +86,26 @@ class Trajectory:
         return int(np.median(np.diff(self.stamps_ns))) if len(self) > 1 else 0
 
     def at(self, index: npt.NDArray[np.intp] | Mask | slice) -> Trajectory:
-        """Choose poses by index, mask or slice."""
+        """Return the poses selected by index, mask or slice."""
         return Trajectory(
             self.stamps_ns[index], self.positions[index], self.quats_xyzw[index])
 
     def between(self, start_ns: Optional[int], end_ns: Optional[int]) -> Trajectory:
-        """Choose the poses with start <= stamp <= end; None is no limit."""
+        """Return the poses with start <= stamp <= end; None means no limit."""
         first = 0 if start_ns is None else np.searchsorted(self.stamps_ns, start_ns, 'left')
         last = len(self) if end_ns is None else np.searchsorted(self.stamps_ns, end_ns, 'right')
         return self.at(slice(int(first), int(last)))
 
     def shifted(self, offset_ns: int) -> Trajectory:
-        """Add a time to every stamp."""
+        """Return the trajectory with a time added to every stamp."""
         return Trajectory(self.stamps_ns + offset_ns, self.positions, self.quats_xyzw)
 
     def transformed(self, rotation: Rotation, translation: Floats) -> Trajectory:
         """
-        Express the poses in another parent: ``new_from_old`` times each pose.
+        Transform the poses to another parent frame: ``new_from_old`` times each pose.
 
-        :param rotation: of ``new_from_old``.
-        :param translation: of ``new_from_old`` (m).
+        :param rotation: rotation of ``new_from_old``.
+        :param translation: translation of ``new_from_old`` (m).
         """
         return Trajectory(self.stamps_ns, rotation.apply(self.positions) + translation,
                           (rotation * self.rotations).as_quat())
@@ -114,8 +114,8 @@ class Trajectory:
         """
         Return the poses of a frame that is fixed to the body: each pose times ``body_from_child``.
 
-        :param rotation: of ``body_from_child``.
-        :param translation: of ``body_from_child`` (m).
+        :param rotation: rotation of ``body_from_child``.
+        :param translation: translation of ``body_from_child`` (m).
         """
         own = self.rotations
         return Trajectory(self.stamps_ns, self.positions + own.apply(translation),
@@ -132,16 +132,16 @@ def interpolate(
     breaks_ns: Optional[Stamps] = None,
 ) -> tuple[Floats, Floats, Mask]:
     """
-    Interpolate positions linearly and attitudes along the great arc (slerp).
+    Interpolate positions linearly and attitudes by slerp.
 
-    Nothing is extrapolated, and nothing is interpolated across a gap or a break.
+    The function does not extrapolate, and does not interpolate across a gap or a break.
 
-    :param times_ns: (m,) at which.
-    :param max_gap_ns: longest interval between two neighbours that is bridged; by default
+    :param times_ns: (m,) times of the results.
+    :param max_gap_ns: longest interval between neighbours that is bridged; by default
         ``gap_limit_ns``.
     :param breaks_ns: stamps of poses before which the trajectory is discontinuous.
-    :returns: positions (m, 3), unit quaternions x y z w (m, 4), and which are valid (m,); values
-        that are not valid are NaN.
+    :returns: positions (m, 3), unit quaternions x y z w (m, 4), and validity (m,); invalid values
+        are NaN.
     """
     times_ns = np.asarray(times_ns, dtype=np.int64)
     count = len(times_ns)
@@ -177,7 +177,7 @@ def interpolate(
 
 def slerp(first: Floats, second: Floats, share: Floats) -> Floats:
     """
-    Interpolate between pairs of attitudes the shorter way round.
+    Interpolate between pairs of attitudes along the shorter arc.
 
     :param first: (n, 4) unit quaternions.
     :param second: (n, 4) unit quaternions.
@@ -187,8 +187,8 @@ def slerp(first: Floats, second: Floats, share: Floats) -> Floats:
     second = np.where((cosine < 0.0)[:, None], -second, second)
     half = np.arctan2(np.linalg.norm(second - first, axis=1),
                       np.linalg.norm(second + first, axis=1))
-    # The angle between the unit vectors is 2 half; sin(2 half) tends to 0 with it, and the
-    # straight line is exact to 1e-16 where the angle is below 1e-8.
+    # The angle between the unit vectors is 2 half. It tends to zero with sin(2 half), and linear
+    # interpolation is exact to 1e-16 for angles below 1e-8.
     angle = 2.0 * half
     small = angle < 1e-8
     sine = np.where(small, 1.0, np.sin(angle))

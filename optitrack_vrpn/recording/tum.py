@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The text format of the TUM RGB-D benchmark: ``stamp tx ty tz qx qy qz qw``, one pose a line.
+The text format of the TUM RGB-D benchmark: ``stamp tx ty tz qx qy qz qw``, one pose per line.
 
-https://cvg.cit.tum.de/data/datasets/rgbd-dataset/file_formats; stamps are decimal seconds, and
-keep all nine decimals here.
+https://cvg.cit.tum.de/data/datasets/rgbd-dataset/file_formats. Stamps are decimal seconds; this
+module keeps all nine decimals.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _AT_ONCE = 8192
 
 def parse_stamp_ns(text: str) -> int:
     """
-    Read decimal seconds as integer nanoseconds, exactly.
+    Convert decimal seconds to integer nanoseconds, exactly.
 
-    :raises ValueError: if it is no finite number.
+    :raises ValueError: if the text is not a finite number.
     """
     try:
         value = Decimal(text)
     except InvalidOperation:
-        raise ValueError(f'{text!r} is no time in seconds') from None
+        raise ValueError(f'{text!r} is not a time in seconds') from None
     if not value.is_finite():
-        raise ValueError(f'{text!r} is no time in seconds')
+        raise ValueError(f'{text!r} is not a time in seconds')
     return int((value * NS).to_integral_value())
 
 
 def format_stamp_ns(stamp_ns: int) -> str:
-    """Write integer nanoseconds as decimal seconds with nine decimals."""
+    """Format integer nanoseconds as decimal seconds with nine decimals."""
     sign = '-' if stamp_ns < 0 else ''
     return f'{sign}{abs(stamp_ns) // NS}.{abs(stamp_ns) % NS:09d}'
 
@@ -46,9 +46,9 @@ def parse_tum(lines: Iterable[str], source: str) -> Trajectory:
     """
     Read a trajectory.
 
-    :param lines: of the file; empty lines and those that begin with # do not count.
-    :param source: the file's name, for messages.
-    :raises ConfigurationError: if a line has no eight numbers, or stamps do not rise.
+    :param lines: lines of the file; empty lines and lines that begin with # are skipped.
+    :param source: name of the file, for error messages.
+    :raises ConfigurationError: if a line does not have eight numbers, or stamps do not rise.
     """
     stamps, values = [], []
     for number, line in enumerate(lines, 1):
@@ -65,7 +65,7 @@ def parse_tum(lines: Iterable[str], source: str) -> Trajectory:
                 f'{source}, line {number}: {error}; a line of a TUM file has eight numbers: '
                 'stamp tx ty tz qx qy qz qw') from None
     if not stamps:
-        raise ConfigurationError(f'{source}: holds no pose')
+        raise ConfigurationError(f'{source}: contains no pose')
     table = np.array(values)
     try:
         return Trajectory(np.array(stamps, dtype=np.int64), table[:, :3], table[:, 3:])
