@@ -91,7 +91,8 @@ def test_gaps_jumps_freezes_and_resets_are_found_where_they_are():
     assert [severity for severity, _ in found] == sorted(
         [severity for severity, _ in found], reverse=True)
     said = ' '.join(text for _, text in found)
-    for words in ('1 discontinuity', 'no pose for up to 0.7', 'the same pose was repeated in 1 span'):
+    for words in (
+            '1 discontinuity', 'no pose for up to 0.7', 'the same pose was repeated in 1 span'):
         assert words in said
 
 
