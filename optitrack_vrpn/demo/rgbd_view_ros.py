@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.demo.rgbd_view import Comparison, matrix, Row
 from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.rgbd.messages_ros import stamp_ns
 from optitrack_vrpn.ros.background_node import BackgroundNode
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
-from std_msgs.msg import Header, UInt32
+from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger
 
 #: Chosen: timeout of a service call (s); saving 100 keyframes takes 2 s.
@@ -80,18 +81,14 @@ class RgbdView(BackgroundNode):
     def _on_mocap(self, message: PoseStamped) -> None:
         with self._lock:
             self._poses += 1
-            self._comparison.add_mocap(_stamp_ns(message.header), _matrix(message.pose))
+            self._comparison.add_mocap(stamp_ns(message.header), _matrix(message.pose))
 
     def _on_resets(self, message: UInt32) -> None:
         self.resets = int(message.data)
 
     def _on_odometry(self, message: Odometry) -> None:
         with self._lock:
-            self._comparison.add_odometry(_stamp_ns(message.header), _matrix(message.pose.pose))
-
-
-def _stamp_ns(header: Header) -> int:
-    return int(header.stamp.sec) * 10**9 + int(header.stamp.nanosec)
+            self._comparison.add_odometry(stamp_ns(message.header), _matrix(message.pose.pose))
 
 
 def _matrix(pose: Pose) -> NDArray[np.float64]:
