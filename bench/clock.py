@@ -14,7 +14,7 @@ the network; it counts after 10 s and outside the recovery time of an event.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import json
 from multiprocessing import Pool
 import os
@@ -34,6 +34,7 @@ from clock_scenarios import main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
 from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
+from optitrack_vrpn.clock.smoother import Recording, REFUSED  # noqa: E402
 
 PLOTTED = 1
 CHUNK_S = 2.0
@@ -62,30 +63,42 @@ def interval_jitter(frames: Frames, values: Floats) -> float:
 
 
 def run_tracking(frames: Frames) -> tuple[Floats, dict[str, Any]]:
-    """Stamp all frames with the default mode; report error, coverage of the uncertainty, more."""
+    """
+    Stamp all frames with the default mode; report error, coverage of the uncertainty, more.
+
+    ``smoothed`` contains the error of ``restamp --smooth``.
+    """
     source = StampSource(StampConfig())
-    stamps: list[int | None] = []
+    recording = Recording(source)
     covered = []
     at = 0
     times, arrivals = frames.sender_time.tolist(), frames.arrival.tolist()
     ends = np.searchsorted(
         frames.arrival, np.arange(frames.arrival[0], frames.arrival[-1], CHUNK_S * 1e9)).tolist()
     for end in [*ends[1:], len(times)]:
-        stamps += map(source.stamp, times[at:end], arrivals[at:end])
-        if end > at and stamps[-1] is not None:
-            error = abs(stamps[-1] - arrivals[end - 1] - float(frames.truth[end - 1])) / 1e9
+        for pair in zip(times[at:end], arrivals[at:end], strict=True):
+            recording.add(*pair)
+        if end > at and recording.stamps[-1] != REFUSED:
+            late = arrivals[end - 1] - recording.stamps[-1]
+            error = abs(late + float(frames.truth[end - 1])) / 1e9
             known = source.status().uncertainty_s
             if frames.settled[end - 1] and known == known:
                 covered.append(error <= known)
         at = end
     status = source.status()
-    error = errors(frames, stamps)
+    error = errors(frames, _numbers(recording.stamps))
+    smoothed = errors(frames, _numbers(recording.smooth()))
     return error, {
-        **score(frames, error), 'covered': float(np.mean(covered)),
+        **score(frames, error), 'smoothed': score(frames, smoothed),
+        'covered': float(np.mean(covered)),
         'jitter': interval_jitter(frames, error),
         'arrival_jitter': interval_jitter(frames, -frames.truth / 1e3),
         'restarts': dict(status.restarts),
     }
+
+
+def _numbers(stamps: Iterable[int]) -> list[int | None]:
+    return [None if stamp == REFUSED else stamp for stamp in stamps]
 
 
 def run_main(task: tuple[Scenario, float, int]) -> dict[str, Any]:
@@ -157,16 +170,19 @@ def main_table(rows: list[dict[str, Any]], cost: dict[str, float]) -> str:
     """Return the comparison as Markdown."""
     names = list(RIVALS)
     lines = [
-        '| p99 / worst of the error, us | tracking | ' + ' | '.join(names) + ' |',
-        '|---|' + '---|' * (len(names) + 1),
+        '| p99 / worst of the error, us | tracking | restamp --smooth | '
+        + ' | '.join(names) + ' |',
+        '|---|' + '---|' * (len(names) + 2),
     ]
     for row in rows:
-        cells = [f'**{number(row["tracking"]["p99"])} / {number(row["tracking"]["worst"])}**']
+        found = row['tracking']
+        cells = [f'**{number(found["p99"])} / {number(found["worst"])}**',
+                 f'{number(found["smoothed"]["p99"])} / {number(found["smoothed"]["worst"])}']
         cells += [f'{number(row[n]["p99"])} / {number(row[n]["worst"])}' for n in names]
         lines.append(f'| {row["name"]} | ' + ' | '.join(cells) + ' |')
-    cells = [f'{cost[n]:.1f}' for n in ('tracking', *names)]
+    cells = [f'{cost[n]:.1f}' for n in ('tracking', 'restamp --smooth', *names)]
     lines.append('| us a message in Python | ' + ' | '.join(cells) + ' |')
-    lines.append(f'| longest call, us | {cost["longest"]:.0f} |' + ' |' * len(names))
+    lines.append(f'| longest call, us | {cost["longest"]:.0f} |' + ' |' * (len(names) + 1))
     return '\n'.join(lines)
 
 
@@ -185,13 +201,25 @@ def side_table(rows: list[dict[str, Any]]) -> str:
 
 def more_table(rows: list[dict[str, Any]]) -> str:
     """Return the short sessions as Markdown."""
-    lines = ['| 30 min each | p99, us | worst, us | within the uncertainty | epochs ended |',
-             '|---|---|---|---|---|']
+    lines = ['| 30 min each | p99, us | worst, us | within the uncertainty '
+             '| restamp --smooth: p99, us | worst, us | epochs ended |',
+             '|---|---|---|---|---|---|---|']
     for row in rows:
         ended = ', '.join(f'{n} {k}' for k, n in row['restarts'].items()) or '-'
         lines.append(f'| {row["name"]} | {number(row["p99"])} | {number(row["worst"])} | '
-                     f'{row["covered"] * 100:.1f} % | {ended} |')
+                     f'{row["covered"] * 100:.1f} % | {number(row["smoothed"]["p99"])} | '
+                     f'{number(row["smoothed"]["worst"])} | {ended} |')
     return '\n'.join(lines)
+
+
+def smoothing_cost_us(frames: Frames) -> float:
+    """Return the processor time for a row of ``restamp --smooth``, without the file (us)."""
+    recording = Recording(StampSource(StampConfig()))
+    begin = time.process_time()
+    for pair in zip(frames.sender_time.tolist(), frames.arrival.tolist(), strict=True):
+        recording.add(*pair)
+    recording.smooth()
+    return (time.process_time() - begin) / len(frames.arrival) * 1e6
 
 
 def write_block(path: Path, name: str, text: str) -> None:
@@ -212,12 +240,13 @@ def main() -> None:
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--json', type=Path, help='write all figures there')
     parser.add_argument('--plot', type=Path, help='write the picture there (SVG)')
-    parser.add_argument('--write-docs', action='store_true', help='renew docs/stamps.md')
+    parser.add_argument('--write-docs', action='store_true', help='renew the tables of docs/')
     args = parser.parse_args()
     os.nice(5)
     seconds = args.hours * 3600.0
     frames = simulate(main_scenarios(seconds)[0], 600.0, args.seed)
     cost = {'tracking': cost_us(lambda: StampSource(StampConfig()).stamp, frames)}
+    cost['restamp --smooth'] = smoothing_cost_us(frames)
     cost |= {name: cost_us(make, frames) for name, make in RIVALS.items()}
     loaded = simulate(main_scenarios(600.0)[5], 600.0, args.seed)
     cost['longest'] = longest_call_us(lambda: StampSource(StampConfig()).stamp, loaded)
@@ -248,8 +277,9 @@ def main() -> None:
         plot.parent.mkdir(parents=True, exist_ok=True)
         plot.write_text(error_svg(rows[PLOTTED]['name'], rows[PLOTTED]['lines']), encoding='utf-8')
     if args.write_docs:
-        page = ROOT / 'docs' / 'stamps.md'
-        write_block(page, 'bench-main', f'{heading}\n\n{main_table(rows, cost)}')
+        write_block(ROOT / 'docs' / 'stamps.md', 'bench-main',
+                    f'{heading}\n\n{main_table(rows, cost)}')
+        page = ROOT / 'docs' / 'stamps_measured.md'
         write_block(page, 'bench-side', side_table(rows))
         write_block(page, 'bench-more', more_table(more))
         write_block(

@@ -31,7 +31,10 @@ def test_short_bench_prints_and_writes_its_tables(tmp_path):
     found = json.loads((tmp_path / 'found.json').read_text())
     (row,) = found['main']
     assert row['tracking']['p99'] < row['Olson 2010']['p99'] < row['original']['p99']
-    assert set(found['cost_us']) == {'tracking', 'longest', *RIVALS}
+    smoothed = row['tracking']['smoothed']
+    assert smoothed['worst'] < row['tracking']['worst']
+    assert f'{smoothed["p99"]:.1f} / {smoothed["worst"]:.1f}' in done.stdout
+    assert set(found['cost_us']) == {'tracking', 'restamp --smooth', 'longest', *RIVALS}
 
 
 def test_simulated_delays_are_drawn_from_what_they_are_called():
