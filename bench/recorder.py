@@ -115,6 +115,9 @@ def run(arguments, take):
     processes['recorder'] = recorder = start(
         logs['recorder'], 'record', '-o', take, '--min-free', 100, '--compression',
         arguments.compression)
+    patience = time.monotonic() + 60.0
+    while not (take / 'take.mcap').exists() and time.monotonic() < patience:
+        time.sleep(0.1)
     time.sleep(5.0)
     memory, begin = [], time.monotonic()
     every = min(60.0, arguments.seconds / 10)
