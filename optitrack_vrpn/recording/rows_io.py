@@ -84,7 +84,7 @@ class StoredRows:
         """Read all of them; see ``take.Rows``."""
         data = b''.join((*(self._scratch.read(*block) for block in self._blocks), self._waiting))
         table = np.frombuffer(data, dtype=_COLUMNS)
-        return table['stamp'].copy(), table['arrival'].copy(), table['pose'].copy()
+        return table['stamp'], table['arrival'], table['pose']
 
 
 class Stored(Mapping[str, T], Generic[T]):
