@@ -26,12 +26,16 @@ NED_FROM_MOTIVE = Rotation.from_matrix([[1, 0, 0], [0, 0, 1], [0, -1, 0]])
 GAP_S = 0.2
 
 
-def scenario(faults=(), frame_faults=(), rate=RATE):
-    """Make a scenario of two bodies, of which the first has faults."""
+def scenario(faults=(), frame_faults=(), rate=RATE, period_s=7.318309886):
+    """
+    Make a scenario of two bodies, of which the first has faults.
+
+    :param period_s: of the motion of the first body.
+    """
     return {'rate': rate, 'faults': list(frame_faults), 'bodies': [
         {'name': name, 'faults': list(faults) if name == 'cf1' else [], 'motion': {
             'type': 'figure_eight', 'centre': [0, 1.2, 3 * i], 'length': 1.5, 'width': 0.7,
-            'climb': 0.3, 'period': 7.318309886 + 0.618 * i}}
+            'climb': 0.3, 'period': period_s + 0.618 * i}}
         for i, name in enumerate(('cf1', 'cf2'))]}
 
 

@@ -157,7 +157,16 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def long_first(items):
+    """Put files with long tests first and pure ones last, so that all workers end together."""
+    slow = {item.path for item in items if any(item.iter_markers('slow'))}
+    ros = {item.path for item in items if any(item.iter_markers('ros'))}
+    items.sort(key=lambda item: (
+        is_pure(item.path), item.path not in slow, item.path not in ros))
+
+
 def pytest_collection_modifyitems(items):
+    long_first(items)
     for item in items:
         if is_pure(item.path) and not any(item.iter_markers('slow')):
             item.add_marker('pure')
@@ -165,6 +174,8 @@ def pytest_collection_modifyitems(items):
 
 def pytest_configure(config):
     restore_signals()
+    # Recent pytest-xdist would begin with the files of the most tests, which end soonest.
+    config.option.loadscopereorder = False
     # Runs begin at different places, so that leftovers of one seldom meet the next.
     config.domain_claim = claim_domain({own_domain()}, start=os.getpid())
     config.folders = contextlib.ExitStack()
