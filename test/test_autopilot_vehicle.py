@@ -122,7 +122,7 @@ def test_a_parameter_without_a_finite_value_counts_as_unanswered(value):
         exchange.tick(1, False, step * ANSWER_NS)
         exchange.receive('EKF2_EV_CTRL', value, REAL32)
     assert exchange.done
-    assert str(exchange.verdicts[0]).startswith('EKF2_EV_CTRL was not answered')
+    assert str(exchange.verdicts[0]).startswith('EKF2_EV_CTRL: no answer')
 
 
 @pytest.mark.parametrize('autopilot', ['px4', 'ardupilot'])
@@ -148,7 +148,7 @@ def test_a_parameter_that_the_firmware_lacks_is_reported_and_does_not_stop_the_o
     both = Together()
     del both.fake.values['EKF2_EV_CTRL']
     both.run(8)
-    assert both.said('EKF2_EV_CTRL was not answered')
+    assert both.said('EKF2_EV_CTRL: no answer')
     assert len(both.vehicle.parameters.verdicts) == 5
     assert sum(verdict.good for verdict in both.vehicle.parameters.verdicts) == 4
 
@@ -295,7 +295,7 @@ def agreement(own_angles, sent_angles, own_position=(1.0, 2.0, -3.0)):
     ((0, 0, -175), (0, 0, 100), 'yaw differs by 90 degrees'),
     ((0, 0, 179), (0, 0, 0), 'yaw differs by 180 degrees'),
     ((0, 0, 40), (0, 0, 0), 'yaw differs by 40 degrees: the body was created'),
-    ((0, 8, 0), (0, 0, 0), 'did not stand level'),
+    ((0, 8, 0), (0, 0, 0), 'was not level'),
     ((12, -9, 0), (-12, 9, 0), 'opposite sign'),
     ((12, 0, 0), (0, 12, 0), 'exchanged'),
 ])

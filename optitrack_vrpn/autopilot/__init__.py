@@ -1,3 +1,3 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Poses of one body to a PX4 or ArduPilot vehicle, over MAVLink or DDS."""
+"""Send the poses of one body to a PX4 or ArduPilot vehicle, over MAVLink or DDS."""

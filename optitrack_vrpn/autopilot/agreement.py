@@ -3,7 +3,7 @@
 """
 Compare the autopilot's own attitude and position with the sent ones, and report differences.
 
-Both are taken at one time: the autopilot's stamps are brought to the host's clock by TIMESYNC.
+Both are compared at one time: TIMESYNC converts the autopilot's stamps to the host's clock.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.autopilot.messages import euler_zyx, State
 from optitrack_vrpn.motion.quaternion import Vector
 
-#: Stored samples (ns of stamps). Chosen: the autopilot's messages arrive within this time. Halved,
-#: slow radios have no partner; doubled, memory only.
+#: Time span (ns) of the stored samples. Chosen: the autopilot's messages arrive within it. Halved,
+#: messages over slow radios cannot be compared; doubled, more memory is used.
 _HISTORY_NS = 1_500_000_000
-#: Largest difference (ns) of two stamps of the same time. Chosen: at 1 rad/s 40 ms are 2 degrees.
-#: Halved, slow telemetry has no partner; doubled, motion counts as an error.
+#: Largest difference (ns) of two stamps of the same time. Chosen: at 1 rad/s, 40 ms are 2 degrees.
+#: Halved, slow telemetry cannot be compared; doubled, motion counts as an error.
 _SAME_TIME_NS = 40_000_000
-#: Comparisons in a verdict, and the smallest number. Chosen. Halved, single outliers matter more;
-#: doubled, a change is reported later.
+#: Number of comparisons in a verdict, and the smallest number. Chosen. Halved, single outliers
+#: matter more; doubled, a change is reported later.
 WINDOW = 20
 ENOUGH = 3
 #: Differences beyond these are reported. Chosen: an estimator that fuses a pose follows it within
@@ -42,11 +42,11 @@ _TILTED_DEG = 6.0
 
 class Difference(NamedTuple):
     """
-    One comparison: the autopilot's value less the value that was sent.
+    One comparison: the autopilot's value minus the value that was sent.
 
-    :ivar attitude: roll, pitch, yaw (rad).
+    :ivar attitude: difference of roll, pitch, yaw (rad).
     :ivar sent_attitude: roll, pitch, yaw that were sent (rad).
-    :ivar own_attitude: the autopilot's (rad).
+    :ivar own_attitude: roll, pitch, yaw of the autopilot (rad).
     """
 
     attitude: Vector
@@ -68,22 +68,22 @@ class Agreement:
         self.positions: deque[tuple[Vector, Vector]] = deque(maxlen=WINDOW)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Discard all samples and comparisons."""
         self._history.clear()
         self.attitudes.clear()
         self.positions.clear()
 
     def sent(self, state: State) -> None:
-        """Note one sample, whether it went out or only would have."""
+        """Add a sample, whether it was sent or withheld."""
         self._history.append(state)
         while self._history[0].time_us * 1000 < state.time_us * 1000 - _HISTORY_NS:
             self._history.popleft()
 
     def attitude(self, time_ns: int, own: Vector) -> None:
         """
-        Take the autopilot's attitude.
+        Add the autopilot's attitude.
 
-        :param time_ns: its time on the host's clock.
+        :param time_ns: its time on the host's clock (ns).
         :param own: roll, pitch, yaw (rad).
         """
         state = self._at(time_ns)
@@ -94,7 +94,7 @@ class Agreement:
         self.attitudes.append(Difference((roll, pitch, yaw), sent, own))
 
     def position(self, time_ns: int, own: Vector) -> None:
-        """Take the autopilot's own place in the local frame, north, east, down in metres."""
+        """Add the autopilot's position in the local frame: north, east, down (m)."""
         state = self._at(time_ns)
         if state is not None and all(map(math.isfinite, own)):
             self.positions.append((own, state.position))
@@ -108,13 +108,13 @@ class Agreement:
 
 
 def mean_angle(angles: Sequence[float]) -> float:
-    """Average angles on the circle (rad)."""
+    """Return the circular mean of angles (rad)."""
     return math.atan2(sum(map(math.sin, angles)), sum(map(math.cos, angles)))
 
 
 def judge_attitude(differences: Sequence[Difference]) -> list[str]:
     """
-    Say how the autopilot's attitude differs from what was sent.
+    Describe how the autopilot's attitude differs from what was sent.
 
     :returns: a sentence for each difference, empty where they agree.
     """
@@ -153,12 +153,12 @@ def _judge_tilt(differences: Sequence[Difference]) -> str:
                math.hypot(own[0] + sent[1], own[1] - sent[0])) < TILT_DEG:
             return ("roll and pitch are exchanged: the body's x axis in Motive points out of a "
                     'side')
-    return (f'roll differs by {roll:.0f} and pitch by {pitch:.0f} degrees: the vehicle did not '
-            'stand level when its rigid body was created; create it anew on level ground')
+    return (f'roll differs by {roll:.0f} and pitch by {pitch:.0f} degrees: the vehicle was not '
+            'level when its rigid body was created; create it again on level ground')
 
 
 def judge_position(positions: Sequence[tuple[Vector, Vector]]) -> list[str]:
-    """Say how the autopilot's position differs from what was sent; see ``judge_attitude``."""
+    """Describe how the autopilot's position differs from what was sent; see ``judge_attitude``."""
     if len(positions) < ENOUGH:
         return []
     own: list[float] = []

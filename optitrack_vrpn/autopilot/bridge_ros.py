@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The lifecycle node: topics of one body in, messages for one autopilot out.
+The lifecycle node that converts the topics of one body to messages for one autopilot.
 
 Configure opens the link, which exchanges heartbeats, TIMESYNC and parameters from then on.
-Activate lets poses out. The executor's thread takes the poses and decides about them; the link
-has a thread of its own (``link_io.py``).
+Activate starts sending poses. The executor's thread receives the poses and decides which are sent;
+the link has its own thread (``link_io.py``).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from optitrack_vrpn.settings_ros import declare_settings, follow_settings, read_
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 NODE = 'mavlink_bridge'
-#: Begins the names of a bridge's diagnostics; doctor and ``--check`` find them by it.
+#: Prefix of the names of a bridge's diagnostics, by which doctor and ``--check`` find them.
 DIAGNOSTIC = 'mavlink_bridge'
-#: Key of the value that holds the advice, which also ends the message.
+#: Key of the value with the advice, which also ends the message.
 ADVICE = 'advice'
 _PERIOD_S = 1.0
 #: Silence of odometry (s) after which poses are used instead. Chosen: more than ten frames at 30
@@ -49,9 +49,9 @@ _LEVELS = {
 
 class MavlinkBridge(ManagedNode):
     """
-    Feed one autopilot with the poses of one body.
+    Send the poses of one body to one autopilot.
 
-    :param node_name: its name before any remapping.
+    :param node_name: name before remapping.
     :param kwargs: passed to rclpy's node.
     """
 
@@ -77,7 +77,7 @@ class MavlinkBridge(ManagedNode):
         self._rate_hz = 0.0
         self._sent_before = (time.monotonic(), 0)
         self._events = ThrottledLog(self)
-        # It publishes nothing that a recorder of the capture would want.
+        # The bridge publishes no topic that a recorder of the session needs.
         self.set_info_topics([])
         declare_settings(self, BridgeSettings)
         follow_settings(self, BridgeSettings, configured=lambda: self._settings is not None)
@@ -86,7 +86,7 @@ class MavlinkBridge(ManagedNode):
     # -- transitions -------------------------------------------------------------------------
 
     def acquire(self) -> None:
-        """Read the parameters, open the link, and listen to the body."""
+        """Read the parameters, open the link, and subscribe to the body's topics."""
         settings = read_settings(self, BridgeSettings)
         chosen = plan(settings)
         for warning in chosen.warnings:
@@ -108,12 +108,12 @@ class MavlinkBridge(ManagedNode):
         self._timer = self.create_timer(_PERIOD_S, self._look, clock=self._steady)
 
     def begin(self) -> None:
-        """Let poses out."""
+        """Start sending poses."""
         self._active = True
         self._sent_before = (time.monotonic(), self._gate.sent if self._gate else 0)
 
     def end(self) -> None:
-        """Send no more poses; the link stays open."""
+        """Stop sending poses; the link stays open."""
         self._active = False
         if self._gate is not None:
             self._gate.interrupt()
@@ -121,11 +121,11 @@ class MavlinkBridge(ManagedNode):
             self._link.clear()
         if self._vehicle is not None and self._vehicle.armed:
             self.get_logger().error(
-                'deactivated while the vehicle is armed: its estimator gets no more poses')
+                'deactivated while the vehicle is armed: its estimator receives no more poses')
 
     def _listen(self, settings: BridgeSettings) -> None:
         """Subscribe to the body's topics."""
-        # Best effort matches publishers of either kind, and what is lost is not sent late.
+        # Best effort matches every publisher, and lost samples are not sent late.
         samples = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
         latched = QoSProfile(
             depth=1, reliability=ReliabilityPolicy.RELIABLE,
@@ -145,7 +145,7 @@ class MavlinkBridge(ManagedNode):
         self._sources = tuple(topics)
 
     def release(self) -> None:
-        """Close the link, and stop to listen."""
+        """Close the link and unsubscribe."""
         link, self._link = self._link, None
         if link is not None:
             link.stop()
@@ -202,7 +202,7 @@ class MavlinkBridge(ManagedNode):
             self._offer(_sample(message.header.stamp, message.pose), -1)
 
     def _offer(self, sample: Sample, topic: int) -> None:
-        """Send a sample if the gate lets it through."""
+        """Send a sample if the gate accepts it."""
         gate, chosen = self._gate, self._plan
         if gate is None or chosen is None:
             return
@@ -228,7 +228,7 @@ class MavlinkBridge(ManagedNode):
             self._compare(link, state)
 
     def _compare(self, link: LinkThread, state: State) -> None:
-        """Let the autopilot's own attitude be compared with a sample."""
+        """Compare the autopilot's own attitude with a sample."""
         self._compared_ns = state.time_us * 1000
         with link.lock:
             if self._vehicle is not None:
@@ -237,7 +237,7 @@ class MavlinkBridge(ManagedNode):
     # -- reports -----------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Look once a second at rates and publishers, and report."""
+        """Check rates and publishers once a second, and report."""
         if self._gate is None or self._diagnostics is None:
             return
         now = time.monotonic()
@@ -248,12 +248,12 @@ class MavlinkBridge(ManagedNode):
             (self.count_publishers(topic) for topic in self._sources), default=0)
         if self._publisher_count > 1:
             self._events('error', f'{self._publisher_count} publishers of {self._sources[0]} or '
-                         f'{self._sources[-1]}: their poses alternate; end one of them',
+                         f'{self._sources[-1]}: their poses alternate; stop one of them',
                          'publishers')
         self._diagnostics.publish(self._array())
 
     def findings(self) -> list[CheckResult]:
-        """Sum up what is known; empty while unconfigured."""
+        """Return all findings; empty while unconfigured."""
         if self._settings is None or self._plan is None or self._gate is None:
             return []
         source = Source(
@@ -275,7 +275,7 @@ class MavlinkBridge(ManagedNode):
 
     @property
     def firmware(self) -> str:
-        """Name the firmware of the autopilot, '' while unknown."""
+        """Return the name of the autopilot's firmware, '' while unknown."""
         return '' if self._vehicle is None else self._vehicle.firmware
 
     def _dds_report(self) -> LinkReport:
@@ -300,7 +300,7 @@ class MavlinkBridge(ManagedNode):
         return array
 
     def _log_event(self, event: Event) -> None:
-        """Log an event of the link, from its thread."""
+        """Log an event of the link, on its thread."""
         self._events(event.severity, event.text, event.key)
 
 

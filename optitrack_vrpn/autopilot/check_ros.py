@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read a running bridge's findings from /diagnostics, or start a bridge for some seconds."""
+"""Read the findings of a running bridge from /diagnostics, or run a bridge for some seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from rclpy.node import Node
 #: Time of discovery (s). Chosen: ROS 2 nodes may take 3 s to discover each other, and a bridge
 #: reports once a second. Halved, bridges are missed; doubled, each check takes longer.
 _DISCOVERY_S = 4.5
-#: To take what has come while the doctor was busy; and to wait for the next report (s).
+#: Time to read messages that arrived while the doctor was busy, and time to wait for the next
+#: report (s).
 _QUEUED_S, _PERIOD_S = 0.2, 2.0
 _LEVELS = {DiagnosticStatus.OK: Level.OK, DiagnosticStatus.WARN: Level.WARN,
            DiagnosticStatus.ERROR: Level.FAIL}
@@ -28,7 +29,7 @@ _LEVELS = {DiagnosticStatus.OK: Level.OK, DiagnosticStatus.WARN: Level.WARN,
 
 class Reports:
     """
-    Collect what running bridges say on /diagnostics.
+    Collect the reports of running bridges from /diagnostics.
 
     :param node: subscribes.
     :ivar latest: the last array of each bridge, by its full name without the first slash.
@@ -54,9 +55,9 @@ class Reports:
 
 class BridgeChecks:
     """
-    The doctor's look at the bridges that run: an extension, see ``doctor/extensions_ros.py``.
+    Check the running bridges for the doctor: an extension, see ``doctor/extensions_ros.py``.
 
-    :param node: the doctor's.
+    :param node: the doctor's node.
     """
 
     def __init__(self, node: Node) -> None:
@@ -64,7 +65,7 @@ class BridgeChecks:
         self._reports = Reports(node)
 
     def findings(self, spin: Callable[[float], None]) -> list[CheckResult]:
-        """Return what is wrong with each bridge; a bridge without fault has one line."""
+        """Return the problems of each bridge; one line for a bridge without problems."""
         spin(_QUEUED_S)
         names = {name for name, _ in self._node.get_node_names_and_namespaces()}
         if not self._reports.latest and any(NODE in name for name in names):
@@ -75,18 +76,18 @@ class BridgeChecks:
             found += [one._replace(check='bridge', found=f'{name}: {one.check}: {one.found}')
                       for one in bad]
             if not bad:
-                found.append(ok('bridge', f'{name}: {len(checks)} checks, nothing is wrong'))
+                found.append(ok('bridge', f'{name}: {len(checks)} checks without problems'))
         return found
 
 
 def running(context: Any, ros_args: Sequence[str], seconds: float = _DISCOVERY_S,
             name: str = '') -> dict[str, list[CheckResult]]:
     """
-    Listen to the bridges that run.
+    Read the reports of the running bridges.
 
     :param context: an initialised context of rclpy.
-    :param name: full name of the bridge meant, without the first slash; '' for all, which takes
-        the whole time.
+    :param name: full name of one bridge, without the first slash; '' for all, which takes the full
+        time.
     :returns: findings by the bridge's name.
     """
     node = Node('mavlink_bridge_check', context=context, use_global_arguments=False)
@@ -107,10 +108,10 @@ def examine(argv: Sequence[str], seconds: float, send: bool) -> list[CheckResult
     """
     Check one vehicle.
 
-    :param argv: command line with the arguments of ROS.
-    :param seconds: how long to watch, where no bridge runs.
-    :param send: send poses meanwhile, where no bridge runs and the vehicle is disarmed.
-    :raises ConfigurationError: if a parameter is wrong; the log has the reasons.
+    :param argv: command line with the arguments for ROS.
+    :param seconds: duration of the observation if no bridge runs (s).
+    :param send: whether to send poses meanwhile if no bridge runs and the vehicle is disarmed.
+    :raises ConfigurationError: if a parameter is wrong; the log contains the reasons.
     """
     rclpy.init(args=list(argv))
     try:
@@ -126,7 +127,7 @@ def examine(argv: Sequence[str], seconds: float, send: bool) -> list[CheckResult
 
 
 class _Checked(MavlinkBridge):
-    """The bridge as the check uses it: it never starts by itself and controls nobody."""
+    """The bridge of a check: it has no autostart and no mocap control."""
 
     def __init__(self) -> None:
         super().__init__(parameter_overrides=[

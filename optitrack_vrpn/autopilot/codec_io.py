@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-MAVLink 2 bytes, by pymavlink's generated dialect; its connections and threads are not used.
+Encode and decode MAVLink 2 with pymavlink's generated dialect, without its connections.
 
-pymavlink is optional and imported by the first codec that is made.
+pymavlink is optional; the first codec imports it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.vehicle import Incoming
 from optitrack_vrpn.errors import BackendUnavailableError
 
-#: ArduPilot's dialect holds all common messages, and EKF_STATUS_REPORT.
+#: ArduPilot's dialect contains all common messages and EKF_STATUS_REPORT.
 _DIALECT = 'pymavlink.dialects.v20.ardupilotmega'
 _TEXTS = ('param_id',)
 
@@ -37,12 +37,12 @@ def load_dialect() -> Any:
 
 class Codec:
     """
-    Encode and decode for one link; not safe from several threads at once.
+    Encode and decode the messages of one link; not thread-safe.
 
     :param system: system id of this side.
     :param component: component id of this side.
     :raises BackendUnavailableError: if pymavlink is not installed.
-    :ivar bad: stretches of bytes that were no MAVLink.
+    :ivar bad: number of byte sequences that were not MAVLink.
     """
 
     def __init__(self, system: int, component: int) -> None:
@@ -52,11 +52,11 @@ class Codec:
         self.bad = 0
 
     def address(self, system: int) -> None:
-        """Take another system id for this side."""
+        """Set another system id for this side."""
         self._mav.srcSystem = system
 
     def reset(self) -> None:
-        """Forget the beginning of a message: the link was reopened."""
+        """Discard an incomplete message, after the link was reopened."""
         sequence = self._mav.seq
         self._mav = self._dialect.MAVLink(
             None, srcSystem=self._mav.srcSystem, srcComponent=self._mav.srcComponent)
@@ -64,13 +64,13 @@ class Codec:
         self._mav.seq = sequence
 
     def end_datagram(self) -> None:
-        """Forget the beginning of a message that the rest of a datagram seemed to be."""
+        """Discard an incomplete message at the end of a datagram."""
         if self._mav.buf_len():
             self.bad += 1
             self.reset()
 
     def encode(self, message: Outgoing) -> bytes:
-        """Make the bytes of a message."""
+        """Return the bytes of a message."""
         kind = getattr(self._dialect, f'MAVLink_{message.name.lower()}_message')
         fields = dict(message.fields)
         if message.name == 'HEARTBEAT':
@@ -83,7 +83,7 @@ class Codec:
         return bytes(packed)
 
     def decode(self, data: bytes) -> list[Incoming]:
-        """Take bytes as they arrive; give the messages that they complete."""
+        """Process received bytes; return the messages that they complete."""
         found = []
         for message in self._parse(data) or ():
             if message.get_type() in ('BAD_DATA', 'UNKNOWN'):
@@ -100,7 +100,7 @@ class Codec:
         try:
             found: Optional[list[Any]] = self._mav.parse_buffer(data)
             return found
-        except Exception:    # pymavlink raises its own and struct's errors for broken bytes
+        except Exception:    # pymavlink raises its own and struct's errors for damaged bytes
             self.bad += 1
             self.reset()
             return None

@@ -20,36 +20,36 @@ TOOL = 'mavlink_bridge'
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of what is not for ROS."""
+    """Create the parser of the arguments that are not for ROS."""
     parser = Parser(
         prog=TOOL, description='Send the poses of one body to a PX4 or ArduPilot vehicle.',
-        epilog='Everything else is a ROS parameter, as in: mavlink_bridge --ros-args '
+        epilog='All settings are ROS parameters, as in: mavlink_bridge --ros-args '
         '-p body:=cf1 -p autopilot:=px4 -p connection:=udpin:0.0.0.0:14540 -p autostart:=true. '
-        'Exit code of --check: 0 nothing is wrong, 1 warnings, 2 failures, 64 a wrong '
-        'command line or parameter.')
+        'Exit code of --check: 0 without problems, 1 with warnings, 2 with failures, 64 for a '
+        'wrong command line or parameter.')
     parser.add_argument(
         '--check', action='store_true', help='report link, autopilot, clocks, parameters, '
-        'estimator and attitude, and end; a running bridge of the same name is asked, else the '
-        'check opens the link itself')
+        'estimator and attitude, and exit; uses a running bridge of the same name, or else '
+        'opens the link')
     parser.add_argument(
         '--send', action='store_true', help='with --check: send poses meanwhile, as the bridge '
         'does, so that the estimator can fuse them; never to an armed vehicle')
     parser.add_argument(
         '--seconds', type=seconds, default=8.0, metavar='S',
-        help='how long --check watches (default %(default)g)')
+        help='duration of --check (default %(default)g)')
     parser.add_argument(
         '--print-parameters', action='store_true',
-        help='print a parameter file with every default and what it means, and end')
+        help='print a parameter file with all defaults and their meaning, and exit')
     return parser
 
 
 def parameter_file() -> str:
-    """Write config/mavlink_bridge.yaml."""
+    """Return the content of config/mavlink_bridge.yaml."""
     return documents.parameter_file('mavlink_bridge', BridgeSettings)
 
 
 def lines(findings: Sequence[CheckResult]) -> list[str]:
-    """Write findings for a terminal."""
+    """Format findings for a terminal."""
     found = []
     for one in findings:
         found.append(f'{one.level.value:5} {one.check:11} {one.found}')
@@ -62,7 +62,7 @@ def check(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
     """
     Check the vehicle.
 
-    :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures.
+    :returns: 0 without problems, 1 with warnings, 2 with failures.
     :raises ConfigurationError: if a parameter is wrong.
     """
     with loading(TOOL):

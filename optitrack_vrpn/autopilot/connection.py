@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Addresses of an autopilot, as users write them for pymavlink.
+Addresses of an autopilot, in the syntax of pymavlink.
 
-``udpout:HOST:PORT`` sends to an address, ``udpin:HOST:PORT`` waits on one, ``tcp:HOST:PORT``
+``udpout:HOST:PORT`` sends to an address, ``udpin:HOST:PORT`` listens on one, ``tcp:HOST:PORT``
 connects to one, ``serial:DEVICE:BAUD`` opens a serial port.
 """
 
@@ -20,8 +20,8 @@ _FORMS = 'udpout:HOST:PORT, udpin:HOST:PORT, tcp:HOST:PORT or serial:DEVICE:BAUD
 #: Halved or doubled, only typing errors of that size pass or are refused.
 _LOWEST_BAUD = 1200
 _HIGHEST_BAUD = 12_000_000
-#: Fraction of a serial line that may be used. Chosen: the other direction has the telemetry, but
-#: heartbeats, TIMESYNC and parameters share this one. Halved, faster rates are refused; at 1,
+#: Usable fraction of the capacity of a serial line. Chosen: telemetry uses the other direction,
+#: but heartbeats, TIMESYNC and parameters share this one. Halved, faster rates are rejected; at 1,
 #: messages queue.
 _USABLE = 0.8
 
@@ -45,14 +45,14 @@ class Connection(NamedTuple):
 
 def parse(text: str) -> Connection:
     """
-    Read an address.
+    Parse an address.
 
     :raises ConfigurationError: if it has none of the four forms.
     """
     kind, _, rest = text.strip().partition(':')
     place, _, number = rest.rpartition(':')
     if kind not in KINDS or not place or not (number.isascii() and number.isdigit()):
-        raise ConfigurationError(f'connection: {text!r} is not understood; write {_FORMS}')
+        raise ConfigurationError(f'connection: {text!r} is not valid; write {_FORMS}')
     value = int(number)
     if kind == 'serial':
         if not _LOWEST_BAUD <= value <= _HIGHEST_BAUD:
@@ -61,7 +61,8 @@ def parse(text: str) -> Connection:
     else:
         if ':' in place or any(c.isspace() for c in place):
             raise ConfigurationError(
-                f'connection: {text!r}: {place!r} is no host name or IPv4 address; write {_FORMS}')
+                f'connection: {text!r}: {place!r} is not a host name or IPv4 address; write '
+                f'{_FORMS}')
         if not 1 <= value <= 65535:
             raise ConfigurationError(f'connection: {text!r}: a port is 1 to 65535')
     return Connection(kind, place, value)
@@ -69,14 +70,14 @@ def parse(text: str) -> Connection:
 
 def too_slow(connection: Connection, bytes_per_s: float) -> str:
     """
-    Explain why a serial line cannot carry a stream; '' where it can.
+    Return the reason why a serial line cannot carry a stream; '' if it can.
 
-    :param bytes_per_s: what is to be sent (B/s).
+    :param bytes_per_s: load of the stream (B/s).
     """
     if connection.kind != 'serial':
         return ''
     capacity = connection.number / BITS_PER_BYTE * _USABLE
     if bytes_per_s <= capacity:
         return ''
-    return (f'{connection.number} baud carry {capacity:.0f} B/s and {bytes_per_s:.0f} B/s are to '
-            'be sent: raise the baud rate here and in the autopilot, or lower rate_hz')
+    return (f'{connection.number} baud carry {capacity:.0f} B/s, but {bytes_per_s:.0f} B/s are '
+            'to be sent: raise the baud rate here and in the autopilot, or lower rate_hz')

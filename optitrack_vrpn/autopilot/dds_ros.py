@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Poses to an autopilot over DDS: px4_msgs/VehicleOdometry for uXRCE-DDS, tf2_msgs for AP_DDS.
+Send poses to an autopilot over DDS: px4_msgs/VehicleOdometry to uXRCE-DDS, tf2_msgs to AP_DDS.
 
-px4_msgs is released as source only and must match the firmware, so it is imported where it is
-installed and its absence is an error that says so.
+px4_msgs is released as source only and must match the firmware. It is therefore imported at run
+time, and an error reports its absence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
 
-#: What both agents subscribe with: best effort, volatile, keep last.
+#: QoS of both agents' subscriptions: best effort, volatile, keep last.
 _QOS = QoSProfile(
     depth=5, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT,
     durability=DurabilityPolicy.VOLATILE)
@@ -32,7 +32,7 @@ class DdsOutput:
     Publish samples for one autopilot.
 
     :param node: creates the publisher.
-    :raises BackendUnavailableError: if px4_msgs is not installed, or of PX4 before 1.14.
+    :raises BackendUnavailableError: if px4_msgs is not installed, or is for PX4 before 1.14.
     """
 
     def __init__(self, node: Node, settings: BridgeSettings, plan: Plan) -> None:
@@ -45,7 +45,7 @@ class DdsOutput:
 
     @property
     def readers(self) -> int:
-        """Count the subscriptions: the agent's, once it is connected."""
+        """Return the number of subscriptions: that of the agent, once it is connected."""
         return int(self._publisher.get_subscription_count())
 
     def send(self, state: State, reset_counter: int) -> None:
@@ -74,7 +74,7 @@ def _vehicle_odometry() -> Any:
             'use transport mavlink') from None
     if 'position_variance' not in VehicleOdometry.get_fields_and_field_types():
         raise BackendUnavailableError(
-            'px4_msgs is of PX4 before 1.14, whose VehicleOdometry is another message: build the '
+            'px4_msgs is for PX4 before 1.14, whose VehicleOdometry is another message: build the '
             'branch that matches the firmware, or use transport mavlink')
     return VehicleOdometry
 

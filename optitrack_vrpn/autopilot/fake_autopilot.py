@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-An autopilot for tests and the demo: how PX4 and ArduPilot process poses, and nothing else.
+An autopilot for tests and the demo, which processes poses like PX4 and ArduPilot.
 
-It has a clock of its own, answers and asks TIMESYNC, holds parameters, and accepts or drops vision
-messages by the rules that were read in PX4's and ArduPilot's sources (docs/autopilot.md). It is
-no flight dynamics: its own attitude is that of the last pose, with an error on demand.
+It has its own clock, answers and sends TIMESYNC, has parameters, and accepts or drops vision
+messages by the rules in the sources of PX4 and ArduPilot (docs/autopilot.md). It has no flight
+dynamics: its own attitude is that of the last pose, optionally with an error.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ PARAMETERS: dict[str, dict[str, tuple[float, int]]] = {
 
 class FakeConfig(NamedTuple):
     """
-    What the fake is.
+    Settings of the fake.
 
     :ivar kind: ``px4`` or ``ardupilot``.
-    :ivar boot_ns: its clock when the host's reads ``epoch_ns`` (ns).
-    :ivar epoch_ns: a time on the host's clock.
-    :ivar skew_ppm: how much faster its clock runs.
-    :ivar timesync_hz: requests of TIMESYNC it makes in a second.
-    :ivar convergence: round trips until PX4's stamps count; PX4 has 500.
-    :ivar yaw_error: added to its own yaw (rad).
+    :ivar boot_ns: its clock when the host's clock reads ``epoch_ns`` (ns).
+    :ivar epoch_ns: a time on the host's clock (ns).
+    :ivar skew_ppm: rate of its clock relative to the host's (ppm).
+    :ivar timesync_hz: rate of its TIMESYNC requests (Hz).
+    :ivar convergence: number of round trips until PX4 uses stamps; 500 in PX4.
+    :ivar yaw_error: error added to its own yaw (rad).
     :ivar system: its system id.
-    :ivar armed: whether it says that it is armed.
+    :ivar armed: whether its heartbeat says that it is armed.
     """
 
     kind: str = 'px4'
@@ -64,9 +64,9 @@ class FakeConfig(NamedTuple):
 
 class Accepted(NamedTuple):
     """
-    A pose that the estimator took.
+    A pose that the estimator accepted.
 
-    :ivar sample_ns: its time on the fake's clock, as the estimator uses it.
+    :ivar sample_ns: its time on the fake's clock, as used by the estimator (ns).
     """
 
     name: str
@@ -77,7 +77,7 @@ class Accepted(NamedTuple):
 
 
 class _Px4Clock:
-    """PX4's view of the other clock: smoothed, and used after enough round trips."""
+    """PX4's estimate of the other clock: smoothed, and used after enough round trips."""
 
     def __init__(self, convergence: int) -> None:
         self._convergence = convergence
@@ -107,7 +107,7 @@ class _Px4Clock:
 
 
 class _LeastDelay:
-    """ArduPilot's view: the message with the least delay tells the offset, anew each 100."""
+    """ArduPilot's estimate: the message with the least delay among 100 gives the offset."""
 
     def __init__(self) -> None:
         self._offset: Optional[int] = None
@@ -127,11 +127,11 @@ class _LeastDelay:
 
 class FakeAutopilot:
     """
-    Times are those of the host; its own follow from the configuration.
+    Simulate the autopilot; arguments are times of the host's clock.
 
-    :ivar accepted: poses that the estimator took.
-    :ivar dropped: what it did not take, by reason.
-    :ivar resets: changes of the reset counter that it saw.
+    :ivar accepted: poses that the estimator accepted.
+    :ivar dropped: numbers of poses that it dropped, by reason.
+    :ivar resets: number of changes of the reset counter.
     :ivar origin: latitude, longitude (1e-7 deg) and altitude (mm), once set.
     :ivar values: parameters by name, with their MAV_PARAM_TYPE.
     :ivar companion: (system, component, type, autopilot) of the last foreign heartbeat.
@@ -178,7 +178,7 @@ class FakeAutopilot:
     # -- out ---------------------------------------------------------------------------------
 
     def tick(self, host_ns: int) -> list[Outgoing]:
-        """Return what the autopilot sends by itself."""
+        """Return the messages that the autopilot sends periodically."""
         made = []
         config = self.config
         now_ns = self.local_ns(host_ns)
@@ -206,7 +206,7 @@ class FakeAutopilot:
             return made
         last = self.accepted[-1]
         roll, pitch, yaw = euler_zyx(last.quat_wxyz)
-        # Of the time of that pose, so that a comparison does not see the motion since.
+        # At the time of that pose, so that a comparison does not contain the motion since.
         boot_ms = last.sample_ns // 1_000_000 % 2**32
         made.append(Outgoing('ATTITUDE', {
             'time_boot_ms': boot_ms, 'roll': roll, 'pitch': pitch,
@@ -220,7 +220,7 @@ class FakeAutopilot:
         return made
 
     def estimator_status(self, host_ns: int) -> Outgoing:
-        """Make ESTIMATOR_STATUS or EKF_STATUS_REPORT."""
+        """Create ESTIMATOR_STATUS or EKF_STATUS_REPORT."""
         flags = FUSED if self.fused(host_ns) else ATTITUDE | CONST_POS
         if self.config.kind == 'px4':
             return Outgoing('ESTIMATOR_STATUS', {
@@ -235,7 +235,7 @@ class FakeAutopilot:
     # -- in ----------------------------------------------------------------------------------
 
     def receive(self, message: Incoming, host_ns: int) -> list[Outgoing]:
-        """Take a message; give the answers."""
+        """Process a message; return the answers."""
         fields = message.fields
         now_ns = self.local_ns(host_ns)
         if message.name == 'HEARTBEAT':
@@ -294,7 +294,7 @@ class FakeAutopilot:
     # -- the rules ---------------------------------------------------------------------------
 
     def _vision(self, message: Incoming, now_ns: int) -> str:
-        """Take a vision message; the reason if the estimator does not use it."""
+        """Process a vision message; return the reason if the estimator does not use it."""
         fields = message.fields
         refusal = (self._px4_refuses if self.config.kind == 'px4' else self._ardupilot_refuses)(
             message)
@@ -325,7 +325,7 @@ class FakeAutopilot:
         if self._counter is not None and counter != self._counter:
             self.resets += 1
         self._counter = counter
-        # PX4 starts to fuse where samples are at most 200 ms apart.
+        # PX4 starts to fuse if samples are at most 200 ms apart.
         if self._last_ns >= 0 and sample_ns - self._last_ns <= 200_000_000:
             self._fused = True
         self._last_ns = sample_ns
@@ -362,7 +362,7 @@ class FakeAutopilot:
 
 
 def quat_from_euler(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
-    """Make the quaternion (w, x, y, z) of Rz(yaw) Ry(pitch) Rx(roll)."""
+    """Return the quaternion (w, x, y, z) of Rz(yaw) Ry(pitch) Rx(roll)."""
     cr, sr = math.cos(roll / 2), math.sin(roll / 2)
     cp, sp = math.cos(pitch / 2), math.sin(pitch / 2)
     cy, sy = math.cos(yaw / 2), math.sin(yaw / 2)

@@ -25,7 +25,7 @@ from optitrack_vrpn.autopilot.vehicle import Incoming
 #: Chosen: longest wait for data (s), which delays the fake's own messages by as much. Halved,
 #: twice the idle load; doubled, its TIMESYNC answers and telemetry are 10 ms late.
 _TICK_S = 0.005
-#: Linux's option for the arrival of a datagram; Python 3.10 has no name for it.
+#: Linux option for the arrival of datagrams; Python 3.10 has no name for it.
 SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct('@qq')
 _VISION = ('ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP')
@@ -42,9 +42,9 @@ class FakeServer:
     """
     Run a fake autopilot.
 
-    :param fake: its rules; touched by the thread alone while it runs.
+    :param fake: its rules; only the thread uses it while it runs.
     :param device: path of a serial device to offer; by default a UDP port.
-    :param peer: address to send to before anybody has written, as PX4 does; UDP only.
+    :param peer: address to send to before any datagram has arrived, as PX4 does; UDP only.
     :ivar port: its UDP port, 0 for a serial device.
     :ivar heard: every vision message so far.
     :ivar silent: set it to stop every transmission, as a dead transmitter does.
@@ -81,14 +81,14 @@ class FakeServer:
         return f'serial:{self._device}:921600' if self._device else f'udpout:127.0.0.1:{self.port}'
 
     def plug(self) -> None:
-        """Make the serial device appear."""
+        """Create the serial device."""
         self._master, self._slave = os.openpty()
         tty.setraw(self._slave)
         os.set_blocking(self._master, False)
         os.symlink(os.ttyname(self._slave), self._device)
 
     def unplug(self) -> None:
-        """Make the serial device vanish, as a USB adapter that is pulled out does."""
+        """Remove the serial device, like an unplugged USB adapter."""
         with self._lock:
             os.unlink(self._device)
             os.close(self._slave)
@@ -96,12 +96,12 @@ class FakeServer:
             self._master = self._slave = -1
 
     def replug(self) -> None:
-        """Make the serial device appear again."""
+        """Create the serial device again."""
         with self._lock:
             self.plug()
 
     def close(self) -> None:
-        """End the thread and release everything."""
+        """Stop the thread and release all resources."""
         self._ended = True
         self._thread.join()
         if self._sock is not None:
@@ -140,14 +140,14 @@ class FakeServer:
                 self._write(self._codec.encode(message_out))
 
     def _read(self) -> tuple[bytes, int]:
-        """Read what is there, and when it arrived: for a datagram by the kernel's clock."""
+        """Read the waiting data and their arrival: for a datagram from the kernel."""
         now_ns = time.time_ns()
         try:
             if self._sock is None:
                 data = b'' if self._master < 0 else os.read(self._master, 65536)
                 return data, now_ns
             data, ancillary, _, self._peer = self._sock.recvmsg(65536, 64)
-        except OSError:    # nothing there, or the other end is closed
+        except OSError:    # no data, or the other end is closed
             return b'', now_ns
         for level, kind, value in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
@@ -162,5 +162,5 @@ class FakeServer:
                     os.write(self._master, data)
             elif self._peer is not None:
                 self._sock.sendto(data, self._peer)
-        except OSError:    # full, or nobody listens
+        except OSError:    # full, or without a reader
             pass

@@ -5,10 +5,10 @@ Select the samples for the autopilot, and count its resets.
 
 Rules, in this order; the first that applies withholds a sample:
 
-1. ``untracked``: the node's last word on the body is not TRACKED, or there is none.
+1. ``untracked``: the last state of the body from the node is not TRACKED, or there is none.
 2. ``debug``: the node publishes poses of untracked bodies (publish_untracked).
-3. ``repeated``: the stamp of the sample before it.
-4. ``backwards``: an older stamp, unless the source's clock was set back (below).
+3. ``repeated``: its stamp equals that of the previous sample.
+4. ``backwards``: its stamp is older, unless the source's clock was set back (below).
 5. ``old``, ``future``: its stamp is too far behind or ahead of the clock.
 6. ``invalid``: not finite, or a quaternion far from unit norm.
 7. ``decimated``: the next sample is not due yet, by stamp.
@@ -28,23 +28,23 @@ from optitrack_vrpn.autopilot.messages import Sample
 
 #: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
-#: pose with a wrong time. Halved, poor synchronisation is refused; doubled, larger errors pass.
+#: pose at a wrong time. Halved, poor synchronisation is rejected; doubled, larger errors pass.
 MAX_AHEAD_NS = 20_000_000
-#: Deviation of a quaternion's norm from 1 beyond which the sample is not an attitude. It is the
-#: node's own tolerance; what is closer is normalised.
+#: Deviation of a quaternion's norm from 1 beyond which the sample is not an attitude. It equals
+#: the node's tolerance; smaller deviations are normalised.
 NORM_TOLERANCE = 0.01
-#: Fresh samples in a row with stamps before the newest one after which the clock counts as set
-#: back. Chosen: 10 at 100 Hz are 0.1 s. Halved, two publishers of one topic count as a clock;
-#: doubled, valid poses are withheld longer.
+#: Number of consecutive fresh samples with stamps before the newest one after which the clock
+#: counts as set back. Chosen: 10 at 100 Hz are 0.1 s. Halved, two publishers of one topic can
+#: count as a clock that was set; doubled, valid poses are withheld longer.
 BACKWARDS_LIMIT = 10
 #: Fraction of a period by which a sample may be early. Chosen: the jitter of stamps if the period
 #: is a multiple of the frame interval; the grid keeps the mean rate. Halved, jitter makes samples
-#: miss their turn; doubled, intervals vary more.
+#: late by a frame; doubled, intervals vary more.
 SLACK = 0.1
 
 
 class Withheld(Enum):
-    """Why a sample was not sent; the value is the key in counters."""
+    """Reason why a sample was not sent; the value is the key in counters."""
 
     UNTRACKED = 'untracked'
     DEBUG = 'debug'
@@ -61,8 +61,8 @@ class GateConfig(NamedTuple):
     Limits of a gate.
 
     :ivar period_ns: time between two samples that are sent (ns).
-    :ivar min_interval_ns: the least time between two of them (ns).
-    :ivar max_age_ns: the greatest age of a sample when it is sent (ns).
+    :ivar min_interval_ns: minimum time between two of them (ns).
+    :ivar max_age_ns: maximum age of a sample when it is sent (ns).
     :ivar gap_ns: time between two samples after which the reset counter is incremented (ns).
     """
 
@@ -74,11 +74,11 @@ class GateConfig(NamedTuple):
 
 class Gate:
     """
-    Decide for one body; not safe from several threads at once.
+    Decide which samples of one body are sent; not thread-safe.
 
-    :ivar reset_counter: of the last sample that was sent, 0 to 255.
-    :ivar sent: samples let through.
-    :ivar withheld: counts by reason.
+    :ivar reset_counter: reset counter of the last sample that was sent, 0 to 255.
+    :ivar sent: number of accepted samples.
+    :ivar withheld: numbers of withheld samples by reason.
     :ivar age_ns: age of the last sample offered (ns), for diagnostics.
     """
 
@@ -101,15 +101,15 @@ class Gate:
 
     @property
     def tracked(self) -> bool:
-        """Return whether samples may be sent as far as the node's report goes."""
+        """Return whether samples may be sent according to the node's report."""
         return self._tracked and not self._debug
 
     def status(self, state: str, resets: Optional[int], untracked_published: bool = False) -> None:
         """
-        Take the node's report on the body.
+        Process the node's report on the body.
 
         :param state: its state, as in ``TRACKED``.
-        :param resets: discontinuities so far; None where the report does not say.
+        :param resets: number of discontinuities; None if the report does not contain it.
         :param untracked_published: whether the node publishes poses that failed validation.
         """
         self._tracked = state == 'TRACKED'
@@ -120,16 +120,16 @@ class Gate:
             self._resets = resets
 
     def interrupt(self) -> None:
-        """Note that sending is interrupted: the next sample sent increments the counter."""
+        """Mark an interruption: the next sample sent increments the counter."""
         if self.sent:
             self._bump = True
 
     def written(self, stamp_ns: int, next_ns: int) -> None:
         """
-        Note what the link has really sent; a link that fails makes a gap for the autopilot.
+        Process what the link has written; a failed link is a gap for the autopilot.
 
-        :param stamp_ns: of the last sample that was written; 0 if none was.
-        :param next_ns: of the sample that is offered next.
+        :param stamp_ns: stamp of the last sample that was written (ns); 0 if none was.
+        :param next_ns: stamp of the next sample offered (ns).
         """
         if 0 < stamp_ns < next_ns - self._config.gap_ns and stamp_ns != self._failed_after_ns:
             self._failed_after_ns = stamp_ns
@@ -137,10 +137,10 @@ class Gate:
 
     def offer(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
         """
-        Decide about a sample.
+        Decide whether a sample is sent.
 
-        :param now_ns: the present on the clock of the stamps (ns).
-        :returns: None if it is to be sent, with ``reset_counter``; else why not.
+        :param now_ns: present time on the clock of the stamps (ns).
+        :returns: None if it is to be sent, with ``reset_counter``; else the reason.
         """
         reason = self._judge(sample, now_ns)
         if reason is not None:
@@ -152,7 +152,7 @@ class Gate:
         if self._bump:
             self.reset_counter = (self.reset_counter + 1) % 256
             self._bump = False
-        # On a grid, so that the mean rate is right; after a gap the grid restarts.
+        # Due times are on a grid, so that the mean rate is exact; after a gap the grid restarts.
         period_ns = self._config.period_ns
         self._due_ns += period_ns
         if not stamp_ns < self._due_ns <= stamp_ns + period_ns + self._slack_ns:

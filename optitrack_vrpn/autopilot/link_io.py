@@ -3,9 +3,8 @@
 """
 The thread of one MAVLink link: read, answer, send, and reopen the link after a failure.
 
-The executor's thread hands over messages and never waits for the link: where the link is slower
-than the samples, the oldest are dropped. A message whose pose has grown too old while it waited
-is not sent.
+The executor's thread passes messages and never waits for the link: if the link is slower than the
+samples, the oldest are dropped. A message is not sent if its pose became too old while it waited.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from optitrack_vrpn.autopilot.vehicle import Vehicle
 from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
 from optitrack_vrpn.events import Event
 
-#: Chosen: longest wait of the thread (s), which delays timers and the end by as much.
+#: Chosen: longest wait of the thread (s), which delays timers and the shutdown by as much.
 _TICK_S = 0.05
 #: Pause (s) between two attempts to open a link. Chosen: a USB port needs about a second to
 #: return. Halved, twice as many log lines; doubled, the link returns later.
 RETRY_S = 0.5
-#: Chosen: time (ns) from the limit at which a sample is written to the age at which it must have
-#: left: what ``max_age_ms`` leaves of 100 ms. Halved, slow serial lines drop more samples;
-#: doubled, samples leave up to 110 ms old.
+#: Chosen: time (ns) from the latest time at which a sample may be written to the age at which it
+#: must have left: the difference between 100 ms and ``max_age_ms``. Halved, slow serial lines drop
+#: more samples; doubled, samples leave up to 110 ms old.
 WAY_NS = 10_000_000
-#: Chosen: samples that wait for the link; 4 at 50 Hz are 80 ms. Halved, short stalls lose samples;
-#: doubled, samples are sent up to 160 ms late.
+#: Chosen: maximum number of samples that wait for the link; 4 at 50 Hz are 80 ms. Halved, short
+#: stalls lose samples; doubled, samples are sent up to 160 ms late.
 WAITING = 4
 
 
@@ -47,7 +46,7 @@ class Batch(NamedTuple):
     The messages of one sample.
 
     :ivar stamp_ns: its capture time on the host's clock (ns).
-    :ivar messages: what is sent for it.
+    :ivar messages: the messages to send for it.
     """
 
     stamp_ns: int
@@ -56,18 +55,19 @@ class Batch(NamedTuple):
 
 class Traffic(NamedTuple):
     """
-    What the link did so far.
+    Statistics of the link.
 
     :ivar up: whether it is open.
-    :ivar trouble: why it is not, or why nothing can be sent.
+    :ivar trouble: reason why it is closed, or why nothing can be sent.
     :ivar peer: the other end.
     :ivar opened: how often it was opened.
-    :ivar sent: messages of poses sent, by name.
-    :ivar samples: samples sent.
-    :ivar dropped: samples that were not sent, by reason: no link, too old, not taken.
-    :ivar received: messages received.
-    :ivar bad: stretches of bytes that were no MAVLink.
-    :ivar oldest_ns: greatest age of a sample when it was written (ns).
+    :ivar sent: numbers of pose messages sent, by name.
+    :ivar samples: number of samples sent.
+    :ivar dropped: numbers of samples not sent, by reason: no link, too old, rejected by the
+        system.
+    :ivar received: number of messages received.
+    :ivar bad: number of byte sequences that were not MAVLink.
+    :ivar oldest_ns: maximum age of a sample when it was written (ns).
     :ivar age_ns: age of the last sample when it was written (ns).
     """
 
@@ -86,16 +86,16 @@ class Traffic(NamedTuple):
 
 class LinkThread:
     """
-    Keep one link to one vehicle.
+    Maintain one link to one vehicle.
 
-    :param settings: of the bridge.
-    :param connection: where the link goes.
-    :param vehicle: what is known of the autopilot; touched under ``lock``.
-    :param report: takes events, from this thread.
+    :param settings: settings of the bridge.
+    :param connection: address of the link.
+    :param vehicle: state of the autopilot; used with ``lock`` held.
+    :param report: receives events, on this thread.
     :raises BackendUnavailableError: if pymavlink or pyserial is not installed.
     :ivar lock: guards ``vehicle``.
     :ivar written_ns: stamp of the last sample that was written (ns), 0 if none was.
-    :ivar flushed: how often samples that had been written were thrown away unsent.
+    :ivar flushed: number of times that written samples were discarded before they were sent.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class LinkThread:
         self._thread = threading.Thread(target=self._run, name='mavlink', daemon=True)
 
     def start(self) -> None:
-        """Begin to open the link."""
+        """Start to open the link."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and release the link; nothing is sent afterwards."""
+        """Stop the thread and release the link; nothing is sent afterwards."""
         self._ended = True
         self._wake()
         if self._thread.ident is not None:
@@ -139,7 +139,7 @@ class LinkThread:
             os.close(descriptor)
 
     def send(self, batch: Batch) -> None:
-        """Hand over the messages of a sample; never waits for the link."""
+        """Queue the messages of a sample; never waits for the link."""
         with self._queue_lock:
             if len(self._queue) >= WAITING:
                 self._queue.popleft()
@@ -148,12 +148,12 @@ class LinkThread:
         self._wake()
 
     def clear(self) -> None:
-        """Drop what waits to be sent."""
+        """Discard the samples that wait to be sent."""
         with self._queue_lock:
             self._queue.clear()
 
     def traffic(self) -> Traffic:
-        """Tell what the link did so far, from any thread."""
+        """Return the statistics of the link; safe from any thread."""
         transport = self._transport
         return Traffic(
             transport is not None, self._trouble, '' if transport is None else transport.peer,
@@ -165,7 +165,7 @@ class LinkThread:
     def _wake(self) -> None:
         try:
             os.write(self._wake_write, b'.')
-        except OSError:    # full, which wakes it too, or closed
+        except OSError:    # full, which also wakes the thread, or closed
             pass
 
     def _run(self) -> None:
@@ -174,14 +174,14 @@ class LinkThread:
                 self._turn()
             except TransportError as error:
                 self._fail(error)
-            except Exception:    # the thread must live on: the next message may be sound
+            except Exception:    # the thread must continue: the next message may be valid
                 self._report(Event(
-                    'error', 'bug', f'a bug in the link:\n{traceback.format_exc()}'))
-                self._fail(TransportError('a bug in the link'))
+                    'error', 'bug', f'bug in the link:\n{traceback.format_exc()}'))
+                self._fail(TransportError('bug in the link'))
         self._shut()
 
     def _turn(self) -> None:
-        """Open the link where it is not, wait for something to do, and do it."""
+        """Open the link if necessary, wait for work, and do it."""
         transport = self._transport
         if transport is None:
             transport = self._open()
@@ -191,7 +191,7 @@ class LinkThread:
         if transport is not None:
             poll.register(transport.fileno(), select.POLLIN)
             wait_s = min(wait_s, max(transport.next_limit_s() - time.monotonic(), 0.0))
-        # Rounded up: a limit that is not reached yet would make turns without an end.
+        # Rounded up: waiting until shortly before a limit would cause a busy loop.
         ready = [descriptor for descriptor, _ in poll.poll(math.ceil(wait_s * 1000.0))]
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
@@ -203,7 +203,7 @@ class LinkThread:
         self._send_due()
 
     def _expire(self, transport: Transport) -> None:
-        """Let no message leave late that waits in the system."""
+        """Discard messages in the system's buffer that would leave too late."""
         transport.expire()
         self.flushed += transport.flushed
         transport.flushed = 0
@@ -225,7 +225,7 @@ class LinkThread:
         return transport
 
     def _fail(self, error: Exception) -> None:
-        """Close a link that has failed; it is opened again after a pause."""
+        """Close a link that has failed; it is reopened after a pause."""
         self._shut()
         text = str(error)
         if text != self._trouble:
@@ -266,13 +266,13 @@ class LinkThread:
                 self._transport.write(self._codec.encode(message))
 
     def _send_waiting(self) -> None:
-        """Send the samples that wait, those that are still fresh."""
+        """Send the waiting samples that are still fresh."""
         while True:
             with self._queue_lock:
                 if not self._queue:
                     return
                 batch = self._queue.popleft()
-            # Encoded first: between the look at the age and the write is as little as possible.
+            # Encode first, so that little time passes between the check of the age and the write.
             encoded = [(message.name, self._codec.encode(message)) for message in batch.messages]
             age_ns = time.time_ns() - batch.stamp_ns
             if self._transport is None:

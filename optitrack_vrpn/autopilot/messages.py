@@ -3,14 +3,14 @@
 """
 Convert a pose in ENU to the fields of MAVLink messages and of DDS messages.
 
-Input follows REP 103: position in ENU (m), attitude of FLU in ENU, twist in the body's FLU axes,
+Input follows REP 103: position in ENU (m), rotation from FLU to ENU, twist in the body's FLU axes,
 covariances of 36 numbers, row by row (x, y, z, then rotations about the same fixed axes). Output
-follows the autopilots: position (N, E, D), attitude of FRD in NED as (w, x, y, z), velocity in
+follows the autopilots: position (N, E, D), rotation from FRD to NED as (w, x, y, z), velocity in
 NED or in the body's FRD axes, covariances as the upper triangle, row by row. Rotation errors stay
-about fixed axes (north, east, down), as MAVROS writes them; at level attitude these are the errors
-of roll, pitch and yaw turned by the heading.
+about fixed axes (north, east, down), as in MAVROS; at level attitude these are the errors of roll,
+pitch and yaw, rotated by the heading.
 
-Everything here is a pure function of numbers; ``codec_io.py`` makes bytes of it.
+All functions are pure functions of numbers; ``codec_io.py`` converts the messages to bytes.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from optitrack_vrpn.motion.quaternion import normalised, Quat, rotate, Vector
 
 NAN = math.nan
 _UNKNOWN_3: Vector = (NAN, NAN, NAN)
-#: Where the axes of NED stand in ENU, and the sign that they get.
+#: For each axis of NED: its index in ENU, and its sign.
 _FROM_ENU = ((1, 1.0), (0, 1.0), (2, -1.0))
-#: The same for FRD in FLU.
+#: For each axis of FRD: its index in FLU, and its sign.
 _FROM_FLU = ((0, 1.0), (1, -1.0), (2, -1.0))
-#: Quality in percent of a pose that passed the node's validity gate; 0 would mean unknown.
+#: Quality (percent) of a pose that passed the node's validity gate; 0 would mean unknown.
 _QUALITY = 100
 
 
 class Sample(NamedTuple):
     """
-    One pose of the body as it came from the node.
+    A pose of the body as received from the node.
 
     :ivar stamp_ns: capture time on the host's clock (ns).
     :ivar position: in ENU (m).
-    :ivar quat_xyzw: attitude of FLU in ENU.
-    :ivar pose_covariance: 36 numbers, or None where unknown.
+    :ivar quat_xyzw: rotation from FLU to ENU.
+    :ivar pose_covariance: 36 numbers, or None if unknown.
     :ivar velocity: in the body's FLU axes (m/s), or None.
     :ivar angular_velocity: in the body's FLU axes (rad/s), or None.
-    :ivar twist_covariance: 36 numbers, or None where unknown.
+    :ivar twist_covariance: 36 numbers, or None if unknown.
     """
 
     stamp_ns: int
@@ -58,8 +58,8 @@ class Outgoing(NamedTuple):
     """
     One message to be sent.
 
-    :ivar name: in MAVLink, as in ``ODOMETRY``.
-    :ivar fields: by MAVLink's names.
+    :ivar name: name in MAVLink, as in ``ODOMETRY``.
+    :ivar fields: values by MAVLink's field names.
     """
 
     name: str
@@ -91,7 +91,7 @@ class State(NamedTuple):
 
 
 def flip(vector: Vector) -> Vector:
-    """Take a vector from FLU to FRD axes."""
+    """Convert a vector from FLU to FRD axes, or back."""
     return (vector[0], -vector[1], -vector[2])
 
 
@@ -106,7 +106,7 @@ def euler_zyx(quat_wxyz: Sequence[float]) -> Vector:
     w, x, y, z = quat_wxyz
     sine = 2.0 * (w * y - z * x)
     if abs(sine) > 1.0 - 1e-12:
-        # atan2(2 (xz + wy) ...) vanishes; the sum or difference of roll and yaw is what is left.
+        # The terms of atan2 vanish; only the sum or the difference of roll and yaw is determined.
         yaw = -2.0 * math.copysign(1.0, sine) * math.atan2(x, w)
         return (0.0, math.copysign(math.pi / 2, sine), math.remainder(yaw, 2 * math.pi))
     return (
@@ -116,7 +116,7 @@ def euler_zyx(quat_wxyz: Sequence[float]) -> Vector:
 
 
 def known(covariance: Optional[Sequence[float]]) -> bool:
-    """Return whether a covariance holds information: zeros or NaN mean unknown in ROS."""
+    """Return whether a covariance is known: zeros or NaN mean unknown in ROS."""
     return (covariance is not None and all(map(math.isfinite, covariance))
             and any(covariance[7 * i] > 0.0 for i in range(6)))
 
@@ -125,9 +125,9 @@ def turned(
     covariance: Sequence[float], axes: Sequence[tuple[int, float]],
 ) -> list[list[float]]:
     """
-    Permute and flip the axes of a 6 x 6 covariance, the same for both halves.
+    Permute and flip the axes of a 6 x 6 covariance, in the same way for both halves.
 
-    :param axes: for each new axis the old one and its sign.
+    :param axes: for each new axis the index of the old one and its sign.
     """
     both = [*axes, *((axis + 3, sign) for axis, sign in axes)]
     return [[covariance[6 * row + column] * sign * other for column, other in both]
@@ -135,14 +135,14 @@ def turned(
 
 
 def upper_triangle(matrix: Optional[list[list[float]]]) -> list[float]:
-    """Write a 6 x 6 matrix as 21 numbers, row by row; NaN first where unknown."""
+    """Convert a 6 x 6 matrix to 21 numbers, row by row; NaN first if unknown."""
     if matrix is None:
         return [NAN] + [0.0] * 20
     return [matrix[row][column] for row in range(6) for column in range(row, 6)]
 
 
 def convert(sample: Sample) -> State:
-    """Take a sample to the autopilot's axes; the quaternion is of unit norm afterwards."""
+    """Convert a sample to the autopilot's axes, and normalise its quaternion."""
     position, quat = enu_to_ned(Pose(sample.position, sample.quat_xyzw))
     quat = normalised(quat)
     body = _UNKNOWN_3 if sample.velocity is None else flip(sample.velocity)
@@ -188,13 +188,13 @@ def _vision_speed_estimate(state: State, plan: Plan, reset_counter: int) -> Opti
 
 
 def _velocity_covariance_ned(state: State) -> list[float]:
-    """Turn the velocity's 3 x 3 covariance from FRD to NED: R C R', row by row; or NaN first."""
+    """Rotate the velocity's 3 x 3 covariance from FRD to NED: R C R', row by row; or NaN first."""
     if state.twist_covariance is None:
         return [NAN] + [0.0] * 8
     w, x, y, z = state.quat_wxyz
     quat = (x, y, z, w)
     body = [(row[0], row[1], row[2]) for row in state.twist_covariance[:3]]
-    # C is symmetric: turning its rows gives C R', turning the columns of that gives R C R'.
+    # C is symmetric: rotating its rows gives C R', rotating the columns of that gives R C R'.
     rows = [rotate(quat, row) for row in body]
     columns = [rotate(quat, (rows[0][i], rows[1][i], rows[2][i])) for i in range(3)]
     return [columns[column][row] for row in range(3) for column in range(3)]
@@ -217,10 +217,10 @@ _MAKERS: dict[str, Callable[[State, Plan, int], Optional[Outgoing]]] = {
 
 def make(state: State, plan: Plan, reset_counter: int) -> list[Outgoing]:
     """
-    Make the messages of one sample.
+    Create the messages of one sample.
 
     :param reset_counter: 0 to 255.
-    :returns: one for each of ``plan.messages``, but no speed where the velocity is unknown.
+    :returns: one message for each of ``plan.messages``, but no speed if the velocity is unknown.
     """
     made = (_MAKERS[name](state, plan, reset_counter) for name in plan.messages)
     return [message for message in made if message is not None]
@@ -228,7 +228,7 @@ def make(state: State, plan: Plan, reset_counter: int) -> list[Outgoing]:
 
 def px4_odometry(state: State, plan: Plan, reset_counter: int) -> dict[str, Any]:
     """
-    Make the fields of px4_msgs/VehicleOdometry (PX4 1.14 and later).
+    Create the fields of px4_msgs/VehicleOdometry (PX4 1.14 and later).
 
     pose_frame is FRD (2) or NED (1), velocity_frame BODY_FRD (3); NaN is unknown.
     """
@@ -250,7 +250,7 @@ def px4_odometry(state: State, plan: Plan, reset_counter: int) -> dict[str, Any]
 
 def ardupilot_transform(state: State) -> Pose:
     """
-    Make the transform from odom to base_link that AP_DDS reads.
+    Create the transform from odom to base_link that AP_DDS reads.
 
     ArduPilot takes (x, -y, -z) of the translation and (w, x, -y, -z) of the rotation for NED, so
     that odom is x north, y west, z up, and base_link is FLU.

@@ -3,8 +3,8 @@
 """
 Set a geographic origin for an autopilot's estimator that has none.
 
-Automatic modes of both autopilots need one, and indoors no GNSS gives it. An origin that is there
-already is kept.
+Automatic modes of both autopilots need one, and indoors GNSS does not provide it. An existing
+origin is kept.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from optitrack_vrpn.autopilot.messages import Outgoing
 REQUEST_MESSAGE = 512
 #: Message id of GPS_GLOBAL_ORIGIN.
 GPS_GLOBAL_ORIGIN = 49
-#: Chosen: requests before the origin counts as missing, because one can be lost. Halved, a lost
-#: answer counts; doubled, the origin is set later.
+#: Chosen: number of requests without an answer before the origin counts as missing, since one can
+#: be lost. Halved, a lost answer counts; doubled, the origin is set later.
 _ASKED = 2
 _PERIOD_NS = 1_000_000_000
 #: Chosen: pause (ns) between two attempts to set it; the estimator can refuse before it has
 #: initialised. Halved or doubled, twice or half as many attempts.
 _RETRY_NS = 5_000_000_000
 _EARTH_RADIUS_M = 6_371_000.0
-#: Distance (m) from the wanted origin above which the present one is another. Chosen: the link's
-#: resolution is 1.1 cm. Halved or doubled, only origins at this distance.
+#: Distance (m) from the configured origin above which the present origin is different. Chosen: the
+#: link's resolution is 1.1 cm. Halved or doubled, only origins at this distance are affected.
 _SAME_M = 1.0
 
 
 def request_message(system: int, message_id: int) -> Outgoing:
-    """Make a request for one message of the autopilot (MAV_CMD_REQUEST_MESSAGE)."""
+    """Create a request for one message of the autopilot (MAV_CMD_REQUEST_MESSAGE)."""
     return Outgoing('COMMAND_LONG', {
         'target_system': system, 'target_component': 1, 'command': REQUEST_MESSAGE,
         'confirmation': 0, 'param1': float(message_id), 'param2': 0.0, 'param3': 0.0,
@@ -41,10 +41,10 @@ def request_message(system: int, message_id: int) -> Outgoing:
 
 class Origin:
     """
-    The exchange about the origin.
+    Request the autopilot's origin, and set it if it is missing.
 
-    :param wanted: latitude (deg), longitude (deg), altitude (m); None to leave it alone.
-    :ivar present: what the autopilot reports, or None.
+    :param wanted: latitude (deg), longitude (deg), altitude (m); None to leave it unchanged.
+    :ivar present: the origin that the autopilot reports, or None.
     :ivar sent: how often it was set.
     """
 
@@ -60,12 +60,12 @@ class Origin:
         self._next_ns = 0
 
     def receive(self, latitude: int, longitude: int, altitude: int) -> None:
-        """Take a GPS_GLOBAL_ORIGIN (1e-7 deg, 1e-7 deg, mm)."""
+        """Process a GPS_GLOBAL_ORIGIN (1e-7 deg, 1e-7 deg, mm)."""
         if latitude or longitude:
             self.present = (latitude * 1e-7, longitude * 1e-7, altitude * 1e-3)
 
     def tick(self, system: int, now_ns: int, monotonic_ns: int) -> Optional[Outgoing]:
-        """Make the next request or setting where one is due."""
+        """Return the next request or setting if one is due."""
         if self._wanted is None or self.present is not None or monotonic_ns < self._next_ns:
             return None
         if self._asked < _ASKED:
@@ -83,21 +83,21 @@ class Origin:
 
     @property
     def problem(self) -> str:
-        """Say what is wrong with the origin; '' if nothing is."""
+        """Describe the problem with the origin; '' if there is none."""
         if self._wanted is None:
             return ''
         if self.present is None:
-            return ('the autopilot has no origin and has not confirmed the one it was sent'
+            return ('the autopilot has no origin and has not confirmed the one that was sent'
                     if self.sent else '')
         distance = distance_m(self.present, self._wanted)
         if distance > _SAME_M:
-            return (f'the autopilot has an origin already, {distance:.0f} m from the one given '
-                    'here; it is kept')
+            return (f'the autopilot already has an origin, {distance:.0f} m from the configured '
+                    'one; it is kept')
         return ''
 
 
 def distance_m(one: tuple[float, float, float], other: tuple[float, float, float]) -> float:
-    """Measure the horizontal distance of two places (m), on a sphere, for short distances."""
+    """Return the horizontal distance of two places (m), on a sphere, for short distances."""
     north = math.radians(one[0] - other[0])
     east = math.radians(math.remainder(one[1] - other[1], 360.0)) * math.cos(
         math.radians(one[0]))

@@ -3,8 +3,8 @@
 """
 Read the parameters that external vision needs, and write the wrong ones on request.
 
-One request at a time, each repeated until its answer comes or the attempts are used up: a serial
-line loses some, and an autopilot does not answer for a parameter that it does not have.
+One request at a time is repeated until its answer arrives or the attempts are used up: a serial
+line loses messages, and an autopilot does not answer for a parameter that it does not have.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ AUTOPILOT_COMPONENT = 1
 
 class ParameterProtocol:
     """
-    The exchange with one autopilot.
+    Read and write the parameters of one autopilot.
 
-    :param wanted: what is checked.
+    :param wanted: rules of the parameters.
     :param bytewise: see ``decode``.
-    :param write: whether wrong ones are written.
-    :ivar done: whether everything has been read, and written where wanted.
+    :param write: whether wrong parameters are written.
+    :ivar done: whether all have been read, and written if requested.
     :ivar written: names of the parameters that were written and confirmed.
-    :ivar refused: why parameters were not written, '' otherwise.
+    :ivar refused: reason why parameters were not written, or ''.
     """
 
     def __init__(self, wanted: tuple[Rule, ...], bytewise: bool, write: bool) -> None:
@@ -44,7 +44,7 @@ class ParameterProtocol:
         self.restart()
 
     def restart(self) -> None:
-        """Read everything again."""
+        """Read all parameters again."""
         self._values: dict[str, Optional[float]] = {}
         self._types: dict[str, int] = {}
         self._to_read = [rule.name for rule in self._wanted]
@@ -61,15 +61,15 @@ class ParameterProtocol:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Judge what has been read so far; what has not been asked for yet is left out."""
+        """Return the verdicts on the parameters read so far."""
         return check([rule for rule in self._wanted if rule.name in self._values], self._values)
 
     def tick(self, system: int, armed: bool, monotonic_ns: int) -> Optional[Outgoing]:
         """
-        Make the next request where one is due.
+        Return the next request if one is due.
 
         :param system: system id of the autopilot.
-        :param armed: whether the vehicle is armed: nothing is written then.
+        :param armed: whether the vehicle is armed; then no parameter is written.
         """
         if self.done or monotonic_ns < self._next_ns:
             return None
@@ -93,12 +93,12 @@ class ParameterProtocol:
         return None
 
     def receive(self, name: str, value: float, mav_type: int) -> None:
-        """Take a PARAM_VALUE."""
+        """Process a PARAM_VALUE."""
         if not any(rule.name == name for rule in self._wanted):
             return
         present = decode(value, mav_type, self._bytewise)
         if not math.isfinite(present):
-            return    # no value of a parameter; it is asked for again
+            return    # not the value of a parameter; it is requested again
         self._types[name] = mav_type
         self._values[name] = present
         if self._to_read and self._to_read[0] == name:
@@ -124,7 +124,7 @@ class ParameterProtocol:
             self._values[self._to_read.pop(0)] = None
         elif self._to_write:
             name, _ = self._to_write.pop(0)
-            self.refused = f'the autopilot does not take {name}'
+            self.refused = f'the autopilot does not accept {name}'
 
     def _compare(self, armed: bool) -> None:
         self._compared = True

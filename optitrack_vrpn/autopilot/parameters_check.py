@@ -18,9 +18,9 @@ from optitrack_vrpn.autopilot.settings import Plan
 #: MAV_PARAM_TYPE of integers, unsigned and signed, of 8, 16 and 32 bits, with their layouts.
 INTEGER_TYPES = {1: '<B', 2: '<b', 3: '<H', 4: '<h', 5: '<I', 6: '<i'}
 INT32, REAL32 = 6, 9
-#: Largest EKF2_EV_DELAY that is not reported (ms). Chosen: stamps are capture times, so that some
-#: tens of milliseconds can be a measurement of the user; 175 is the default of old releases, meant
-#: for cameras. Halved, such values are reported; doubled, 100 is not.
+#: Largest EKF2_EV_DELAY that is not reported (ms). Chosen: stamps are capture times, and the user
+#: may have measured some tens of milliseconds; 175 is the default of old releases, meant for
+#: cameras. Halved, such values are reported; doubled, 100 is not.
 MAX_EV_DELAY_MS = 50.0
 #: Bits of EKF2_EV_CTRL.
 EV_POSITION_XY, EV_POSITION_Z, EV_VELOCITY, EV_YAW = 1, 2, 4, 8
@@ -28,13 +28,13 @@ EV_POSITION_XY, EV_POSITION_Z, EV_VELOCITY, EV_YAW = 1, 2, 4, 8
 
 class Rule(NamedTuple):
     """
-    What one parameter must be.
+    Rule for one parameter.
 
-    :ivar name: of the parameter.
-    :ivar right: gives the right value for the present one; the same value means that it is right.
-    :ivar why: what it does, for people.
-    :ivar required: whether external vision fails without it; otherwise it is advice.
-    :ivar reboot: whether a change takes effect after a reboot only.
+    :ivar name: name of the parameter.
+    :ivar right: returns the correct value for the present one; an equal value is correct.
+    :ivar why: effect of the parameter, for the user.
+    :ivar required: whether external vision fails without it; otherwise the rule is advice.
+    :ivar reboot: whether a change takes effect only after a reboot.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Rule(NamedTuple):
 
 class Verdict(NamedTuple):
     """
-    One parameter, checked.
+    Result for one parameter.
 
-    :ivar value: as read; None if the autopilot did not answer.
-    :ivar right: the right value; None where the parameter is missing.
+    :ivar value: present value; None if the autopilot did not answer.
+    :ivar right: correct value; None if the parameter is missing.
     """
 
     rule: Rule
@@ -58,13 +58,13 @@ class Verdict(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Return whether nothing is to be done."""
+        """Return whether no change is needed."""
         return self.value is not None and self.value == self.right
 
     def __str__(self) -> str:
         name = self.rule.name
         if self.value is None:
-            return f'{name} was not answered ({self.rule.why})'
+            return f'{name}: no answer ({self.rule.why})'
         if self.good:
             return f'{name} is {self.value:g}'
         assert self.right is not None
@@ -90,10 +90,10 @@ def _within(low: float, high: float, right: float) -> Callable[[float], float]:
 
 def rules(autopilot: str, plan: Plan) -> tuple[Rule, ...]:
     """
-    List what is checked.
+    Return the rules for an autopilot.
 
     :param autopilot: ``px4`` or ``ardupilot``.
-    :param plan: tells whether velocities are sent.
+    :param plan: states whether velocities are sent.
     """
     if autopilot == 'px4':
         mask = EV_POSITION_XY | EV_POSITION_Z | EV_YAW | (EV_VELOCITY if plan.velocity else 0)
@@ -127,7 +127,7 @@ def check(wanted: Sequence[Rule], values: Mapping[str, Optional[float]]) -> list
     """
     Compare parameters with the rules.
 
-    :param values: by name; None or absent where the autopilot did not answer.
+    :param values: values by name; None or absent if the autopilot did not answer.
     """
     found = []
     for rule in wanted:
@@ -138,11 +138,11 @@ def check(wanted: Sequence[Rule], values: Mapping[str, Optional[float]]) -> list
 
 def decode(value: float, mav_type: int, bytewise: bool) -> float:
     """
-    Read the value of a PARAM_VALUE.
+    Decode the value of a PARAM_VALUE.
 
     :param value: the float on the wire.
     :param mav_type: its MAV_PARAM_TYPE.
-    :param bytewise: whether integers stand in the float's bytes (PX4) or are converted to a float
+    :param bytewise: whether integers are stored in the float's bytes (PX4) or converted to a float
         (ArduPilot).
     """
     if bytewise and mav_type in INTEGER_TYPES:
@@ -155,7 +155,7 @@ def decode(value: float, mav_type: int, bytewise: bool) -> float:
 
 
 def encode(value: float, mav_type: int, bytewise: bool) -> float:
-    """Write a value for PARAM_SET; see ``decode``."""
+    """Encode a value for PARAM_SET; see ``decode``."""
     if bytewise and mav_type in INTEGER_TYPES:
         raw = struct.pack('<i' if value < 0 else '<I', int(value))
         found: float = struct.unpack('<f', raw)[0]

@@ -25,21 +25,21 @@ _ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT = 1, 8, 16, 128
 #: Chosen: age (ns) above which a report of the estimator is not used. Halved, slow telemetry
 #: counts as missing; doubled, an old state is shown longer.
 _ESTIMATOR_NS = 5_000_000_000
-#: Fraction of the wanted rate below which it is reported. Chosen: a camera rate that is not a
-#: multiple of the rate, and the smallest interval of ArduPilot, cost up to a fifth. At 0.5 half of
-#: the samples can be missing; nearer to 1, normal rates are reported.
+#: Fraction of the configured rate below which the rate is reported. Chosen: a camera rate that is
+#: not a multiple of the rate, and the smallest interval of ArduPilot, cost up to a fifth. At 0.5
+#: half of the samples can be missing; nearer to 1, normal rates are reported.
 _TOO_SLOW = 0.75
 
 
 class Source(NamedTuple):
     """
-    Where the samples come from.
+    Source of the samples.
 
-    :ivar topic: of the samples in use, '' while none have come.
-    :ivar publishers: publishers of the pose and odometry topics; the greater number.
-    :ivar status: the last state of the body, '' while none is known.
-    :ivar topics: the topics that are listened to, for people.
-    :ivar rate_hz: samples sent in the last second.
+    :ivar topic: topic of the samples in use, '' before the first.
+    :ivar publishers: number of publishers of the pose or the odometry topic, whichever is larger.
+    :ivar status: the last state of the body, '' while unknown.
+    :ivar topics: the subscribed topics, as text.
+    :ivar rate_hz: samples sent in the last second (Hz).
     """
 
     topic: str
@@ -51,13 +51,13 @@ class Source(NamedTuple):
 
 class LinkReport(NamedTuple):
     """
-    The link's side, whatever the transport.
+    State of the link, for any transport.
 
     :ivar up: whether it is open.
-    :ivar trouble: why it is not.
+    :ivar trouble: reason why it is closed.
     :ivar peer: the other end.
     :ivar age_ns: age of the last sample when it was written (ns).
-    :ivar values: counters for people.
+    :ivar values: counters for the user.
     """
 
     up: bool
@@ -72,15 +72,15 @@ def findings(
     vehicle: Optional[Vehicle], active: bool, monotonic_ns: int,
 ) -> list[CheckResult]:
     """
-    Sum up everything.
+    Return all findings.
 
-    :param vehicle: None for transport dds, whose autopilot cannot be asked.
-    :param active: whether the bridge is to send.
-    :returns: in the order in which one builds upon the other.
+    :param vehicle: None for transport dds, over which the autopilot cannot be queried.
+    :param active: whether the bridge is active.
+    :returns: findings, each after those that it depends on.
     """
     found = [_input(source), _link(settings, link)]
     if vehicle is None:
-        found.append(skip('autopilot', 'transport dds: the autopilot is not asked'))
+        found.append(skip('autopilot', 'transport dds: the autopilot is not queried'))
     else:
         found += [
             _autopilot(vehicle, monotonic_ns), _timesync(settings, vehicle),
@@ -95,11 +95,11 @@ def _input(source: Source) -> CheckResult:
         'topics': source.topics, 'publishers': source.publishers,
         'state': source.status or 'unknown'}
     if not source.publishers:
-        return fail('input', f'nobody publishes {source.topics}',
-                    'start the node, and name the body as in its topics (body)', **values)
+        return fail('input', f'no publisher of {source.topics}',
+                    'start the node, and set body to the name in its topics', **values)
     if source.publishers > 1:
         return fail('input', f'{source.publishers} publishers of {source.topic or source.topics}',
-                    'end one of them: their poses alternate', **values)
+                    'stop one of them: their poses alternate', **values)
     if not source.status:
         return fail('input', 'the state of the body is unknown: nothing is sent',
                     'add status to the outputs of the node', **values)
@@ -132,7 +132,7 @@ def _autopilot(vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
                     'power it, and check that MAVLink runs on this port', **values)
     if vehicle.link is Link.LOST:
         return fail('autopilot', f'heartbeat lost {age_s or math.nan:.1f} s ago',
-                    'check the link; poses go on to be sent', **values)
+                    'check the link; poses are still sent', **values)
     if vehicle.link is Link.WRONG:
         return fail('autopilot', f'the vehicle runs {vehicle.firmware}: nothing is sent',
                     'set the parameter autopilot', **values)
@@ -233,7 +233,7 @@ def _agreement(vehicle: Vehicle) -> CheckResult:
               for name, angle in zip(('roll', 'pitch', 'yaw'), last)}
     if found:
         return fail('agreement', '; '.join(found),
-                    'do not take off; docs/autopilot.md tells how to align the body', **values)
+                    'do not take off; docs/autopilot.md explains how to align the body', **values)
     what = 'attitude and position' if agreement.positions else 'attitude'
     return ok('agreement', f'the {what} of the autopilot agree with the motion capture', **values)
 
@@ -250,7 +250,7 @@ def _sending(
     if not active:
         return skip('sending', 'the bridge is not active')._replace(values=values)
     if vehicle is not None and not vehicle.may_send:
-        return fail('sending', 'nothing is sent before the autopilot is known', '', **values)
+        return fail('sending', 'nothing is sent before a heartbeat of the autopilot', '', **values)
     if not source.rate_hz:
         if gate.withheld[Withheld.DEBUG]:
             return fail('sending', 'nothing is sent: the node publishes poses of untracked bodies',
@@ -258,16 +258,16 @@ def _sending(
         if not gate.tracked:
             return fail('sending', 'nothing is sent: the body is not TRACKED', '', **values)
         return fail('sending', f'nothing is sent: {_reason(gate)}',
-                    'compare the clocks of the computers (chrony), and look at the node',
+                    'compare the clocks of the computers (chrony), and check the node',
                     **values)
     if source.rate_hz < _TOO_SLOW * 1e9 / plan.period_ns:
         return warn('sending', f'{source.rate_hz:.0f} Hz where {1e9 / plan.period_ns:.0f} Hz are '
-                    'wanted', 'raise the camera rate, or look for gaps of the body', **values)
+                    'configured', 'raise the camera rate, or check the body for gaps', **values)
     return ok('sending', f'{source.rate_hz:.0f} Hz, {link.age_ns / 1e6:.1f} ms old, reset '
               f'counter {gate.reset_counter}', **values)
 
 
 def _reason(gate: Gate) -> str:
     if gate.age_ns is None:
-        return 'no sample has come'
-    return f'the last sample was {gate.age_ns / 1e6:.0f} ms old when it came'
+        return 'no sample has arrived'
+    return f'the last sample was {gate.age_ns / 1e6:.0f} ms old when it arrived'

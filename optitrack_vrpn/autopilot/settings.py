@@ -27,22 +27,22 @@ FRAMES = {'local_frd': 20, 'local_ned': 1}
 BODY_FRD = 12
 #: MAV_ESTIMATOR_TYPE.
 ESTIMATORS = {'unknown': 0, 'naive': 1, 'vision': 2, 'vio': 3, 'mocap': 6}
-#: Bytes on the wire of each message in MAVLink 2 without signature, for the load of serial lines.
-#: Measured with pymavlink; zero bytes at the end of a payload are cut off, so this is the most.
+#: Size of each message (bytes) in MAVLink 2 without signature, for the load of serial lines.
+#: Measured with pymavlink; zero bytes at the end of a payload are omitted, so this is the maximum.
 WIRE_BYTES = {'odometry': 245, 'vision_position_estimate': 129, 'vision_speed_estimate': 69,
               'att_pos_mocap': 132}
-#: Heartbeats, TIMESYNC and requests of parameters (B/s), measured with pymavlink: 21 B a second,
-#: and 28 B for each of the 10 answers and 5 requests in a second.
+#: Heartbeats, TIMESYNC and parameter requests (B/s), measured with pymavlink: 21 B per second, and
+#: 28 B for each of the 10 answers and 5 requests per second.
 OVERHEAD_BYTES_PER_S = 450.0
 
 
 class Profile(NamedTuple):
     """
-    What an autopilot expects.
+    Requirements of an autopilot.
 
-    :ivar messages: sent by default.
+    :ivar messages: messages sent by default.
     :ivar rate_hz: default rate (Hz).
-    :ivar min_interval_ns: two samples closer than this are not both used (ns), by stamp.
+    :ivar min_interval_ns: of two samples closer than this (ns), by stamp, only one is used.
     :ivar ignored: messages that its estimator does not use, with the reason.
     :ivar mav_autopilot: MAV_AUTOPILOT of its heartbeat.
     """
@@ -55,11 +55,11 @@ class Profile(NamedTuple):
 
 
 PROFILES: dict[str, Profile] = {
-    # EKF2's buffer refuses samples closer than about 10.5 ms; its documentation asks for 30 to
-    # 50 Hz.
+    # EKF2's buffer drops samples closer than about 10.5 ms; its documentation recommends 30 to 50
+    # Hz.
     'px4': Profile(('odometry',), 50.0, 10_500_000, {
         'vision_speed_estimate': 'PX4 has no handler for VISION_SPEED_ESTIMATE',
-        'att_pos_mocap': "PX4's estimator (EKF2) does not read what ATT_POS_MOCAP brings",
+        'att_pos_mocap': "PX4's estimator (EKF2) does not read ATT_POS_MOCAP",
     }, 12),
     # EKF3 drops samples closer than 20 ms, in whole milliseconds; one more for the rounding.
     'ardupilot': Profile(('odometry',), 40.0, 21_000_000, {}, 3),
@@ -85,13 +85,13 @@ class BridgeSettings:
         0.0, unit='Hz', low=0, high=100, doc='samples sent in a second, decimated by stamp; '
         '0: 50 for px4, 40 for ardupilot')
     frame: str = setting(
-        'local_frd', choices=tuple(FRAMES), doc='frame_id of ODOMETRY; local_ned tells PX4 that '
+        'local_frd', choices=tuple(FRAMES), doc='frame_id of ODOMETRY; local_ned states that '
         'the heading is relative to true north')
     estimator_type: str = setting(
         'vision', choices=tuple(ESTIMATORS), doc='estimator_type of ODOMETRY')
     input: str = setting(
         'auto', choices=INPUTS, doc='odom: with velocities and covariances (output odom of the '
-        'node); pose: without; auto: odom where it comes, else pose')
+        'node); pose: without; auto: odom if it is published, else pose')
     topic_odom: str = setting(
         '{body}/odom', name='topics.odom', doc='nav_msgs/Odometry in ENU')
     topic_pose: str = setting(
@@ -100,7 +100,7 @@ class BridgeSettings:
         '{body}/status', name='topics.status', doc='state of the body, from the node')
     max_age_ms: float = setting(
         90.0, unit='ms', low=1, high=1000, doc='a sample older than this is not sent; 90 leaves '
-        '10 ms for the error of its stamp and for the way, so that none is used after 100')
+        '10 ms for the error of its stamp and the transmission, so that none is used after 100')
     gap_s: float = setting(
         0.2, unit='s', low=0.02, high=10, doc='time between two samples after which the reset '
         'counter is incremented')
@@ -116,32 +116,32 @@ class BridgeSettings:
     check_parameters: bool = setting(
         True, doc='read the parameters of the autopilot that external vision needs')
     set_parameters: bool = setting(
-        False, doc='write those that are wrong, while the vehicle is disarmed')
+        False, doc='write wrong parameters, while the vehicle is disarmed')
     origin: tuple[float, float, float] = setting(
         (0.0, 0.0, 0.0), doc='latitude (deg), longitude (deg) and altitude (m) of the '
-        'origin, sent where the autopilot has none; zeros: not sent')
+        'origin, sent if the autopilot has none; zeros: not sent')
     autostart: bool = setting(
-        False, change=Change.START, doc='configure by itself at start, for use without a manager')
+        False, change=Change.START, doc='configure at start, for use without a lifecycle manager')
     activate: bool = setting(
-        True, change=Change.START, doc='autostart also activates; false waits in inactive, '
-        'as mocap control wants it')
+        True, change=Change.START, doc='autostart also activates; false waits in inactive '
+        'for mocap control')
     dds_topic: str = setting(
         '', name='dds.topic', doc='topic of transport dds; empty: '
         '/fmu/in/vehicle_visual_odometry or /ap/tf')
 
     def check(self) -> None:
         """
-        Check what concerns several fields.
+        Check the combination of the fields.
 
-        :raises ConfigurationError: naming the field.
+        :raises ConfigurationError: names the field.
         """
         if self.transport == 'mavlink':
             addresses.parse(self.connection)
         if len(set(self.message)) != len(self.message) or not self.message:
             raise ConfigurationError(
-                f'message: {list(self.message)} is not allowed; name each message once')
+                f'message: {list(self.message)} is not allowed; list each message only once')
         if 'auto' in self.message and len(self.message) > 1:
-            raise ConfigurationError('message: auto stands alone; name the messages instead')
+            raise ConfigurationError('message: auto must be the only entry, or list the messages')
         most = 1e9 / PROFILES[self.autopilot].min_interval_ns
         if self.rate_hz > most:
             raise ConfigurationError(
@@ -152,7 +152,7 @@ class BridgeSettings:
                 f'rate_hz: {self.rate_hz:g} is not allowed; 0 (default) or at least 1 Hz')
         if self.autopilot == 'ardupilot' and self.frame != 'local_frd':
             raise ConfigurationError(
-                'frame: ArduPilot drops ODOMETRY in any frame but local_frd')
+                'frame: ArduPilot drops ODOMETRY in any frame except local_frd')
         latitude, longitude, _ = self.origin
         if abs(latitude) > 90 or abs(longitude) > 180:
             raise ConfigurationError(
@@ -162,16 +162,16 @@ class BridgeSettings:
 
 class Plan(NamedTuple):
     """
-    Settings with every choice made.
+    Settings with all automatic values replaced.
 
-    :ivar messages: what is sent for each sample.
+    :ivar messages: messages sent for each sample.
     :ivar period_ns: time between two samples (ns).
     :ivar min_interval_ns: see ``Profile``.
     :ivar frame_id: MAV_FRAME of the pose.
     :ivar estimator_type: MAV_ESTIMATOR_TYPE.
-    :ivar velocity: whether a message carries a velocity.
+    :ivar velocity: whether a message contains a velocity.
     :ivar origin: latitude (deg), longitude (deg), altitude (m), or None.
-    :ivar warnings: what works, but not as one may expect; a sentence each.
+    :ivar warnings: combinations that work, but probably not as intended; a sentence each.
     """
 
     messages: tuple[str, ...]
@@ -186,7 +186,7 @@ class Plan(NamedTuple):
 
 def plan(settings: BridgeSettings) -> Plan:
     """
-    Make the choices that settings leave to the autopilot.
+    Replace the automatic values of the settings.
 
     :raises ConfigurationError: if the body is not named, or a serial line is too slow.
     """
@@ -216,7 +216,7 @@ def _warnings(
         return []
     found = [profile.ignored[name] for name in messages if name in profile.ignored]
     if {'odometry', 'vision_position_estimate'} <= set(messages):
-        found.append('odometry and vision_position_estimate bring the same pose twice; the '
+        found.append('odometry and vision_position_estimate send the same pose twice; the '
                      'estimator drops one of the two')
     if settings.autopilot == 'px4' and settings.estimator_type == 'mocap' and (
             'odometry' in messages):

@@ -5,14 +5,14 @@ TIMESYNC in both directions: answer the autopilot, and measure its clock.
 
 A request has tc1 = 0 and ts1 = the requester's clock (ns); the answer echoes ts1 and puts the
 answerer's clock into tc1. The clock on this side is the one of ``time_usec``, the host's system
-clock. With sending time a, receiving time b and answer c the autopilot's clock is
-c - (a + b) / 2 ahead, with an error of at most half the round trip b - a.
+clock. With sending time a, receiving time b and answer c, the autopilot's clock is ahead by c - (a
++ b) / 2, with an error of at most half the round trip b - a.
 
-PX4 keeps its own estimate from its own requests, and uses it after 500 answers whose round trip
-is below 10 ms (its Timesync.hpp: CONVERGENCE_WINDOW, MAX_RTT_SAMPLE); until then it stamps a
-sample on arrival. It reports none of that, so that this side counts what PX4 counts: answers
-given while the round trip, as measured here, is below 10 ms. ArduPilot needs no answers: it takes
-the least delayed message of each 100 for the offset of the clocks (its JitterCorrection).
+PX4 maintains its own estimate from its own requests, and uses it after 500 answers whose round
+trip is below 10 ms (its Timesync.hpp: CONVERGENCE_WINDOW, MAX_RTT_SAMPLE); until then it stamps a
+sample on arrival. PX4 does not report this state, so this side counts the answers given while the
+round trip that it measures is below 10 ms. ArduPilot needs no answers: it uses the message with
+the least delay of each 100 for the offset of the clocks (its JitterCorrection).
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from optitrack_vrpn.autopilot.messages import Outgoing
 #: PX4's constants, see above.
 PX4_ANSWERS = 500
 PX4_MAX_ROUND_TRIP_NS = 10_000_000
-#: PX4 resets its filter after more than 5 answers in a row off by more than 100 ms.
+#: PX4 resets its filter after more than 5 consecutive answers that deviate by more than 100 ms.
 PX4_MAX_DEVIATION_NS = 100_000_000
-#: Requests a second. Chosen: two a second show a change of the link within some seconds and cost
-#: 56 B/s each way.
+#: Period of the requests (ns). Chosen: two per second show a change of the link within some
+#: seconds and cost 56 B/s in each direction.
 REQUEST_PERIOD_NS = 500_000_000
-#: Round trips of which the shortest gives the offset. Chosen: 10 s at two per second, in which a
-#: crystal with an error of 50 ppm drifts by 0.5 ms. Halved, a loaded link has more error; doubled,
-#: the drift.
+#: Number of round trips of which the shortest gives the offset. Chosen: 10 s at two per second, in
+#: which a crystal with an error of 50 ppm drifts by 0.5 ms. Halved, a loaded link causes more
+#: error; doubled, the drift does.
 WINDOW = 20
 #: Chosen: stored requests (4 s); a later answer is not used.
 _OUTSTANDING = 8
-#: Chosen: a step back of the autopilot's clock (ns) between two answers that means a reboot.
-#: Halved or doubled, only reboots within this time after the start.
+#: Chosen: a backward step of the autopilot's clock (ns) between two answers that means a reboot.
+#: Halved or doubled, only reboots within this time after the start are affected.
 _REBOOT_NS = 1_000_000_000
 
 
 class RoundTrip(NamedTuple):
-    """One measured round trip: autopilot's clock less this one (ns), and its duration (ns)."""
+    """A measured round trip: autopilot's clock minus this one (ns), and its duration (ns)."""
 
     offset_ns: int
     round_trip_ns: int
@@ -50,12 +50,12 @@ class RoundTrip(NamedTuple):
 
 class Timesync:
     """
-    The exchange with one autopilot.
+    Exchange TIMESYNC with one autopilot.
 
-    :ivar answered: requests of the autopilot that were answered.
-    :ivar counted: of these, while the round trip was below PX4's limit.
-    :ivar rounds: round trips measured.
-    :ivar foreign: answers seen that were not to a request of this side.
+    :ivar answered: number of the autopilot's requests that were answered.
+    :ivar counted: number of these while the round trip was below PX4's limit.
+    :ivar rounds: number of measured round trips.
+    :ivar foreign: number of answers to requests of other senders.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Timesync:
 
     @property
     def best(self) -> Optional[RoundTrip]:
-        """Return the least disturbed of the recent round trips."""
+        """Return the shortest of the recent round trips."""
         return min(self._window, key=lambda one: one.round_trip_ns, default=None)
 
     @property
@@ -87,10 +87,10 @@ class Timesync:
 
     def request(self, now_ns: int, monotonic_ns: int) -> Optional[Outgoing]:
         """
-        Make a request where one is due.
+        Return a request if one is due.
 
-        :param now_ns: the host's system clock.
-        :param monotonic_ns: a clock that does not step.
+        :param now_ns: the host's system clock (ns).
+        :param monotonic_ns: a monotonic clock (ns).
         """
         if monotonic_ns < self._next_ns:
             return None
@@ -100,10 +100,10 @@ class Timesync:
 
     def receive(self, tc1: int, ts1: int, now_ns: int) -> Optional[Outgoing]:
         """
-        Take a TIMESYNC from the autopilot.
+        Process a TIMESYNC from the autopilot.
 
-        :param now_ns: the host's system clock at its arrival.
-        :returns: the answer, where it was a request.
+        :param now_ns: the host's system clock at its arrival (ns).
+        :returns: the answer if it was a request.
         """
         if tc1 == 0:
             self.answered += 1
@@ -130,5 +130,5 @@ class Timesync:
         return None
 
     def converged(self, autopilot: str) -> bool:
-        """Return whether the autopilot uses ``time_usec`` by now, as far as can be known here."""
+        """Return whether the autopilot uses ``time_usec``, as far as this side can determine."""
         return autopilot != 'px4' or self.counted >= PX4_ANSWERS

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The bytes of a link: UDP in both directions, TCP and serial ports, reopened after a failure.
+Transports of a link: UDP in both directions, TCP and serial ports, reopened after a failure.
 
-A transport never blocks for longer than ``WRITE_S``, and name resolution aside it is opened
-without waiting. Failures raise TransportError with what is wrong; the caller closes and tries
-again. Descriptors are polled, since select() fails for numbers above 1023.
+A transport never blocks for longer than ``WRITE_S``; opening does not wait, except for name
+resolution. Failures raise TransportError with the reason; the caller closes the transport and
+tries again. Descriptors are polled, since select() fails for numbers above 1023.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INT = struct.Struct('@i')
 #: Time without acknowledgement after which a TCP connection ends (ms). Chosen: the longest
 #: delay of an acknowledgement in use, 200 to 250 ms, and as much for a retransmission.
 _UNACKNOWLEDGED_MS = 500
-#: Nobody listens there yet (ICMP), or the network card is down: the next datagram may pass.
+#: ICMP error (no listener yet) or network card down: the next datagram may pass.
 _PASSING = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN,
             errno.ENOBUFS, errno.EAGAIN)
 
@@ -47,10 +47,10 @@ class Transport(ABC):
     """
     An open link.
 
-    :ivar peer: whom the bytes go to, for people; '' while that is not known.
-    :ivar unsent: writes that the system did not take.
-    :ivar datagrams: whether each read gives whole messages, and nothing goes on in the next one.
-    :ivar flushed: how often messages that had been taken were thrown away unsent.
+    :ivar peer: destination, for the user; '' while unknown.
+    :ivar unsent: number of writes that the system rejected.
+    :ivar datagrams: whether each read returns complete messages.
+    :ivar flushed: number of times that accepted messages were discarded before they were sent.
     """
 
     peer = ''
@@ -65,7 +65,7 @@ class Transport(ABC):
     @abstractmethod
     def read(self) -> bytes:
         """
-        Read what is there; b'' if nothing is.
+        Read the available bytes; b'' if there are none.
 
         :raises TransportError: if the link has failed.
         """
@@ -73,25 +73,25 @@ class Transport(ABC):
     @abstractmethod
     def write(self, data: bytes, until_s: float = math.inf) -> bool:
         """
-        Write one message; False if it could not go out now.
+        Write one message; return False if it could not be sent now.
 
-        :param until_s: when it is too old to leave, on the monotonic clock (s).
+        :param until_s: time on the monotonic clock (s) after which it must not leave.
         :raises TransportError: if the link has failed.
         """
 
     def next_limit_s(self) -> float:
-        """Return when ``expire`` is to be called, on the monotonic clock (s)."""
+        """Return the time for the next call of ``expire``, on the monotonic clock (s)."""
         return math.inf
 
     def expire(self) -> None:  # noqa: B027
         """
-        Throw away what has been written, waits in the system, and is too old.
+        Discard written messages that still wait in the system and are too old.
 
         :raises TransportError: if the link has failed.
         """
 
     def confirm(self) -> None:  # noqa: B027
-        """Note that what was read last came from the autopilot."""
+        """Confirm that the bytes read last came from the autopilot."""
 
     @abstractmethod
     def close(self) -> None:
@@ -100,10 +100,10 @@ class Transport(ABC):
 
 class Udp(Transport):
     """
-    A UDP socket that sends to a fixed address, or to whoever the autopilot's datagrams come from.
+    A UDP socket that sends to a fixed address, or to the origin of the autopilot's datagrams.
 
-    :param remote: where to send, or None to learn it.
-    :param local: where to listen, or None for a port that the system picks.
+    :param remote: destination, or None to learn it.
+    :param local: local address, or None for a port chosen by the system.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Udp(Transport):
                 self._sock.bind(local)
             if remote is not None:
                 self._remote = (socket.gethostbyname(remote[0]), remote[1])
-                # Datagrams of others are not read then.
+                # A connected socket does not receive datagrams from others.
                 self._sock.connect(self._remote)
                 self.peer = f'{self._remote[0]}:{self._remote[1]}'
         except OSError as error:
@@ -143,7 +143,7 @@ class Udp(Transport):
         return data
 
     def confirm(self) -> None:
-        """Send to the place of the last datagram from now on."""
+        """Send to the origin of the last datagram from now on."""
         if self._learn and self._source is not None and self._source != self._remote:
             self._remote = self._source
             self.peer = f'{self._source[0]}:{self._source[1]}'
@@ -173,8 +173,8 @@ class Tcp(Transport):
     """
     A TCP connection to an autopilot or a router.
 
-    Nothing is written while the system has not sent what was written before. What it has sent, it
-    repeats until it is acknowledged: after a pause of the network that arrives late.
+    It writes a message only after the system has sent all previous ones. TCP repeats sent data
+    until it is acknowledged: after a pause of the network, that data arrives late.
     """
 
     def __init__(self, remote: tuple[str, int]) -> None:
@@ -195,7 +195,7 @@ class Tcp(Transport):
         return self._sock.fileno()
 
     def read(self) -> bytes:
-        """Read what is there; see ``Transport``."""
+        """Read the available bytes; see ``Transport``."""
         try:
             data = self._sock.recv(_READ, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -207,7 +207,7 @@ class Tcp(Transport):
         return data
 
     def write(self, data: bytes, until_s: float = math.inf) -> bool:
-        """Write one message; what is stuck half way ends the connection."""
+        """Write one message; if it is written only in part, close the connection."""
         if self._waiting():
             self.unsent += 1
             return False
@@ -225,7 +225,7 @@ class Tcp(Transport):
     def _waiting(self) -> int:
         try:
             answer = fcntl.ioctl(self._sock, _NOT_SENT, bytes(_INT.size))
-        except OSError:    # another system than Linux
+        except OSError:    # not Linux
             return 0
         return int(_INT.unpack(answer)[0])
 
@@ -234,9 +234,9 @@ class Serial(Transport):
     """
     A serial port, opened by pyserial.
 
-    A message is written only if its last byte leaves in time at the line's rate. Where the line
-    stands still, what waits in the port is thrown away when it is too old; the autopilot's parser
-    drops a message that was cut off.
+    A message is written only if its last byte leaves in time at the line's rate. If the line is
+    blocked, waiting messages are discarded when they are too old; the autopilot's parser drops a
+    truncated message.
     """
 
     def __init__(self, device: str, baud: int) -> None:
@@ -252,7 +252,7 @@ class Serial(Transport):
         self._errors: Any = (
             serial.SerialException, OSError, TypeError, termios.error)
         try:
-            # Its own reads and writes wait by select(); here it opens and sets up.
+            # pyserial's reads and writes wait with select(); only its setup of the port is used.
             self._port = serial.Serial(device, baud, timeout=0, write_timeout=0, exclusive=True)
         except (serial.SerialException, OSError, ValueError) as error:
             raise TransportError(f'{device}: {error}') from None
@@ -263,7 +263,7 @@ class Serial(Transport):
         return number
 
     def read(self) -> bytes:
-        """Read what is there; see ``Transport``."""
+        """Read the available bytes; see ``Transport``."""
         try:
             if not _ready(self.fileno(), select.POLLIN, 0.0):
                 return b''
@@ -272,7 +272,7 @@ class Serial(Transport):
             return b''
         except self._errors as error:
             raise TransportError(f'{self.peer}: {error}') from None
-        if not data:    # ready, and nothing to read
+        if not data:    # ready for reading, but no data
             raise TransportError(f'{self.peer} was unplugged')
         return data
 
@@ -288,7 +288,7 @@ class Serial(Transport):
             if self._write(data, min(until_s, now_s + WRITE_S)):
                 self._line.written(len(data), until_s)
                 return True
-            # The line is stuck: what waits in it would be old when it moves again.
+            # The line is blocked: its waiting messages would be old when it continues.
             self.unsent += 1
             self._flush()
         except self._errors as error:
@@ -296,11 +296,11 @@ class Serial(Transport):
         return False
 
     def next_limit_s(self) -> float:
-        """Return when ``expire`` is to be called, on the monotonic clock (s)."""
+        """Return the time for the next call of ``expire``, on the monotonic clock (s)."""
         return self._line.next_limit_s()
 
     def expire(self) -> None:
-        """Throw away what waits and is too old; see ``Transport``."""
+        """Discard waiting messages that are too old; see ``Transport``."""
         try:
             if self._line.stale(self._port.out_waiting, time.monotonic()):
                 self._flush()
@@ -310,14 +310,14 @@ class Serial(Transport):
     def close(self) -> None:
         """Release the port."""
         try:
-            # Closing waits until everything has left, which a line that is stuck never does.
+            # Closing waits until all bytes have left, which never happens on a blocked line.
             self._port.reset_output_buffer()
             self._port.close()
-        except self._errors:    # unplugged: the descriptor is gone
+        except self._errors:    # unplugged: the descriptor is invalid
             pass
 
     def _write(self, data: bytes, until_s: float) -> bool:
-        """Write all of it, or tell that the port does not take it in time."""
+        """Write the whole message; return False if the port does not accept it in time."""
         rest = memoryview(data)
         while rest:
             try:
@@ -356,7 +356,7 @@ def open_transport(connection: Connection) -> Transport:
     """
     Open a link.
 
-    :raises TransportError: if that is not possible now.
+    :raises TransportError: if it cannot be opened now.
     :raises BackendUnavailableError: if a library is not installed.
     """
     return _OPENERS[connection.kind](connection.place, connection.number)

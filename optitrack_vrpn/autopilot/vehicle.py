@@ -3,12 +3,12 @@
 """
 The state of the autopilot at the other end of a link, and the messages due for it.
 
-Messages and times go in, messages and events come out. The link has four states:
+Messages and times are the input, messages and events are the output. The link has four states:
 
 1. WAITING: no heartbeat of an autopilot yet. No pose is sent.
-2. ALIVE: heartbeats of the right autopilot come.
-3. LOST: they have stopped. Poses still go out: on a link that works in one direction only, the
-   estimator must not lose them.
+2. ALIVE: the expected autopilot sends heartbeats.
+3. LOST: the heartbeats have stopped. Poses are still sent, because on a link that works in one
+   direction only, the estimator must not lose them.
 4. WRONG: the heartbeat is that of another firmware. No pose is sent.
 """
 
@@ -32,8 +32,8 @@ _ONBOARD_CONTROLLER, _NO_AUTOPILOT, _ACTIVE = 18, 8, 4
 #: MAV_MODE_FLAG_SAFETY_ARMED in base_mode.
 _ARMED = 128
 _HEARTBEAT_NS = 1_000_000_000
-#: A message for the diagnostics that has not come for this long is asked for; one at a time, with
-#: a pause between two requests.
+#: A message for the diagnostics that has not arrived for this time (ns) is requested; one at a
+#: time, with a pause between two requests.
 _QUIET_NS = 1_000_000_000
 _ASK_NS = 250_000_000
 #: Chosen: time (ns) for which another sender of vision messages is reported after its last one.
@@ -54,7 +54,7 @@ _VERSION_ID = 148
 
 
 class Link(enum.Enum):
-    """Where the link stands; see the head of this file."""
+    """State of the link; see the docstring of this file."""
 
     WAITING = 'waiting'
     ALIVE = 'alive'
@@ -63,7 +63,7 @@ class Link(enum.Enum):
 
 
 class Happening(enum.Enum):
-    """What changes the state of the link."""
+    """Events that change the state of the link."""
 
     HEARTBEAT = 'heartbeat of the right autopilot'
     FOREIGN = 'heartbeat of another firmware'
@@ -83,7 +83,7 @@ TRANSITIONS: dict[Link, dict[Happening, Link]] = {
 
 
 class Incoming(NamedTuple):
-    """One decoded message: its name, the ids of its sender, its fields by MAVLink's names."""
+    """A decoded message: its name, the ids of its sender, its fields by MAVLink's names."""
 
     name: str
     system: int
@@ -93,13 +93,13 @@ class Incoming(NamedTuple):
 
 class Vehicle:
     """
-    One autopilot; not safe from several threads at once.
+    State of one autopilot; not thread-safe.
 
-    :param settings: of the bridge.
-    :param plan: made from them.
-    :ivar link: where the link stands.
+    :param settings: settings of the bridge.
+    :param plan: the plan made from them.
+    :ivar link: state of the link.
     :ivar system: system id of the autopilot, 0 while unknown.
-    :ivar timesync: the exchange of clocks.
+    :ivar timesync: the exchange of TIMESYNC.
     :ivar parameters: the exchange of parameters.
     :ivar origin: the exchange about the origin.
     :ivar agreement: comparison of attitudes and positions.
@@ -133,11 +133,11 @@ class Vehicle:
         self._second_vehicle = 0
         self._converged = self._reported_parameters = False
 
-    # -- what the shell asks -----------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------
 
     @property
     def may_send(self) -> bool:
-        """Return whether poses may go out, as far as the link is concerned."""
+        """Return whether the state of the link permits sending poses."""
         return self.link in (Link.ALIVE, Link.LOST)
 
     @property
@@ -147,15 +147,15 @@ class Vehicle:
 
     @property
     def converged(self) -> bool:
-        """Return whether the autopilot uses the stamps by now; see ``Timesync``."""
+        """Return whether the autopilot uses the stamps; see ``Timesync``."""
         return self.timesync.converged(self._settings.autopilot)
 
     def heartbeat_age_s(self, monotonic_ns: int) -> Optional[float]:
-        """Return the time since the last heartbeat (s), None if there was none."""
+        """Return the time since the last heartbeat (s); None if there was none."""
         return None if self._heartbeat_ns < 0 else (monotonic_ns - self._heartbeat_ns) / 1e9
 
     def other_senders(self, monotonic_ns: int) -> list[str]:
-        """Describe who else sends vision messages to this vehicle."""
+        """List the other senders of vision messages to this vehicle."""
         return [f'{name} from system {system} component {component}'
                 for (system, component), (name, at_ns) in self._others.items()
                 if monotonic_ns - at_ns <= _OTHER_NS]
@@ -166,7 +166,7 @@ class Vehicle:
         return self._second_vehicle
 
     def take_events(self) -> list[Event]:
-        """Return what happened since the last call."""
+        """Return the events since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -174,10 +174,10 @@ class Vehicle:
 
     def tick(self, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
         """
-        Return what is due to be sent; call it some twenty times a second.
+        Return the messages that are due; call it about twenty times per second.
 
-        :param now_ns: the host's system clock.
-        :param monotonic_ns: a clock that does not step.
+        :param now_ns: the host's system clock (ns).
+        :param monotonic_ns: a monotonic clock (ns).
         """
         made: list[Optional[Outgoing]] = []
         if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > self._timeout_ns:
@@ -196,7 +196,7 @@ class Vehicle:
         return [one for one in made if one is not None]
 
     def _ask(self, monotonic_ns: int) -> Optional[Outgoing]:
-        """Ask for one message that the diagnostics need and that does not come by itself."""
+        """Request one message for the diagnostics that the autopilot does not send on its own."""
         if monotonic_ns < self._next_ask_ns:
             return None
         self._next_ask_ns = monotonic_ns + _ASK_NS
@@ -206,12 +206,12 @@ class Vehicle:
         name = min(wanted, key=lambda one: self._seen.get(one, -_QUIET_NS))
         if monotonic_ns - self._seen.get(name, -_QUIET_NS) < _QUIET_NS:
             return None
-        # Not before its turn comes again, whether it is answered or not.
+        # Request it again only in its next turn, whether it is answered or not.
         self._seen[name] = monotonic_ns
         return request_message(self.system, wanted[name])
 
     def _report(self) -> None:
-        """Log once what the exchanges have found."""
+        """Report the results of the exchanges once."""
         if not self._converged and self.converged:
             self._converged = True
             if self._settings.autopilot == 'px4':
@@ -232,7 +232,7 @@ class Vehicle:
 
     def receive(self, message: Incoming, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
         """
-        Take a message.
+        Process a message.
 
         :returns: answers to be sent at once.
         """
@@ -265,7 +265,7 @@ class Vehicle:
                 self._second_vehicle = message.system
                 self._event(
                     'warn', f'two autopilots on one link, systems {target} and '
-                    f'{message.system}: poses of the body go to {target}; name the one you mean '
+                    f'{message.system}: poses of the body are sent to {target}; select one '
                     'with target_system', 'second vehicle')
             return
         self.system = message.system
@@ -280,7 +280,7 @@ class Vehicle:
         if self.link is before:
             return
         if self.link is Link.ALIVE:
-            # It may have been restarted: whatever was known of it is asked for again.
+            # It may have been restarted: request everything again.
             self.timesync.reset()
             self.parameters.restart()
             self.origin.restart()
@@ -291,7 +291,7 @@ class Vehicle:
             self._event('info', f'{self.firmware} is there, system {self.system}', 'link')
         elif self.link is Link.LOST:
             self._event(
-                'error', 'the heartbeat of the autopilot is lost: check the link; poses go on to '
+                'error', 'the heartbeat of the autopilot is lost: check the link; poses are still '
                 'be sent', 'link')
         elif self.link is Link.WRONG:
             self._event(
@@ -300,7 +300,7 @@ class Vehicle:
 
     def _other(self, message: Incoming, monotonic_ns: int) -> None:
         sender = (message.system, message.component)
-        if message.component == AUTOPILOT_COMPONENT:    # another vehicle's own odometry
+        if message.component == AUTOPILOT_COMPONENT:    # own odometry of another vehicle
             return
         known = self._others.get(sender)
         self._others[sender] = (message.name, monotonic_ns)
@@ -309,7 +309,7 @@ class Vehicle:
             self._event(
                 'error', f'{message.name} also comes from system {sender[0]} component '
                 f'{sender[1]}{", the ids of this bridge" if twin else ""}: two senders of poses '
-                'for one vehicle; end one of them', ('other', sender))
+                'for one vehicle; stop one of them', ('other', sender))
 
     # -- one handler for each message of the autopilot ---------------------------------------
 
@@ -346,7 +346,7 @@ class Vehicle:
             fields['x'], fields['y'], fields['z']))
 
     def _host_ns(self, boot_ms: int, now_ns: int) -> int:
-        """Bring a time of the autopilot to the host's clock; the arrival while that is unknown."""
+        """Convert a time of the autopilot to the host's clock; without TIMESYNC, use the arrival."""
         best = self.timesync.best
         return now_ns if best is None else boot_ms * 1_000_000 - best.offset_ns
 
