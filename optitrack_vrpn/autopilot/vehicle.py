@@ -346,7 +346,7 @@ class Vehicle:
             fields['x'], fields['y'], fields['z']))
 
     def _host_ns(self, boot_ms: int, now_ns: int) -> int:
-        """Convert a time of the autopilot to the host's clock; without TIMESYNC, use the arrival."""
+        """Convert an autopilot's time to the host's clock; without TIMESYNC, use the arrival."""
         best = self.timesync.best
         return now_ns if best is None else boot_ms * 1_000_000 - best.offset_ns
 
