@@ -23,7 +23,7 @@ _EPSILON = 1e-9
 
 
 class Switches(NamedTuple):
-    """What the machine reports of one axis."""
+    """Switches of one axis, as reported by the machine."""
 
     low: bool = False
     high: bool = False
@@ -32,7 +32,7 @@ class Switches(NamedTuple):
 
 @dataclass
 class Warnings:
-    """What the user should know; they stay until the next command of the axis."""
+    """Warnings for the user; they stay until the next command of the axis."""
 
     soft_limit: bool = False
     limit_switch: bool = False
@@ -43,7 +43,7 @@ class Warnings:
     not_found: bool = False
 
     def names(self) -> tuple[str, ...]:
-        """List those that are set."""
+        """Return the names of the active warnings."""
         return tuple(name for name, value in vars(self).items() if value)
 
 
@@ -58,11 +58,11 @@ class Sine:
 @dataclass
 class Run:
     """
-    One trajectory that an axis follows.
+    A trajectory that an axis follows.
 
-    :ivar trajectory: relative to where it began.
-    :ivar end: where it leads to (unit).
-    :ivar ended_by: what ended it, END at its last point; None while it goes on.
+    :ivar trajectory: relative to the position at its start.
+    :ivar end: final position (unit).
+    :ivar ended_by: event that ended it, END at its last point; None while it continues.
     """
 
     trajectory: Trajectory
@@ -74,15 +74,15 @@ class Axis:
     """
     Control one axis.
 
-    :param settings: what it can do.
-    :param dt: time of a cycle (s).
-    :param loss_cycles: cycles without a signal after which it stops.
+    :param settings: settings of the axis.
+    :param dt: duration of a cycle (s).
+    :param loss_cycles: number of cycles without a signal after which the axis stops.
     :ivar mode: its mode.
     :ivar state: set point without correction: position, velocity, acceleration.
-    :ivar target: where it goes in manual and stream.
+    :ivar target: target position in the modes manual and stream.
     :ivar tracking: whether the closed loop is on.
-    :ivar referenced: whether the reference search has found its switch.
-    :ivar run: the last trajectory that it was given.
+    :ivar referenced: whether the reference search has found the switch.
+    :ivar run: the last trajectory.
     """
 
     def __init__(self, settings: AxisSettings, dt: float, loss_cycles: int = 100) -> None:
@@ -110,11 +110,11 @@ class Axis:
         self._without_mocap = 0
         self._after_return: Optional[Event] = None
 
-    # -- what a user sees ----------------------------------------------------------------------
+    # -- state for the user --------------------------------------------------------------------
 
     @property
     def position(self) -> float:
-        """Set point with correction, in the count of the motor, which no reference shifts."""
+        """Return the corrected set point in the motor's count, which no reference shifts."""
         return self.state.position + self.correction.offset + self._motor_zero
 
     @property
@@ -122,10 +122,10 @@ class Axis:
         """Return whether the set point moves."""
         return self.state.velocity != 0.0 or self.state.acceleration != 0.0
 
-    # -- commands: each returns '' or why it is refused ----------------------------------------
+    # -- commands: each returns '', or the reason why it is refused ----------------------------
 
     def go_to(self, target: float) -> str:
-        """Go to a position (unit) within the limits."""
+        """Move to a position (unit) within the limits."""
         reason = self._refusal(Event.MANUAL) or self._outside(target)
         if not reason:
             self._command(Event.MANUAL)
@@ -133,16 +133,16 @@ class Axis:
         return reason
 
     def jog(self, distance: float) -> str:
-        """Go by a distance (unit), from the target of manual or from the present position."""
+        """Move by a distance (unit), from the manual target or from the present position."""
         base = self.target if self.mode is Mode.MANUAL else self.state.position
         return self.go_to(base + distance)
 
     def stream(self) -> str:
-        """Follow targets that come by stream, within the limits."""
+        """Follow the targets of the stream, within the limits."""
         return self._begin(Event.STREAM)
 
     def sine(self, amplitude: float, frequency: float) -> str:
-        """Follow x0 + A sin(2 pi f (t - t0)); x0 and t0 are those of entering."""
+        """Follow x0 + A sin(2 pi f (t - t0)); x0 and t0 are position and time at its start."""
         if not (math.isfinite(amplitude) and math.isfinite(frequency) and frequency > 0.0):
             return f'sine needs an amplitude and a frequency above 0, got {amplitude}, {frequency}'
         speed = 2.0 * math.pi * frequency * abs(amplitude)
@@ -156,7 +156,7 @@ class Axis:
         return reason
 
     def follow(self, trajectory: Trajectory) -> str:
-        """Follow a trajectory, relative to where the axis is on entering."""
+        """Follow a trajectory, relative to the position at its start."""
         speed = trajectory.greatest_velocity()
         if speed > self.settings.motor_velocity:
             return (f'the trajectory reaches {speed:.4g} {self.settings.unit}/s; the motor '
@@ -168,18 +168,18 @@ class Axis:
         return reason
 
     def home(self) -> str:
-        """Search the reference switch, slowly; it becomes zero."""
+        """Search the reference switch slowly; its position becomes zero."""
         if self.settings.reference_velocity == 0.0:
             return 'the axis has no reference switch (reference_velocity is 0)'
         return self._begin(Event.REFERENCE)
 
     def stop(self) -> str:
-        """Slow down under control, then hold."""
+        """Decelerate within the limits, then hold."""
         self._after_return = None
         return self._apply(Event.STOP)
 
     def lock(self) -> str:
-        """Stop, and remember the mode."""
+        """Stop, and store the mode."""
         if self.mode is Mode.LOCK:
             return ''
         before = self.mode
@@ -192,7 +192,7 @@ class Axis:
     def unlock(self) -> str:
         """Return to the mode before the lock, as if it were commanded again."""
         if self.mode is Mode.LOCK and self.moving:
-            return 'the axis still slows down'
+            return 'the axis is still decelerating'
         remembered, target = self.remembered, self.target
         reason = self._apply(Event.UNLOCK)
         if not reason and remembered is Mode.MANUAL:
@@ -205,7 +205,7 @@ class Axis:
         return reason
 
     def track(self, on: bool) -> str:
-        """Switch the closed loop."""
+        """Switch the closed loop on or off."""
         if on and self.mode is Mode.EMERGENCY:
             return 'emergency stop: reset first'
         if on and not self.tracking:
@@ -216,7 +216,7 @@ class Axis:
         return ''
 
     def emergency(self) -> None:
-        """Halt at once, the power is gone; only ``reset`` ends it."""
+        """Halt at once, without power; only ``reset`` ends this state."""
         if self.mode is not Mode.EMERGENCY:
             self._apply(Event.EMERGENCY)
             self.remembered = None
@@ -231,15 +231,15 @@ class Axis:
 
     def fail(self, event: Event, warning: str) -> None:
         """
-        Stop for a reason that no user gave.
+        Stop because of a fault.
 
         :param event: LIMIT, LOST or FAULT.
-        :param warning: name of the warning that shows.
+        :param warning: name of the warning to set.
         """
         setattr(self.warnings, warning, True)
         self._after_return = None
         if self.mode is Mode.LOCK:
-            self.remembered = None      # what went wrong meanwhile must not start by an unlock
+            self.remembered = None      # an unlock must not restart the motion after a fault
         else:
             self._apply(event)
 
@@ -256,12 +256,12 @@ class Axis:
         periods: int = 1,
     ) -> Cubic:
         """
-        Work out the next cycle.
+        Compute the next cycle.
 
-        :param now: when it begins (s).
+        :param now: begin of the cycle (s).
         :param measurement: the valid mocap value of this cycle, or None.
-        :param periods: cycles since the last call; more than 1 after late ones.
-        :returns: the way of the motor during the cycle.
+        :param periods: number of cycles since the last call; more than 1 after late ones.
+        :returns: motion of the motor during the cycle.
         """
         before, start = self.state, self.position
         self.switches = switches
@@ -286,7 +286,7 @@ class Axis:
             self.fail(Event.LOST, 'stream_lost')
 
     def _advance(self, state: State) -> State:
-        """Return the set point after this cycle; a limit makes it that of a stop."""
+        """Return the set point after this cycle; at a limit it is that of a stop."""
         self._cycles += 1
         wanted = {
             Mode.MANUAL: self._manual, Mode.STREAM: self._streamed, Mode.SINE: self._on_sine,
@@ -305,7 +305,7 @@ class Axis:
             self.fail(Event.LIMIT, 'limit_switch')
             return True
         if self.mode is Mode.REFERENCE:
-            return False    # its search is how the axis learns where its soft limits are
+            return False    # the reference search determines the position of the soft limits
         low, high = self.settings.low, self.settings.high
         if (high is not None and up > 0.0 and wanted.position > high + _EPSILON) or (
                 low is not None and up < 0.0 and wanted.position < low - _EPSILON):
@@ -360,7 +360,7 @@ class Axis:
         return self._planner.to_velocity(state, self.settings.reference_velocity)
 
     def _correct(self, measurement: Optional[Measurement], switches: Switches) -> None:
-        """Let the closed loop act, but not in a lock or search, and not into a limit switch."""
+        """Apply the closed loop, but not in a lock or search, and not into a limit switch."""
         if not self.tracking or self.mode in (Mode.LOCK, Mode.REFERENCE):
             return
         before = self.correction.offset
@@ -377,20 +377,20 @@ class Axis:
     def _apply(self, event: Event) -> str:
         mode = after(self.mode, event)
         if mode is None:
-            return f'{event.value} does not fit the mode {self.mode.value}'
+            return f'{event.value} is not possible in mode {self.mode.value}'
         if self.mode is Mode.TRAJECTORY and self.run is not None:
             self.run.ended_by = event
         self.mode = mode
         return ''
 
     def _refusal(self, event: Event) -> str:
-        """Say why a command is refused, without doing anything."""
+        """Return the reason why a command is refused, without executing it."""
         if self.mode is Mode.EMERGENCY:
             return 'emergency stop: reset first'
         if self.mode is Mode.LOCK:
             return 'the axis is locked: unlock first'
         return '' if after(self.mode, event) is not None else (
-            f'{event.value} does not fit the mode {self.mode.value}')
+            f'{event.value} is not possible in mode {self.mode.value}')
 
     def _outside(self, target: float) -> str:
         low, high = self.settings.low, self.settings.high
@@ -402,17 +402,17 @@ class Axis:
         return ''
 
     def leave_sine(self) -> str:
-        """Go back to x0, where the sine was entered, and hold there."""
+        """Return to x0, the position at the start of the sine, and hold."""
         if self.mode is not Mode.SINE:
-            return 'the axis is not in the mode sine'
+            return 'the axis is not in mode sine'
         return self.go_to(self._origin)
 
     def _begin(self, event: Event, at_rest: bool = False) -> str:
         """
-        Follow a command that starts a mode; out of a sine the axis goes back to x0 first.
+        Execute a command that starts a mode; from a sine the axis returns to x0 first.
 
-        :param at_rest: the mode begins at rest.
-        :returns: '' or why it is refused.
+        :param at_rest: whether the mode starts at rest.
+        :returns: '' or the reason why it is refused.
         """
         reason = self._refusal(event)
         if not reason and self.mode is Mode.SINE:
@@ -427,7 +427,7 @@ class Axis:
         return reason
 
     def _command(self, event: Event) -> None:
-        """Follow a command of the user, which clears the warnings."""
+        """Execute a command of the user, which clears the warnings."""
         self.warnings = Warnings()
         self._after_return = None
         self._enter(event)

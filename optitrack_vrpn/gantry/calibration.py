@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Guided calibration of the steps per unit: command a distance, measure it by mocap, correct.
+Guided calibration of the steps per unit: command a distance, measure it with mocap, correct.
 
-The axis goes forth and back several times in open loop. The ways up and the ways down are
-averaged apart: where they differ, slip or backlash does, and not the steps per unit.
+The axis moves back and forth several times in open loop. Upward and downward strokes are averaged
+separately: a difference between them is caused by slip or backlash, not by the steps per unit.
 """
 
 import math
@@ -28,12 +28,12 @@ _PATIENCE = 500
 
 class Result(NamedTuple):
     """
-    What a calibration found.
+    Result of a calibration.
 
-    :ivar steps_per_unit: corrected.
-    :ivar ratio: measured way per commanded way.
+    :ivar steps_per_unit: corrected steps per unit.
+    :ivar ratio: measured distance per commanded distance.
     :ivar uncertainty: standard error of the ratio.
-    :ivar difference: ratio up less ratio down.
+    :ivar difference: ratio of the upward minus ratio of the downward strokes.
     """
 
     steps_per_unit: float
@@ -46,11 +46,11 @@ class Calibration:
     """
     Calibrate one axis; call ``step`` after each cycle.
 
-    :param axis: in open loop, at rest.
-    :param distance: way of each stroke (unit), signed.
-    :param strokes: ways, forth and back; even.
-    :ivar result: at the end.
-    :ivar reason: why it failed, or ''.
+    :param axis: axis in open loop, at rest.
+    :param distance: distance of each stroke (unit), signed.
+    :param strokes: number of strokes, back and forth; even.
+    :ivar result: the result, at the end.
+    :ivar reason: reason of a failure, or ''.
     """
 
     def __init__(self, axis: Axis, distance: float, strokes: int = 6) -> None:
@@ -66,24 +66,24 @@ class Calibration:
         if axis.tracking:
             self.reason = 'calibration needs the open loop: switch tracking off first'
         elif axis.moving or axis.mode is Mode.EMERGENCY:
-            self.reason = 'calibration begins at rest'
+            self.reason = 'calibration starts at rest: stop the axis first'
         elif not math.isfinite(distance) or distance == 0.0:
             self.reason = 'give a distance other than 0'
         else:
-            # A first turn takes the backlash out of the first stroke.
+            # The first reversal removes the backlash from the first stroke.
             self.reason = axis.go_to(self._start + distance) or axis.go_to(self._start)
 
     @property
     def done(self) -> bool:
-        """Return whether it has ended, well or not."""
+        """Return whether it has ended, successfully or not."""
         return self.result is not None or bool(self.reason)
 
     def step(self, measurement: Optional[Measurement], dt: float) -> None:
         """
-        Go on by a cycle.
+        Execute a cycle.
 
         :param measurement: the valid mocap value of this cycle, or None.
-        :param dt: time of the cycle (s).
+        :param dt: duration of the cycle (s).
         """
         if self.done:
             return
@@ -109,7 +109,7 @@ class Calibration:
             self.reason = 'mocap gave too few valid values: check that the body is in view'
 
     def _next(self) -> None:
-        # The first reading is the beginning, after a way down that closes the play.
+        # The first reading is the start, after a downward stroke that removes the play.
         made = len(self._ends) - 1
         if made < self._strokes:
             up = made % 2 == 0
@@ -120,8 +120,8 @@ class Calibration:
                   for k, way in enumerate(ways)]
         ratio = statistics.fmean(ratios)
         if not 0.5 < ratio < 2.0:
-            self.reason = (f'mocap saw {ratio:.3f} of the way commanded: wrong axis, sign or '
-                           'body; check the axis table with axis_bridge --teach')
+            self.reason = (f'mocap measured {ratio:.3f} of the commanded distance: wrong axis, '
+                           'sign or body; check the axis table with axis_bridge --teach')
             return
         self.result = Result(
             self.axis.settings.steps_per_unit / ratio, ratio,

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Watch and command a gantry_controller from another process."""
+"""Monitor and command a gantry_controller from another process."""
 
 import threading
 import time
@@ -46,7 +46,7 @@ class GantryClient(BackgroundNode):
         """
         Call a service with values.
 
-        :returns: what was refused.
+        :returns: the refusals.
         :raises TransportError: if the controller does not answer.
         """
         request = SetParameters.Request(parameters=[
@@ -58,7 +58,7 @@ class GantryClient(BackgroundNode):
         """
         Call stop, emergency_stop or reset.
 
-        :returns: '' or why it was refused.
+        :returns: '' or the reason of the refusal.
         :raises TransportError: if the controller does not answer.
         """
         response = self._call(Trigger, service, Trigger.Request())

@@ -15,10 +15,10 @@ ALL = 'all'
 
 class Feedback(NamedTuple):
     """
-    What the machine reports.
+    Report of the machine.
 
-    :ivar power: False once the power is cut: an emergency stop.
-    :ivar switches: by axis.
+    :ivar power: False while the power is cut: an emergency stop.
+    :ivar switches: switches by axis.
     """
 
     power: bool = True
@@ -26,7 +26,7 @@ class Feedback(NamedTuple):
 
 
 class AxisView(NamedTuple):
-    """One axis as a user sees it; lengths in its unit."""
+    """State of one axis for the user; lengths in its unit."""
 
     name: str
     unit: str
@@ -53,8 +53,8 @@ class Machine:
     Control every axis.
 
     :param settings: the axes.
-    :ivar axes: by name, in order.
-    :ivar cubics: of the last cycle, by name.
+    :ivar axes: axes by name, in order.
+    :ivar cubics: cubics of the last cycle, by name.
     """
 
     def __init__(self, settings: MachineSettings) -> None:
@@ -71,8 +71,8 @@ class Machine:
         """
         Command one axis, or all.
 
-        :param name: of an axis, or 'all'.
-        :param act: the command; gives '' or why it is refused.
+        :param name: name of an axis, or 'all'.
+        :param act: the command; returns '' or the reason why it is refused.
         :returns: the refusals by axis, '' where there is none.
         """
         if name == ALL:
@@ -90,7 +90,7 @@ class Machine:
         """
         End the emergency of every axis; they hold.
 
-        :returns: '' or why it is refused.
+        :returns: '' or the reason why it is refused.
         """
         return '; '.join(filter(None, (
             axis.reset() for axis in self.axes.values() if axis.mode is Mode.EMERGENCY)))
@@ -105,13 +105,13 @@ class Machine:
         feedback: Optional[Feedback], periods: int = 1,
     ) -> dict[str, Cubic]:
         """
-        Work out the next cycle of all axes.
+        Compute the next cycle of all axes.
 
-        :param now: when it begins (s).
-        :param measurements: by axis; None or absent where there is no valid one.
-        :param feedback: of the machine, None if none came since the last cycle.
-        :param periods: cycles since the last call.
-        :returns: the way of each motor during the cycle, in units.
+        :param now: begin of the cycle (s).
+        :param measurements: valid measurements by axis; None or absent without one.
+        :param feedback: report of the machine, None if none arrived since the last cycle.
+        :param periods: number of cycles since the last call.
+        :returns: motion of each motor during the cycle, in units.
         """
         self._without_machine = 0 if feedback is not None else self._without_machine + periods
         if feedback is not None and not feedback.power:
@@ -131,7 +131,7 @@ class Machine:
         return self.cubics
 
     def view(self) -> tuple[AxisView, ...]:
-        """Show every axis."""
+        """Return the state of every axis."""
         return tuple(AxisView(
             name, axis.settings.unit, axis.mode.value, axis.state.position, axis.state.velocity,
             axis.state.acceleration, axis.target, axis.position, axis.correction.offset,

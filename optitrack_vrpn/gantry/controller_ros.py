@@ -36,8 +36,8 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-#: How long deactivate waits for the axes to stand before it cuts the power (s). Chosen: twice
-#: the time that an axis of ORION takes from its greatest velocity.
+#: Timeout of deactivate for the stop of the axes, after which it cuts the power (s). Chosen: twice
+#: the time that an axis of ORION needs from its maximum velocity.
 _STOP_S = 5.0
 #: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles.
 _VIEW_S = 0.1
@@ -77,7 +77,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def prepare(self, settings: ControllerSettings) -> None:
         """
-        Load the machine, open the driver, make topics and services.
+        Load the machine, open the driver, and create topics and services.
 
         :raises OptitrackVrpnError: if a file is wrong, an address cannot be used, or ruckig is
             not installed.
@@ -132,7 +132,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         return entity
 
     def begin(self) -> None:
-        """Start the cycles; every axis holds."""
+        """Start the cycles; every axis holds its position."""
         assert self._machine is not None and self._used is not None
         if self._used.record_folder:
             self._recorder = Recorder(self._used.record_folder, list(self._machine.axes))
@@ -143,7 +143,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._thread.start()
 
     def end(self) -> None:
-        """Stop every axis under control, then end the cycles."""
+        """Stop every axis within its limits, then stop the cycles."""
         if self._thread is None or self._machine is None:
             return
         with self._lock:
@@ -191,14 +191,14 @@ class GantryController(SettingsNode[ControllerSettings]):
             with self._lock:
                 self._work(periods)
         except Exception:
-            self._log('error', f'a bug in a cycle; the power is cut:\n{traceback.format_exc()}',
+            self._log('error', f'bug in a cycle; the power is cut:\n{traceback.format_exc()}',
                       'cycle')
             if self._machine is not None and self._driver is not None:
                 self._machine.emergency_stop()
                 self._driver.cut_power()
 
     def _work(self, periods: int) -> None:
-        """Read the machine, work out the cycle, drive the motors, publish."""
+        """Read the machine, compute the cycle, drive the motors, publish."""
         machine, driver = self._machine, self._driver
         assert machine is not None and driver is not None
         now_s = time.monotonic()
@@ -217,7 +217,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._publish(machine, views)
 
     def _publish(self, machine: Machine, views: Sequence[AxisView]) -> None:
-        """Publish where the axes are sent and where they are, in m and rad."""
+        """Publish the set points and the measured positions of the axes, in m and rad."""
         names = [view.name for view in views]
         scale = [machine.axes[name].settings.si_per_unit for name in names]
         stamp = self.get_clock().now().to_msg()
@@ -240,7 +240,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         if machine is None or used is None or len(message.name) != len(message.position):
             return
         if not any(value == value for value in message.position):
-            return      # nothing is valid, the stamp neither
+            return      # no value is valid, so the stamp is not valid either
         stamp = message.header.stamp
         age_s = (time.time_ns() - stamp.sec * _SECOND - stamp.nanosec) * 1e-9
         if not -0.1 < age_s < used.max_age_s:
@@ -257,7 +257,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._fresh.update(found)
 
     def _take_stream(self, message: JointState) -> None:
-        """Take in targets of the mode stream."""
+        """Process targets of the mode stream."""
         machine = self._machine
         if machine is None or len(message.name) != len(message.position):
             return
@@ -312,15 +312,15 @@ class GantryController(SettingsNode[ControllerSettings]):
             if machine is None:
                 reason = 'the node is not active'
             elif len(request.parameters) != 1:
-                reason = 'give one axis, with the distance to go'
+                reason = 'give one axis and the distance to move'
             elif self._calibration is not None and not self._calibration.done:
-                reason = 'a calibration is under way'
+                reason = 'a calibration is running'
             else:
                 name = request.parameters[0].name
                 distance = parameter_value_to_python(request.parameters[0].value)
                 if name not in machine.axes or isinstance(distance, bool) or not isinstance(
                         distance, (int, float)):
-                    reason = f'{name!r} with {distance!r} is no axis with a distance'
+                    reason = f'{name!r} with {distance!r} is not an axis with a distance'
                 else:
                     self._calibration = Calibration(machine.axes[name], float(distance))
                     reason = self._calibration.reason
@@ -362,7 +362,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         response.success, response.message = not reason, reason
         return response
 
-    # -- what is shown -------------------------------------------------------------------------
+    # -- published state -----------------------------------------------------------------------
 
     def _show(self) -> None:
         self._publish_view()
@@ -407,7 +407,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         return entry(view.name, level, view.mode, cells(view))
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Say how the cycles and the axes stand."""
+        """Return the diagnostics of the cycles and the axes."""
         with self._lock:
             if self._machine is None or self._thread is None:
                 return ()

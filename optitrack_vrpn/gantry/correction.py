@@ -3,11 +3,11 @@
 """
 The closed loop of one axis: correction of the set point by the measured position.
 
-The rule of the thesis, per cycle: on entering, the first valid mocap value becomes the zero of
+The rule of the thesis, per cycle: at the start, the first valid mocap value becomes the zero of
 mocap; error = (mocap - zero) - own position; an error below the dead band counts as 0; the error
-is cut to the greatest correction of a cycle; it is subtracted from the new set point. The own
+is limited to the maximum correction of a cycle; it is subtracted from the new set point. The own
 position is the count of the set points: the steps of a correction are not counted, since they
-make up for steps that the machine lost.
+replace steps that the machine lost.
 
 Signs: the motor is at own position + offset, the axis at motor + distance lost. The correction of
 a cycle changes the offset by minus its value.
@@ -22,11 +22,11 @@ from optitrack_vrpn.gantry.history import Commanded, History
 from optitrack_vrpn.gantry.settings import CorrectionSettings
 from optitrack_vrpn.gantry.slip import SlipEstimator
 
-#: Samples of the error at rest for the noise: the window of the thesis's interface. Halved, the
-#: deviation scatters by 10 % instead of 7 %; doubled, the axis must rest longer.
+#: Number of samples of the error at rest for the noise: the window of the thesis's interface.
+#: Halved, the deviation scatters by 10 % instead of 7 %; doubled, the axis must rest longer.
 REST_SAMPLES = 100
-#: Standard deviations within which an error at rest stays. Chosen: 99.7 % of normal noise. Halved,
-#: noise causes corrections; doubled, errors of this size stay.
+#: Number of standard deviations that an error at rest does not exceed. Chosen: 99.7 % of normal
+#: noise. Halved, noise causes corrections; doubled, errors of this size remain.
 REST_SIGMAS = 3.0
 #: Time (s) after which a resting axis counts as settled. Chosen: four times the measured delay of
 #: 0.15 s. Halved, the transient of the low-pass counts as noise; doubled, the noise is learned
@@ -38,8 +38,8 @@ class Measurement(NamedTuple):
     """
     A valid mocap value of an axis.
 
-    :ivar value: in the unit of the axis, from any origin.
-    :ivar stamp: when the axis was there, on the clock of the cycles (s).
+    :ivar value: in the unit of the axis, relative to any origin.
+    :ivar stamp: time of the measurement, on the clock of the cycles (s).
     """
 
     value: float
@@ -47,7 +47,7 @@ class Measurement(NamedTuple):
 
 
 class RestNoise:
-    """Estimate the noise of the error while the axis stands."""
+    """Estimate the noise of the error while the axis is at rest."""
 
     def __init__(self) -> None:
         self._errors: deque[float] = deque(maxlen=REST_SAMPLES)
@@ -57,7 +57,7 @@ class RestNoise:
         """
         Process the error of a cycle.
 
-        :param resting: the axis has been at rest for long enough.
+        :param resting: whether the axis has been at rest for long enough.
         """
         if not resting:
             self._errors.clear()
@@ -72,9 +72,9 @@ class Correction:
     Correct one axis.
 
     :param settings: the rule.
-    :ivar offset: correction so far (unit), added to every set point.
-    :ivar error: of the last measurement (unit), None before the first.
-    :ivar dead_band: that acts now (unit).
+    :ivar offset: total correction (unit), added to every set point.
+    :ivar error: error of the last measurement (unit), None before the first.
+    :ivar dead_band: the present dead band (unit).
     :ivar slip: the estimator of the action kalman.
     """
 
@@ -94,7 +94,7 @@ class Correction:
         self._dt = 0.0
 
     def enter(self) -> None:
-        """Begin: the next valid measurement gives the zero of mocap."""
+        """Start the correction: the next valid measurement becomes the zero of mocap."""
         self._zero = None
         self._zero_at_rest = False
         self._last = None
@@ -112,9 +112,9 @@ class Correction:
 
     def shift(self) -> None:
         """
-        Note that the count of the position has a new zero: mocap gets a new one too.
+        Restart after the position count got a new zero: mocap gets a new zero too.
 
-        It is taken once the axis stands, since mocap shows where the axis was a moment ago.
+        The new zero is measured after the axis has stopped, because measurements are delayed.
         """
         self.history.clear()
         self.enter()
@@ -122,11 +122,11 @@ class Correction:
 
     def commanded(self, time: float, position: float, moving: bool, dt: float) -> None:
         """
-        Note the set point of a cycle, whether corrected or not.
+        Store the set point of a cycle, corrected or not.
 
-        :param time: when the machine will be there (s).
+        :param time: time at which the machine reaches it (s).
         :param position: the set point without offset (unit).
-        :param dt: time of the cycle (s).
+        :param dt: duration of the cycle (s).
         """
         self.history.add(Commanded(time, position, self.offset))
         self._stood_s = 0.0 if moving else self._stood_s + dt
@@ -136,9 +136,9 @@ class Correction:
 
     def correct(self, measurement: Optional[Measurement]) -> None:
         """
-        Correct once; call it before the set point of the cycle is taken.
+        Correct once; call it before the set point of the cycle is read.
 
-        :param measurement: the valid value of this cycle, None where there is none.
+        :param measurement: the valid value of this cycle, or None.
         """
         fresh = measurement is not None and (
             self._last is None or measurement.stamp > self._last.stamp)
@@ -154,17 +154,18 @@ class Correction:
         if self._zero is None:
             if self._zero_at_rest and self._stood_s < SETTLED_S:
                 return
-            # So that the error is 0 on entering, whatever the origin of either count.
+            # Choose the zero so that the error is 0 at the start, for any origin of the two
+            # counts.
             self._zero = self._last.value - then.position
         error = self._last.value - self._zero - then.position
         if compensated:
-            # What has been corrected since the stamp does not show in the measurement yet.
+            # The measurement does not contain corrections after its stamp yet.
             error += now.offset - then.offset
         self.error = error
         if fresh:
             self._noise.update(error, self._stood_s > SETTLED_S)
         if measurement is None and self.settings.action != 'thesis':
-            error = 0.0     # only the thesis's rule goes on with the last value
+            error = 0.0     # only the thesis's rule continues with the last value
         if self.settings.action == 'kalman':
             self._follow_slip(fresh, then)
         else:
@@ -178,15 +179,15 @@ class Correction:
 
     def _apply(self, change: float) -> None:
         """
-        Subtract a correction, cut to the greatest of a cycle.
+        Subtract a correction, limited to the maximum of a cycle.
 
-        What is cut is not remembered, so that nothing winds up.
+        The part beyond the limit is discarded, so that there is no wind-up.
         """
         most = self.settings.max_step
         self.offset -= min(max(change, -most), most)
 
     def _follow_slip(self, fresh: bool, then: Commanded) -> None:
-        """Let the offset follow what the estimator predicts to be lost."""
+        """Add the loss that the estimator predicts to the offset."""
         assert self.slip is not None and self._last is not None and self._zero is not None
         if fresh:
             self.slip.measure(self._last.stamp, self._last.value - self._zero - then.position

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 class Commanded(NamedTuple):
     """
-    What was commanded for one time.
+    A command for one time.
 
-    :ivar time: when the machine is there (s).
+    :ivar time: time at which the machine reaches it (s).
     :ivar position: the set point without correction (unit).
-    :ivar offset: the correction on top (unit).
+    :ivar offset: the added correction (unit).
     """
 
     time: float
@@ -23,27 +23,27 @@ class Commanded(NamedTuple):
 
 class History:
     """
-    Keep the last seconds.
+    Store the commands of the last seconds.
 
-    :param cycles: how many cycles are kept.
+    :param cycles: number of stored cycles.
     """
 
     def __init__(self, cycles: int = 200) -> None:
         self._entries: deque[Commanded] = deque(maxlen=cycles)
 
     def add(self, entry: Commanded) -> None:
-        """Add what is commanded for a time later than the last."""
+        """Add a command for a time later than the last."""
         self._entries.append(entry)
 
     def clear(self) -> None:
-        """Forget everything: the count of the position has changed."""
+        """Discard all commands, because the count of the position has changed."""
         self._entries.clear()
 
     def at(self, time: float) -> 'Commanded | None':
         """
-        Return what was commanded for a time, between cycles on a straight line.
+        Return the command for a time, interpolated linearly between cycles.
 
-        :returns: None where that is older than what is kept, or nothing is.
+        :returns: None if the time is before the stored commands, or none are stored.
         """
         entries = self._entries
         if not entries or time < entries[0].time:

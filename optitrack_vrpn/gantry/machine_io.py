@@ -22,10 +22,10 @@ _MOST_BYTES = 2048
 
 
 class Driver(Protocol):
-    """What the controller needs of a machine."""
+    """Interface of a machine for the controller."""
 
     def feedback(self) -> Optional[Feedback]:
-        """Return what the machine reported since the last call, None if nothing."""
+        """Return the machine's reports since the last call, None if there are none."""
 
     def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
         """Drive the motors through the next cycle; the cubics are in units."""
@@ -34,10 +34,10 @@ class Driver(Protocol):
         """Cut the power: an emergency stop."""
 
     def restore_power(self) -> None:
-        """Return the power back, after the user has reset the emergency."""
+        """Restore the power, after the user has reset the emergency."""
 
     def close(self) -> None:
-        """Release everything; may be called again."""
+        """Release all resources; idempotent."""
 
 
 class SimDriver:
@@ -52,7 +52,7 @@ class SimDriver:
         self.lock = threading.Lock()
 
     def feedback(self) -> Optional[Feedback]:
-        """Give power and switches."""
+        """Return power and switches."""
         with self.lock:
             return Feedback(self.machine.power, self.machine.switches())
 
@@ -66,22 +66,22 @@ class SimDriver:
         self.machine.power = False
 
     def restore_power(self) -> None:
-        """Return the power back."""
+        """Restore the power."""
         self.machine.power = True
 
     def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Do nothing: there are no resources."""
 
 
 class UdpDriver:
     """
-    A machine that takes set points by UDP and answers each datagram.
+    A machine that receives set points by UDP and answers each datagram.
 
     :param settings: the machine.
     :param host: its address.
     :param port: its UDP port.
     :raises TransportError: if the address cannot be used.
-    :ivar refused: datagrams that were no answers.
+    :ivar refused: number of datagrams that were not valid answers.
     """
 
     def __init__(self, settings: MachineSettings, host: str, port: int) -> None:
@@ -89,7 +89,7 @@ class UdpDriver:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         try:
-            # Connected: the kernel drops what comes from any other address.
+            # A connected socket drops datagrams from other addresses.
             self._socket.connect((host, port))
         except OSError as error:
             self._socket.close()
@@ -103,19 +103,19 @@ class UdpDriver:
         self.refused = 0
 
     def feedback(self) -> Optional[Feedback]:
-        """Read what has arrived; the newest answer counts, old ones that overtake do not."""
+        """Read the answers; the newest one counts, regardless of the order of arrival."""
         newest: Optional[Answer] = None
         while True:
             try:
                 data = self._socket.recv(_MOST_BYTES)
             except BlockingIOError:
                 break
-            except OSError:     # nothing listens there: the missing answers tell
+            except OSError:     # no listener there; the missing answers show it
                 break
             try:
                 answer = decode_answer(data)
                 if len(answer.switches) != len(self._settings.axes):
-                    raise RemoteProtocolError('another number of axes')
+                    raise RemoteProtocolError('a different number of axes')
             except RemoteProtocolError:
                 self.refused += 1
                 continue
@@ -125,7 +125,7 @@ class UdpDriver:
                 newest = answer
         if newest is None:
             return None
-        # An answer to a datagram from before the reset says nothing of the power now.
+        # An answer to a datagram from before the reset does not state the present power.
         power = newest.power or newest.sequence < self._restored
         return Feedback(power, {
             axis.name: each for axis, each in zip(self._settings.axes, newest.switches)})
@@ -138,14 +138,14 @@ class UdpDriver:
         try:
             self._socket.send(encode_set_points(points))
         except OSError:
-            pass    # the missing answer tells
+            pass    # the missing answer shows it
 
     def cut_power(self) -> None:
-        """Send it to the machine with every following datagram."""
+        """Command the power cut in every following datagram."""
         self._power = False
 
     def restore_power(self) -> None:
-        """Let the machine switch on again."""
+        """Permit the machine to switch on again."""
         self._restored = self._sequence
         self._power = True
 
@@ -156,16 +156,16 @@ class UdpDriver:
 
 class UdpMachine:
     """
-    A simulated machine behind the datagrams of ``wire``; one thread.
+    A simulated machine behind the datagrams of ``wire.py``; one thread.
 
     The first controller that sends set points owns it until it is silent for a second.
 
     :param settings: the machine.
     :param host: local address.
-    :param port: UDP port; 0 takes any free one, see ``port``.
-    :raises TransportError: if the address cannot be had.
-    :ivar machine: the simulation; take ``lock`` to look at it.
-    :ivar refused: datagrams that were no set points, old, or from another controller.
+    :param port: UDP port; 0 selects a free one, see ``port``.
+    :raises TransportError: if the address is not available.
+    :ivar machine: the simulation; hold ``lock`` while reading it.
+    :ivar refused: number of datagrams that were not set points, old, or from another controller.
     :ivar pressed: whether the emergency button of the machine is pressed.
     """
 
@@ -202,7 +202,7 @@ class UdpMachine:
         while not self._ended.is_set():
             try:
                 data, sender = self._socket.recvfrom(_MOST_BYTES)
-            except OSError:     # a timeout among them
+            except OSError:     # including timeouts
                 continue
             answer = self._take(data, sender, time.monotonic())
             if answer:
@@ -212,11 +212,11 @@ class UdpMachine:
                     pass
 
     def _take(self, data: bytes, sender: tuple[str, int], now_s: float) -> bytes:
-        """Follow a datagram; return the answer, empty if it is refused."""
+        """Process a datagram; return the answer, empty if it is refused."""
         try:
             points = decode_set_points(data)
             if len(points.cubics) != len(self._settings.axes):
-                raise RemoteProtocolError('another number of axes')
+                raise RemoteProtocolError('a different number of axes')
         except RemoteProtocolError:
             self.refused += 1
             return b''

@@ -5,19 +5,19 @@ Modes of an axis and their transitions: one table.
 
 Rules:
 
-1. Every motion begins with a command of the user. Neither a returning signal nor the end of an
-   alarm starts one: no event but a command leads out of STOPPING.
-2. EMERGENCY wins over everything and ends with RESET alone.
-3. A limit, a lost signal and a fault lead to STOPPING, from wherever the axis moves.
-4. LOCK is a stop that remembers the mode before it. UNLOCK leads to STOPPING; the axis then
-   repeats the command of the remembered mode, unless something went wrong meanwhile.
+1. Every motion starts with a command of the user. Neither a returning signal nor the end of an
+   alarm starts one: only commands lead out of STOPPING.
+2. EMERGENCY has priority over all other modes and ends only with RESET.
+3. A limit, a lost signal and a fault lead to STOPPING from every mode with motion.
+4. LOCK is a stop that stores the previous mode. UNLOCK leads to STOPPING; the axis then repeats
+   the command of the stored mode, unless a fault occurred meanwhile.
 """
 
 from enum import Enum
 
 
 class Mode(Enum):
-    """What an axis does."""
+    """Modes of an axis."""
 
     STOPPING = 'stopping'
     MANUAL = 'manual'
@@ -30,7 +30,7 @@ class Mode(Enum):
 
 
 class Event(Enum):
-    """What changes it; the first five are commands that start a motion."""
+    """Events that change the mode; the first five are commands that start a motion."""
 
     MANUAL = 'manual'
     STREAM = 'stream'
@@ -52,7 +52,7 @@ MOVING = (Mode.MANUAL, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
 COMMANDS = {Mode(event.value): event for event in (
     Event.MANUAL, Event.STREAM, Event.SINE, Event.TRAJECTORY, Event.REFERENCE)}
 
-#: (mode, event) -> mode. A pair that is not listed is refused, or changes nothing.
+#: (mode, event) -> mode. A pair that is not listed is refused, or does not change the mode.
 TRANSITIONS: 'dict[tuple[Mode, Event], Mode]' = {
     # commands start a motion from rest, and from another motion
     **{(mode, event): Mode(event.value)
@@ -69,5 +69,5 @@ TRANSITIONS: 'dict[tuple[Mode, Event], Mode]' = {
 
 
 def after(mode: Mode, event: Event) -> 'Mode | None':
-    """Return the mode after an event, or None where the event does not apply."""
+    """Return the mode after an event, or None if the event does not apply."""
     return TRANSITIONS.get((mode, event))
