@@ -186,3 +186,11 @@ def test_there_is_a_command_for_it():
     assert 'compile' in {tool.name for tool in TOOLS}
     run = python('-m', 'optitrack_vrpn', 'compile', '--check', **{SWITCH: '0'})
     assert (run.returncode, run.stdout) == (1, f'as plain Python: switched off by {SWITCH}\n')
+
+
+def test_colcons_prefix_does_not_change_where_compiled_modules_lie(monkeypatch, tmp_path):
+    # As colcon's sitecustomize does for `colcon build --symlink-install`.
+    place = importer_io.build_folder()
+    monkeypatch.setattr(sys, 'real_prefix', sys.prefix, raising=False)
+    monkeypatch.setattr(sys, 'prefix', str(tmp_path))
+    assert importer_io.build_folder() == place

@@ -91,8 +91,10 @@ def name_for(package: Path) -> str:
 
 def build_folder() -> Path:
     """Choose where compiled modules are put that setup.py does not install."""
-    if sys.prefix != sys.base_prefix:
-        return Path(sys.prefix) / 'share' / 'optitrack_vrpn' / 'compiled'
+    # colcon build --symlink-install runs setup.py with another prefix, and keeps this one.
+    prefix = getattr(sys, 'real_prefix', sys.prefix)
+    if prefix != sys.base_prefix:
+        return Path(prefix) / 'share' / 'optitrack_vrpn' / 'compiled'
     cache = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
     return Path(cache) / 'optitrack_vrpn' / 'compiled'
 
