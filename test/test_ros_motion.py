@@ -111,10 +111,10 @@ def test_covariance_of_a_resting_body_is_learned():
     np.testing.assert_allclose(deviations[3:], np.radians(0.1), rtol=0.3)
 
 
-def test_nothing_is_computed_for_nobody(motive):
-    with node_of(motive, outputs=['pose', 'odom']) as here, Observer() as observer:
-        wait_until(lambda: here.node._pipeline and here.node._pipeline.bodies, what='a body')
-        channel = here.node._pipeline.bodies[0]
+def test_nothing_is_computed_for_nobody(motive, pipelines):
+    with node_of(motive, outputs=['pose', 'odom']), Observer() as observer:
+        wait_until(lambda: pipelines and pipelines[0].bodies, what='a body')
+        channel = pipelines[0].bodies[0]
         wait_until(lambda: channel.user is not None, what='publishers')
         assert not channel.wants_motion
         topic = observer.listen(Odometry, '/wand/odom', 100)

@@ -58,18 +58,17 @@ def test_a_pose_is_where_the_body_was_at_its_stamp(observer, protocol):
         assert abs(np.median(lag)) < 1e-3, np.median(lag)
 
 
-def test_a_body_out_of_view_goes_silent_and_its_state_says_why(observer):
-    with simulated(['wand', 'box'], rate=100) as server, following(server) as here:
+def test_a_body_out_of_view_goes_silent_and_its_state_says_why(observer, pipelines):
+    with simulated(['wand', 'box'], rate=100) as server, following(server):
         topic, other = observer.poses('/wand/pose'), observer.poses('/box/pose')
         topic.wait(10)
-        node, make = here.node, server.natnet.world.frame
+        make = server.natnet.world.frame
         server.natnet.world.frame = lambda frame, *times: make(
             frame._replace(lost=frozenset({'wand'})), *times)
 
         def state():
-            with node._lock:
-                return [channel.gate.state.value for channel in node._pipeline.bodies
-                        if channel.names.motive == 'wand']
+            return [channel.gate.state.value for channel in pipelines[0].bodies
+                    if channel.names.motive == 'wand']
 
         wait_until(lambda: state() == ['UNTRACKED'])
         count, others = len(topic), len(other)

@@ -1,0 +1,75 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes in this process, with simulated Motives: what they log and what they hold."""
+
+import contextlib
+import gc
+import os
+import threading
+
+from optitrack_vrpn.sim.scenario_io import named_bodies, NatNet, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+from rosgraph import port_parameters, wait_until
+
+
+@contextlib.contextmanager
+def motives():
+    """Make simulated Motives with bodies of given names; the function gives their ports."""
+    servers = []
+
+    def start(*names, rate=100.0, protocol='vrpn'):
+        server = MotiveSimServer(Scenario(
+            bodies=named_bodies(names), rate=rate, protocol=protocol, natnet=NatNet(port=0)),
+            port=0)
+        servers.append(server.start())
+        return server.port if protocol == 'vrpn' else server.natnet_port
+    try:
+        yield start
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def parameters(port, protocol='vrpn', **more):
+    return {'server': '127.0.0.1', **port_parameters(protocol, port), 'connect.retry_max_s': 0.1,
+            **{name.replace('__', '.'): value for name, value in more.items()}}
+
+
+def logged(console, text):
+    """Wait until something was logged in this process; gives the log since the last call."""
+    parts = []
+
+    def found():
+        parts.append(console.news())
+        return text in ''.join(parts)
+    wait_until(found, 20.0, f'{text!r} in the log')
+    return ''.join(parts)
+
+
+def bug(*_):
+    raise ArithmeticError('made up')
+
+
+def held(node):
+    """Count what a node and this process hold."""
+    gc.collect()
+    return {
+        'threads': sorted(t.name for t in threading.enumerate()),
+        'files': len(os.listdir('/proc/self/fd')),
+        'publishers': sorted(p.topic_name for p in node.publishers),
+        'subscriptions': len(list(node.subscriptions)), 'timers': len(list(node.timers)),
+        'clients': len(list(node.clients)), 'services': len(list(node.services)),
+        'waitables': len(list(node.waitables)), 'guards': len(list(node.guards)),
+        'parameters': len(node.get_parameters_by_prefix('')),
+    }
+
+
+def released(node, before):
+    """
+    Tell whether no more is held than before.
+
+    The simulated Motive is in this process too, and closes its ends a moment later: it may have
+    been about to when that was counted.
+    """
+    after = held(node)
+    return after['files'] <= before['files'] and {**after, 'files': 0} == {**before, 'files': 0}

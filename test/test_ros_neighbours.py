@@ -1,0 +1,180 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The node beside others: nodes of its name, publishers on its topics, subscribers."""
+
+from types import SimpleNamespace
+
+from conftest import BOTH_PROTOCOLS
+from geometry_msgs.msg import PoseStamped
+from node_kit import logged, motives, parameters
+from optitrack_vrpn.graph import conflicts_ros
+from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames, TURN_NS
+from optitrack_vrpn.ros.qos_advice import what_helps
+import pytest
+from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
+from rosgraph import NodeHere, Observer, wait_until
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+
+
+@pytest.fixture(scope='module')
+def observer():
+    with Observer('onlooker') as observer:
+        yield observer
+
+
+@pytest.fixture
+def motive():
+    with motives() as start:
+        yield start
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """Look for other nodes ten times as often; gives the topics of each look."""
+    monkeypatch.setattr(conflicts_ros, 'TURN_NS', TURN_NS // 10)
+    monkeypatch.setattr(conflicts_ros, '_CHECKS_NS', tuple(
+        after_ns // 10 for after_ns in conflicts_ros._CHECKS_NS))
+    done, look = [], ConflictingPublishers.look
+
+    def counted(self, topics):
+        done.extend([topics] if topics else [])
+        return look(self, topics)
+    monkeypatch.setattr(ConflictingPublishers, 'look', counted)
+    return done
+
+
+@BOTH_PROTOCOLS
+def test_two_nodes_in_one_process_each_follow_their_own_server(observer, motive, protocol):
+    left, right = (parameters(motive(name, protocol=protocol), protocol, autostart=True)
+                   for name in ('left', 'right'))
+    with NodeHere(left, namespace='/lab_a') as a, NodeHere(right, node_name='second') as b:
+        expected = {'/lab_a/left/pose', '/lab_a/left/pose_ned', '/right/pose', '/right/pose_ned'}
+        wait_until(lambda: set(observer.topics()) == expected)
+        topics = [observer.poses(name) for name in ('/lab_a/left/pose', '/right/pose')]
+        tf = observer.transforms()
+        for topic in (*topics, tf):
+            topic.wait(50)
+        assert observer.state('/lab_a/optitrack_vrpn') == observer.state('/second') == 'active'
+        # Transforms share one tree whatever the namespace, as everywhere in ROS.
+        wait_until(lambda: {t.child_frame_id for m in tf.messages() for t in m.transforms} == {
+            'left', 'left_ned', 'right', 'right_ned'})
+        assert observer.transition('deactivate', '/second')
+        count = len(topics[0])
+        topics[0].wait(count + 50)
+        assert a.failure is None and b.failure is None
+        assert observer.transition('active_shutdown', '/lab_a/optitrack_vrpn')
+        wait_until(lambda: all('/right' in topic for topic in observer.topics()))
+
+
+def test_a_second_node_of_the_same_name_is_told_of(motive, console):
+    port = motive('wand')
+    with NodeHere(parameters(port)), Observer('counter') as onlooker:
+        twins = ('optitrack_vrpn', '/')
+        wait_until(lambda: twins in onlooker.node.get_node_names_and_namespaces())
+        with NodeHere(parameters(port, autostart=True)):
+            said = logged(console, 'called /optitrack_vrpn too')
+            assert 'another node is called' in said
+            # A name alone would leave the topics where they are.
+            assert '__ns:=/NAME' in said and '__node' not in said
+
+
+def test_another_node_on_a_pose_topic_is_told_of_once(motive, console, looks):
+    port = motive('wand')
+    with NodeHere(parameters(port, autostart=True), node_name='ot_a'), \
+            NodeHere(parameters(port, autostart=True), node_name='ot_b'), \
+            Observer('counter') as onlooker:
+        wait_until(lambda: onlooker.node.count_publishers('/wand/pose') == 2)
+        said = logged(console, '/ot_b publishes on /wand/pose too')
+        if '/ot_a publishes on' not in said:
+            said += logged(console, '/ot_a publishes on /wand/pose too')
+        assert 'bodies.allow' in said and '__ns:=/NAME' in said and 'frames.body' in said
+        count = len(looks)
+        wait_until(lambda: len(looks) >= count + 8, what='further looks')
+        assert 'publishes on' not in console.news()
+
+
+def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console, looks):
+    port = motive('wand')
+    more = {'autostart': True, 'frames.body': 'lab_{body}', 'frames.body_ned': 'lab_{body}_ned'}
+    with NodeHere(parameters(port, autostart=True)), \
+            NodeHere(parameters(port, **more), namespace='/lab'), Observer('counter') as onlooker:
+        wait_until(lambda: {'/wand/pose', '/lab/wand/pose'} <= set(onlooker.topics()))
+        transforms = onlooker.transforms()
+        wait_until(lambda: {piece.child_frame_id for message in transforms.messages()
+                            for piece in message.transforms} >= {'wand', 'lab_wand'})
+        count = len(looks)
+        wait_until(lambda: len(looks) >= count + 8, what='further looks')
+        said = console.news()
+        assert 'publishes on' not in said and 'called' not in said
+
+
+def test_topics_are_looked_at_now_and_then_and_each_rival_is_told_of_once():
+    class Topics:
+        looked = []
+
+        def get_name(self):
+            return 'a'
+
+        def get_namespace(self):
+            return '/'
+
+        def get_publishers_info_by_topic(self, topic):
+            self.looked.append(topic)
+            return [SimpleNamespace(node_name=name, node_namespace=namespace)
+                    for name, namespace in (
+                        ('a', '/'), ('_NODE_NAME_UNKNOWN_', '_NODE_NAMESPACE_UNKNOWN_'),
+                        *([('b', '/lab')] if topic == '/x' else []))]
+    rivals = ConflictingPublishers(Topics(), 5)
+    turns = [rivals.turn(5 + 10**9 + k * TURN_NS // 4) for k in range(12)]
+    assert turns == [0, None, None, None, 1, None, None, None, 2, None, None, None]
+    assert rivals.look(['/w']) == []
+    line, = rivals.look(['/w', '/x'])
+    assert '/lab/b publishes on /x too' in line
+    assert rivals.look(['/x']) == []
+
+
+def test_a_node_that_is_alone_says_nothing_of_others():
+    class Alone:
+        names = [('a', '/'), ('a', '/lab'), ('b', '/')]
+
+        def get_name(self):
+            return 'a'
+
+        def get_namespace(self):
+            return '/'
+
+        def get_fully_qualified_name(self):
+            return '/a'
+
+        def get_node_names_and_namespaces(self):
+            return self.names
+    duplicates = DuplicateNames(Alone(), 5)
+    assert [duplicates.look(5 + k * 10**8) for k in range(50)] == [''] * 50
+    Alone.names = [*Alone.names, ('a', '/'), ('a', '/')]
+    assert '2 other nodes are called /a too' in duplicates.look(10**10)
+    assert duplicates.look(10**11) == ''
+
+
+@pytest.mark.parametrize('offered, latched, said', [
+    ({'qos__reliability': 'best_effort'}, False, [
+        'more RELIABILITY', 'qos.reliability: reliable']),
+    ({}, True, ['more DURABILITY', 'request volatile']),
+])
+def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(
+        observer, motive, console, offered, latched, said):
+    with NodeHere(parameters(motive('wand'), autostart=True, **offered), namespace='/lab'):
+        wait_until(lambda: '/lab/wand/pose' in observer.topics())
+        strict = observer.listen(PoseStamped, '/lab/wand/pose', QoSProfile(
+            depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL if latched
+            else DurabilityPolicy.VOLATILE))
+        easy = observer.poses('/lab/wand/pose', reliable=False)
+        log = logged(console, said[-1])
+        assert 'a subscriber of /lab/wand/pose ' in log and said[0] in log
+        easy.wait(50)
+        assert len(strict) == 0
+
+
+def test_a_policy_that_is_not_known_ends_nothing():
+    assert 'of policy 0 than' in what_helps('/wand/pose', 0)
+    assert 'more DEADLINE than' in what_helps('/wand/pose', QoSPolicyKind.DEADLINE)

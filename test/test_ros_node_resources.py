@@ -1,0 +1,149 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the node in this process holds: it releases all of it, on the right thread."""
+
+import random
+import threading
+import time
+
+from conftest import BOTH_PROTOCOLS
+from node_kit import bug, held, logged, motives, parameters, released
+from optitrack_vrpn.node.node import OptitrackVrpnNode
+from optitrack_vrpn.node.publishers import Publishers
+import pytest
+from rosgraph import NodeHere, Observer, wait_until
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+
+
+@pytest.fixture(scope='module')
+def observer():
+    with Observer('onlooker') as observer:
+        yield observer
+
+
+@pytest.fixture
+def motive():
+    with motives() as start:
+        yield start
+
+
+MOVES = {
+    'configure': {'unconfigured': 'inactive'}, 'activate': {'inactive': 'active'},
+    'deactivate': {'active': 'inactive'}, 'cleanup': {'inactive': 'unconfigured'},
+}
+
+
+@BOTH_PROTOCOLS
+def test_a_hundred_transitions_in_any_order_leak_nothing(motive, protocol):
+    """Possible and impossible ones; bodies stream all the while, and come and go with them."""
+    chance = random.Random(5)
+    port = motive('Rigid Body 1', 'wand', protocol=protocol)
+    with NodeHere(parameters(port, protocol)) as here:
+        node = here.node
+
+        def trigger(move):
+            result = here.run(getattr(node, f'trigger_{move}'))
+            # rclpy raises where there is no such transition; from Kilted on it gives ERROR.
+            if isinstance(result, Exception) or result.name == 'ERROR':
+                return 'impossible'
+            return result.name
+        for move in MOVES:
+            assert trigger(move) == 'SUCCESS'
+        before = held(node)
+        assert not any('pose' in topic for topic in before['publishers'])
+        state, tried, bodies_seen = 'unconfigured', set(), False
+        for _ in range(100):
+            possible = [move for move in MOVES if state in MOVES[move]]
+            move = chance.choice(possible if chance.random() < 0.7 else list(MOVES))
+            expected = MOVES[move].get(state)
+            assert trigger(move) == ('SUCCESS' if expected else 'impossible'), (state, move)
+            tried.add((state, move))
+            state = expected or state
+            if chance.random() < 0.4:
+                time.sleep(chance.random() * 0.1)    # somewhere between request and first pose
+            if not bodies_seen and state == 'active':
+                # Here once for sure: elsewhere the next move may come before the first pose.
+                wait_until(lambda: len(list(node.publishers)) > len(before['publishers']) + 4)
+                bodies_seen = True
+        assert len(tried) == 12 and bodies_seen
+        if state == 'active':
+            trigger('deactivate')
+        if state != 'unconfigured':
+            trigger('cleanup')
+        wait_until(lambda: here.run(lambda: released(node, before)), what=f'release of {before}')
+    assert not [thread for thread in threading.enumerate() if thread.name.endswith(' client')]
+
+
+def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, console):
+    with NodeHere(parameters(motive('wand'))) as here:
+        # diagnostic_updater, where it is installed, stays from the first time on
+        assert observer.transition('configure') and observer.transition('cleanup')
+        before = held(here.node)
+        assert observer.transition('configure')
+        wait_until(lambda: '/wand/pose' in observer.topics())
+        with monkeypatch.context() as patch:
+            patch.setattr(Publishers, 'send_static', bug)
+            assert not observer.transition('activate')
+        logged(console, 'ArithmeticError: made up')
+        assert observer.state() == 'unconfigured'
+        wait_until(lambda: released(here.node, before), what='release')
+
+
+def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, console):
+    with NodeHere(parameters(3883, server='motive pc')) as here:
+        before = held(here.node)
+        assert not observer.transition('configure')
+        logged(console, "cannot configure: server is 'motive pc'")
+        assert observer.state() == 'unconfigured'
+        wait_until(lambda: released(here.node, before), what='release')
+        assert observer.set(server='127.0.0.1') == ''
+        assert observer.transition('configure')
+
+
+def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
+        observer, motive, pipelines, monkeypatch):
+    """It may be looking at their events, and another thread would pull them out from under it."""
+    prepare, create = Publishers.prepare, OptitrackVrpnNode.create_publisher
+    denied, switched = threading.Event(), threading.Event()
+    switching = threading.Event()
+
+    def slow(self, channel):
+        output = prepare(self, channel)
+        if channel.names.motive == 'denied':
+            assert denied.wait(30.0)
+        elif channel.names.motive == 'switched':
+            switching.set()
+            assert switched.wait(30.0)
+        return output
+
+    def refusing(self, message_type, topic, *arguments, **options):
+        if topic == 'half/pose_ned':
+            raise RuntimeError('another type')
+        return create(self, message_type, topic, *arguments, **options)
+    monkeypatch.setattr(Publishers, 'prepare', slow)
+    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
+    with NodeHere(parameters(motive('wand', 'half', 'denied', 'switched'))) as here:
+        destroy, found = here.node.destroy_publisher, []
+
+        def noting(publisher):
+            found.append((publisher.topic_name, threading.get_ident()))
+            return destroy(publisher)
+        here.node.destroy_publisher = noting
+        executor = here.run(threading.get_ident)
+        assert observer.transition('configure') and observer.transition('activate')
+        # Two that go before anybody has heard of them, then one that has lost a topic meanwhile.
+        wait_until(lambda: len(pipelines[0].bodies) == 4)
+        assert observer.set(bodies__deny=['denied']) == ''
+        denied.set()
+        assert switching.wait(30.0)
+        assert observer.set(outputs=['pose', 'tf', 'status']) == ''
+        switched.set()
+        expected = {'/half/pose', '/denied/pose', '/denied/pose_ned', '/wand/pose_ned',
+                    '/switched/pose_ned'}
+        wait_until(lambda: expected <= {topic for topic, _ in found})
+        assert {thread for _, thread in found} == {executor}
+        wait_until(lambda: observer.topics() == ['/switched/pose', '/wand/pose'])
+        assert observer.transition('deactivate') and observer.transition('cleanup')
+        wait_until(lambda: observer.topics() == [])
+        assert {thread for _, thread in found} == {executor}
