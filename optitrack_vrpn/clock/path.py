@@ -36,6 +36,7 @@ from typing import NamedTuple
 
 from optitrack_vrpn.clock.banded import smooth
 from optitrack_vrpn.clock.scatter import LEAST_US, NO_DATA, Nodes, Scatter
+from optitrack_vrpn.clock.treads import Corner, Treads
 
 SPAN_S = 300.0
 """How long minima are remembered: two waves of load of 120 s and what lies between them."""
@@ -66,6 +67,8 @@ gamma and log-normal distribution 0.5 to 2, for exponential ones 0."""
 RESOLUTION_US = 0.7
 """No error is smaller (us): sender times in whole microseconds, readings of the host's clock."""
 _UNKNOWN_RATE, _KNOWN_RATE = 100.0, 1.0
+_CORNER_RATE = 0.1
+"""Standard deviation of the rate between two corners of treads (ppm): 20 us in 200 s."""
 _GATE = 6.0
 _GATE_US = 10.0
 _LEAN = 0.02
@@ -120,6 +123,7 @@ class ClockPath:
         self._shadow_to = 0.0
         self._lag = 0.0
         self._ratio = 1.0
+        self._treads = Treads()
 
     def line(self, t_ns: float) -> float:
         """Return the floor's residual at a time (ns)."""
@@ -137,8 +141,9 @@ class ClockPath:
         # which few have been seen at first; more or less as minima surprise the path; its lag.
         young = 1.0 + 8.0 / self.blocks
         expected = 3.0 * math.sqrt(self._var) + 1.5 * self._scatter.scale * young
-        return 1e3 * (RESOLUTION_US + math.sqrt(self._ratio) * expected + 2.0 * abs(self._lag)
-                      + self._off_shadow())
+        ratio = max(self._ratio, 1.0) if self._treads.step else self._ratio
+        return 1e3 * (RESOLUTION_US + math.sqrt(ratio) * expected + 2.0 * abs(self._lag)
+                      + self._off_shadow() + self._treads.doubt)
 
     def _off_shadow(self) -> float:
         """Return how far the line left the one that was replaced (us), which may be right."""
@@ -185,7 +190,8 @@ class ClockPath:
         while self._falls and self._falls[0][0] < t - _RECENT_S:
             del self._falls[0]
         best = self._fit(nodes, self._x, 1)
-        other = self._hypothesis(best, t)
+        corners = self._treads.watch(nodes)
+        other = self._polled(*corners) if corners else self._hypothesis(best, t)
         if other is None:
             self._take(best)
         else:
@@ -201,8 +207,9 @@ class ClockPath:
         times, y, count, dip = nodes.t, nodes.y, nodes.counts, nodes.dip
         while times[0] < t - SPAN_S:
             _drop(nodes, x, 0)
-            # What the slope was when the path began says nothing of the window's first slope.
-            self._prior_weight = _UNKNOWN_RATE ** -2.0
+            if not self._treads.step:
+                # What the slope was when the path began says nothing of the window's first slope.
+                self._prior_weight = _UNKNOWN_RATE ** -2.0
         while nodes.bends and nodes.bends[0] <= times[0]:
             del nodes.bends[0]
         # The first node that stands for one minimum and is old joins the one before it.
@@ -320,6 +327,8 @@ class ClockPath:
         """Return a path of less cost than the best one, if another hypothesis gives it."""
         lifted, falls = self._lifted, self._falls
         found = None
+        if lifted and best.nodes.y[-1] - best.x[-1] < 1.2 * self._treads.step:
+            return None
         if self.slewable and t - self._nodes.t[0] > 10.0:
             if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
                 found = self._bend(best, falls[0][0], len(falls) * JUMP_BLOCKS)
@@ -395,6 +404,15 @@ class ClockPath:
             return None
         saved = self._cost(best, leaning, LOAD) - self._cost(found, leaning, LOAD)
         return found if saved > (LOAD - 1.0) * (price - spared) else None
+
+    def _polled(self, first: Corner, second: Corner) -> _Fit:
+        """Suppose that minima wait for polls: the floor lies on the corners of their treads."""
+        slope = (second.y - first.y) / (second.t - first.t)
+        nodes = self._nodes
+        # The corners may have been averaged with their treads: the slope is kept as the prior.
+        self._prior, self._prior_weight = slope, _CORNER_RATE ** -2.0
+        return self._fit(nodes._replace(bends=[]),
+                         [second.y + slope * (t - second.t) for t in nodes.t], 2)
 
     def _jump(self, best: _Fit) -> _Fit | None:
         """Suppose that the floor rose where it was lifted, and stays."""

@@ -1,0 +1,89 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Recognise arrivals that are polled at the rate of the frames.
+
+Frames wait for the next poll. Where the polls have nearly the rate of the frames, the wait changes
+by microseconds a second only: minima lie on treads of minutes, each as straight as a clock, and
+step by one interval from tread to tread. Only at a step did a frame not wait. Two successive steps
+of equal size and direction show the rate: the floor is the line through the two corners.
+
+Times are seconds, heights microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from optitrack_vrpn.clock.scatter import NO_DATA, Nodes
+
+_BESIDE = 3
+"""Minima on each side of a step that lie still; fewer take noise for steps."""
+_STILL = 0.05
+"""In steps: so much a tread may rise or fall from one minimum to the next."""
+_LEAST_US = 500.0
+"""Least step: half an interval of the fastest cameras. Smaller ones are scatter to the path."""
+_ALIKE = 0.03
+"""In steps: so much two successive ones may differ."""
+_LONGEST_S = 900.0
+"""A step that has no fellow for this long was something else: 5 ppm at 240 Hz take 830 s."""
+
+
+class Corner(NamedTuple):
+    """Where a tread meets the floor."""
+
+    t: float
+    y: float
+    step: float
+    """Height of the step; negative where minima fall."""
+
+
+class Treads:
+    """
+    The last steps of the minima.
+
+    :ivar step: height up to which minima lie above the floor because they wait; 0 if unknown.
+    :ivar doubt: how far a corner may lie off the floor: blocks end anywhere on a tread.
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self.step = self.doubt = 0.0
+        self._last: Corner | None = None
+
+    def watch(self, nodes: Nodes) -> tuple[Corner, Corner] | None:
+        """
+        Look at the newest minima; return the last two corners where another has come.
+
+        :param nodes: the minima, the newest last.
+        """
+        t, y = nodes.t, nodes.y
+        n = len(t)
+        k = n - _BESIDE
+        if self._last is not None and t[-1] - self._last.t > _LONGEST_S:
+            self._forget()
+        if k <= _BESIDE:
+            return None
+        step = y[k] - y[k - 1]
+        size = abs(step)
+        if size < _LEAST_US or size > 0.5 * NO_DATA:
+            return None
+        last = self._last
+        if last is not None and step * last.step < 0.0:
+            # Load has ended, or begun anew.
+            self._forget()
+            last = None
+        for i in range(k - _BESIDE, n):
+            if i != k and abs(y[i] - y[i - 1]) > _STILL * size:
+                return None
+        at = k - 1 if step > 0.0 else k
+        corner = Corner(t[at], y[at], step)
+        alike = last is not None and abs(step - last.step) < _ALIKE * size
+        self._forget()
+        self._last = corner
+        if last is None or not alike:
+            return None
+        self.step, self.doubt = size, 2.0 * size / (corner.t - last.t)
+        return last, corner
