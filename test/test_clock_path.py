@@ -130,6 +130,20 @@ def test_a_rate_that_no_oscillator_changes_to_is_followed_after_the_longest_load
 
 
 @pytest.mark.slow
+def test_treads_of_polling_at_the_rate_of_the_frames_show_the_rate_at_their_second_corner():
+    """Frames at 240 Hz and polls at 240 Hz of another clock: the wait falls by 25 us a second."""
+    k = np.arange(700)
+    heights = 4166.7 - (25.0 * k + 1000.0) % 4166.7
+    error, path = floor_error(heights, 25.0 * k, slewable=False)
+    second = (2 * 4166.7 - 1000.0) / 25.0
+    assert np.abs(error[200:280]).max() > 500.0    # until then a rate like any other
+    assert np.abs(error[round(second) + 5:]).max() < 200.0
+    # A rise that is longer than the wait is none.
+    for at in range(700, 800):
+        path.add(at * S, (25.0 * at + 9000.0) * 1e3)
+    assert abs(path.line(800 * S) / 1e3 - 29000.0) < 50.0
+
+
 def test_nodes_are_bounded_however_long_it_runs():
     path = ClockPath()
     for k in range(3000):

@@ -254,7 +254,7 @@ class ClockPath:
     def _count_strays(self, loaded: bool) -> None:
         """Count the last minima that lie above the path."""
         above = self._nodes.y[-1] - self._x[-1]
-        if above > 1.5 * KNEE * self._scatter.scale:
+        if above > max(1.5 * KNEE * self._scatter.scale, 1.2 * self._treads.step):
             if not self._lifted:
                 self._lifted_from = self._nodes.t[-1]
                 self._line_before = self._line()
@@ -327,8 +327,6 @@ class ClockPath:
         """Return a path of less cost than the best one, if another hypothesis gives it."""
         lifted, falls = self._lifted, self._falls
         found = None
-        if lifted and best.nodes.y[-1] - best.x[-1] < 1.2 * self._treads.step:
-            return None
         if self.slewable and t - self._nodes.t[0] > 10.0:
             if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
                 found = self._bend(best, falls[0][0], len(falls) * JUMP_BLOCKS)
