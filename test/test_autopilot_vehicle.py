@@ -350,7 +350,7 @@ def test_other_connections_are_refused_with_the_forms(text):
     ({'rate_hz': 0.5}, 'at least 1 Hz'),
     ({'frame': 'local_ned', 'autopilot': 'ardupilot'}, 'ArduPilot drops'),
     ({'message': ('odometry', 'odometry')}, 'once'),
-    ({'message': ('auto', 'odometry')}, 'alone'),
+    ({'message': ('auto', 'odometry')}, 'only entry'),
     ({'message': ('vision',)}, 'att_pos_mocap'),
     ({'origin': (91.0, 0.0, 0.0)}, 'latitude'),
     ({'body': ''}, 'name the body'),

@@ -234,7 +234,7 @@ def test_a_lock_remembers_the_mode_and_unlock_goes_on():
     rig.axis.go_to(1.0)
     rig.run(1.0)
     rig.axis.lock()
-    assert 'slows down' in rig.axis.unlock()
+    assert 'decelerating' in rig.axis.unlock()
     assert 'locked' in rig.axis.go_to(0.5)
     rig.run(3.0)
     held = rig.axis.state.position

@@ -292,5 +292,5 @@ def test_a_rate_that_is_none_leaves_the_old_file(tmp_path, capsys, rate):
     (tmp_path / 'x.csv').write_text('kept')
     code, out = export(capsys, folder, '-o', tmp_path / 'x.csv', '--resample', rate)
     assert code == USAGE
-    assert 'is no rate' in out.err
+    assert 'is not allowed' in out.err
     assert (tmp_path / 'x.csv').read_text() == 'kept'
