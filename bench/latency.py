@@ -188,6 +188,9 @@ def measure(bridge, bodies, rate, seconds, variables, others):
         time.sleep(seconds)
         cpu, lasted = child.cpu_ns() - cpu, time.monotonic_ns() - began
         figures = receiver.ask(f'collect {order}')
+        if not figures['latencies_us']:
+            raise RuntimeError(f'{bridge} with {bodies} bodies at {rate} Hz: no pose in '
+                               f'{seconds:g} s; the load of this computer is {load():.0f}')
         figures.update(
             cpu_percent=100.0 * cpu / lasted,
             # Of the poses that were sent; the polled bridge looks at fewer.
