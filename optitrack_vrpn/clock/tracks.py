@@ -43,10 +43,10 @@ _TRACK_WALK = 0.1
 Random walk of the slope of a track (ppm in a second). Chosen: three times ``WALK``, since tracks
 only collect minima and must follow thermal waves of 5 ppm in 10 min; ten times follows load.
 """
-_SURE_US = 60.0
+_SURE_US = 100.0
 """
 A track is known to continue another one where its place is foretold as well as this (us). Chosen:
-2 min of load on a wire; a third of it breaks the path at every load, five times as much takes
+2 min of load on a wire; half of it breaks the path at swells of 2 min, five times as much takes
 load of 1 ms for the clock.
 """
 _SURPRISE = 8.0
