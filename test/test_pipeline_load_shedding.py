@@ -44,7 +44,7 @@ def frame_of(number, bodies=BODIES):
     return [reports[i:i + IN_A_DATAGRAM] for i in range(0, bodies, IN_A_DATAGRAM)]
 
 
-def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None):
+def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None, ticks=False):
     """
     Let a computer work off frames whose publishing takes ``load`` of the time there is.
 
@@ -52,6 +52,7 @@ def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None
     :param until_s: when the load is over.
     :param stand_s: for how long the computer stands still at first.
     :param hiccup: (every so many s, so many s): it stands still now and then.
+    :param ticks: call ``tick`` each 0.05 s, as the node's timer does each 0.1 s.
     :returns: (sample, time of publication less time of arrival) of all that went out.
     """
     pose_ns = round(load * S / RATE / BODIES)
@@ -64,6 +65,8 @@ def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None
             pose_ns = LITTLE_NS
         if hiccup and number % round(hiccup[0] * RATE) == 0:
             now = max(now, arrival) + round(hiccup[1] * S)
+        if ticks and number % (RATE // 20) == 0:
+            pipeline.tick(max(now, arrival))
         for datagram in frame_of(number):
             now = max(now, arrival)
             samples = pipeline.process(datagram, arrival, HOST, now)
@@ -167,6 +170,17 @@ def test_hiccups_cost_nothing_and_let_it_end():
     run(pipeline, CALM_NS / S + 3.0, 0.3, begin=7 * RATE, hiccup=(2.0, 0.03))
     assert shed(pipeline) == lost
     assert not pipeline.shedder.shedding
+
+
+def test_load_that_comes_back_while_shedding_is_answered_although_the_timer_runs():
+    pipeline = Pipeline(CONFIG)
+    run(pipeline, 4.0, 2.0, ticks=True)
+    run(pipeline, 3.0, 0.3, begin=4 * RATE, ticks=True)
+    assert pipeline.shedder.shedding
+    too_old = pipeline.dropped['too_old']
+    out = run(pipeline, 4.0, 2.0, begin=7 * RATE, ticks=True)
+    assert max(age for _, age in out) < 150 * MS
+    assert pipeline.dropped['too_old'] == too_old
 
 
 def test_something_goes_out_of_a_computer_that_cannot_even_leave_out_in_time():

@@ -76,7 +76,16 @@ class LoadShedder:
             self.shedding = True
             self._shed_ns = now_ns
             return True
-        if now_ns - self._shed_ns < CALM_NS:
+        return self.end(now_ns)
+
+    def end(self, now_ns: int) -> bool:
+        """
+        End the shedding if no frame was left out for ``CALM_NS``; call it also without poses.
+
+        :param now_ns: present time (ns) on the clock of ``look``.
+        :returns: whether ``shedding`` has changed.
+        """
+        if not self.shedding or now_ns - self._shed_ns < CALM_NS:
             return False
         self.shedding = False
         self._in_a_row = 0

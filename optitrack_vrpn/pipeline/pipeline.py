@@ -440,7 +440,7 @@ class Pipeline:
         :param now_ns: present time on the arrival clock (ns).
         """
         self._report_age(now_ns)
-        if self.shedder.shedding and self.shedder.look(0, now_ns):    # even if no events arrive
+        if self.shedder.end(now_ns):    # even if no poses arrive
             self._report_load()
         if now_ns - self._taken_ns < _CATCHING_UP_NS:
             now_ns -= self._behind_ns
