@@ -501,7 +501,8 @@ class ClockPath:
         slope, level, _, _ = line
         self._take(other)
         if self._end_t <= self._shadow_to or self._end > level + slope * self._end_t:
-            if self._end_t > self._shadow_to:
+            if self._end_t > self._shadow_to or self._end_t > self._shadow[2] + SPAN_S:
+                # No line says anything of times so far ahead.
                 self._shadow = line
             self._shadow_to = self._end_t + JUMP_BLOCKS
         self._falls = []
