@@ -10,6 +10,7 @@ import sys
 from typing import Optional
 
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.recording.export_table import (
     check_resampling, choose_bodies, COLUMNS, columns, pieces_of, ROW_GROUP, rows, Table, table)
@@ -97,9 +98,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
                 'a TUM file holds one body: choose it with --body '
                 f'({", ".join(bodies)})')
         check_resampling(take, arguments.start, arguments.end, arguments.resample)
-        count = _write(arguments.output, arguments.format, (
-            table(take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,
-                  end_s=arguments.end, resample_hz=arguments.resample) for name in bodies))
+        with whole_file(arguments.output) as path:
+            count = _write(path, arguments.format, (
+                table(take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,
+                      end_s=arguments.end, resample_hz=arguments.resample) for name in bodies))
     except OptitrackVrpnError as error:
         print(f'export: {error}', file=sys.stderr)
         return exit_code(error)

@@ -10,6 +10,7 @@ from typing import Optional
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.recording import report_plots_io as plots
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
@@ -161,7 +162,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         parser.error('--reference BODY and --estimate TOPIC_OR_FILE need each other')
     try:
         text, found = make_report(arguments)
-        arguments.output.write_text(text, encoding='utf-8')
+        with whole_file(arguments.output) as path:
+            path.write_text(text, encoding='utf-8')
     except OptitrackVrpnError as error:
         print(f'report: {error}', file=sys.stderr)
         return exit_code(error)

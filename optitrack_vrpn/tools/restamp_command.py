@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import csv
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 import sys
 from typing import IO, Optional
 
 from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
+from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.clock.smoother import Recording, REFUSED
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
@@ -144,7 +146,7 @@ def _report_refused(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dic
 
 
 def _run(arguments: argparse.Namespace, source: StampSource) -> None:
-    with _open(arguments.input, 'r') as read, _open(arguments.output, 'w', read) as write:
+    with _input(arguments.input) as read, _output(arguments.output, read) as write:
         reader = csv.DictReader(read, skipinitialspace=True, restkey=None)
         names = [name.strip() for name in reader.fieldnames or ()]
         missing = [name for name in ('sender_time', 'receive_time') if name not in names]
@@ -191,17 +193,24 @@ def _twice(
     return rows
 
 
-def _open(
-    name: str, how: str, other: Optional[IO[str]] = None,
-) -> contextlib.AbstractContextManager[IO[str]]:
+def _input(name: str) -> contextlib.AbstractContextManager[IO[str]]:
     if name == '-':
-        return contextlib.nullcontext(sys.stdin if how == 'r' else sys.stdout)
-    if other is not None and getattr(other, 'name', None) == name:
-        raise ConfigurationError(f'{name}: give the output another name than the input')
+        return contextlib.nullcontext(sys.stdin)
     try:
-        return open(name, how, newline='', encoding='utf-8-sig' if how == 'r' else 'utf-8')
+        return open(name, newline='', encoding='utf-8-sig')
     except OSError as error:
         raise ConfigurationError(f'{name}: {error.strerror}') from None
+
+
+@contextlib.contextmanager
+def _output(name: str, read: IO[str]) -> Iterator[IO[str]]:
+    if name == '-':
+        yield sys.stdout
+        return
+    if getattr(read, 'name', None) == name:
+        raise ConfigurationError(f'{name}: give the output another name than the input')
+    with whole_file(Path(name)) as path, open(path, 'w', newline='', encoding='utf-8') as write:
+        yield write
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -233,6 +242,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return 1
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        print(f'restamp: {arguments.output}: {error.strerror}', file=sys.stderr)
+        return 1
     return 0
 
 

@@ -1,0 +1,40 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write output files of commands whole, or not at all."""
+
+import contextlib
+import os
+from pathlib import Path
+import tempfile
+from typing import Iterator
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """
+    Give the path to write to; at the end of the block the file is there as ``path``.
+
+    If the block raises, nothing is left behind, and a file that was there stays as it is. What is
+    not a regular file (a pipe, ``/dev/stdout``) is written directly.
+
+    :param path: the output file; a link is followed.
+    :raises OSError: if the file cannot be created or replaced.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    descriptor, name = tempfile.mkstemp(
+        prefix=f'.{target.name}.', suffix='.part', dir=target.parent)
+    part = Path(name)
+    try:
+        # Permissions as those of a new file, or of the one that is replaced.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.fchmod(descriptor, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
+        os.close(descriptor)
+        yield part
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
