@@ -1,13 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Files of a calibrated pair of cameras, and what is in them.
+Parse the calibration files of a colour and a depth camera.
 
 - rgb.yml, depth.yml: intrinsics, as ROS's camera_calibration writes them or as OpenCV's
   FileStorage does (``camera_matrix``, ``distortion_coefficients``, ``image_width``,
   ``image_height``).
 - extr.yml: ``ir2rgb``, 3x4, colour_from_depth with the translation in millimetres.
-- warp.yml: ``c0``, ``c1`` and ``c2``, one value a pixel, and ``fit_mode``: the true depth is
+- warp.yml: ``c0``, ``c1`` and ``c2``, one value per pixel, and ``fit_mode``: the true depth is
   c0 + c1 d + c2 d^2 with d in millimetres.
 """
 
@@ -26,7 +26,7 @@ import yaml
 Floats = NDArray[np.float64]
 
 _MM = 0.001
-#: The names that ROS and OpenCV's own samples use.
+#: Names used by ROS and by the samples of OpenCV.
 _MATRIX = ('camera_matrix', 'cameraMatrix', 'Camera_Matrix')
 _DISTORTION = ('distortion_coefficients', 'distCoeffs', 'Distortion_Coefficients')
 _WIDTH, _HEIGHT = ('image_width', 'image_Width'), ('image_height', 'image_Height')
@@ -35,7 +35,7 @@ _ORTHONORMAL = 1e-2
 
 
 class FitMode(enum.IntEnum):
-    """Which coefficients of the polynomial of a pixel are used."""
+    """Coefficients of the polynomial of a pixel that are used."""
 
     LINEAR = 0          # c0 + c1 d
     LINEAR_ZERO = 1     # c1 d
@@ -48,9 +48,9 @@ class Warp:
     """
     The polynomial that corrects the depth of each pixel.
 
-    :ivar constant: (height, width), millimetres; zero where the mode has none.
+    :ivar constant: (height, width), millimetres; zero if the mode does not use it.
     :ivar linear: (height, width).
-    :ivar quadratic: (height, width), 1/mm; zero where the mode has none.
+    :ivar quadratic: (height, width), 1/mm; zero if the mode does not use it.
     """
 
     constant: NDArray[np.float32]
@@ -59,9 +59,9 @@ class Warp:
 
     def unwarp(self, depth: Depth) -> Depth:
         """
-        Correct depth in metres; 0 stays 0, and what becomes negative is 0.
+        Correct depth in metres; 0 stays 0, and negative results become 0.
 
-        :raises ConfigurationError: if the image has another size than the calibration.
+        :raises ConfigurationError: if the sizes of image and calibration differ.
         """
         if depth.shape != self.linear.shape:
             raise ConfigurationError(
@@ -75,21 +75,21 @@ class Warp:
 
 def read_storage(text: str, source: str) -> dict[str, Any]:
     """
-    Read a YAML file of OpenCV's FileStorage, or a plain one.
+    Read a YAML file of OpenCV's FileStorage, or a plain YAML file.
 
-    :param source: what messages call the file.
-    :returns: matrices as arrays, numbers and strings; nested maps of plain files as they are.
-    :raises ConfigurationError: if it is neither.
+    :param source: name of the file in error messages.
+    :returns: matrices as arrays, numbers and strings; other nested maps unchanged.
+    :raises ConfigurationError: if the text is neither.
     """
-    # OpenCV up to 4 begins with %YAML:1.0, which is no YAML; 5 with %YAML 1.2
+    # OpenCV up to 4 writes %YAML:1.0, which is not valid YAML; OpenCV 5 writes %YAML 1.2
     if '%YAML' in text[:100] or '!!opencv-matrix' in text:
         return _read_opencv(text, source)
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigurationError(f'{source} is no YAML: {error}') from None
+        raise ConfigurationError(f'{source} is not valid YAML: {error}') from None
     if not isinstance(found, dict):
-        raise ConfigurationError(f'{source} holds no names with values')
+        raise ConfigurationError(f'{source} does not contain a map of names to values')
     return {name: _plain_matrix(value) for name, value in found.items()}
 
 
@@ -109,12 +109,12 @@ def _read_opencv(text: str, source: str) -> dict[str, Any]:
                 found[name] = node.string()
         storage.release()
     except (cv2.error, SystemError) as error:
-        raise ConfigurationError(f'{source} is no YAML of OpenCV: {error}') from None
+        raise ConfigurationError(f'{source} is not a YAML file of OpenCV: {error}') from None
     return found
 
 
 def _plain_matrix(value: Any) -> Any:
-    """Give {rows, cols, data} as an array."""
+    """Convert a map {rows, cols, data} to an array; return other values unchanged."""
     if isinstance(value, Mapping) and {'rows', 'cols', 'data'} <= value.keys():
         try:
             return np.array(value['data'], float).reshape(value['rows'], value['cols'])
@@ -127,7 +127,7 @@ def parse_intrinsics(values: Mapping[str, Any], source: str) -> Intrinsics:
     """
     Read rgb.yml or depth.yml.
 
-    :raises ConfigurationError: naming what is missing or wrong.
+    :raises ConfigurationError: with the name of the missing or wrong value.
     """
     matrix = _array(values, _MATRIX, (3, 3), source)
     size = [_find(values, names, source) for names in (_WIDTH, _HEIGHT)]
@@ -153,20 +153,20 @@ def parse_extrinsics(values: Mapping[str, Any], source: str) -> Floats:
     Read extr.yml.
 
     :returns: colour_from_depth, 4x4, metres.
-    :raises ConfigurationError: if it is no rigid transform.
+    :raises ConfigurationError: if it is not a rigid transform.
     """
     matrix = _array(values, ('ir2rgb',), (3, 4), source)
     rotation = matrix[:, :3]
     if not np.abs(rotation @ rotation.T - np.eye(3)).max() < _ORTHONORMAL or (
             np.linalg.det(rotation) < 0):
-        raise ConfigurationError(f'{source}: the first three columns of ir2rgb are no rotation')
+        raise ConfigurationError(f'{source}: the first three columns of ir2rgb are not a rotation')
     if not np.linalg.norm(matrix[:, 3]) < 1000:
         raise ConfigurationError(
-            f'{source}: the translation of ir2rgb is {np.linalg.norm(matrix[:, 3]):g} mm, more '
-            'than two cameras of one device can be apart; its unit is millimetres')
+            f'{source}: the translation of ir2rgb is {np.linalg.norm(matrix[:, 3]):g} mm, too '
+            'large for two cameras of one device; its unit is millimetres')
     transform = np.eye(4)
     left, _, right = np.linalg.svd(rotation)
-    transform[:3, :3] = left @ right    # the nearest rotation, without rounding
+    transform[:3, :3] = left @ right    # nearest rotation; removes the rounding of the file
     transform[:3, 3] = matrix[:, 3] * _MM
     return transform
 
@@ -175,7 +175,7 @@ def parse_warp(values: Mapping[str, Any], source: str) -> Warp:
     """
     Read warp.yml.
 
-    :raises ConfigurationError: naming what is missing or wrong.
+    :raises ConfigurationError: with the name of the missing or wrong value.
     """
     mode_value = _find(values, ('fit_mode',), source)
     try:
@@ -216,6 +216,6 @@ def _array(
 def _image(values: Mapping[str, Any], name: str, source: str) -> NDArray[np.float32]:
     value = _find(values, (name,), source)
     if not isinstance(value, np.ndarray) or value.ndim != 2 or not np.isfinite(value).all():
-        raise ConfigurationError(f'{source}: {name} must be a matrix with one number a pixel')
+        raise ConfigurationError(f'{source}: {name} must be a matrix with one number per pixel')
     found: NDArray[np.float32] = value.astype(np.float32)
     return found

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the files of a calibration."""
+"""Read calibration files."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ def load_storage(path: str) -> dict[str, Any]:
     """
     Read a YAML file of ROS or OpenCV.
 
-    :raises ConfigurationError: if it cannot be read; a file that was named must be there.
+    :raises ConfigurationError: if the file is missing, unreadable or not valid.
     """
     try:
         text = Path(path).expanduser().read_text(encoding='utf-8')

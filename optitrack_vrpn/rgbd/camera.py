@@ -7,13 +7,13 @@ Points are in the optical frame of REP 103: x right, y down, z forward, metres. 
 with the centre of the upper left pixel at (0, 0), as in OpenCV. An image has the shape
 (height, width).
 
-Formulas: OpenCV, "Camera Calibration and 3D Reconstruction"; with x = X/Z, y = Y/Z, r2 = x2 + y2,
+Formulas (OpenCV, "Camera Calibration and 3D Reconstruction"), with x = X/Z, y = Y/Z, r2 = x2 + y2:
 
     radial = (1 + k1 r2 + k2 r4 + k3 r6) / (1 + k4 r2 + k5 r4 + k6 r6)
     x' = x radial + 2 p1 x y + p2 (r2 + 2 x2)
     y' = y radial + p1 (r2 + 2 y2) + 2 p2 x y
 
-and the coefficients in the order k1 k2 p1 p2 k3 k4 k5 k6.
+The order of the coefficients is k1 k2 p1 p2 k3 k4 k5 k6.
 """
 
 from dataclasses import dataclass, replace
@@ -27,16 +27,16 @@ from optitrack_vrpn.errors import ConfigurationError
 
 Floats = NDArray[np.float64]
 
-#: Names of sensor_msgs/distortion_models.hpp that are the formula above with 5 or 8 coefficients;
-#: '' is what drivers without distortion send.
+#: Models of sensor_msgs/distortion_models.hpp that the formula above covers; drivers of cameras
+#: without distortion send '', 'none' or 'None'.
 DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
-#: Coefficients that OpenCV allows for this formula; 12 and 14 have terms that are not modelled.
+#: Numbers of coefficients that OpenCV allows for this formula; 12 and 14 contain further terms.
 COEFFICIENT_COUNTS = (0, 4, 5, 8)
-#: Chosen: share of the image at each side where no principal point is believed: the matrix of a
-#: VGA image is refused with a QVGA image.
+#: Chosen: margin at each side of the image, as a share of its size; a principal point in the
+#: margin is rejected, such as that of a VGA calibration with QVGA images.
 _CENTRAL = 0.1
-#: Limit of the fixed-point steps that remove distortion. The coefficients in the tests need 5 to
-#: 15 (measured); a strong fish-eye lens does not converge at all.
+#: Limit of fixed-point steps for the removal of distortion. The coefficients in the tests need 5
+#: to 15 steps (measured); with a strong fish-eye lens the iteration does not converge.
 UNDISTORT_STEPS = 40
 
 
@@ -45,7 +45,7 @@ class Intrinsics:
     """
     The size of an image, its focal lengths, principal point and distortion.
 
-    :raises ConfigurationError: from the constructor, for values that no camera has.
+    :raises ConfigurationError: from the constructor, for impossible values.
     """
 
     width: int
@@ -78,7 +78,7 @@ class Intrinsics:
         """
         Read a sensor_msgs/CameraInfo, or any object with its fields.
 
-        :param rectified: the image is rectified: take the camera matrix P and no distortion.
+        :param rectified: the image is rectified: use the camera matrix P without distortion.
         :raises ConfigurationError: if the message does not describe a pinhole camera.
         """
         if info.distortion_model not in DISTORTION_MODELS and any(info.d):
@@ -100,7 +100,7 @@ class Intrinsics:
         return camera._cut(info)
 
     def _cut(self, info: Any) -> 'Intrinsics':
-        """Apply the region of interest and the binning of a CameraInfo, which has K without."""
+        """Apply the region of interest and the binning of a CameraInfo; K excludes both."""
         region = getattr(info, 'roi', None)
         left, top, width, height = 0, 0, self.width, self.height
         if region is not None and region.width and region.height:
@@ -108,14 +108,14 @@ class Intrinsics:
             width, height = int(region.width), int(region.height)
         across = max(1, int(getattr(info, 'binning_x', 1)))
         down = max(1, int(getattr(info, 'binning_y', 1)))
-        # a pixel of a binned image covers several, with their common centre
+        # the centre of a binned pixel is the common centre of the pixels it covers
         return replace(
             self, width=width // across, height=height // down, fx=self.fx / across,
             fy=self.fy / down, cx=(self.cx - left + 0.5) / across - 0.5,
             cy=(self.cy - top + 0.5) / down - 0.5)
 
     def info_values(self) -> dict[str, Any]:
-        """Return the fields of sensor_msgs/CameraInfo besides the header."""
+        """Return the fields of sensor_msgs/CameraInfo without the header."""
         fx, fy, cx, cy = self.fx, self.fy, self.cx, self.cy
         return {
             'width': self.width, 'height': self.height,
@@ -134,20 +134,20 @@ class Intrinsics:
         return np.array([[self.fx, 0.0, self.cx], [0.0, self.fy, self.cy], [0.0, 0.0, 1.0]])
 
     def without_distortion(self) -> 'Intrinsics':
-        """Return the camera of the rectified image with the same matrix."""
+        """Return the camera of the rectified image, with the same camera matrix."""
         return replace(self, distortion=())
 
     def scaled(self, factor: float) -> 'Intrinsics':
         """
         Return the camera of the image resized by a factor (0.5: half as wide).
 
-        The centre of a pixel lies at +0.5 of its corner, so that the principal point is
+        The centre of a pixel is 0.5 from its corner, so the new principal point is
         (c + 0.5) factor - 0.5, as for cv2.resize.
         """
         if not 0 < factor < math.inf:
             raise ConfigurationError(f'an image cannot be scaled by {factor:g}')
         width, height = max(1, round(self.width * factor)), max(1, round(self.height * factor))
-        # the rounded size decides, since cv2.resize works with it
+        # cv2.resize computes its factors from the rounded size
         in_x, in_y = width / self.width, height / self.height
         return replace(self, width=width, height=height, fx=self.fx * in_x, fy=self.fy * in_y,
                        cx=(self.cx + 0.5) * in_x - 0.5, cy=(self.cy + 0.5) * in_y - 0.5)

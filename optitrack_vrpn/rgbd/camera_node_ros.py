@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The base of the nodes with images as input: subscriptions, publishers, static transforms."""
+"""Base class of the nodes with image input: subscriptions, publishers, static transforms."""
 
 from typing import Any, TypeVar
 
@@ -11,21 +11,21 @@ from tf2_msgs.msg import TFMessage
 
 S = TypeVar('S')
 
-#: As drivers of cameras publish (REP 2003); a reliable publisher matches too. The depth bridges
-#: short delays; a longer queue only delivers older images.
+#: QoS of camera drivers (REP 2003); it matches reliable publishers too. The depth covers short
+#: delays; a longer queue delivers older images.
 SENSOR_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
-#: The last message is kept for later subscribers.
+#: Later subscribers receive the last message.
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-#: As tf2_ros subscribes to /tf_static.
+#: QoS of the subscription of tf2_ros to /tf_static.
 _STATIC_QOS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class CameraNode(SettingsNode[S]):
     """
-    Destroy the subscriptions at deactivation, and the publishers at cleanup.
+    A node that destroys subscriptions at deactivation and publishers at cleanup.
 
-    :param node_name: its name before any remapping.
-    :param settings: the class of its settings.
+    :param node_name: name before remapping.
+    :param settings: settings class.
     :param kwargs: passed to rclpy's node.
     """
 
@@ -46,7 +46,7 @@ class CameraNode(SettingsNode[S]):
                              (r.x, r.y, r.z, r.w))
 
     def end(self) -> None:
-        """Receive no more images."""
+        """Destroy the subscriptions."""
         for subscription in self._inputs:
             self.destroy_subscription(subscription)
         self._inputs.clear()

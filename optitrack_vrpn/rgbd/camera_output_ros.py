@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Publish colour, aligned depth and camera_info as the drivers of depth cameras do."""
+"""Publish colour, aligned depth and camera_info with the topics of a depth camera driver."""
 
 from geometry_msgs.msg import TransformStamped
 import numpy as np
@@ -24,8 +24,8 @@ class CameraOutput:
     """
     The publishers of a camera.
 
-    :param node: that publishes.
-    :param camera: of both images.
+    :param node: owner of the publishers.
+    :param camera: intrinsics of both images.
     :param frame: optical frame of both images.
     """
 
@@ -46,12 +46,12 @@ class CameraOutput:
         encoding: str = '16UC1',
     ) -> None:
         """
-        Publish one exposure; camera_info first, so that receivers know it with the images.
+        Publish one exposure; camera_info first, because receivers need it for the images.
 
-        :param stamp_ns: of the exposure (ns since the epoch).
+        :param stamp_ns: time of the exposure (ns since the epoch).
         :param rgb: (height, width, 3).
         :param depth: (height, width), metres, 0 for no measurement.
-        :param encoding: of the depth, 16UC1 (mm) or 32FC1 (m).
+        :param encoding: encoding of the depth, 16UC1 (mm) or 32FC1 (m).
         """
         header = make_header(stamp_ns, self._frame)
         self._camera_info.publish(info_message(header, self._camera))
@@ -62,7 +62,7 @@ class CameraOutput:
 def transform_message(
     stamp_ns: int, parent: str, child: str, parent_from_child: NDArray[np.float64],
 ) -> TransformStamped:
-    """Make a transform of a 4x4 matrix."""
+    """Convert a 4x4 matrix to a TransformStamped."""
     message = TransformStamped(
         header=make_header(stamp_ns, parent), child_frame_id=child)
     to, turn = message.transform.translation, message.transform.rotation

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Keypoints of an image with their place in space and its covariance.
+Detect keypoints of an image, with position in space and covariance.
 
 Depth of a structured-light camera: Khoshelham and Elberink, "Accuracy and Resolution of Kinect
 Depth Data", Sensors 12 (2012). Mixture over the neighbours: Dryanovski, Valenti, Xiao, "Fast
@@ -26,14 +26,14 @@ DETECTORS = ('gftt', 'orb')
 _NEIGHBOURS = tuple((v, u) for v in (-1, 0, 1) for u in (-1, 0, 1))
 _WEIGHTS = np.array([1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0])
 _CENTRE = 4
-#: ORB as in its paper (Rublee and others, ICCV 2011), which are OpenCV's defaults too.
+#: Parameters of ORB from its paper (Rublee et al., ICCV 2011); OpenCV has the same defaults.
 _ORB_SCALE, _ORB_LEVELS, _ORB_EDGE = 1.2, 8, 31
 
 
 @checked
 @dataclass(frozen=True)
 class FeatureSettings:
-    """Which keypoints are used."""
+    """Selection of keypoints."""
 
     detector: str = setting(
         'gftt', choices=DETECTORS, doc='gftt (corners of Shi and Tomasi) or orb')
@@ -44,14 +44,14 @@ class FeatureSettings:
         4.0, unit='px', low=1.0, high=100.0, doc='gftt: least distance between two corners')
     contrast: float = setting(
         4.0, low=0.0, high=100.0,
-        doc='least grey levels per pixel along the weaker direction of a corner; without it the '
-        'noise of a white wall gives corners')
+        doc='least gradient along the weaker direction of a corner (grey levels per pixel); it '
+        'rejects corners that noise makes on a white wall')
     smooth: int = setting(0, low=0, high=10, doc='half width of a Gaussian blur; 0: none')
     max_range_m: float = setting(
         7.0, unit='m', low=0.1, high=100.0, doc='keypoints farther away are not used')
     max_stdev_m: float = setting(
         0.05, unit='m', low=0.001, high=1.0,
-        doc='keypoints with more uncertain depth are not used; this removes depth edges')
+        doc='keypoints with a larger deviation of depth are not used; this removes depth edges')
     depth_noise: float = setting(
         0.001425, unit='1/m', low=0.0, high=0.1,
         doc='standard deviation of the depth z is this times z squared; 0.001425: Kinect '
@@ -68,7 +68,8 @@ class Features:
     :ivar pixels: (N, 2), u and v.
     :ivar means: (N, 3), metres in the optical frame.
     :ivar covariances: (N, 3, 3), square metres.
-    :ivar detected: how many keypoints there were before the limits on depth.
+    :ivar detected: number of keypoints before the limits on depth.
+    :ivar found: the cv2.KeyPoints, if the detector makes them.
     """
 
     pixels: Floats
@@ -82,7 +83,7 @@ class Features:
 
     @property
     def keypoints(self) -> tuple[Any, ...]:
-        """Return one cv2.KeyPoint for each feature, as descriptors of ORB need them."""
+        """Return one cv2.KeyPoint per feature, the input of ORB's descriptors."""
         if self.found is not None:
             return self.found
         key_point = opencv().KeyPoint
@@ -93,7 +94,7 @@ def find_features(
     grey: Bytes, depth: Depth, camera: Intrinsics, settings: Optional[FeatureSettings] = None,
 ) -> Features:
     """
-    Find keypoints, and where they are.
+    Detect keypoints and compute their positions.
 
     :param grey: (height, width) uint8.
     :param depth: (height, width) float32, metres, 0 for no measurement; registered to ``grey``.
@@ -116,9 +117,9 @@ def find_features(
 
 def check_sizes(grey: Bytes, depth: Depth, camera: Intrinsics) -> None:
     """
-    Compare the sizes of both images and of the camera.
+    Check that both images and the camera have the same size.
 
-    :raises ImageError: naming the sizes.
+    :raises ImageError: if the sizes differ.
     """
     if grey.shape[:2] != depth.shape[:2]:
         raise ImageError(
@@ -135,16 +136,16 @@ def detect(
     grey: Bytes, depth: Depth, settings: FeatureSettings,
 ) -> tuple[Floats, Optional[tuple[Any, ...]]]:
     """
-    Find keypoints where depth was measured.
+    Detect keypoints at pixels with measured depth.
 
-    :returns: pixels (N, 2), and the cv2.KeyPoints of detectors that make them.
+    :returns: pixels (N, 2), and the cv2.KeyPoints of the detector orb; None for gftt.
     """
     cv2 = opencv()
     grey = np.ascontiguousarray(grey)
     if settings.smooth:
         size = 2 * settings.smooth + 1
         grey = cv2.GaussianBlur(grey, (size, size), 0)
-    # 255, since ORB of OpenCV 4 takes smaller values for 0 where it resizes the mask
+    # 255, because ORB of OpenCV 4 treats smaller values as 0 when it resizes the mask
     mask = (depth > 0) * np.uint8(255)
     if settings.detector == 'gftt':
         corners = cv2.goodFeaturesToTrack(
@@ -162,13 +163,13 @@ def detect(
 
 def corner_contrast(grey: Bytes, pixels: Floats) -> Floats:
     """
-    Measure how much an image changes around pixels, along the direction of least change.
+    Measure the gradient around pixels along the direction of least change.
 
     :returns: root of the smaller eigenvalue of the mean gradient tensor over 5x5 pixels, in grey
         levels per pixel (N,).
     """
     height, width = grey.shape
-    # one pixel more than the window on each side, for the central differences
+    # one pixel more than the window on each side: central differences need it
     reach = np.arange(-3, 4)
     u = np.rint(pixels[:, 0]).astype(int)
     v = np.rint(pixels[:, 1]).astype(int)
@@ -188,12 +189,12 @@ def depth_mixture(
     depth: Depth, pixels: Floats, depth_noise: float,
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """
-    Give mean and variance of the depth at pixels, from a Gaussian mixture of 3x3 neighbours.
+    Compute mean and variance of the depth at pixels, from a Gaussian mixture of 3x3 neighbours.
 
     With weights w, depths z and standard deviations s = depth_noise z^2 of the valid neighbours:
     mean = sum w z, variance = sum w (s^2 + z^2) - mean^2. At a depth edge the variance is large.
 
-    :returns: mean (m), variance (m2), and whether the pixel itself has depth, (N,) each.
+    :returns: mean (m), variance (m2), and True if the pixel itself has depth, (N,) each.
     """
     height, width = depth.shape
     u = np.rint(pixels[:, 0]).astype(int)
@@ -208,7 +209,7 @@ def depth_mixture(
     valid = near[:, _CENTRE] > 0
     weights /= np.where(total > 0, total, 1.0)[:, None]
     mean = (weights * near).sum(axis=1)
-    # sum w z^2 - mean^2 as sum w (z - mean)^2, which does not cancel
+    # sum w (z - mean)^2 instead of sum w z^2 - mean^2, which loses precision by cancellation
     variance = (weights * ((depth_noise * near ** 2) ** 2
                            + (near - mean[:, None]) ** 2)).sum(axis=1)
     return mean, variance, valid
@@ -218,7 +219,7 @@ def covariances_of(
     rays: Floats, mean_z: Floats, variance_z: Floats, camera: Intrinsics, pixel_noise: float,
 ) -> Floats:
     """
-    Return the covariances of points z d, d = (x, y, 1), from the variances of z and of the pixel.
+    Compute the covariances of points z d, d = (x, y, 1), from the variances of z and the pixel.
 
     :returns: var_z d d^T + (z^2 + var_z) diag(n^2/fx^2, n^2/fy^2, 0), (N, 3, 3).
     """

@@ -3,8 +3,8 @@
 """
 Iterative closest point: align points to a model without known correspondences.
 
-Besl and McKay, "A Method for Registration of 3-D Shapes", PAMI 14 (1992); the rigid transform by
-SVD: Arun, Huang, Blostein, PAMI 9 (1987), with the sign of Umeyama, PAMI 13 (1991).
+Besl and McKay, "A Method for Registration of 3-D Shapes", PAMI 14 (1992). Rigid transform by SVD:
+Arun, Huang, Blostein, PAMI 9 (1987), with the sign of Umeyama, PAMI 13 (1991).
 """
 
 from dataclasses import dataclass
@@ -24,30 +24,30 @@ Indices = NDArray[np.intp]
 @checked
 @dataclass(frozen=True)
 class IcpSettings:
-    """How points are aligned to the model."""
+    """Alignment of points to the model."""
 
-    rounds: int = setting(10, low=1, high=100, doc='most rounds of ICP')
+    rounds: int = setting(10, low=1, high=100, doc='maximum number of ICP iterations')
     distance_m: float = setting(
-        0.15, unit='m', low=0.001, high=10.0, doc='farthest model point that is taken for a pair')
+        0.15, unit='m', low=0.001, high=10.0, doc='greatest distance of a pair of points')
     pairs: int = setting(
-        15, low=3, high=1000, doc='fewest pairs; with less the frame is not used')
+        15, low=3, high=1000, doc='fewest pairs; a frame with fewer is not used')
     stop_m: float = setting(
-        1e-3, unit='m', low=0.0, high=1.0, doc='end when a round moves by less than this and '
-        'stop_rad')
+        1e-3, unit='m', low=0.0, high=1.0, doc='end when an iteration moves by less than '
+        'this and turns by less than stop_rad')
     stop_rad: float = setting(
-        1.7e-3, unit='rad', low=0.0, high=1.0, doc='end when a round turns by less than this and '
-        'stop_m')
+        1.7e-3, unit='rad', low=0.0, high=1.0, doc='end when an iteration turns by less '
+        'than this and moves by less than stop_m')
 
 
 @dataclass(frozen=True, eq=False)
 class Registration:
     """
-    The outcome of ICP.
+    Result of ICP.
 
     :ivar transform: 4x4, model_from_points.
-    :ivar points: indices of the points that have a pair.
-    :ivar pairs: indices of their model points.
-    :ivar rounds: how many there were.
+    :ivar points: indices of the points with a partner in the model.
+    :ivar pairs: indices of these partners.
+    :ivar rounds: number of iterations.
     :ivar rms_m: root mean square of the distances of the pairs.
     """
 
@@ -62,12 +62,12 @@ def rigid_transform(
     source: Floats, target: Floats, weights: Optional[Floats] = None,
 ) -> Floats:
     """
-    Find the rotation and translation that bring points onto their partners, by least squares.
+    Compute the rotation and translation from points to their partners, by least squares.
 
     :param source: (N, 3) with N of at least 3.
     :param target: (N, 3).
     :param weights: (N,), not negative; all 1 by default.
-    :returns: 4x4, target_from_source, with determinant +1 whatever the points.
+    :returns: 4x4, target_from_source; its determinant is always +1.
     :raises ConfigurationError: if the shapes differ or there are fewer than 3 points.
     """
     source, target = np.asarray(source, float), np.asarray(target, float)
@@ -96,19 +96,19 @@ def transformed(transform: Floats, points: Floats) -> Floats:
 
 
 def rotation_vector(rotation: Floats) -> Floats:
-    """Return axis times angle (rad) of a rotation matrix; scipy takes 10 times as long."""
+    """Return axis times angle (rad) of a rotation matrix, 10 times as fast as scipy."""
     skew = np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0],
                      rotation[1, 0] - rotation[0, 1]])
     twice_sine = math.sqrt(skew @ skew)
-    # atan2 is exact for small angles, where the arc cosine of the trace is not
+    # atan2 is accurate at small angles, the arc cosine of the trace is not
     angle = math.atan2(twice_sine, float(rotation[0, 0] + rotation[1, 1] + rotation[2, 2]) - 1.0)
-    if angle > 3.0:    # the axis is lost in rounding
+    if angle > 3.0:    # near pi, rounding destroys the axis in ``skew``
         return np.asarray(Rotation.from_matrix(rotation).as_rotvec())
     return skew * (0.5 if twice_sine < 1e-12 else angle / twice_sine)
 
 
 def rotation_matrix(vector: Floats) -> Floats:
-    """Return the rotation about an axis by an angle, from their product (rad): Rodrigues."""
+    """Return the rotation matrix of axis times angle (rad), by Rodrigues' formula."""
     x, y, z = (float(each) for each in vector)
     square = x * x + y * y + z * z
     angle = math.sqrt(square)
@@ -122,7 +122,7 @@ def rotation_matrix(vector: Floats) -> Floats:
 
 
 def motion_of(transform: Floats) -> tuple[float, float]:
-    """Return how far (m) and by which angle (rad) a transform moves."""
+    """Return the distance (m) and the angle (rad) of a transform."""
     turn = rotation_vector(transform[:3, :3])
     return (math.sqrt(transform[:3, 3] @ transform[:3, 3]), math.sqrt(turn @ turn))
 
@@ -137,8 +137,8 @@ def align(
     :param points: (N, 3).
     :param tree: scipy's cKDTree of ``model``.
     :param model: (M, 3).
-    :param start: 4x4, first guess of model_from_points; identity by default.
-    :returns: the registration and '', or None and why there is none.
+    :param start: 4x4, initial model_from_points; identity by default.
+    :returns: the registration and '', or None and the reason for the failure.
     """
     transform = np.eye(4) if start is None else start
     moved = transformed(transform, points)

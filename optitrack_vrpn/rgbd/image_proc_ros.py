@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lifecycle node rgbd_image_proc: raw images in, rectified and registered images out."""
+"""Lifecycle node rgbd_image_proc: raw images in, rectified and registered images out."""
 
 import time
 import traceback
@@ -31,7 +31,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
     """
     Rectify, unwarp, register and resize the images of a camera.
 
-    Each image keeps its stamp; depth, info and cloud have the frame of the colour camera.
+    Each image keeps its stamp. Depth, info and cloud have the frame of the colour camera.
 
     :param kwargs: passed to rclpy's node.
     """
@@ -56,7 +56,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
 
     def prepare(self, settings: ImageProcSettings) -> None:
         """
-        Read the files and make the publishers.
+        Read the files, and create the publishers.
 
         :raises ConfigurationError: if a file is missing or wrong.
         :raises BackendUnavailableError: without OpenCV.
@@ -64,8 +64,8 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         opencv().setNumThreads(1)
         if not settings.aligned and not settings.extrinsics_file:
             raise ConfigurationError(
-                'extrinsics_file: name the file (extr.yml) of the transform between the cameras, '
-                'or set aligned where the driver registers the depth')
+                'extrinsics_file: set the file (extr.yml) of the transform between the cameras, '
+                'or set aligned if the driver registers the depth')
         self._settings = settings
         self._files = {
             name: parse_intrinsics(load_storage(path), path) for name, path in zip(
@@ -85,7 +85,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         self.set_info_topics([each.topic_name for each in self._outputs.values()])
 
     def begin(self) -> None:
-        """Subscribe."""
+        """Reset the state, and subscribe."""
         settings = self._settings
         self._pairer = Pairer(round(settings.tolerance_s * _SECOND), settings.queue)
         self._cameras, self._processor = dict(self._files), None
@@ -130,7 +130,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
             self._error = str(error)
             self._log('warn', f'images not used: {error}', 'image')
         except Exception:
-            self._log('error', f'a pair was lost to a bug:\n{traceback.format_exc()}', 'pair')
+            self._log('error', f'a bug lost a pair:\n{traceback.format_exc()}', 'pair')
 
     def _pair(self, colour: Image, depth: Image) -> None:
         self._last_s = time.monotonic()
@@ -168,7 +168,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
     # -- diagnostics ---------------------------------------------------------------------------
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Say whether images are processed, and if not, why."""
+        """Report whether images are processed, or the reason why they are not."""
         level, message = self._verdict()
         return [entry(f'{self.get_name()}: images', level, message, {
             'colour images': self._images[0], 'depth images': self._images[1],

@@ -11,7 +11,7 @@ from optitrack_vrpn.settings import Change, checked, setting
 @checked
 @dataclass(frozen=True)
 class ImageProcSettings:
-    """Raw images of a colour and a depth camera to rectified colour and registered depth."""
+    """Conversion of raw colour and depth images to rectified colour and registered depth."""
 
     colour: str = setting('camera/rgb/image_color', doc='topic of the raw colour images')
     depth: str = setting('camera/depth/image_raw', doc='topic of the raw depth images')
@@ -20,26 +20,29 @@ class ImageProcSettings:
     depth_info: str = setting(
         'camera/depth/camera_info', doc='topic of the CameraInfo of the depth camera')
     colour_file: str = setting(
-        '', doc='rgb.yml, intrinsics of the colour camera; empty: from the topic')
+        '', doc='rgb.yml, intrinsics of the colour camera; empty: from colour_info')
     depth_file: str = setting(
-        '', doc='depth.yml, intrinsics of the depth camera; empty: from the topic')
+        '', doc='depth.yml, intrinsics of the depth camera; empty: from depth_info')
     extrinsics_file: str = setting(
         '', doc='extr.yml, with ir2rgb: colour camera from depth camera, in mm')
     warp_file: str = setting(
         '', doc='warp.yml, correction of the depth of each pixel; empty: none')
     aligned: bool = setting(
         False, doc='the depth is aligned to the raw colour image: no registration')
-    scale: float = setting(1.0, low=0.05, high=1.0, doc='size of the results; 0.5: QVGA of VGA')
-    cloud: bool = setting(True, doc='publish rgbd/cloud where it is heard')
+    scale: float = setting(
+        1.0, low=0.05, high=1.0, doc='scale of the results; 0.5 makes QVGA from VGA')
+    cloud: bool = setting(True, doc='publish rgbd/cloud while it has subscribers')
     depth_encoding: str = setting(
-        '16UC1', choices=('16UC1', '32FC1'), doc='of rgbd/depth: millimetres or metres')
+        '16UC1', choices=('16UC1', '32FC1'),
+        doc='encoding of rgbd/depth: 16UC1 in millimetres, 32FC1 in metres')
     depth_unit_m: float = setting(
         0.001, unit='m', low=1e-5, high=0.1, doc='unit of 16-bit raw depth')
     tolerance_s: float = setting(
         0.02, unit='s', low=0.0, high=1.0, doc='greatest difference of the stamps of a pair')
     queue: int = setting(10, low=2, high=100, doc='images of each topic that wait for a partner')
     timeout_s: float = setting(
-        1.0, unit='s', low=0.1, high=60.0, doc='time without a pair after which it is an error')
+        1.0, unit='s', low=0.1, high=60.0,
+        doc='time without a pair after which the diagnostics report an error')
     autostart: bool = setting(False, change=Change.START,
                               doc='configure and activate without a lifecycle manager')
     activate: bool = setting(True, change=Change.START,
@@ -47,9 +50,9 @@ class ImageProcSettings:
 
     def check(self) -> None:
         """
-        Check what fields say of one another.
+        Check the consistency of the fields.
 
-        :raises ConfigurationError: naming the field and what to do.
+        :raises ConfigurationError: with the name of the field and the remedy.
         """
         if self.aligned and (self.extrinsics_file or self.depth_file):
             raise ConfigurationError(

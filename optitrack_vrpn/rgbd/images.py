@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The pixels of sensor_msgs/Image as arrays, and back.
+Convert sensor_msgs/Image to arrays and back.
 
-Depth follows REP 118: 16UC1 holds millimetres with 0 for no measurement, 32FC1 metres with NaN
-or infinity. Arrays of depth hold float32 metres with 0 for no measurement.
+Depth follows REP 118: 16UC1 contains millimetres with 0 for no measurement, 32FC1 metres with NaN
+or infinity. Arrays of depth contain float32 metres with 0 for no measurement.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -23,7 +23,7 @@ MILLIMETRE = 0.001
 
 
 class ImageError(ConfigurationError):
-    """An image cannot be read; the message names its encoding or size and what to do."""
+    """An image cannot be read; the message contains its encoding or size, and the remedy."""
 
 
 class Image(Protocol):
@@ -39,9 +39,9 @@ class Image(Protocol):
 
 class Encoding(NamedTuple):
     """
-    How a pixel is stored.
+    Storage of a pixel.
 
-    :ivar order: places of red, green and blue among the channels; None for depth.
+    :ivar order: indices of the channels red, green and blue; None for depth.
     """
 
     dtype: str
@@ -49,15 +49,15 @@ class Encoding(NamedTuple):
     order: tuple[int, int, int] | None
 
 
-#: Encodings of colour and grey images. 8UC1 and 8UC3 name no colours; drivers that use OpenCV mean
-#: grey and BGR by them.
+#: Encodings of colour and grey images. 8UC1, 8UC3 and 8UC4 define no colours; drivers that use
+#: OpenCV send grey, BGR and BGRA with them.
 COLOUR = {
     'rgb8': Encoding('u1', 3, (0, 1, 2)), 'bgr8': Encoding('u1', 3, (2, 1, 0)),
     'rgba8': Encoding('u1', 4, (0, 1, 2)), 'bgra8': Encoding('u1', 4, (2, 1, 0)),
     '8UC3': Encoding('u1', 3, (2, 1, 0)), '8UC4': Encoding('u1', 4, (2, 1, 0)),
     'mono8': Encoding('u1', 1, (0, 0, 0)), '8UC1': Encoding('u1', 1, (0, 0, 0)),
 }
-#: mono16 is what some drivers call 16-bit depth.
+#: Some drivers send 16-bit depth as mono16.
 DEPTH = {
     '16UC1': Encoding('u2', 1, None), 'mono16': Encoding('u2', 1, None),
     '32FC1': Encoding('f4', 1, None),
@@ -83,7 +83,7 @@ def to_grey(image: Image) -> Bytes:
     """
     Return a colour or grey image as brightness, (height, width).
 
-    :raises ImageError: as ``to_rgb``.
+    :raises ImageError: under the conditions of ``to_rgb``.
     """
     encoding, pixels = _colour(image)
     assert encoding.order is not None
@@ -132,7 +132,7 @@ def to_depth(image: Image, unit_m: float = MILLIMETRE) -> Depth:
 
 
 def clean_depth(depth: NDArray[Any]) -> Depth:
-    """Give depth in metres with 0 in the place of NaN, infinity and negative values."""
+    """Replace NaN, infinity and negative values of depth by 0."""
     depth = depth.astype(np.float32)
     depth[~((depth > 0) & (depth < np.inf))] = 0
     return depth
@@ -140,10 +140,10 @@ def clean_depth(depth: NDArray[Any]) -> Depth:
 
 def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Depth]:
     """
-    Bring both images to the size of a camera.
+    Resize both images to the size of a camera.
 
-    Brightness and colours are averaged. Depth is that of the nearest pixel, since the mean of two
-    surfaces lies on neither.
+    Brightness and colours are averaged. Depth is that of the nearest pixel, because the mean of
+    two surfaces lies on neither.
     """
     cv2 = opencv()
     size = (camera.width, camera.height)
@@ -152,13 +152,13 @@ def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Dept
 
 
 def from_rgb(rgb: Bytes) -> dict[str, Any]:
-    """Return the fields of an Image besides its header: rgb8 for three channels, mono8 for one."""
+    """Return the fields of an Image except the header: rgb8 for three channels, mono8 for one."""
     return _fields(np.ascontiguousarray(rgb, np.uint8), 'mono8' if rgb.ndim == 2 else 'rgb8')
 
 
 def from_depth(depth: Depth, encoding: str = '16UC1') -> dict[str, Any]:
     """
-    Return the fields of an Image besides its header.
+    Return the fields of an Image except the header.
 
     :param depth: metres, 0 for no measurement.
     :param encoding: 16UC1 (rounded to 1 mm; 0 beyond 65.535 m) or 32FC1 (NaN for none).
@@ -194,7 +194,7 @@ def _colour(image: Image) -> tuple[Encoding, Bytes]:
 
 
 def _pixels(image: Image, encoding: Encoding) -> NDArray[Any]:
-    """View the bytes of an image as (height, width, channels); padding of rows is left out."""
+    """View the bytes of an image as (height, width, channels), without the padding of rows."""
     dtype = np.dtype(encoding.dtype).newbyteorder('>' if image.is_bigendian else '<')
     height, width, step = image.height, image.width, image.step
     row = width * encoding.channels * dtype.itemsize
@@ -208,7 +208,7 @@ def _pixels(image: Image, encoding: Encoding) -> NDArray[Any]:
     if data.size < step * (height - 1) + row:
         raise ImageError(
             f'the image has {data.size} bytes, but {width} x {height} pixels of {image.encoding} '
-            f'need {step * (height - 1) + row}: it is cut off, or its encoding is wrong')
+            f'need {step * (height - 1) + row}: it is truncated, or its encoding is wrong')
     shape = (height, width, encoding.channels)
     strides = (step, encoding.channels * dtype.itemsize, dtype.itemsize)
     pixels: NDArray[Any] = np.ndarray(shape, dtype, data.data, 0, strides)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keyframes: frames that are kept, with image, depth and pose; their points in space."""
+"""Keyframes: stored frames with image, depth and pose, and their points in space."""
 
 from dataclasses import dataclass
 from typing import Optional
@@ -16,20 +16,20 @@ from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
 
-#: Unit of the depth that keyframes keep (m): that of REP 118, and half the memory of float32.
+#: Unit of the depth of keyframes (m), as in REP 118; uint16 needs half the memory of float32.
 DEPTH_UNIT_M = 0.001
 
 
 @checked
 @dataclass(frozen=True)
 class KeyframeSettings:
-    """Which frames are kept."""
+    """Selection of keyframes."""
 
     distance_m: float = setting(
         0.25, unit='m', low=0.0, high=100.0,
-        doc='a frame is kept when the camera has moved this far since the last keyframe')
+        doc='a frame becomes a keyframe when the camera has moved farther since the last one')
     angle_rad: float = setting(
-        0.35, unit='rad', low=0.0, high=3.2, doc='or turned by this')
+        0.35, unit='rad', low=0.0, high=3.2, doc='or has turned by more than this')
     most: int = setting(
         2000, low=2, high=100000,
         doc='most keyframes; each takes 0.4 MB at QVGA and 1.6 MB at VGA')
@@ -38,37 +38,37 @@ class KeyframeSettings:
 @checked
 @dataclass(frozen=True)
 class CloudSettings:
-    """Which pixels become points."""
+    """Selection of the pixels that become points."""
 
     max_range_m: float = setting(
         5.0, unit='m', low=0.1, high=100.0, doc='pixels farther away are left out')
     max_stdev_m: float = setting(
         0.03, unit='m', low=0.001, high=1.0,
-        doc='pixels with more uncertain depth are left out, such as those at depth edges')
+        doc='pixels with a larger deviation of depth are left out, such as those at depth edges')
     depth_noise: float = setting(
         0.001425, unit='1/m', low=0.0, high=0.1,
         doc='standard deviation of the depth z is this times z squared')
     max_z_m: float = setting(
         100.0, unit='m', low=-1000.0, high=1000.0,
-        doc='points of the map that are higher are left out: a ceiling')
+        doc='higher points of the map are left out, such as those of a ceiling')
     voxel_m: float = setting(
         0.01, unit='m', low=0.001, high=1.0,
-        doc='points of the map within a cube of this size become one')
+        doc='the points of the map within a cube of this size are replaced by their mean')
 
 
 @dataclass(eq=False)
 class Keyframe:
     """
-    A frame that is kept.
+    A stored frame.
 
-    :ivar number: counts from 0.
+    :ivar number: index, from 0.
     :ivar odometry: 4x4, pose of the camera by odometry, in the frame of the odometry.
-    :ivar variances: of that pose: of a coordinate (m2) and of a rotation (rad2).
+    :ivar variances: variances of that pose: of a coordinate (m2) and of a rotation (rad2).
     :ivar pose: 4x4, pose of the camera in the map.
     :ivar colour: (height, width, 3) RGB.
     :ivar depth: (height, width) uint16, in ``DEPTH_UNIT_M``, 0 for none.
-    :ivar view: for recognition.
-    :ivar joined: odometry gives the motion since the keyframe before.
+    :ivar view: features for place recognition.
+    :ivar joined: the motion since the previous keyframe is known from odometry.
     """
 
     number: int
@@ -91,10 +91,10 @@ class Keyframe:
 
 def is_due(pose: Floats, last: Optional[Floats], settings: KeyframeSettings) -> bool:
     """
-    Decide whether a frame is far enough from the last keyframe.
+    Return True if a frame is far enough from the last keyframe.
 
-    :param pose: 4x4 of the camera by odometry.
-    :param last: that of the last keyframe; None if there is none.
+    :param pose: 4x4, pose of the camera by odometry.
+    :param last: pose of the last keyframe; None if there is none.
     """
     if last is None:
         return True
@@ -103,21 +103,21 @@ def is_due(pose: Floats, last: Optional[Floats], settings: KeyframeSettings) -> 
 
 
 def pack_depth(depth: Depth) -> NDArray[np.uint16]:
-    """Give depth (m) as keyframes keep it; what is beyond 65.535 m is no measurement."""
+    """Convert depth (m) to the format of keyframes; depth beyond 65.535 m becomes 0."""
     scaled = np.rint(depth / DEPTH_UNIT_M)
     packed: NDArray[np.uint16] = np.where(scaled <= 65535, scaled, 0).astype(np.uint16)
     return packed
 
 
 def unpack_depth(depth: NDArray[np.uint16]) -> Depth:
-    """Give depth in metres."""
+    """Return depth in metres."""
     metres: Depth = (depth * DEPTH_UNIT_M).astype(np.float32)
     return metres
 
 
 def points_of(keyframe: Keyframe, settings: CloudSettings) -> tuple[Floats, Bytes]:
     """
-    Give the points of a keyframe in its optical frame.
+    Return the points of a keyframe in its optical frame.
 
     :returns: (N, 3) metres and (N, 3) RGB.
     """
@@ -134,7 +134,7 @@ def voxel_means(points: Floats, colours: Bytes, size_m: float) -> tuple[Floats, 
     """
     Replace the points within each cube of a grid by their mean.
 
-    :param size_m: edge of the cubes.
+    :param size_m: edge length of the cubes.
     :returns: points (M, 3) and colours (M, 3), in the order of the cubes.
     """
     if not len(points):
@@ -153,7 +153,7 @@ def voxel_means(points: Floats, colours: Bytes, size_m: float) -> tuple[Floats, 
 
 def pcd_bytes(points: Floats, colours: Bytes) -> bytes:
     """
-    Write a cloud as a binary PCD file of version 0.7 with the fields x, y, z and rgb.
+    Encode a cloud as a binary PCD file of version 0.7 with the fields x, y, z and rgb.
 
     Layout: Point Cloud Library, "The PCD file format"; rgb is 0x00RRGGBB in the bits of a float.
 

@@ -1,9 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Loop edges: pairs of keyframes that show the same place, and the motion between them.
+Find loop edges: pairs of keyframes that show the same place, and the motion between them.
 
-Descriptors: ORB (Rublee and others, ICCV 2011) compared by Hamming distance. Ratio test: Lowe,
+Descriptors: ORB (Rublee et al., ICCV 2011), compared by Hamming distance. Ratio test: Lowe,
 IJCV 60 (2004). Three-point RANSAC on points in space: Fischler and Bolles, CACM 24 (1981).
 """
 
@@ -23,49 +23,51 @@ from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
 
-#: Chosen: descriptors of other keyframes that vote, for each descriptor of a new one.
+#: Chosen: number of nearest descriptors of other keyframes that each new descriptor votes for.
+#: Halved, fewer candidates get votes; doubled, unrelated keyframes get more.
 VOTES = 4
-#: Chosen: hypotheses of RANSAC that are evaluated at once. Halved, more calls of numpy; doubled,
-#: easy pairs take longer.
+#: Chosen: RANSAC hypotheses that are evaluated at once. Halved, numpy is called more often;
+#: doubled, pairs with many inliers take longer.
 _BATCH = 100
-#: Measured (bench/rgbd.py): the errors of keypoints in one image are alike. The covariance of an
-#: edge, which takes them as independent, is multiplied by this.
+#: Measured (bench/rgbd.py): the errors of keypoints in one image are correlated. The covariance of
+#: an edge is computed for independent errors and multiplied by this factor.
 CORRELATION = 4.0
-#: Chosen: standard deviations (m, rad) that an edge never falls below: calibration and the time
-#: between colour and depth are not better known.
+#: Chosen: standard deviations (m, rad) that are added to each edge: the errors of the calibration
+#: and of the time between colour and depth.
 FLOOR_M, FLOOR_RAD = 0.003, 0.002
-#: Seed of RANSAC's samples: the same images give the same graph.
+#: Seed of RANSAC's samples, so that the same images give the same graph.
 _SEED = 1
 
 
 @checked
 @dataclass(frozen=True)
 class LoopSettings:
-    """How keyframes of the same place are found."""
+    """Detection of keyframes of the same place."""
 
     descriptors: int = setting(400, low=20, high=5000, doc='most ORB descriptors of a keyframe')
     candidates: int = setting(
-        15, low=1, high=1000, doc='keyframes that are compared with a new one, those with the '
-        'most similar descriptors')
+        15, low=1, high=1000, doc='number of keyframes that are compared with a new one: those '
+        'with the most similar descriptors')
     separation: int = setting(
         2, low=1, high=1000,
-        doc='least difference in number of two keyframes of a loop edge; odometry joins '
-        'successive ones')
+        doc='least difference between the numbers of two keyframes of a loop edge; odometry '
+        'joins successive keyframes')
     ratio: float = setting(
         0.75, low=0.1, high=1.0, doc='a descriptor matches if its best distance is less than '
         'this share of the second best')
     inlier_m: float = setting(
         0.03, unit='m', low=0.001, high=1.0, doc='greatest distance of two points that match')
     inliers: int = setting(30, low=4, high=1000, doc='fewest matches of a loop edge')
-    rounds: int = setting(1000, low=10, high=100000, doc='most hypotheses of RANSAC')
+    rounds: int = setting(1000, low=10, high=100000, doc='maximum number of RANSAC hypotheses')
     confidence: float = setting(
-        0.99, low=0.5, high=0.999999, doc='probability at which RANSAC ends early')
+        0.99, low=0.5, high=0.999999,
+        doc='probability of a sample without outliers at which RANSAC ends early')
 
 
 @dataclass(frozen=True, eq=False)
 class View:
     """
-    What is kept of an image to recognise it.
+    Features of an image for place recognition.
 
     :ivar means: (N, 3), metres in the optical frame.
     :ivar covariances: (N, 3, 3).
@@ -87,8 +89,8 @@ class Loop:
 
     :ivar transform: 4x4, pose of the second camera in the first.
     :ivar information: (6, 6), as in ``posegraph.Edge``.
-    :ivar inliers: matches that agree.
-    :ivar matches: before RANSAC.
+    :ivar inliers: number of matches that agree with the transform.
+    :ivar matches: number of matches before RANSAC.
     """
 
     transform: Floats
@@ -106,7 +108,7 @@ def describe(
 
     :param grey: (height, width) uint8.
     :param depth: (height, width) float32, metres, 0 for none.
-    :param limits: range and uncertainty of depth; detector and count do not count.
+    :param limits: range and uncertainty of depth; detector and count are ignored.
     :raises ImageError: if the sizes differ.
     """
     limits = replace(
@@ -127,22 +129,22 @@ def describe(
 
 
 class Places:
-    """All views so far, to find those that may show the place of a new one."""
+    """All views so far; candidates for the place of a new view are searched among them."""
 
     def __init__(self, settings: LoopSettings) -> None:
         self.settings = settings
         self.views: list[View] = []
 
     def add(self, view: View) -> None:
-        """Append a view; its number is the count before."""
+        """Append a view; its number is the count of earlier views."""
         self.views.append(view)
 
     def candidates(self, number: int) -> list[int]:
         """
-        Give the earlier views with the most similar descriptors, the most similar first.
+        Return the earlier views with the most similar descriptors, the most similar first.
 
-        Each descriptor of the view votes for those of its ``VOTES`` nearest neighbours among all
-        descriptors of the views that are at least ``separation`` earlier.
+        Each descriptor of the view votes for the views of its ``VOTES`` nearest neighbours among
+        all descriptors of views that are at least ``separation`` earlier.
         """
         earlier = [index for index in range(number - self.settings.separation + 1)
                    if len(self.views[index])]
@@ -159,7 +161,7 @@ class Places:
         return [earlier[index] for index in order if votes[index]]
 
     def loops(self, number: int) -> list[tuple[int, Loop]]:
-        """Give the earlier views that show the place of a view, with the motion between them."""
+        """Return the earlier views that show the place of a view, with the motion between them."""
         found = []
         for index in self.candidates(number):
             loop = match_views(self.views[index], self.views[number], self.settings)
@@ -172,7 +174,7 @@ def match_views(first: View, second: View, settings: LoopSettings) -> Optional[L
     """
     Find the motion between two views.
 
-    :returns: None if too few matches agree on one.
+    :returns: None if too few matches agree.
     """
     pairs = match_descriptors(first.descriptors, second.descriptors, settings.ratio)
     if len(pairs) < settings.inliers:
@@ -192,13 +194,13 @@ def match_descriptors(first: Bytes, second: Bytes, ratio: float) -> NDArray[np.i
     """
     Match descriptors by Hamming distance with the ratio test.
 
-    :returns: (M, 2), numbers in ``first`` and ``second``; each number at most once in each column.
+    :returns: (M, 2), indices in ``first`` and ``second``; each index at most once per column.
     """
     if len(first) < 2 or not len(second):
         return np.zeros((0, 2), np.intp)
     distances, nearest = nearest_descriptors(second, first, 2)
     [good] = np.nonzero(distances[:, 0] < ratio * distances[:, 1])
-    # the least distance first, of which unique() keeps the first
+    # sorted by distance, because unique() keeps the first
     good = good[np.argsort(distances[good, 0], kind='stable')]
     own, firsts = np.unique(nearest[good, 0], return_index=True)
     return np.stack([own, good[firsts]], axis=1).astype(np.intp)
@@ -210,7 +212,7 @@ def nearest_descriptors(queries: Bytes, among: Bytes, number: int) -> tuple[Any,
 
     :param queries: (N, 32) uint8.
     :param among: (M, 32).
-    :returns: distances and indices (N, K), nearest first; K is ``number`` or M, if that is less.
+    :returns: distances and indices (N, K), nearest first; K is the lesser of ``number`` and M.
     """
     cv2 = opencv()
     distances, indices = cv2.batchDistance(
@@ -220,12 +222,12 @@ def nearest_descriptors(queries: Bytes, among: Bytes, number: int) -> tuple[Any,
 
 def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np.bool_]:
     """
-    Find the pairs of points that one rigid motion explains.
+    Find the pairs of points that agree with one rigid motion.
 
     :param source: (N, 3).
     :param target: (N, 3).
-    :returns: (N,) whether a pair is an inlier of the motion with the most; all False if there is
-        none.
+    :returns: (N,), True for the inliers of the motion with the most inliers; all False without
+        one.
     """
     count = len(source)
     best: NDArray[np.bool_] = np.zeros(count, bool)
@@ -250,7 +252,7 @@ def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np
 
 
 def _samples(random: Any, count: int, number: int) -> NDArray[np.intp]:
-    """Give triples of different numbers below ``count``, (number, 3)."""
+    """Draw triples of different indices below ``count``, (number, 3)."""
     first = random.integers(0, count, number)
     second = random.integers(0, count - 1, number)
     second += second >= first
@@ -262,7 +264,7 @@ def _samples(random: Any, count: int, number: int) -> NDArray[np.intp]:
 
 
 def _motions(source: Floats, target: Floats) -> tuple[Floats, Floats]:
-    """Give the rigid motions of triples (H, 3, 3): as ``rigid_transform``, for all at once."""
+    """Compute the rigid motions of triples (H, 3, 3): ``rigid_transform``, vectorised."""
     centre, aim = source.mean(axis=1), target.mean(axis=1)
     cross = (source - centre[:, None]).transpose(0, 2, 1) @ (target - aim[:, None])
     left, _, right = np.linalg.svd(cross)
@@ -276,10 +278,10 @@ def edge_information(
     transform: Floats, source: Floats, target_covariances: Floats, source_covariances: Floats,
 ) -> Floats:
     """
-    Give the information of a motion from the covariances of the points that determine it.
+    Compute the information matrix of a motion from the covariances of its points.
 
-    With error a - (R exp(p) b + t + d) of each pair, the information of (d, p) is the sum of
-    J' S^-1 J, J = [-I, R [b]x], S = S_a + R S_b R'.
+    The error of a pair is a - (R exp(p) b + t + d). The information of (d, p) is the sum of
+    J' S^-1 J with J = [-I, R [b]x] and S = S_a + R S_b R'.
 
     :returns: (6, 6).
     """

@@ -61,10 +61,10 @@ def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
     """
     Load a map.
 
-    :returns: keyframes, without views for recognition, and the path by odometry if there is one.
-    :raises ConfigurationError: naming the file that is missing or wrong.
+    :returns: keyframes with empty views, and the path by odometry, or None without its file.
+    :raises ConfigurationError: with the name of the missing or wrong file.
     """
-    # by number: 9999 comes before 10000
+    # by number, because the text order puts 10000 before 9999
     names = sorted((name for name in folder.glob('*.yml') if name.stem.isdecimal()),
                    key=lambda name: int(name.stem))
     if not names:
@@ -75,8 +75,8 @@ def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
     stamps = [each.stamp_ns for each in keyframes]
     for name, before, after in zip(names[1:], stamps, stamps[1:]):
         if after <= before:
-            raise ConfigurationError(f'{name}: its stamp is not later than that of the keyframe '
-                                     'before')
+            raise ConfigurationError(f'{name}: its stamp is not later than that of the previous '
+                                     'keyframe')
     file = folder / _ODOMETRY
     if not file.exists() or not file.stat().st_size:
         return keyframes, None
@@ -85,7 +85,7 @@ def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
 
 def save_pcd(file: Path, points: Floats, colours: NDArray[np.uint8]) -> None:
     """
-    Save a cloud as binary PCD; an existing file is replaced once the new one is complete.
+    Save a cloud as binary PCD; a complete new file replaces an existing one.
 
     :raises ConfigurationError: if it cannot be written.
     """
@@ -146,7 +146,7 @@ def _transform(values: Any, name: str) -> Floats:
     transform = np.array(values, float)
     if transform.shape != (4, 4) or not np.isfinite(transform).all() or not np.allclose(
             transform[:3, :3] @ transform[:3, :3].T, np.eye(3), atol=1e-6):
-        raise ValueError(f'{name} is no rigid transform (4 x 4)')
+        raise ValueError(f'{name} is not a rigid transform (4 x 4)')
     return transform
 
 
@@ -160,7 +160,7 @@ def _image(file: Path, dtype: str, channels: int) -> NDArray[Any]:
     shape = 3 if channels == 3 else 2
     if image is None or str(image.dtype) != dtype or image.ndim != shape:
         raise ConfigurationError(
-            f'{file}: is no PNG of type {dtype} with {channels} channel'
+            f'{file}: is not a PNG of type {dtype} with {channels} channel'
             f'{"s" if channels > 1 else ""}')
     result: NDArray[Any] = image
     return result

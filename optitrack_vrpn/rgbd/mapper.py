@@ -3,9 +3,9 @@
 """
 Map a place: keyframes, the graph of the motions between them, the corrected path, the map.
 
-Odometry joins successive keyframes; loops join keyframes of the same place. The variance of an
-edge of odometry is what the variance of its pose has grown by, and at least that of the settings:
-where odometry lost track, its variance grows much, and loops decide.
+Odometry edges join successive keyframes; loop edges join keyframes of the same place. The variance
+of an odometry edge is the growth of the variance of its pose plus that of the settings. Where
+odometry lost track, its variance grows by a large amount, so the loops determine the result.
 """
 
 from dataclasses import dataclass, field
@@ -30,45 +30,47 @@ from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
-#: Chosen: deviations (m, rad) of the motion between keyframes that nothing joins, such as loaded
-#: ones and those of a new run: any motion is possible.
+#: Chosen: standard deviations (m, rad) of an unknown motion between keyframes, such as between a
+#: loaded map and a new run; they allow any motion.
 _UNKNOWN_M, _UNKNOWN_RAD = 100.0, 3.0
 
 
 @checked
 @dataclass(frozen=True)
 class GraphSettings:
-    """The graph."""
+    """The pose graph."""
 
     odometry_m: float = setting(
         0.01, unit='m', low=1e-5, high=10.0,
-        doc='least standard deviation of the motion between successive keyframes by odometry')
+        doc='least standard deviation of the translation between successive keyframes by '
+        'odometry')
     odometry_rad: float = setting(
-        0.005, unit='rad', low=1e-5, high=3.0, doc='likewise of its rotation')
+        0.005, unit='rad', low=1e-5, high=3.0,
+        doc='least standard deviation of the rotation between them')
     path_length: int = setting(
         100000, low=100, high=10000000,
-        doc='most poses of the path; beyond, every second one is dropped')
+        doc='most poses of the path; when it is full, every second pose is dropped')
 
 
 @checked
 @dataclass(frozen=True)
 class MapperSettings:
-    """The method."""
+    """Settings of the mapping method."""
 
-    keyframes: KeyframeSettings = section(KeyframeSettings(), doc='which frames are kept')
+    keyframes: KeyframeSettings = section(KeyframeSettings(), doc='selection of keyframes')
     cloud: CloudSettings = section(CloudSettings(), doc='clouds')
     loops: LoopSettings = section(LoopSettings(), doc='loop edges')
-    graph: GraphSettings = section(GraphSettings(), doc='the graph')
+    graph: GraphSettings = section(GraphSettings(), doc='the pose graph')
 
 
 class Solved(NamedTuple):
     """
-    What a solution changed.
+    Summary of a solution.
 
-    :ivar edges: of odometry and loops.
-    :ivar loops: of them, loops.
-    :ivar outliers: loops that contradict the rest and were left out.
-    :ivar moved_m: greatest move of a keyframe.
+    :ivar edges: number of edges, odometry and loops.
+    :ivar loops: number of loop edges.
+    :ivar outliers: number of loop edges that contradict the rest and were left out.
+    :ivar moved_m: greatest displacement of a keyframe (m).
     """
 
     keyframes: int
@@ -79,7 +81,7 @@ class Solved(NamedTuple):
 
 
 class LoopEdge(NamedTuple):
-    """Two keyframes of the same place; ``left_out``: the last solution found it wrong."""
+    """Two keyframes of the same place; ``left_out``: an outlier in the last solution."""
 
     start: int
     end: int
@@ -111,13 +113,13 @@ class _Path:
 
 class Mapper:
     """
-    Keep keyframes and their graph.
+    Store keyframes and their graph.
 
-    The map's frame is that of the odometry at the first keyframe.
+    The map frame is the odometry frame at the first keyframe.
 
-    :ivar keyframes: in order of time.
-    :ivar loops: found so far.
-    :ivar refused: frames that were due but beyond ``keyframes.most``.
+    :ivar keyframes: all keyframes, in order of time.
+    :ivar loops: all loop edges.
+    :ivar refused: frames that were due but exceeded ``keyframes.most``.
     """
 
     def __init__(self, settings: Optional[MapperSettings] = None) -> None:
@@ -128,20 +130,20 @@ class Mapper:
         self._places = Places(self.settings.loops)
         self._path = _Path(self.settings.graph.path_length)
         self._clouds: dict[int, tuple[NDArray[np.float32], Bytes]] = {}
-        self._alone = False    # no odometry joins the next keyframe to the last one
+        self._alone = False    # True: no odometry edge joins the next keyframe to the last one
 
     # -- input ---------------------------------------------------------------------------------
 
     def add_pose(self, stamp_ns: int, odometry: Floats) -> None:
         """
-        Take in a pose of the path.
+        Append a pose to the path.
 
         :param odometry: 4x4 pose of the camera in the frame of the odometry.
         """
         self._path.add(stamp_ns, odometry)
 
     def is_due(self, odometry: Floats) -> bool:
-        """Decide whether a frame at a pose is to be a keyframe."""
+        """Return True if a frame at a pose must become a keyframe."""
         last = self.keyframes[-1].odometry if self.keyframes and not self._alone else None
         if not is_due(odometry, last, self.settings.keyframes):
             return False
@@ -155,13 +157,13 @@ class Mapper:
         depth: Depth, camera: Intrinsics,
     ) -> Keyframe:
         """
-        Keep a frame.
+        Store a frame as a keyframe.
 
         :param odometry: 4x4 pose of the camera in the frame of the odometry.
-        :param variances: of that pose: of a coordinate (m2) and of a rotation (rad2).
+        :param variances: variances of that pose: of a coordinate (m2) and of a rotation (rad2).
         :param colour: (height, width, 3) RGB.
         :param depth: (height, width), metres, 0 for none.
-        :raises ImageError: if the sizes do not fit together.
+        :raises ImageError: if the sizes of images and camera differ.
         """
         packed = pack_depth(depth)
         view = describe(grey_of(colour), unpack_depth(packed), camera, self.settings.loops,
@@ -173,12 +175,12 @@ class Mapper:
 
     def restore(self, keyframes: list[Keyframe], path: Optional[Trajectory] = None) -> None:
         """
-        Replace everything by keyframes of an earlier run; their views are computed here.
+        Replace the map by keyframes of an earlier run, and compute their views.
 
-        The next keyframe that is added is joined to them by loops only.
+        Only loops join the next new keyframe to them.
 
         :param path: poses by odometry.
-        :raises ImageError: if a keyframe is inconsistent; nothing changes then.
+        :raises ImageError: if a keyframe is inconsistent; the map then stays unchanged.
         """
         described = []
         for keyframe in keyframes:
@@ -195,23 +197,23 @@ class Mapper:
         self._alone = True
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete all keyframes, loops and the path."""
         self.keyframes, self.loops, self._alone, self.refused = [], [], False, 0
         self._places = Places(self.settings.loops)
         self._path = _Path(self.settings.graph.path_length)
         self._clouds.clear()
 
     def start_run(self) -> None:
-        """Expect odometry of another run, whose origin is not known."""
+        """Begin a new run of odometry with an unknown origin."""
         self._alone = bool(self.keyframes)
 
     # -- graph ---------------------------------------------------------------------------------
 
     def find_loops(self, number: int) -> int:
         """
-        Look for the place of a keyframe among earlier ones.
+        Search earlier keyframes for the place of a keyframe.
 
-        :returns: how many loops were added.
+        :returns: number of added loops.
         """
         known = {(each.start, each.end) for each in self.loops}
         found = [LoopEdge(start, number, loop) for start, loop in self._places.loops(number)
@@ -220,14 +222,14 @@ class Mapper:
         return len(found)
 
     def generate_graph(self) -> int:
-        """Find all loops anew; returns how many there are."""
+        """Search all loops again, and return their number."""
         self.loops = []
         for number in range(len(self.keyframes)):
             self.find_loops(number)
         return len(self.loops)
 
     def edges(self) -> list[Edge]:
-        """List the edges of odometry, then the loops."""
+        """Return the odometry edges, then the loop edges."""
         edges = []
         for before, after in zip(self.keyframes, self.keyframes[1:]):
             edges.append(Edge(
@@ -241,7 +243,7 @@ class Mapper:
         """
         Optimise the graph, and move the keyframes.
 
-        :raises ConfigurationError: if there is no keyframe.
+        :raises ConfigurationError: without keyframes.
         """
         if not self.keyframes:
             raise ConfigurationError('there is no keyframe yet')
@@ -266,10 +268,10 @@ class Mapper:
 
     def path(self) -> Trajectory:
         """
-        Give the path of the camera in the map.
+        Return the path of the camera in the map.
 
-        Between two keyframes the poses by the corrections of both are weighted by time: linear,
-        and slerp.
+        Between two keyframes, a pose is interpolated by time between the results of both
+        corrections (linear for positions, slerp for rotations).
         """
         if not self._path.stamps:
             return Trajectory(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 4)))
@@ -291,17 +293,17 @@ class Mapper:
         return Trajectory(stamps, positions, rotations.as_quat())
 
     def odometry_path(self) -> Trajectory:
-        """Give the path of the camera by odometry alone."""
+        """Return the path of the camera by odometry alone."""
         return _trajectory(np.array(self._path.stamps, np.int64),
                            np.array(self._path.poses).reshape(-1, 4, 4))
 
     def cloud(self, keyframe: Keyframe) -> tuple[Floats, Bytes]:
-        """Give the points of a keyframe in the map, (N, 3), and their colours."""
+        """Return the points of a keyframe in the map, (N, 3), and their colours."""
         points, colours = points_of(keyframe, self.settings.cloud)
         return transformed(keyframe.pose, points), colours
 
     def map_cloud(self) -> tuple[Floats, Bytes]:
-        """Give the points of all keyframes in the map, one for each voxel, and their colours."""
+        """Return the points of all keyframes in the map, one for each voxel, and their colours."""
         settings = self.settings.cloud
         clouds = []
         for keyframe in self.keyframes:
@@ -324,7 +326,7 @@ class Mapper:
         return keyframe
 
     def _thinned(self, keyframe: Keyframe) -> tuple[Floats, Bytes]:
-        """Give the points of a keyframe in its optical frame, one for each voxel."""
+        """Return the points of a keyframe in its optical frame, one for each voxel."""
         known = self._clouds.get(keyframe.number)
         if known is None:
             settings = self.settings.cloud
@@ -347,9 +349,9 @@ class Mapper:
 
     def _guess(self, poses: Floats) -> Floats:
         """
-        Place the keyframes that nothing but loops joins to those before by their first loop.
+        Place each run without odometry to the runs before by its loop with the most inliers.
 
-        Without that, the search would begin anywhere.
+        Without this, the optimisation would begin at arbitrary poses.
         """
         guess: Floats = np.array(poses)
         for keyframe in self.keyframes[1:]:

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The outputs of rgbd_mapper: keyframes, graph, path, map and transform."""
+"""Publishers of rgbd_mapper: keyframes, graph, path, map and transform."""
 
 import time
 from typing import Any, Optional
@@ -22,7 +22,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 Floats = NDArray[np.float64]
 
-#: Chosen: share of the thread's time that the cloud of the map may take; it grows with the map.
+#: Chosen: greatest share of the thread's time for the cloud of the map, whose cost grows with the
+#: map. Halved, large maps are published half as often; doubled, mapping has less time.
 _CLOUD_SHARE = 0.1
 #: Chosen: width of the lines in rviz (m), and their colours.
 _LINE_M = 0.005
@@ -33,7 +34,7 @@ class MapOutput:
     """
     Publish the map.
 
-    :param node: makes the publishers.
+    :param node: owner of the publishers.
     :param settings: frame, transform and period of the map.
     :ivar publishers: by name; the node destroys them.
     """
@@ -60,10 +61,10 @@ class MapOutput:
 
     def publish_transform(self, time_ns: int, map_from_odometry: Floats, child: str) -> None:
         """
-        Publish the transform from the odometry to the map, if that is enabled.
+        Publish the transform from the odometry to the map, if ``output.tf`` is set.
 
         :param map_from_odometry: 4x4.
-        :param child: the frame of the odometry.
+        :param child: frame of the odometry.
         """
         if 'tf' in self.publishers:
             self.publishers['tf'].publish(transform_message(

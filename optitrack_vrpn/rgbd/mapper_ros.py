@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The lifecycle node rgbd_mapper: images and odometry in; keyframes, graph and map out.
+Lifecycle node rgbd_mapper: images and odometry in; keyframes, graph and map out.
 
-The executor's thread pairs messages; a thread of its own maps. The services answer when that
-thread has done the work, and the executor handles other messages meanwhile.
+The executor's thread pairs messages; a second thread maps. A service answers when the second
+thread has completed the work; the executor handles other messages during that time.
 """
 
 from collections import deque
@@ -42,10 +42,11 @@ from std_srvs.srv import Trigger
 Floats = NDArray[np.float64]
 
 _SECOND = 1_000_000_000
-#: Chosen: frames that wait for the mapping thread, 1 s at 30 Hz and 11 MB at QVGA. Halved, a long
-#: solution loses frames; doubled, the memory.
+#: Chosen: most frames in the queue of the mapping thread, 1 s at 30 Hz and 11 MB at QVGA. Halved,
+#: a long solution drops frames; doubled, the queue takes twice the memory.
 _WAITING = 30
-#: Chosen: a longer pause of the odometry (s) leaves the motion unknown: it may have restarted.
+#: Chosen: after a longer pause of the odometry (s) the motion counts as unknown, because the
+#: odometry may have restarted.
 _PAUSE_S = 1.0
 
 
@@ -61,7 +62,7 @@ class _Frame(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """A service call: what to do, and where the answer goes."""
+    """A service call: the work, and the future of the answer."""
 
     work: Callable[[], str]
     future: Any
@@ -99,7 +100,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
 
     def prepare(self, settings: MapperNodeSettings) -> None:
         """
-        Make publishers and services, and start the thread.
+        Create publishers and services, and start the thread.
 
         :raises BackendUnavailableError: without OpenCV.
         """
@@ -121,7 +122,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             self._answers.append(self.create_service(Trigger, f'~/{name}', self._service(work)))
 
     def begin(self) -> None:
-        """Subscribe; a map of an earlier activation is continued."""
+        """Subscribe; the map of an earlier activation stays and grows."""
         given = self._settings.input
         self._images = Pairer(round(given.tolerance_s * _SECOND), given.queue)
         self._poses = Pairer(round(given.tolerance_s * _SECOND), _WAITING)
@@ -138,13 +139,13 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             self._listen_to_static_frames()
 
     def end(self) -> None:
-        """Take no more images, and drop those that wait; the map stays."""
+        """Destroy the subscriptions, and empty the queue; the map stays."""
         super().end()
         with self._ready:
             self._queue.clear()
 
     def release(self) -> None:
-        """End the thread, refuse waiting calls, and destroy publishers and services."""
+        """End the thread, refuse the calls in the queue, destroy publishers and services."""
         with self._ready:
             self._ending = True
             self._ready.notify()
@@ -202,7 +203,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         covariance = np.reshape(message.pose.covariance, (6, 6))
         if not (np.isfinite([p.x, p.y, p.z, *quat]).all() and quat @ quat > 0.25
                 and np.isfinite(covariance).all()):
-            self._fail(f'the odometry on {self._settings.odometry} has a pose that is none: '
+            self._fail(f'the odometry on {self._settings.odometry} has an invalid pose: '
                        f'{p.x, p.y, p.z}, {tuple(quat.tolist())}', 'odometry')
             return None
         base = np.eye(4)
@@ -246,7 +247,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                 self._done(functools.partial(self._map, frame))
 
     def _done(self, work: Callable[[], Any]) -> tuple[bool, str]:
-        """Do something; gives whether it succeeded, and a text."""
+        """Run ``work``; return True and its text, or False and the error."""
         try:
             return True, str(work() or '')
         except OptitrackVrpnError as error:
@@ -260,12 +261,13 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def _map(self, frame: _Frame) -> None:
         mapper, last = self._mapper, self._last_ns
         if last is not None and frame.stamp_ns < last - _SECOND:
-            self._log('warn', 'time went back: the map begins anew', 'time')
+            self._log('warn', 'time went back: the map is cleared', 'time')
             mapper.clear()
             self._solved = None
         elif last is not None and frame.stamp_ns - last > _PAUSE_S * _SECOND:
             self._log('warn', f'{(frame.stamp_ns - last) / _SECOND:.1f} s without odometry: the '
-                      'motion in that time is not known; a loop will join the map', 'pause')
+                      'motion during that time is unknown; only a loop joins the map to what '
+                      'follows', 'pause')
             mapper.start_run()
         self._last_ns = frame.stamp_ns
         self._taken += 1
@@ -277,7 +279,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             self._manual = 0
             self._keep(frame)
         elif mapper.refused:
-            self._log('warn', f'{len(mapper.keyframes)} keyframes: no more are taken '
+            self._log('warn', f'{len(mapper.keyframes)} keyframes: no more are added '
                       '(method.keyframes.most)', 'most')
         if self._map_output is not None and mapper.keyframes:
             self._map_output.publish_transform(
@@ -328,7 +330,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             pattern = re.compile(text)
         except re.error as error:
             raise ConfigurationError(
-                f'file.pattern {text!r} is no regular expression: {error}') from None
+                f'file.pattern {text!r} is not a regular expression: {error}') from None
         chosen = [each for each in self._mapper.keyframes if pattern.fullmatch(str(each.number))]
         for keyframe in chosen:
             self._publish_cloud(keyframe)
@@ -387,7 +389,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     # -- diagnostics ---------------------------------------------------------------------------
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Say whether frames arrive, and how large the map is."""
+        """Report whether frames arrive, and the size of the map."""
         mapper = self._mapper
         values: dict[str, Any] = {
             'frames': self._taken, 'dropped frames': self._dropped,

@@ -12,10 +12,10 @@ from optitrack_vrpn.settings import Change, checked, section, setting
 @checked
 @dataclass(frozen=True)
 class MapOutputSettings:
-    """What is published."""
+    """Published results."""
 
-    map_frame: str = setting('map', doc='frame of the map: the frame of the odometry at the first '
-                                        'keyframe')
+    map_frame: str = setting('map', doc='frame of the map; it equals the frame of the odometry at '
+                                        'the first keyframe')
     tf: bool = setting(True, doc='publish the transform from map_frame to the frame of the '
                                  'odometry, with the stamp of each pose')
     cloud_period_s: float = setting(
@@ -26,7 +26,7 @@ class MapOutputSettings:
 @checked
 @dataclass(frozen=True)
 class FileSettings:
-    """What the services read and write; set them before a call."""
+    """Files of the services; set them before a call."""
 
     folder: str = setting(
         '', change=Change.ANY_TIME,
@@ -35,23 +35,23 @@ class FileSettings:
         '', change=Change.ANY_TIME, doc='file of save_pcd_map')
     pattern: str = setting(
         '.*', change=Change.ANY_TIME,
-        doc='regular expression; publish_keyframes publishes those whose number it matches')
+        doc='regular expression; publish_keyframes publishes the keyframes whose number matches')
 
 
 @checked
 @dataclass(frozen=True)
 class MapperNodeSettings:
-    """Mapping with a colour and depth camera."""
+    """Settings of rgbd_mapper."""
 
     autostart: bool = setting(False, change=Change.START,
                               doc='configure and activate without a lifecycle manager')
     activate: bool = setting(True, change=Change.START,
                              doc='false: autostart leaves the node inactive, for mocap control')
     solve: bool = setting(
-        True, doc='solve the graph at each new loop; false: only when solve_graph is called')
-    odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry; any odometry will do')
+        True, doc='solve the graph at each new loop; false: only by the service solve_graph')
+    odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry, from any odometry')
     input: InputSettings = section(InputSettings(), doc='the camera')
-    mount: MountSettings = section(MountSettings(), doc='the camera on the base')
+    mount: MountSettings = section(MountSettings(), doc='pose of the camera on the base')
     output: MapOutputSettings = section(MapOutputSettings(), doc='the results')
     file: FileSettings = section(FileSettings(), doc='files of the services')
-    method: MapperSettings = section(MapperSettings(), doc='the method')
+    method: MapperSettings = section(MapperSettings(), doc='the mapping method')

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arrays as ROS messages; what is large is copied as bytes, never value by value."""
+"""Convert arrays to ROS messages; large arrays are copied as bytes, not value by value."""
 
 import array
 from typing import Any, Mapping, Optional
@@ -32,14 +32,14 @@ def make_header(time_ns: int, frame: str) -> Header:
 
 
 def byte_array(data: bytes) -> Any:
-    """Make what rclpy takes for uint8[] without checking each value."""
+    """Make an array that rclpy accepts for uint8[] without a check of each value."""
     made = array.array('B')
     made.frombytes(data)
     return made
 
 
 def image_message(header: Header, fields: Mapping[str, Any]) -> Image:
-    """Make an Image of the fields that ``images.from_rgb`` and ``from_depth`` give."""
+    """Make an Image from the fields that ``images.from_rgb`` or ``from_depth`` return."""
     return Image(header=header, **{**fields, 'data': byte_array(fields['data'])})
 
 
@@ -49,7 +49,7 @@ def info_message(header: Header, camera: Intrinsics) -> CameraInfo:
 
 
 def pose_message(transform: Floats) -> Pose:
-    """Make a Pose of a 4x4 transform."""
+    """Convert a 4x4 transform to a Pose."""
     pose = Pose()
     pose.position.x, pose.position.y, pose.position.z = transform[:3, 3].tolist()
     quat = Rotation.from_matrix(transform[:3, :3]).as_quat().tolist()
@@ -58,7 +58,7 @@ def pose_message(transform: Floats) -> Pose:
 
 
 def transform_message(header: Header, child: str, pose: Pose) -> TFMessage:
-    """Make a TFMessage of one transform."""
+    """Make a TFMessage with one transform."""
     transform = TransformStamped(header=header, child_frame_id=child)
     p, t = pose.position, transform.transform.translation
     t.x, t.y, t.z = p.x, p.y, p.z
@@ -70,7 +70,7 @@ def cloud_message(
     header: Header, points: Floats, rgb: Optional[NDArray[np.uint8]] = None,
 ) -> PointCloud2:
     """
-    Make a cloud with the fields x, y, z (float32) and rgb as rviz reads it.
+    Make a cloud with the fields x, y, z (float32) and rgb in the format of rviz.
 
     :param points: (N, 3), metres.
     :param rgb: (N, 3), red, green and blue of each point.

@@ -3,15 +3,15 @@
 """
 A bounded model of landmarks in a fixed frame, each with a Kalman filter.
 
-Each landmark is a static point with mean m and covariance S. A point with mean z and covariance R
-that belongs to it updates it (Kalman filter with identity matrices):
+Each landmark is a static point with mean m and covariance S. A matching point with mean z and
+covariance R updates it (Kalman filter with identity matrices):
 
     S' = S + Q,  K = S' (S' + R)^-1,  m += K (z - m),  S = (I - K) S'
 
-Q = q^2 I is process noise. The errors of the camera's pose are common to all points of a frame, so
-that the errors of successive points of a landmark are not independent; without Q a landmark would
-become certain of an average that it never reaches, and a model that has drifted would not follow.
-S does not fall below about q sqrt(R).
+Q = q^2 I is process noise. The error of the camera's pose is common to all points of a frame, so
+the errors of successive points of a landmark are not independent. Without Q, the covariance of a
+landmark would become too small, and a drifted model would not converge to new measurements. With
+Q, S does not fall below about q sqrt(R).
 """
 
 from dataclasses import dataclass
@@ -29,19 +29,19 @@ Indices = NDArray[np.intp]
 @checked
 @dataclass(frozen=True)
 class ModelSettings:
-    """The landmarks that the camera's motion is measured against."""
+    """The landmarks that are the reference of the camera's motion."""
 
     capacity: int = setting(
-        5000, low=100, high=100000, doc='most landmarks; a new one then takes the place of the '
+        5000, low=100, high=100000, doc='most landmarks; beyond that, a new one replaces the '
         'oldest')
     neighbours: int = setting(
-        4, low=1, high=32, doc='nearest landmarks among which the best match is chosen')
+        4, low=1, high=32, doc='number of nearest landmarks from which the best match is chosen')
     gate: float = setting(
         10.0, unit='sigma', low=0.1, high=100.0,
         doc='a point with a greater Mahalanobis distance from all of them is a new landmark')
     process_noise_m: float = setting(
         0.001, unit='m', low=0.0, high=0.1,
-        doc='what a landmark may move between two updates; keeps old ones from becoming certain')
+        doc='process noise of a landmark per update; it limits the certainty of old landmarks')
 
 
 class Matches(NamedTuple):
@@ -58,11 +58,11 @@ class Matches(NamedTuple):
 
 class Update(NamedTuple):
     """
-    What one frame did to the model.
+    Changes of the model by one frame.
 
-    :ivar updated: landmarks that got a point.
-    :ivar appended: new landmarks.
-    :ivar doubles: points that belong to a landmark which another point fits better.
+    :ivar updated: number of updated landmarks.
+    :ivar appended: number of new landmarks.
+    :ivar doubles: number of points whose landmark has a better point in the same frame.
     """
 
     updated: int
@@ -88,7 +88,7 @@ class LandmarkModel:
 
     @property
     def means(self) -> Floats:
-        """Return the places of the landmarks, (N, 3) in metres."""
+        """Return the positions of the landmarks, (N, 3) in metres."""
         return self._means[:self._count]
 
     @property
@@ -98,14 +98,14 @@ class LandmarkModel:
 
     @property
     def frame_covariances(self) -> Floats:
-        """Return the covariance of the pose by which each landmark was placed, (N, 6, 6)."""
+        """Return the covariance of the camera pose that added each landmark, (N, 6, 6)."""
         return self._frames[:self._count]
 
     @property
     def tree(self) -> Any:
         """Return scipy's cKDTree of ``means``."""
         if self._tree is None:
-            # balanced by sliding midpoints: half the time to build, queries as fast (measured)
+            # sliding midpoint instead of median: half the build time, equal queries (measured)
             self._tree = cKDTree(self.means, balanced_tree=False, compact_nodes=False)
         return self._tree
 
@@ -116,7 +116,7 @@ class LandmarkModel:
 
     def nearest(self, means: Floats) -> Indices:
         """
-        Return the landmarks that are nearest to each point, nearest first.
+        Return the indices of the nearest landmarks of each point, nearest first.
 
         :param means: (N, 3) in the fixed frame.
         :returns: (N, k) with at most ``settings.neighbours`` columns.
@@ -132,11 +132,11 @@ class LandmarkModel:
         self, means: Floats, covariances: Floats, near: Optional[Indices] = None,
     ) -> Matches:
         """
-        Find the landmark of each point: of the nearest, that with the least Mahalanobis distance.
+        Find the landmark with the least Mahalanobis distance, among the nearest of each point.
 
         :param means: (N, 3) in the fixed frame.
         :param covariances: (N, 3, 3).
-        :param near: (N, k), the landmarks in question; those of ``nearest`` by default.
+        :param near: (N, k), indices of the candidates; the result of ``nearest`` by default.
         """
         near = self.nearest(means) if near is None else near
         if not near.size:
@@ -156,16 +156,16 @@ class LandmarkModel:
         frame_covariance: Optional[Floats] = None,
     ) -> Update:
         """
-        Merge the points of a frame; each landmark takes at most the point that fits it best.
+        Merge the points of a frame; only the best point of a landmark updates it.
 
         :param means: (N, 3) in the fixed frame.
         :param covariances: (N, 3, 3).
-        :param matches: of ``match`` for the same points; found here by default.
-        :param frame_covariance: (6, 6), of the pose of the frame; kept with each new landmark.
+        :param matches: result of ``match`` for the same points; computed here by default.
+        :param frame_covariance: (6, 6), of the pose of the frame; stored with each new landmark.
         """
         matches = matches or self.match(means, covariances)
         [known] = np.nonzero(matches.landmarks >= 0)
-        # the best point of each landmark comes first, and unique takes the first
+        # sorted by distance, because unique() keeps the first point of each landmark
         known = known[np.argsort(matches.squares[known], kind='stable')]
         landmarks, first = np.unique(matches.landmarks[known], return_index=True)
         chosen = known[first]
@@ -215,7 +215,7 @@ def inverse_3x3(matrices: Floats) -> Floats:
 
 
 def mahalanobis_squares(differences: Floats, covariances: Floats) -> Floats:
-    """Give y^T S^-1 y for differences (..., 3) and covariances (..., 3, 3)."""
+    """Compute y^T S^-1 y for differences (..., 3) and covariances (..., 3, 3)."""
     xx, xy, xz, yy, yz, zz, determinant = _adjugate(covariances)
     x, y, z = differences[..., 0], differences[..., 1], differences[..., 2]
     squares: Floats = (x * (xx * x + 2 * (xy * y + xz * z)) + y * (yy * y + 2 * yz * z)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chains of static transforms, as /tf_static has them."""
+"""Chains of the static transforms of /tf_static."""
 
 from typing import Optional
 
@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 class StaticFrames:
-    """The static transforms heard so far."""
+    """The static transforms received so far."""
 
     def __init__(self) -> None:
         self._parents: dict[str, tuple[str, Floats]] = {}
@@ -22,9 +22,9 @@ class StaticFrames:
         quat_xyzw: tuple[float, float, float, float],
     ) -> bool:
         """
-        Take in parent_from_child.
+        Store parent_from_child.
 
-        :returns: whether it is a transform; a zero or infinite one is left out.
+        :returns: False for a zero quaternion or a value that is not finite; it is not stored.
         """
         if not np.isfinite([*translation, *quat_xyzw]).all() or not any(quat_xyzw):
             return False
@@ -35,7 +35,7 @@ class StaticFrames:
         return True
 
     def lookup(self, target: str, source: str) -> Optional[Floats]:
-        """Give target_from_source, 4x4; None if no chain of transforms joins them."""
+        """Return target_from_source, 4x4; None if no chain of transforms joins them."""
         to_target, to_source = self._chain(target), self._chain(source)
         for ancestor, from_target in to_target.items():
             if ancestor in to_source:
@@ -44,12 +44,12 @@ class StaticFrames:
         return None
 
     def _chain(self, frame: str) -> dict[str, Floats]:
-        """Give ancestor_from_frame of a frame and each of its ancestors."""
+        """Return ancestor_from_frame of a frame and each of its ancestors."""
         frame = frame.lstrip('/')
         chain = {frame: np.eye(4)}
         while frame in self._parents:
             parent, transform = self._parents[frame]
-            if parent in chain:    # a loop, which a wrong publisher can make
+            if parent in chain:    # wrong publishers can create a loop
                 break
             chain[parent] = transform @ chain[frame]
             frame = parent

@@ -17,7 +17,7 @@ def odometry() -> int:
     """Run the node rgbd_odometry until it ends; return the exit code."""
     return run_node_by_parameters(
         'rgbd_odometry', 'optitrack_vrpn.rgbd.odometry_ros:RgbdOdometry',
-        'Follow a colour and depth camera by its images.',
+        'Estimate the motion of a colour and depth camera from its images.',
         '-p input.colour:=camera/color/image_raw', 'rgbd_odometry.md')
 
 

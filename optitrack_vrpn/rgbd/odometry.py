@@ -322,7 +322,7 @@ class Odometry:
         return guess
 
     def _check_stamp(self, stamp_ns: int) -> str:
-        """Give '' for a frame that follows the last one, else why it is late."""
+        """Return '' for a frame that follows the last one, else why it is late."""
         last = self._stamp_ns
         if last is not None and stamp_ns <= last:
             self._late.append(stamp_ns)

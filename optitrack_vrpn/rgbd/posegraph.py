@@ -84,7 +84,7 @@ class Solution:
 
 def diagonal_information(stdev_m: float, stdev_rad: float) -> Floats:
     """
-    Give the information of independent errors in each axis.
+    Return the information of independent errors in each axis.
 
     :raises ConfigurationError: if a deviation is not positive.
     """
@@ -133,7 +133,7 @@ class _Problem:
         self, rotations: Floats, whitened: Floats, weights: Floats, r_rotation: Floats,
         offsets: Floats,
     ) -> tuple[coo_matrix, Floats]:
-        """Give the matrix and right side for all nodes but the first, (6 N - 6)."""
+        """Return the matrix and right side for all nodes but the first, (6 N - 6)."""
         number = len(self.i)
         inverse = rotations[self.i].transpose(0, 2, 1)
         jr = inverse_right_jacobian(r_rotation)
@@ -242,7 +242,7 @@ def optimise_without_outliers(
 
 
 def cross_matrices(vectors: Floats) -> Floats:
-    """Give the matrices [v]x with [v]x w = v x w, (N, 3, 3)."""
+    """Return the matrices [v]x with [v]x w = v x w, (N, 3, 3)."""
     matrices = np.zeros((len(vectors), 3, 3))
     x, y, z = vectors.T
     matrices[:, 0, 1], matrices[:, 0, 2], matrices[:, 1, 2] = -z, y, -x
@@ -252,7 +252,7 @@ def cross_matrices(vectors: Floats) -> Floats:
 
 def inverse_right_jacobian(rotation_vectors: Floats) -> Floats:
     """
-    Give Jr^-1 of SO(3) for rotation vectors (N, 3) of less than pi.
+    Return Jr^-1 of SO(3) for rotation vectors (N, 3) of less than pi.
 
     Jr^-1(p) = I + [p]x / 2 + (1 / a^2 - (1 + cos a) / (2 a sin a)) [p]x^2 with a = |p|
     (Chirikjian; Forster et al. 2017, equation 9).

@@ -71,7 +71,7 @@ def exponential(vector: Floats) -> Floats:
 
 
 def rotated(rotation: Floats, covariances: Floats) -> Floats:
-    """Give covariances (N, 3, 3) in turned axes."""
+    """Return covariances (N, 3, 3) in turned axes."""
     turned: Floats = rotation @ covariances @ rotation.T
     return turned
 

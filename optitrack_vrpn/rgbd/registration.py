@@ -73,7 +73,7 @@ class Registration:
 
     def register(self, depth: Depth) -> Depth:
         """
-        Give the depth image of the colour camera.
+        Return the depth image of the colour camera.
 
         :param depth: (height, width) of the depth camera, metres.
         """
@@ -121,7 +121,7 @@ class ImageProcessor:
 
     def process(self, rgb: Bytes, depth: Depth) -> tuple[Bytes, Depth]:
         """
-        Give both images in the camera ``camera``.
+        Return both images in the camera ``camera``.
 
         :param rgb: (height, width, 3).
         :param depth: (height, width), metres, 0 for no measurement.
