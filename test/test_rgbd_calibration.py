@@ -97,7 +97,7 @@ def test_a_warp_that_makes_depth_negative_gives_none(tmp_path):
     (parse_intrinsics, {'camera_matrix': np.zeros((3, 3)), 'image_width': 4, 'image_height': 4},
      'file: the focal lengths'),
     (parse_extrinsics, {'rgb2ir': 1}, 'has no ir2rgb; it has rgb2ir'),
-    (parse_extrinsics, {'ir2rgb': np.ones((3, 4))}, 'no rotation'),
+    (parse_extrinsics, {'ir2rgb': np.ones((3, 4))}, 'not a rotation'),
     (parse_extrinsics, {'ir2rgb': extrinsics(shift=(25000.0, 0, 0))}, 'unit is millimetres'),
     (parse_warp, {'fit_mode': 7, 'c1': np.ones((2, 2))}, 'possible: 0 to 3'),
     (parse_warp, {'fit_mode': 2, 'c0': np.ones((2, 2)), 'c1': np.ones((2, 2))}, 'has no c2'),
