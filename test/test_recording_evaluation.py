@@ -15,8 +15,9 @@ from optitrack_vrpn.recording.evaluation import (
 from optitrack_vrpn.recording.evaluation_calibration import (
     estimate_hand_eye, estimate_time_offset)
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
-from optitrack_vrpn.recording.trajectory import interpolate, NS, slerp, Trajectory
+from optitrack_vrpn.recording.trajectory import interpolate, slerp, Trajectory
 from optitrack_vrpn.recording.tum import format_tum, parse_tum
+from optitrack_vrpn.units import NS_PER_S
 import pytest
 from scipy.spatial.transform import Rotation, Slerp
 
@@ -80,12 +81,12 @@ def test_interpolation_equals_scipys_and_is_exact_at_the_poses():
     times = reference.stamps_ns[:-1] + 1_234_567
     positions, quats, valid = interpolate(reference, times)
     assert valid.all()
-    seconds = (reference.stamps_ns - BEGIN_NS) / NS
-    expected = Slerp(seconds, reference.rotations)((times - BEGIN_NS) / NS)
+    seconds = (reference.stamps_ns - BEGIN_NS) / NS_PER_S
+    expected = Slerp(seconds, reference.rotations)((times - BEGIN_NS) / NS_PER_S)
     assert np.max((Rotation.from_quat(quats).inv() * expected).magnitude()) < 1e-7
     for axis in range(3):
         np.testing.assert_allclose(positions[:, axis], np.interp(
-            (times - BEGIN_NS) / NS, seconds, reference.positions[:, axis]), atol=1e-9)
+            (times - BEGIN_NS) / NS_PER_S, seconds, reference.positions[:, axis]), atol=1e-9)
     positions, quats, valid = interpolate(reference, reference.stamps_ns)
     np.testing.assert_array_equal(positions, reference.positions)
     np.testing.assert_array_equal(quats, reference.quats_xyzw)
@@ -191,7 +192,7 @@ def test_errors_of_a_known_disturbance_are_that_disturbance():
 def test_association_says_when_clocks_have_nothing_in_common():
     reference, estimate = recording(1, duration_s=3.0)
     with pytest.raises(ConfigurationError, match='same clock'):
-        associate(reference, estimate.shifted(3600 * NS))
+        associate(reference, estimate.shifted(3600 * NS_PER_S))
 
 
 def test_pairs_a_second_apart_leave_gaps_out():
@@ -266,7 +267,7 @@ def test_offset_and_hand_eye_are_found_through_noise(seed):
     reference, estimate = recording(seed)
     found = evaluate_odometry(reference, estimate)
     assert found.warnings == ()
-    assert found.offset_ns == pytest.approx(OFFSET_S * NS, abs=1e6)
+    assert found.offset_ns == pytest.approx(OFFSET_S * NS_PER_S, abs=1e6)
     assert degrees_between(found.rotation, CAMERA) < 0.1
     assert np.linalg.norm(found.translation - CAMERA_M) < 0.001
     # What is left is the noise: 3 mm an axis; in a motion that of both ends, and 0.2 degrees of
@@ -281,13 +282,13 @@ def test_drift_of_the_odometry_does_not_turn_into_a_wrong_transform():
     found = evaluate_odometry(reference, estimate)
     assert degrees_between(found.rotation, CAMERA) < 0.1
     assert np.linalg.norm(found.translation - CAMERA_M) < 0.002
-    assert abs(found.offset_ns / NS - OFFSET_S) < 0.001
+    assert abs(found.offset_ns / NS_PER_S - OFFSET_S) < 0.001
 
 
 def test_without_noise_the_result_is_exact():
     reference, estimate = recording(6, duration_s=15.0, noise=0.0)
     found = evaluate_odometry(reference, estimate)
-    assert found.offset_ns == pytest.approx(OFFSET_S * NS, abs=2e4)
+    assert found.offset_ns == pytest.approx(OFFSET_S * NS_PER_S, abs=2e4)
     assert degrees_between(found.rotation, CAMERA) < 1e-3
     assert np.linalg.norm(found.translation - CAMERA_M) < 1e-4
 
@@ -305,7 +306,8 @@ def test_a_body_that_does_not_turn_determines_neither_offset_nor_transform():
     reference, estimate = recording(8, axes=(1, 1, 1, 0, 0, 0), duration_s=15.0)
     offset = estimate_time_offset(reference, estimate)
     assert 'uncertain' in offset.warnings[0]
-    hand_eye = estimate_hand_eye(reference, estimate, round(OFFSET_S * NS), refine_offset=False)
+    hand_eye = estimate_hand_eye(
+        reference, estimate, round(OFFSET_S * NS_PER_S), refine_offset=False)
     assert 'does not determine the position of the sensor' in hand_eye.warnings[0]
 
 
@@ -317,12 +319,12 @@ def test_other_motion_is_no_match():
 
 def test_gaps_of_the_reference_are_left_out_and_reported():
     reference, estimate = recording(11, duration_s=30.0)
-    seconds = (reference.stamps_ns - BEGIN_NS) / NS
+    seconds = (reference.stamps_ns - BEGIN_NS) / NS_PER_S
     gappy = reference.at((seconds < 8.0) | (seconds > 16.0))
     found = evaluate_odometry(gappy, estimate)
     assert np.linalg.norm(found.translation - CAMERA_M) < 0.002
     assert any('were compared' in text for text in found.warnings)
-    compared = (found.ate.stamps_ns - BEGIN_NS) / NS
+    compared = (found.ate.stamps_ns - BEGIN_NS) / NS_PER_S
     assert not ((compared > 8.01) & (compared < 15.99)).any()
 
 

@@ -12,8 +12,9 @@ from optitrack_vrpn.recording.figures import body_figures, running_deviation
 from optitrack_vrpn.recording.findings import findings, Severity
 from optitrack_vrpn.recording.take import Body, ClockRow, StateRow, Take
 from optitrack_vrpn.recording.take_io import load_take
-from optitrack_vrpn.recording.trajectory import NS, Trajectory
+from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.recording.tum import format_tum
+from optitrack_vrpn.units import NS_PER_S
 import pcap
 import pytest
 from recording_kit import BEGIN_NS, write_poses
@@ -83,10 +84,10 @@ def test_gaps_jumps_freezes_and_resets_are_found_where_they_are():
     made.trajectory.quats_xyzw[1200:1300] = STILL
     made.states = [StateRow(BEGIN_NS, 'TRACKED', '', 0),
                    StateRow(BEGIN_NS + 8_003_000_000, 'TRACKED', '', 1)]
-    assert [(round((a - BEGIN_NS) / NS, 1), round((b - BEGIN_NS) / NS, 1))
+    assert [(round((a - BEGIN_NS) / NS_PER_S, 1), round((b - BEGIN_NS) / NS_PER_S, 1))
             for a, b in made.gaps] == [(4.0, 4.7)]
     assert len(made.frozen()) == 1
-    np.testing.assert_allclose((made.breaks_ns - BEGIN_NS) / NS, [8.004], atol=0.005)
+    np.testing.assert_allclose((made.breaks_ns - BEGIN_NS) / NS_PER_S, [8.004], atol=0.005)
     found = texts(take_of(made))
     assert [severity for severity, _ in found] == sorted(
         [severity for severity, _ in found], reverse=True)
@@ -173,7 +174,7 @@ def written_by_rosbags(folder, reference, estimate):
 
     def header(stamp_ns, frame):
         return kind('std_msgs/Header')(
-            kind('builtin_interfaces/Time')(stamp_ns // NS, stamp_ns % NS), frame)
+            kind('builtin_interfaces/Time')(stamp_ns // NS_PER_S, stamp_ns % NS_PER_S), frame)
 
     rows = [('/drone/pose', 'geometry_msgs/PoseStamped', *row) for row in zip(
         reference.stamps_ns.tolist(), reference.positions, reference.quats_xyzw)]

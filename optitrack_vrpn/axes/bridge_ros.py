@@ -19,13 +19,13 @@ from optitrack_vrpn.axes.table_io import load_table
 from optitrack_vrpn.axes.udp_io import UdpSender
 from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.names import ros_name
+from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 #: Chosen: copies of the last datagram (status -1), because UDP can lose one. Halved or doubled,
 #: the controller misses the end more or less often.
 _FAREWELLS = 3
-_SECOND = 1_000_000_000
 
 #: Best effort matches every publisher; those of the main node are reliable by default.
 POSE_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -110,7 +110,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         stamp = message.header.stamp
         with self._lock:
             used = mapper.pose(
-                body, stamp.sec * _SECOND + stamp.nanosec, (p.x, p.y, p.z),
+                body, stamp.sec * NS_PER_S + stamp.nanosec, (p.x, p.y, p.z),
                 (q.x, q.y, q.z, q.w), time.monotonic_ns(), time.time_ns())
         if not used:
             self._log('warn', f'poses of {body!r} are not used: {mapper.counters}', 'unused')
@@ -145,7 +145,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         message = JointState(name=[row.name for row in rows], position=[
             row.value_si(axis.value) if axis.valid else float('nan')
             for row, axis in zip(rows, sample.axes)])
-        message.header.stamp.sec, message.header.stamp.nanosec = divmod(sample.stamp_ns, _SECOND)
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(sample.stamp_ns, NS_PER_S)
         self._publisher.publish(message)
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:

@@ -18,8 +18,8 @@ from optitrack_vrpn.client.requests import UnansweredRequests
 from optitrack_vrpn.client.session_io import Conversation
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.events import Event
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 #: Chosen: period (s) at which a client checks whether another client's request was answered.
 _REQUEST_CHECK_S = 0.1
 #: Shared by all clients of this process: a new client must not block a server again.
@@ -110,7 +110,7 @@ class VrpnClient(ReconnectingClient[Conversation]):
 
         :raises NoAnswerError: if the client gives up before.
         """
-        report_at_ns: float = self._clock.now_ns() + self._config.link.attempt_s * _NS
+        report_at_ns: float = self._clock.now_ns() + self._config.link.attempt_s * NS_PER_S
         while left_s := self._blocked_s(server):
             if not self._seconds(left_s):
                 raise NoAnswerError(waiting_for_earlier_request(server[0], left_s))
@@ -119,7 +119,7 @@ class VrpnClient(ReconnectingClient[Conversation]):
                 report_at_ns = math.inf
                 self._change(LinkState.REQUESTING,
                              waiting_for_earlier_request(server[0], left_s), 'warn')
-            self._waiting.wait(now_ns + int(min(left_s, _REQUEST_CHECK_S) * _NS))
+            self._waiting.wait(now_ns + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
 
     def _blocked_s(self, server: tuple[str, int]) -> float:
         """Return how long an unanswered request may still block the server (s)."""

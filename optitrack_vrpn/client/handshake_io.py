@@ -15,9 +15,8 @@ from typing import Callable, Optional
 from optitrack_vrpn.client.link import unanswered_request
 from optitrack_vrpn.client.sockets_io import listening_socket, prepare_stream, Waker
 from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.codec import encode_request
-
-_NS = 1_000_000_000
 
 
 class Stopped(Exception):
@@ -65,7 +64,7 @@ class Waiting:
 
         :raises Stopped: if the client is being stopped.
         """
-        ready = self.waker.wait((deadline_ns - self.now_ns()) / _NS, *sockets)
+        ready = self.waker.wait((deadline_ns - self.now_ns()) / NS_PER_S, *sockets)
         if self.stopping():
             raise Stopped
         return ready
@@ -101,8 +100,8 @@ def connect_back(
         port = listener.getsockname()[1]
         request = encode_request(host, port)
         began = now = waiting.now_ns()
-        deadline = began + int(until_s * _NS)
-        report_at = began + int(min(attempt_s, until_s) * _NS)
+        deadline = began + int(until_s * NS_PER_S)
+        report_at = began + int(min(attempt_s, until_s) * NS_PER_S)
         reported = attempt_s >= until_s
         _send_request(requester, request)
         while now < deadline and not refusal:
@@ -182,7 +181,7 @@ def connect_out(
         sock.bind((local, 0))
         error = sock.connect_ex(server)
         if error == errno.EINPROGRESS:
-            deadline = waiting.now_ns() + int(attempt_s * _NS)
+            deadline = waiting.now_ns() + int(attempt_s * NS_PER_S)
             error = errno.ETIMEDOUT
             while waiting.now_ns() < deadline:
                 if waiting.wait(deadline, (sock, select.POLLOUT)):

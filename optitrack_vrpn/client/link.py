@@ -16,8 +16,8 @@ from typing import Optional
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 
 CONNECTIONS = ('auto', 'udp', 'tcp')
 #: Timeout of connect() where a firewall drops the packets: 127 s with tcp_syn_retries = 6 on
@@ -180,12 +180,12 @@ class Link:
         """Return the time left before giving up (s); infinite without ``give_up_after_s``."""
         if not self.config.give_up_after_s:
             return math.inf
-        return self.config.give_up_after_s - (now_ns - self._searching_since_ns) / _NS
+        return self.config.give_up_after_s - (now_ns - self._searching_since_ns) / NS_PER_S
 
     def give_up_reason(self, now_ns: int) -> Optional[str]:
         """Return the reason to give up, or None to try again."""
         if self.time_left_s(now_ns) <= 0.0:
-            searching_s = (now_ns - self._searching_since_ns) / _NS
+            searching_s = (now_ns - self._searching_since_ns) / NS_PER_S
             return (f'gave up after {searching_s:.1f} s without a connection '
                     '(connect.give_up_after_s)')
         return None
@@ -209,7 +209,7 @@ class Link:
         :returns: pause before the next attempt (s).
         """
         self._searching_since_ns = now_ns
-        brief = now_ns - self._established_ns < self._BRIEF_CONVERSATION_S * _NS
+        brief = now_ns - self._established_ns < self._BRIEF_CONVERSATION_S * NS_PER_S
         if brief and self._last_pose_ns is None:
             self.failures += 1
         else:
@@ -233,7 +233,7 @@ class Link:
         """
         if self.state is not LinkState.STREAMING or not self.config.silent_after_s:
             return None
-        if now_ns - (self._last_pose_ns or 0) < self.config.silent_after_s * _NS:
+        if now_ns - (self._last_pose_ns or 0) < self.config.silent_after_s * NS_PER_S:
             return None
         return self.to(
             LinkState.SILENT,
@@ -254,7 +254,7 @@ class Link:
         if not self._reconnect_after_s:
             return None
         since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
-        if now_ns - since < self._reconnect_after_s * _NS:
+        if now_ns - since < self._reconnect_after_s * NS_PER_S:
             return None
         reason = (f'no pose for {self._reconnect_after_s:g} s; reconnecting'
                   if self._last_pose_ns is not None else
@@ -272,13 +272,13 @@ class Link:
         """Return the longest wait before the next check for silence (s)."""
         deadlines = []
         if self.state is LinkState.STREAMING and self.config.silent_after_s:
-            deadlines.append((self._last_pose_ns or 0) + self.config.silent_after_s * _NS)
+            deadlines.append((self._last_pose_ns or 0) + self.config.silent_after_s * NS_PER_S)
         if self._reconnect_after_s:
             since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
-            deadlines.append(since + self._reconnect_after_s * _NS)
+            deadlines.append(since + self._reconnect_after_s * NS_PER_S)
         if not deadlines:
             return 1.0
-        return min(max((min(deadlines) - now_ns) / _NS, 0.001), 1.0)
+        return min(max((min(deadlines) - now_ns) / NS_PER_S, 0.001), 1.0)
 
 
 def silent_handshake(server: str, waited_s: float, until_s: float) -> str:

@@ -22,6 +22,7 @@ from optitrack_vrpn.client.scheduling_io import use_default_scheduling
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.events import Event as UserEvent
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 from optitrack_vrpn.vrpn.messages import AccelerationReport, Event, PoseReport, VelocityReport
 
@@ -30,7 +31,6 @@ _EPOCH = datetime(1970, 1, 1)
 #: Chosen: polling period (s), because the module cannot wait for data. It is the largest delay
 #: that polling adds to a report; half the period doubles the processor load of the polling.
 _POLL_S = 0.001
-_NS = 1_000_000_000
 
 
 def sender_time_ns(time: datetime) -> int:
@@ -149,7 +149,7 @@ class PythonVrpnBackend:
         """Report what to check when no report has arrived; the module reports no fault itself."""
         after_s = self._config.link.reconnect_after_s
         if (self._link.state is LinkState.CONNECTING and after_s
-                and self._clock.now_ns() - self._polling_since_ns > after_s * _NS):
+                and self._clock.now_ns() - self._polling_since_ns > after_s * NS_PER_S):
             self._change(LinkState.LOST, (
                 f'no report within {after_s:g} s: check that the server runs, that VRPN is '
                 'enabled in its streaming settings and that trackers has the names of Motive'),

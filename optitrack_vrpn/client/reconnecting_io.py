@@ -24,8 +24,8 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
 from optitrack_vrpn.events import Event
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 _LOG = logging.getLogger(__name__)
 #: Chosen: addresses reported by name; all are counted. More would let a flood from forged
 #: addresses fill the log.
@@ -162,7 +162,7 @@ class ReconnectingClient(Generic[C]):
                     self._change(LinkState.STOPPED, reason, 'error')
                     return
                 pause_s = max(0.0, min(pause_s, link.time_left_s(clock.now_ns())))
-                deadline = clock.now_ns() + int(pause_s * _NS)
+                deadline = clock.now_ns() + int(pause_s * NS_PER_S)
                 while clock.now_ns() < deadline:
                     self._waiting.wait(deadline)
         except Stopped:
@@ -222,7 +222,7 @@ class ReconnectingClient(Generic[C]):
                     raise TransportError(
                         f'the lookup of the name {config.server!r} has not finished: check the '
                         'name server, or set server to an IP address, which needs no lookup')
-                self._waiting.wait(self._clock.now_ns() + int(left_s * _NS))
+                self._waiting.wait(self._clock.now_ns() + int(left_s * NS_PER_S))
         finally:
             lookup.abandon(wake)
         return self._use(lookup.address(self._link.failures))

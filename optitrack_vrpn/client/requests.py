@@ -8,7 +8,8 @@ answers. While this connect() may last, another request would block the server a
 of a process share one memory, so that a client that replaces another one waits as well.
 """
 
-_NS = 1_000_000_000
+from optitrack_vrpn.units import NS_PER_S
+
 #: (IPv4 address, port) of a server.
 Server = tuple[str, int]
 
@@ -38,4 +39,4 @@ class UnansweredRequests:
         :param blocked_s: longest time for which a request blocks a server (s).
         """
         sent_ns = self._sent_ns.get(server)
-        return 0.0 if sent_ns is None else max(0.0, blocked_s - (now_ns - sent_ns) / _NS)
+        return 0.0 if sent_ns is None else max(0.0, blocked_s - (now_ns - sent_ns) / NS_PER_S)

@@ -17,12 +17,12 @@ from optitrack_vrpn.client.sockets_io import (
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.events import Event as UserEvent
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, MAX_DATAGRAM_SIZE, POSE_MESSAGE
 from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed)
 
-_NS = 1_000_000_000
 #: The largest UDP datagram has 65507 bytes of payload; rounded up to a power of two.
 _LARGEST_DATAGRAM = 65536
 #: Chosen: bytes per read of the stream. Halved, a backlog needs twice as many system calls;
@@ -33,7 +33,7 @@ _STREAM_PIECE = 65536
 _MOST_DATAGRAMS = 64
 #: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns). Halved, a process
 #: that was suspended for so long loses the arrival times; doubled, smaller steps pass as age.
-_LONGEST_QUEUE_NS = 60 * _NS
+_LONGEST_QUEUE_NS = 60 * NS_PER_S
 #: Servers fill a datagram before they begin another one of the same frame: a datagram with room
 #: for another pose is the last one of its frame.
 _LAST_OF_A_FRAME = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
@@ -153,7 +153,7 @@ class Conversation:
 
     def next_check_s(self) -> float:
         """Return the longest wait before the next call of ``handle`` (s)."""
-        return max((self._next_check_ns - self._clock.now_ns()) / _NS, 0.001)
+        return max((self._next_check_ns - self._clock.now_ns()) / NS_PER_S, 0.001)
 
     def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
         """
@@ -187,7 +187,7 @@ class Conversation:
             self._ping(now_ns)
         if self._out:
             self._flush()
-        self._next_check_ns = now_ns + int(self._link.next_check_s(now_ns) * _NS)
+        self._next_check_ns = now_ns + int(self._link.next_check_s(now_ns) * NS_PER_S)
         return self._link.must_reconnect(now_ns, self.connection.counters.datagrams)
 
     def _check_handshake(self, now_ns: int) -> Optional[str]:
@@ -198,7 +198,7 @@ class Conversation:
         immediately, whereas repeated connections would fill its accept queue.
         """
         late_s, until_s = self._mute_s
-        mute_s = (now_ns - self._started_ns) / _NS
+        mute_s = (now_ns - self._started_ns) / NS_PER_S
         if mute_s >= until_s:
             return silent_handshake(self._server_ip, until_s, until_s)
         if mute_s >= late_s:
@@ -206,7 +206,7 @@ class Conversation:
                 LinkState.HANDSHAKING, silent_handshake(self._server_ip, late_s, until_s), now_ns,
                 'warn'))
             late_s = until_s
-        self._next_check_ns = self._started_ns + int(min(late_s, until_s) * _NS)
+        self._next_check_ns = self._started_ns + int(min(late_s, until_s) * NS_PER_S)
         return None
 
     # -- reading -------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class Conversation:
 
         The library's client does the same; the pong proves that a tracker of that name exists.
         """
-        self._next_ping_ns = now_ns + _NS
+        self._next_ping_ns = now_ns + NS_PER_S
         for sender, count in list(self._unanswered.items()):
             if count >= _MOST_PINGS:
                 del self._unanswered[sender]

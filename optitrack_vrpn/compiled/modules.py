@@ -29,7 +29,7 @@ MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
 SOURCES = (
     'bodies', 'client', 'clock', 'compiled/modules.py', 'errors.py', 'events.py', 'motion',
     'names.py', 'natnet', 'node/body_output.py', 'node/configuration.py', 'node/hot_path.py',
-    'pipeline', 'ros/cdr.py', 'settings', 'stats.py', 'throttle.py', 'vrpn')
+    'pipeline', 'ros/cdr.py', 'settings', 'stats.py', 'throttle.py', 'units.py', 'vrpn')
 #: The environment variable that switches compiled modules off, when they are made and used.
 SWITCH = 'OPTITRACK_VRPN_COMPILE'
 #: Its values for off; any other, and none, is on.

@@ -30,10 +30,10 @@ from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, 
 from optitrack_vrpn.doctor.stream import DATA_WITHIN_S
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError, VersionRefusedError
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.messages import PeerHello
 
-_NS = 1_000_000_000
 #: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
 #: Halved, a slow resolver fails; doubled, a dead one delays the report.
 _LOOKUP_S = 5.0
@@ -84,7 +84,7 @@ class Probe:
         """Resolve the server's name."""
         probed, wake = self._probed, self._waker.wake
         lookup = Lookup(self._config.server, wake)
-        deadline = self._clock.now_ns() + int(_LOOKUP_S * _NS)
+        deadline = self._clock.now_ns() + int(_LOOKUP_S * NS_PER_S)
         while not lookup.finished and self._clock.now_ns() < deadline:
             self._waiting.wait(deadline)
         if not lookup.finished:
@@ -165,7 +165,7 @@ class Probe:
     def _greet(self, sock: socket.socket, attempt: Attempt) -> None:
         """Exchange cookies, and identify a peer that is not a VRPN server."""
         connection = Connection(time_ns=self._clock.now_ns())
-        deadline = self._clock.now_ns() + int(self._config.link.attempt_s * _NS)
+        deadline = self._clock.now_ns() + int(self._config.link.attempt_s * NS_PER_S)
         try:
             sock.send(connection.data_to_send())
             while not connection.established:
@@ -194,7 +194,7 @@ class Probe:
         silent = (
             f'it accepts connections but sent nothing within {self._config.link.attempt_s:g} s')
         sock.shutdown(socket.SHUT_WR)
-        deadline = self._clock.now_ns() + int(_LAST_WORD_S * _NS)
+        deadline = self._clock.now_ns() + int(_LAST_WORD_S * NS_PER_S)
         while self._waiting.wait(deadline, (sock, select.POLLIN)):
             data = sock.recv(65536)
             if not data:
@@ -282,10 +282,10 @@ class Probe:
                     greeted_ns = greeted_ns or now_ns
                     first_ns = watch.first_pose_ns
                     if first_ns is None:
-                        if now_ns - greeted_ns >= DATA_WITHIN_S * _NS:
+                        if now_ns - greeted_ns >= DATA_WITHIN_S * NS_PER_S:
                             break
                         continue
-                    heard_s = (now_ns - first_ns) / _NS
+                    heard_s = (now_ns - first_ns) / NS_PER_S
                     if heard_s >= seconds and lift_s and not lifting:
                         lifting = True
                         watch.begin_lift()
@@ -311,7 +311,7 @@ class Probe:
         return self._probed.address, self._config.port
 
     def _since_s(self, began_ns: int) -> float:
-        return (self._clock.now_ns() - began_ns) / _NS
+        return (self._clock.now_ns() - began_ns) / NS_PER_S
 
     def _note_peer(self, address: str, what: str) -> None:
         unexpected_peers = self._probed.unexpected_peers
@@ -334,10 +334,10 @@ def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int
     else:
         attempt.fault = stream.ended
     if greeted_ns is not None:
-        stream.listened_s = (now_ns - greeted_ns) / _NS
+        stream.listened_s = (now_ns - greeted_ns) / NS_PER_S
         if watch.first_pose_ns is not None:
-            stream.first_pose_s = max(0.0, (watch.first_pose_ns - greeted_ns) / _NS)
-            stream.quiet_s = (now_ns - watch.last_pose_ns) / _NS
+            stream.first_pose_s = max(0.0, (watch.first_pose_ns - greeted_ns) / NS_PER_S)
+            stream.quiet_s = (now_ns - watch.last_pose_ns) / NS_PER_S
     watch.tick(now_ns)
     stream.poses = watch.poses
     stream.senders, stream.answered = watch.senders, watch.answered

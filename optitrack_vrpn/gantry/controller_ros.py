@@ -29,6 +29,7 @@ from optitrack_vrpn.gantry.view import cells
 from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.sim.scenario_io import Network, Noise, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.units import NS_PER_S
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import parameter_value_to_python
@@ -41,7 +42,6 @@ from trajectory_msgs.msg import JointTrajectory
 _STOP_S = 5.0
 #: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles.
 _VIEW_S = 0.1
-_SECOND = 1_000_000_000
 #: Noise of the simulated Motive beside a simulated machine: 3 sigma of 1 mm and 0.11 degrees.
 _NOISE = Noise(position_mm=1.0 / 3.0, attitude_deg=0.11 / 3.0)
 
@@ -242,7 +242,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         if not any(value == value for value in message.position):
             return      # no value is valid, so the stamp is not valid either
         stamp = message.header.stamp
-        age_s = (time.time_ns() - stamp.sec * _SECOND - stamp.nanosec) * 1e-9
+        age_s = (time.time_ns() - stamp.sec * NS_PER_S - stamp.nanosec) * 1e-9
         if not -0.1 < age_s < used.max_age_s:
             self._log('warn', f'measured axes are {age_s:.2f} s old and not used: check the '
                       'clocks, or raise max_age_s', 'age')

@@ -9,9 +9,9 @@ from typing import Any, Sequence
 from builtin_interfaces.msg import Time
 from optitrack_vrpn.mocap_control.protocol import (
     choose_generations, Command, Generation, GENERATIONS, Kind, match_generation)
+from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-_NS = 1_000_000_000
 
 #: Control: reliable and volatile as in the reference, whose depth is 100. The depth is local to
 #: each endpoint; a longer history loses no message in a burst of commands and acknowledgements.
@@ -34,7 +34,7 @@ INFO_LISTENER_QOS = QoSProfile(
 
 def time_ns(stamp: Time) -> int:
     """Convert a ROS time to nanoseconds."""
-    return int(stamp.sec) * _NS + int(stamp.nanosec)
+    return int(stamp.sec) * NS_PER_S + int(stamp.nanosec)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import enum
 from typing import Optional
 
 from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 #: Chosen: VRPN is also tried after this time (ns); a NatNet server answers within milliseconds.
 #: Half starts VRPN earlier; below about 0.5 s a lost datagram starts VRPN unnecessarily.
 NATNET_FIRST_NS = 1_500_000_000
@@ -24,7 +24,7 @@ NATNET_FIRST_NS = 1_500_000_000
 GRACE_NS = 1_500_000_000
 #: Chosen: a selected stream without poses for this time (ns) has ended, and both protocols are
 #: tried again. Half interrupts shorter pauses of Motive; double delays the change of protocol.
-GIVE_UP_NS = 10 * _NS
+GIVE_UP_NS = 10 * NS_PER_S
 
 
 class Protocol(enum.Enum):
@@ -127,4 +127,5 @@ class Choice:
         name = self.chosen.value
         self._begin(now_ns)
         return Decision(reset=True, reason=(
-            f'{name} has had no pose for {GIVE_UP_NS / _NS:g} s: both protocols are tried again'))
+            f'{name} has had no pose for {GIVE_UP_NS / NS_PER_S:g} s: '
+            'both protocols are tried again'))

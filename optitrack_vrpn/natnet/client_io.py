@@ -24,8 +24,8 @@ from optitrack_vrpn.natnet.session_io import Session
 from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import (
     choose_server, command_socket, discovered, receive_into, send_discovery)
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 #: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds.
 #: Halved, a search tolerates fewer lost datagrams; doubled, the connection takes longer.
 _SEARCH_S = 1.0
@@ -101,12 +101,12 @@ class NatNetClient(ReconnectingClient[Session]):
         buffer = memoryview(bytearray(65536))
         with command_socket(local or '0.0.0.0') as sock:
             now_ns = self._clock.now_ns()
-            end_ns = now_ns + int(_SEARCH_S * _NS)
+            end_ns = now_ns + int(_SEARCH_S * NS_PER_S)
             again_ns = now_ns
             while now_ns < end_ns:
                 if now_ns >= again_ns:
                     send_discovery(sock, self._port, 'optitrack_vrpn', local)
-                    again_ns = now_ns + int(_SEARCH_AGAIN_S * _NS)
+                    again_ns = now_ns + int(_SEARCH_AGAIN_S * NS_PER_S)
                 self._waiting.wait(min(end_ns, again_ns), (sock, select.POLLIN))
                 while (arrival := receive_into(sock, buffer)) is not None:
                     discovered(bytes(buffer[:arrival.size]), arrival.address, found)

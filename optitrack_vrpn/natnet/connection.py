@@ -27,33 +27,32 @@ from optitrack_vrpn.natnet.messages import (
 from optitrack_vrpn.natnet.model_list import ModelList
 from optitrack_vrpn.natnet.reader import Buffer
 from optitrack_vrpn.natnet.reports import name_table
+from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
-_MS = 1_000_000
-_SECOND = 1_000 * _MS
 #: Chosen: period of connect requests (ns) until the server answers. Double delays the connection
 #: after a lost datagram; half sends twice as many requests to an absent server.
-_CONNECT_NS = 250 * _MS
+_CONNECT_NS = 250 * NS_PER_MS
 #: A unicast server drops a client that sends no keep-alive for some seconds; one per second is
 #: sufficient (observed).
-_KEEP_ALIVE_NS = _SECOND
+_KEEP_ALIVE_NS = NS_PER_S
 #: Chosen: number and period (ns) of the first echo requests, which measure the clocks before the
 #: first poses are published; then four per second, like OptiTrack's own client. Half the number:
 #: shorter start, larger error of the first stamps.
 FIRST_ECHOES = 16
-_FIRST_ECHO_NS = 20 * _MS
-_ECHO_NS = 250 * _MS
+_FIRST_ECHO_NS = 20 * NS_PER_MS
+_ECHO_NS = 250 * NS_PER_MS
 #: Chosen: limit of unanswered echo requests; the oldest then counts as lost. Half loses round
 #: trips above 160 ms in the first period.
 _MOST_ECHOES = 16
 #: Chosen: period (ns) and number of attempts of a command, and limit of waiting commands. A server
 #: answers within milliseconds; more attempts tolerate more losses and report a failure later.
-_REQUEST_NS = 500 * _MS
+_REQUEST_NS = 500 * NS_PER_MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32
 #: After this time (ns) without a frame the client connects again: the server may have restarted
 #: and lost this client and its models. Other answers are no evidence: a server answers echo
 #: requests of unknown clients too.
-_SILENT_NS = _SECOND
+_SILENT_NS = NS_PER_S
 #: The command that returns the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'
 

@@ -16,12 +16,12 @@ from optitrack_vrpn.natnet.constants import FRAME_EDIT_MODE
 from optitrack_vrpn.natnet.messages import (
     Definitions, Frame, Response, Unanswered, Unrecognized)
 from optitrack_vrpn.natnet.reports import NameTable
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 #: Chosen: the rate is averaged over this time (ns) and may differ by this fraction from the stated
 #: rate. Half of either: false reports after lost frames; double: small differences are not
 #: reported.
-_RATE_OVER_NS = 3 * _NS
+_RATE_OVER_NS = 3 * NS_PER_S
 _RATE_TOLERANCE = 0.05
 _MILLIMETRES = 1000.0
 #: The answer to UpAxis, as an axis.
@@ -66,7 +66,7 @@ class ServerWatch:
         if now_ns - since_ns < _RATE_OVER_NS:
             return []
         self._rate_told = True
-        rate = (frame.number - number) * _NS / (now_ns - since_ns)
+        rate = (frame.number - number) * NS_PER_S / (now_ns - since_ns)
         if abs(rate / self.frame_rate - 1.0) <= _RATE_TOLERANCE or edit_mode:
             return []
         return [_event('warn', (

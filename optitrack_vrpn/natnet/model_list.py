@@ -22,37 +22,36 @@ from typing import Optional
 
 from optitrack_vrpn.natnet.constants import FRAME_MODELS_CHANGED, MARKER_SETS_AND_BODIES
 from optitrack_vrpn.natnet.messages import Frame
+from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
-_MS = 1_000_000
-_SECOND = 1_000 * _MS
 #: Chosen: request intervals (ns) while names are withheld, and otherwise. Motive 2.1 answered
 #: within 0.8 ms in a capture. Shorter intervals load the server, longer ones prolong the
 #: interruption after a lost datagram.
-_URGENT_NS = 100 * _MS
-_AGAIN_NS = 500 * _MS
+_URGENT_NS = 100 * NS_PER_MS
+_AGAIN_NS = 500 * NS_PER_MS
 #: Chosen: 8 requests at least 50 ms apart, then two per second, even if the list changes often.
-_LEAST_NS = 50 * _MS
+_LEAST_NS = 50 * NS_PER_MS
 _BURST = 8
-_BURST_NS = 4 * _SECOND
+_BURST_NS = 4 * NS_PER_S
 #: Chosen: request interval (ns) after lost frames. Longer: a lost flag is noticed later.
-_AFTER_LOSS_NS = 5 * _SECOND
+_AFTER_LOSS_NS = 5 * NS_PER_S
 #: Chosen: an answer that arrives later than this (ns) is treated as lost.
-_LATEST_ANSWER_NS = _SECOND
+_LATEST_ANSWER_NS = NS_PER_S
 #: Chosen: a pause (ns) in which Motive can load another project; longer frame intervals are
 #: accepted if the two frames before were as far apart.
-_PAUSE_NS = 500 * _MS
+_PAUSE_NS = 500 * NS_PER_MS
 _PAUSE_INTERVALS = 4
 #: Chosen: a flag that stays set for longer (ns) does not mark a change. Longer: a server that
 #: always sets it delays the first poses by as much.
-_LONGEST_FLAG_NS = 500 * _MS
+_LONGEST_FLAG_NS = 500 * NS_PER_MS
 #: Chosen: an id with a new name is withheld for this time (ns); frames are at most some
 #: milliseconds behind the definitions.
-_SETTLING_NS = 100 * _MS
+_SETTLING_NS = 100 * NS_PER_MS
 #: Chosen: frame numbers may fall by this much when datagrams overtake each other; a larger fall is
 #: a restart of the server. Double treats a restart within 128 frames as overtaking.
 _LATE_FRAMES = 64
 #: Chosen: time (ns) after which withheld names are reported.
-_OVERDUE_NS = _SECOND
+_OVERDUE_NS = NS_PER_S
 
 
 class ModelList:

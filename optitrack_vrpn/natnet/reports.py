@@ -16,10 +16,10 @@ from typing import NamedTuple, Optional, Union
 
 from optitrack_vrpn.natnet.constants import BODY_TRACKING_VALID, FRAME_EDIT_MODE
 from optitrack_vrpn.natnet.messages import Definitions, Frame, Marker, Quaternion, Vector
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 #: No camera system needs more time (ns) from exposure to transmission; larger values are faults.
-_MOST_PROCESSING_NS = _NS
+_MOST_PROCESSING_NS = NS_PER_S
 _new = tuple.__new__
 
 
@@ -124,7 +124,7 @@ def name_table(definitions: Definitions) -> NameTable:
 
 def ticks_to_ns(ticks: int, frequency: int) -> int:
     """Convert ticks to nanoseconds in integer arithmetic."""
-    return ticks * _NS // frequency
+    return ticks * NS_PER_S // frequency
 
 
 class Translator:
@@ -161,7 +161,7 @@ class Translator:
         live = not frame.params & FRAME_EDIT_MODE
         ptp_ns = 0
         if frame.ptp_seconds:
-            ptp_ns = frame.ptp_seconds * _NS + (frame.ptp_fraction * _NS >> 32)
+            ptp_ns = frame.ptp_seconds * NS_PER_S + (frame.ptp_fraction * NS_PER_S >> 32)
         reports: list[Report] = [
             FrameReport(frame.number, time_ns, processing_ns, timed, live, ptp_ns)]
         believed = BODY_TRACKING_VALID if live or playback else 0
@@ -188,9 +188,9 @@ class Translator:
             if not (math.isfinite(timestamp) and 0.0 <= timestamp < 1e9):
                 return None
             return round(timestamp * 1e9), 0, False
-        transmit_ns = frame.transmit * _NS // frequency
+        transmit_ns = frame.transmit * NS_PER_S // frequency
         if frame.exposure:
-            processing_ns = transmit_ns - frame.exposure * _NS // frequency
+            processing_ns = transmit_ns - frame.exposure * NS_PER_S // frequency
             if 0 <= processing_ns < _MOST_PROCESSING_NS:
                 self._processing_ns = processing_ns
                 return transmit_ns - processing_ns, processing_ns, True

@@ -25,8 +25,8 @@ from optitrack_vrpn.natnet.reports import name_table, Translator
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import (
     arrival_time_ns, command_socket, multicast_socket, receive_into)
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 #: More than the largest payload of UDP over IPv4 (65 507 bytes).
 _LARGEST_DATAGRAM = 65536
 #: Chosen: maximum number of datagrams read before other sockets and timers. Double delays those by
@@ -42,7 +42,7 @@ _CLOCK_WAIT_NS = 600_000_000
 #: damaged frames must not cause a report.
 _FAILING = 50
 #: Interval between requests for definitions because of unknown bodies (ns).
-_ASK_AGAIN_NS = _NS
+_ASK_AGAIN_NS = NS_PER_S
 
 
 class Session:
@@ -136,7 +136,7 @@ class Session:
 
     def next_check_s(self) -> float:
         """Return the longest time (s) to wait before the next call of ``handle``."""
-        return max((self._next_check_ns - self._clock.now_ns()) / _NS, 0.001)
+        return max((self._next_check_ns - self._clock.now_ns()) / NS_PER_S, 0.001)
 
     def request(self, command: str) -> bool:
         """Queue a command; on the client's thread."""
@@ -164,9 +164,9 @@ class Session:
             return None  # frames only postpone deadlines, so no deadline can have passed
         self._send_due(now_ns)
         self._next_check_ns = min(
-            connection.next_due_ns(), now_ns + int(self._link.next_check_s(now_ns) * _NS))
+            connection.next_due_ns(), now_ns + int(self._link.next_check_s(now_ns) * NS_PER_S))
         if not connection.established:
-            if now_ns - self._started_ns > self._attempt_s * _NS:
+            if now_ns - self._started_ns > self._attempt_s * NS_PER_S:
                 return (
                     f'{self._server[0]} did not answer on NatNet command port {self._server[1]} '
                     f'within {self._attempt_s:g} s: is NatNet streaming on in Motive, is its '

@@ -5,9 +5,9 @@
 from typing import Any, Callable
 
 from optitrack_vrpn.pipeline.markers import FIELDS, MarkerCloud, POINT
+from optitrack_vrpn.units import NS_PER_S
 from sensor_msgs.msg import PointCloud2, PointField
 
-_NS = 1_000_000_000
 _WHOLE = ('body', 'member')
 
 
@@ -40,7 +40,7 @@ class MarkerOutput:
             return
         message = self._message
         stamp = message.header.stamp
-        stamp.sec, stamp.nanosec = divmod(cloud.stamp_ns, _NS)
+        stamp.sec, stamp.nanosec = divmod(cloud.stamp_ns, NS_PER_S)
         message.width = cloud.points
         message.row_step = cloud.points * POINT.size
         message.data = cloud.data

@@ -40,11 +40,11 @@ from optitrack_vrpn.pipeline.load_shedding import LoadShedder, PATIENCE_NS, STAN
 from optitrack_vrpn.pipeline.markers import marker_cloud, MarkerCloud
 from optitrack_vrpn.pipeline.roster import Roster
 from optitrack_vrpn.pipeline.server_motion import server_motion
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
 
-_NS: Final = 1_000_000_000
 _new = tuple.__new__
 #: A jump that only the user can end is reported after this time (s). Chosen: the default of
 #: jump_accept_s. Halved, flips that end by themselves are reported; doubled, the user waits longer
@@ -59,7 +59,7 @@ _MOST_EVENTS = 256
 #: reported later.
 _CATCHING_UP_NS: Final = 250_000_000
 #: Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
-_LATEST_STAMP_NS: Final = (1 << 31) * _NS
+_LATEST_STAMP_NS: Final = (1 << 31) * NS_PER_S
 #: A limit (ns) that no age reaches.
 _ANY_AGE_NS = 1 << 63
 
@@ -107,7 +107,7 @@ class Pipeline:
         self._sender_mode = config.stamps.mode == 'sender'
         # The sender's clock cannot be compared with the host's clock.
         self.max_age_ns = _ANY_AGE_NS if self._sender_mode or not config.max_age_s else round(
-            config.max_age_s * _NS + config.stamps.latency_ms * 1e6)
+            config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
         self.markers: Optional[MarkerCloud] = None
         self.ptp_minus_stamp_ns: Optional[int] = None
         # Time of the last call of process, and its delay after the arrival of the events.
@@ -569,7 +569,7 @@ class Pipeline:
             return
         if self.shedder.shedding:
             self._report('warn', 'load', (
-                f'this computer cannot keep up: for {PATIENCE_NS / _NS:g} s every pose has '
+                f'this computer cannot keep up: for {PATIENCE_NS / NS_PER_S:g} s every pose has '
                 f'waited more than {STANDING_NS / 1e6:g} ms before it was read. From now on whole '
                 'frames are left out as needed, so that the others are on time (load_shedding). '
                 'Remedies: fewer bodies (bodies.allow), fewer topics or a lower rate'))

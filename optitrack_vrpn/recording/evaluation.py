@@ -15,7 +15,8 @@ from typing import NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.trajectory import Floats, interpolate, NS, Stamps, Trajectory
+from optitrack_vrpn.recording.trajectory import Floats, interpolate, Stamps, Trajectory
+from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
 Indices = npt.NDArray[np.intp]
@@ -124,13 +125,13 @@ def associate(
     :raises ConfigurationError: if no poses can be associated.
     """
     if method == 'interpolation':
-        limit = None if max_gap_s is None else round(max_gap_s * NS)
+        limit = None if max_gap_s is None else round(max_gap_s * NS_PER_S)
         positions, quats, valid = interpolate(reference, estimate.stamps_ns, limit)
         stamps = estimate.stamps_ns[valid]
         matched = Trajectory(stamps, positions[valid], quats[valid])
     elif method == 'nearest':
         index, valid = _nearest(reference.stamps_ns, estimate.stamps_ns,
-                                round(max_difference_s * NS))
+                                round(max_difference_s * NS_PER_S))
         stamps = estimate.stamps_ns[valid]
         chosen = index[valid]
         matched = Trajectory(
@@ -161,7 +162,7 @@ def _span(trajectory: Trajectory) -> str:
     if not len(trajectory):
         return 'empty'
     first, last = int(trajectory.stamps_ns[0]), int(trajectory.stamps_ns[-1])
-    return f'{len(trajectory)} poses, {first / NS:.3f} s to {last / NS:.3f} s'
+    return f'{len(trajectory)} poses, {first / NS_PER_S:.3f} s to {last / NS_PER_S:.3f} s'
 
 
 def umeyama(reference: Floats, estimate: Floats, with_scale: bool = False) -> Alignment:
@@ -263,7 +264,7 @@ def pairs_apart(stamps_ns: Stamps, seconds: float) -> tuple[Indices, Indices]:
 
     :returns: indices of the first and of the second pose of each pair.
     """
-    wanted = round(seconds * NS)
+    wanted = round(seconds * NS_PER_S)
     interval = int(np.median(np.diff(stamps_ns))) if len(stamps_ns) > 1 else 0
     limit = min(max(round(PAIR_TOLERANCE * wanted), 11 * interval // 20), wanted // 2)
     index, valid = _nearest(stamps_ns, stamps_ns + wanted, limit)

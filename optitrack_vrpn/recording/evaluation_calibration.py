@@ -24,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.evaluation import Indices, motions, pairs_apart
-from optitrack_vrpn.recording.trajectory import Floats, interpolate, Mask, NS, Trajectory
+from optitrack_vrpn.recording.trajectory import Floats, interpolate, Mask, Trajectory
+from optitrack_vrpn.units import NS_PER_S
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
@@ -105,7 +106,7 @@ def angular_speed(trajectory: Trajectory, start_ns: int, count: int) -> tuple[Fl
 
     :returns: speeds (rad/s), and whether each is known; speeds next to a gap are not.
     """
-    step = round(_GRID_S * NS)
+    step = round(_GRID_S * NS_PER_S)
     times = start_ns + step * np.arange(-_SPEED_HALF, count + _SPEED_HALF, dtype=np.int64)
     limit = max(2 * step, round(2.5 * trajectory.median_interval_ns))
     _, quats, valid = interpolate(trajectory, times, limit)
@@ -125,7 +126,7 @@ def estimate_time_offset(
     :param max_offset_s: largest offset of the search, in both directions (s).
     :raises ConfigurationError: if the trajectories have less than 3 s in common.
     """
-    step = round(_GRID_S * NS)
+    step = round(_GRID_S * NS_PER_S)
     lags = round(max_offset_s / _GRID_S)
     first = int(max(reference.stamps_ns[0], estimate.stamps_ns[0] - lags * step)) \
         if len(reference) and len(estimate) else 0
@@ -164,7 +165,7 @@ def estimate_time_offset(
     elif best in (0, 2 * lags):
         warnings.append(
             f'the time offset is at the end of the search ({max_offset_s:g} s): extend the search')
-    return TimeOffset(round((place - lags) * _GRID_S * NS), correlation, tuple(warnings))
+    return TimeOffset(round((place - lags) * _GRID_S * NS_PER_S), correlation, tuple(warnings))
 
 
 def _correlation(first: Floats, second: Floats) -> float:
@@ -201,7 +202,7 @@ def estimate_hand_eye(
     offset = vector[6] if refine_offset else 0.0
     return HandEye(
         Rotation.from_rotvec(vector[:3]), known @ (known.T @ vector[3:6]),
-        offset_ns + round(offset * NS), rotation_std, float(translation_stds[-1]),
+        offset_ns + round(offset * NS_PER_S), rotation_std, float(translation_stds[-1]),
         _warnings(rotation_std, float(translation_stds[-1]), directions[:, -1]))
 
 
@@ -228,7 +229,7 @@ class _Problem:
     """
 
     def __init__(self, reference: Trajectory, estimate: Trajectory, with_offset: bool) -> None:
-        margin = round(_REFINE_S * NS)
+        margin = round(_REFINE_S * NS_PER_S)
         _, _, inside = interpolate(reference, estimate.stamps_ns)
         _, _, early = interpolate(reference, estimate.stamps_ns - margin)
         _, _, late = interpolate(reference, estimate.stamps_ns + margin)
@@ -311,7 +312,7 @@ class _Problem:
         scale = np.ones(len(rest) + 7)
         # A robust estimate of the scatter. Overlapping motions share noise: count only as many as
         # fit into the recording without overlap.
-        span = float(self._stamps[-1] - self._stamps[0]) / NS
+        span = float(self._stamps[-1] - self._stamps[0]) / NS_PER_S
         overlap = max(len(self._first) / max(span / _PAIRS_S[0], 1.0), 1.0)
         for part in (slice(0, half), slice(half, 2 * half)):
             sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), 1e-9)
@@ -334,7 +335,8 @@ class _Problem:
 
     def _reference_motions(self, offset_s: float) -> tuple[Floats, Rotation]:
         offset_s = float(np.clip(offset_s, -_REFINE_S, _REFINE_S))
-        positions, quats, _ = interpolate(self._reference, self._stamps + round(offset_s * NS))
+        positions, quats, _ = interpolate(
+            self._reference, self._stamps + round(offset_s * NS_PER_S))
         moved = Trajectory(self._stamps, positions, quats)
         return motions(moved, self._first, self._second)
 

@@ -12,7 +12,8 @@ from optitrack_vrpn.recording.evaluation import (
     Absolute, absolute_error, associate, Relative, relative_error)
 from optitrack_vrpn.recording.evaluation_calibration import (
     estimate_hand_eye, estimate_time_offset, HandEye, TimeOffset)
-from optitrack_vrpn.recording.trajectory import NS, Trajectory
+from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
 #: Fraction of the estimate's poses with a reference below which a warning is given. Chosen.
@@ -67,7 +68,7 @@ def evaluate_odometry(
     """
     warnings: list[str] = []
     offset = hand_eye = None
-    offset_ns = round((offset_s or 0.0) * NS)
+    offset_ns = round((offset_s or 0.0) * NS_PER_S)
     if offset_s is None:
         offset = estimate_time_offset(reference, estimate, max_offset_s)
         offset_ns = offset.offset_ns

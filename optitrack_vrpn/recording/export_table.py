@@ -11,7 +11,8 @@ import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.take import Body, Take, to_ned
 from optitrack_vrpn.recording.trajectory import (
-    Floats, gap_limit_ns, interpolate, Mask, NS, Stamps, Trajectory)
+    Floats, gap_limit_ns, interpolate, Mask, Stamps, Trajectory)
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.recording.tum import format_stamp_ns
 
 COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
@@ -91,8 +92,8 @@ def table(
 
 
 def _span(take: Take, start_s: Optional[float], end_s: Optional[float]) -> tuple[int, int]:
-    return (take.begin_ns + round((start_s or 0.0) * NS),
-            take.end_ns if end_s is None else take.begin_ns + round(end_s * NS))
+    return (take.begin_ns + round((start_s or 0.0) * NS_PER_S),
+            take.end_ns if end_s is None else take.begin_ns + round(end_s * NS_PER_S))
 
 
 def check_resampling(
@@ -111,8 +112,8 @@ def _steps(begin_ns: int, end_ns: int, rate_hz: float) -> tuple[float, float]:
     """Give the first and last multiple of the period, from the second of the begin."""
     if not 0.001 <= rate_hz <= 1e6:
         raise ConfigurationError(f'a rate of {rate_hz:g} Hz is not allowed; allowed: 0.001 to 1e6')
-    first, last = (np.ceil(begin_ns % NS * rate_hz / NS),
-                   np.floor((end_ns - begin_ns // NS * NS) * rate_hz / NS))
+    first, last = (np.ceil(begin_ns % NS_PER_S * rate_hz / NS_PER_S),
+                   np.floor((end_ns - begin_ns // NS_PER_S * NS_PER_S) * rate_hz / NS_PER_S))
     if last - first > _MOST_ROWS:
         raise ConfigurationError('that makes more than 100 million rows; choose a lower rate')
     return first, last
@@ -122,7 +123,7 @@ def _grid(begin_ns: int, end_ns: int, rate_hz: float) -> Stamps:
     """List times at whole multiples of the period, so that all bodies have the same."""
     first, last = _steps(begin_ns, end_ns, rate_hz)
     steps = np.arange(first, last + 1)
-    times: Stamps = begin_ns // NS * NS + np.round(steps * (NS / rate_hz)).astype(np.int64)
+    times: Stamps = begin_ns // NS_PER_S * NS_PER_S + np.round(steps * (NS_PER_S / rate_hz)).astype(np.int64)
     return times[(times >= begin_ns) & (times <= end_ns)]
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from optitrack_vrpn.recording.take import Body, Take
-from optitrack_vrpn.recording.trajectory import Floats, NS
+from optitrack_vrpn.recording.trajectory import Floats
+from optitrack_vrpn.units import NS_PER_S
 
 #: Number of samples of the running standard deviation, as in the OptiTrack interface thesis.
 #: Halved, it scatters by 10 % instead of 7 %; doubled, a rest must last longer.
@@ -117,7 +118,7 @@ def find_rest(body: Body) -> Optional[Rest]:
     if best is None:
         return None
     first, last = best[0], best[1] + WINDOW - 1
-    seconds = float(trajectory.stamps_ns[last - 1] - trajectory.stamps_ns[first]) / NS
+    seconds = float(trajectory.stamps_ns[last - 1] - trajectory.stamps_ns[first]) / NS_PER_S
     if seconds < LEAST_REST_S:
         return None
     calm_positions = trajectory.positions[first:last]
@@ -133,16 +134,16 @@ def find_rest(body: Body) -> Optional[Rest]:
 def body_figures(take: Take, body: Body) -> Figures:
     """Compute the statistics of one body."""
     trajectory = body.trajectory
-    intervals = np.diff(trajectory.stamps_ns) / NS
+    intervals = np.diff(trajectory.stamps_ns) / NS_PER_S
     gaps = body.gaps
-    waited = [(after - before) / NS for before, after in gaps]
-    normal = intervals[intervals <= (trajectory.median_interval_ns * 2.5) / NS] \
+    waited = [(after - before) / NS_PER_S for before, after in gaps]
+    normal = intervals[intervals <= (trajectory.median_interval_ns * 2.5) / NS_PER_S] \
         if len(intervals) else intervals
     latency = (body.arrivals_ns - trajectory.stamps_ns) / 1e6
     known = len(latency) > 0 and bool(np.any(latency != 0.0))
     median = float(np.median(latency)) if known else float('nan')
     p99 = float(np.percentile(latency, 99)) if known else float('nan')
-    span = (take.end_ns - take.begin_ns) / NS
+    span = (take.end_ns - take.begin_ns) / NS_PER_S
     resets = (max(row.resets for row in body.states) - body.states[0].resets
               if body.states else 0)
     return Figures(

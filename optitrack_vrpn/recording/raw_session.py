@@ -9,6 +9,7 @@ import struct
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.recording.pcap import Chunk
+from optitrack_vrpn.units import NS_PER_S
 
 COOKIE = b'vrpn: ver.'
 _COOKIE_SIZE = 24
@@ -17,7 +18,6 @@ _HEADER_SIZE = 24
 #: Message types that describe names or ports are negative; this one describes a UDP port.
 _UDP_PORT = -3
 _US = 1000
-_NS = 1_000_000_000
 #: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken
 #: captures. Halved or doubled, only these are read differently.
 _MAX_MESSAGE = 1 << 20
@@ -157,7 +157,7 @@ def scale_times(data: bytes, origin_ns: int, rate: float) -> bytes:
             continue
         _, sec, usec, _, kind = _HEADER.unpack_from(message)
         if kind >= 0 and (sec or usec):
-            time_ns = sec * _NS + usec * _US
+            time_ns = sec * NS_PER_S + usec * _US
             moved_us = (origin_ns + round((time_ns - origin_ns) / rate)) // _US
             message = message[:4] + struct.pack('>II', *divmod(moved_us, 1_000_000)) + message[12:]
         scaled += message
@@ -171,7 +171,7 @@ def first_sender_time_ns(actions: Iterable[Action]) -> int:
             if len(message) >= _HEADER_SIZE and not message.startswith(COOKIE):
                 _, sec, usec, _, kind = _HEADER.unpack_from(message)
                 if kind >= 0 and (sec or usec):
-                    return int(sec) * _NS + int(usec) * _US
+                    return int(sec) * NS_PER_S + int(usec) * _US
     return 0
 
 

@@ -23,9 +23,9 @@ from typing import Optional
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.recording.raw_session import (
     Action, clip, described_all, described_udp_port, first_sender_time_ns, scale_times, Session)
+from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
-_NS = 1_000_000_000
 _REQUEST = re.compile(rb'([A-Za-z0-9.]+) (\d{1,5})\0?')
 _COOKIE_SIZE = 24
 #: Chosen: maximum number of clients, and timeouts (s) for a handshake and for a connection. They
@@ -127,8 +127,8 @@ class ReplayServer:
     @property
     def _span(self) -> tuple[int, Optional[int]]:
         config = self._config
-        return (round(config.start_s * _NS),
-                None if config.end_s is None else round(config.end_s * _NS))
+        return (round(config.start_s * NS_PER_S),
+                None if config.end_s is None else round(config.end_s * NS_PER_S))
 
     def _actions(self, number: int) -> Iterator[Action]:
         """Return the actions of one conversation as they are played."""
@@ -227,7 +227,7 @@ class ReplayServer:
         for action in actions:
             due_ns = begin_ns + round((action.arrival_ns - first.arrival_ns) / self._config.rate)
             while True:
-                left_s = (due_ns - time.monotonic_ns()) / _NS
+                left_s = (due_ns - time.monotonic_ns()) / NS_PER_S
                 if left_s <= 0:
                     break
                 self._listen(sock, heard, min(left_s, 0.1))

@@ -14,7 +14,7 @@ from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.recording.figures import Figures
 from optitrack_vrpn.recording.findings import Finding, Severity
 from optitrack_vrpn.recording.take import Take
-from optitrack_vrpn.recording.trajectory import NS
+from optitrack_vrpn.units import NS_PER_S
 
 _STYLE = """
 :root{color-scheme:light dark;--line:#8886;--soft:#8881;--good:#1a7f37;--note:#57606a;
@@ -177,7 +177,7 @@ def page(
 
     :param made: how and when it was created, for the footer.
     """
-    span = (take.end_ns - take.begin_ns) / NS
+    span = (take.end_ns - take.begin_ns) / NS_PER_S
     facts = (f'{take.kind}, {span:.1f} s, {len(bodies)} bod{"y" if len(bodies) == 1 else "ies"}, '
              f'{sum(take.topics.values())} messages on {len(take.topics)} topics')
     session = take.notes.get('session')

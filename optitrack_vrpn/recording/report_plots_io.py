@@ -19,7 +19,8 @@ from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.recording.figures import attitude_steps, running_deviation, WINDOW
 from optitrack_vrpn.recording.take import Body, Take
-from optitrack_vrpn.recording.trajectory import Floats, NS
+from optitrack_vrpn.recording.trajectory import Floats
+from optitrack_vrpn.units import NS_PER_S
 
 try:
     import matplotlib
@@ -108,20 +109,20 @@ def unique(svg: str, number: int) -> str:
 
 def _broken(times: Floats, values: Floats, body: Body, begin_ns: int) -> tuple[Floats, Floats]:
     """Interrupt a line at gaps, where the body was not visible."""
-    ends = np.array([(before - begin_ns) / NS for before, _ in body.gaps])
+    ends = np.array([(before - begin_ns) / NS_PER_S for before, _ in body.gaps])
     index = np.searchsorted(times, ends, 'right')
     return np.insert(times, index, ends), np.insert(values, index, np.nan)
 
 
 def _mark(axes: Any, body: Body, begin_ns: int) -> None:
     for before, after in body.gaps[:200]:
-        axes.axvspan((before - begin_ns) / NS, (after - begin_ns) / NS, color=_GAP, alpha=0.25,
-                     linewidth=0)
-    for first, last in body.frozen()[:200]:
-        axes.axvspan((first - begin_ns) / NS, (last - begin_ns) / NS, color=_COLOURS[0],
+        axes.axvspan((before - begin_ns) / NS_PER_S, (after - begin_ns) / NS_PER_S, color=_GAP,
                      alpha=0.25, linewidth=0)
+    for first, last in body.frozen()[:200]:
+        axes.axvspan((first - begin_ns) / NS_PER_S, (last - begin_ns) / NS_PER_S,
+                     color=_COLOURS[0], alpha=0.25, linewidth=0)
     for stamp in body.breaks_ns[:200]:
-        axes.axvline((stamp - begin_ns) / NS, color=_GAP, linestyle=':')
+        axes.axvline((stamp - begin_ns) / NS_PER_S, color=_GAP, linestyle=':')
 
 
 class PathLine(NamedTuple):
@@ -173,7 +174,7 @@ def path_plot(lines: Sequence[PathLine]) -> str:
 
 def position_plot(body: Body, begin_ns: int) -> str:
     """Plot position over time, including height."""
-    times = (body.trajectory.stamps_ns - begin_ns) / NS
+    times = (body.trajectory.stamps_ns - begin_ns) / NS_PER_S
 
     def draw(axes: Any) -> None:
         for number, name in enumerate(('east', 'north', 'up')):
@@ -188,7 +189,7 @@ def position_plot(body: Body, begin_ns: int) -> str:
 
 def attitude_plot(body: Body, begin_ns: int) -> str:
     """Plot roll, pitch and yaw over time."""
-    times = (body.trajectory.stamps_ns - begin_ns) / NS
+    times = (body.trajectory.stamps_ns - begin_ns) / NS_PER_S
     angles = np.degrees(body.trajectory.rotations.as_euler('ZYX')[:, ::-1])
 
     def draw(axes: Any) -> None:
@@ -208,7 +209,7 @@ def rate_plot(body: Body, begin_ns: int) -> str:
     """Plot the rate over time and the histogram of intervals."""
     stamps = body.trajectory.stamps_ns
     intervals = np.diff(stamps) / 1e6
-    seconds = (stamps - begin_ns) / NS
+    seconds = (stamps - begin_ns) / NS_PER_S
 
     def draw(axes: Any) -> None:
         width = max((seconds[-1] - seconds[0]) / 200, 0.25) if len(seconds) > 1 else 1.0
@@ -239,7 +240,7 @@ def _separate(height_in: float, draw: Callable[[Any], None]) -> str:
 def latency_plot(body: Body, begin_ns: int) -> str:
     """Plot arrival minus stamp over time and as a histogram."""
     latency = (body.arrivals_ns - body.trajectory.stamps_ns) / 1e6
-    times = (body.trajectory.stamps_ns - begin_ns) / NS
+    times = (body.trajectory.stamps_ns - begin_ns) / NS_PER_S
 
     def draw(axes: Any) -> None:
         axes[0].plot(*thin(*_broken(times, latency, body, begin_ns)), color=_COLOURS[0],
@@ -259,7 +260,7 @@ def noise_plot(body: Body, begin_ns: int) -> Optional[str]:
     if len(positions) < 2:
         return None
     angles = np.degrees(running_deviation(attitude_steps(body)).max(axis=1, initial=0.0))
-    times = (body.trajectory.stamps_ns[WINDOW - 1:] - begin_ns) / NS
+    times = (body.trajectory.stamps_ns[WINDOW - 1:] - begin_ns) / NS_PER_S
 
     def draw(axes: Any) -> None:
         for number, (values, label) in enumerate((
@@ -276,7 +277,7 @@ def clock_plot(take: Take) -> Optional[str]:
     """Plot offset, skew and uncertainty of the sender's clock; return None without diagnostics."""
     if len(take.clock) < 3:
         return None
-    times = np.array([(row.time_ns - take.begin_ns) / NS for row in take.clock])
+    times = np.array([(row.time_ns - take.begin_ns) / NS_PER_S for row in take.clock])
     offset = np.array([row.offset_s - take.clock[-1].offset_s for row in take.clock]) * 1e3
     parts = ((offset, 'offset from\nits last (ms)'),
              (np.array([row.skew_ppm for row in take.clock]), 'skew (ppm)'),
@@ -307,9 +308,9 @@ def odometry_plot(evaluation: OdometryEvaluation) -> str:
         axes[0].set_xlabel('east (m)')
         axes[0].set_ylabel('north (m)')
         axes[0].legend(fontsize=8)
-        axes[1].plot(*thin((ate.stamps_ns - begin_ns) / NS, 1e3 * ate.distances),
+        axes[1].plot(*thin((ate.stamps_ns - begin_ns) / NS_PER_S, 1e3 * ate.distances),
                      color=_COLOURS[0], label='absolute')
-        axes[1].plot(*thin((rpe.stamps_ns - begin_ns) / NS, 1e3 * rpe.distances),
+        axes[1].plot(*thin((rpe.stamps_ns - begin_ns) / NS_PER_S, 1e3 * rpe.distances),
                      color=_COLOURS[1], label=f'relative, {rpe.delta}')
         axes[1].set_xlabel('time (s)')
         axes[1].set_ylabel('error (mm)')

@@ -11,7 +11,8 @@ from typing import NamedTuple, Optional, Protocol
 
 import numpy as np
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
-from optitrack_vrpn.recording.trajectory import Floats, gap_limit_ns, NS, Stamps, Trajectory
+from optitrack_vrpn.recording.trajectory import Floats, gap_limit_ns, Stamps, Trajectory
+from optitrack_vrpn.units import NS_PER_S
 
 #: Two poses further apart than this (m) at a higher speed (m/s) than any body in a laboratory are
 #: a jump; likewise for angles (rad, rad/s). Chosen. Halved, fast wands count as jumps; doubled,
@@ -77,7 +78,7 @@ class Body:
         trajectory = self.trajectory
         if len(trajectory) < 2:
             return []
-        seconds = np.diff(trajectory.stamps_ns) / NS
+        seconds = np.diff(trajectory.stamps_ns) / NS_PER_S
         far = np.linalg.norm(np.diff(trajectory.positions, axis=0), axis=1)
         turned = (trajectory.rotations[:-1].inv() * trajectory.rotations[1:]).magnitude()
         found = ((far > _JUMP_M) & (far > _JUMP_M_S * seconds)) | (
@@ -97,11 +98,11 @@ class Body:
 
     def _reset_index(self, time_ns: int) -> int:
         """Return the pose of a reported reset: the one after the largest step near the report."""
-        near = np.flatnonzero(np.abs(self.arrivals_ns[1:] - time_ns) < NS // 2)
+        near = np.flatnonzero(np.abs(self.arrivals_ns[1:] - time_ns) < NS_PER_S // 2)
         if not len(near):
             return min(int(np.searchsorted(self.arrivals_ns, time_ns)), len(self.arrivals_ns) - 1)
         steps = np.linalg.norm(np.diff(self.trajectory.positions, axis=0), axis=1)
-        waits = np.diff(self.trajectory.stamps_ns) / NS
+        waits = np.diff(self.trajectory.stamps_ns) / NS_PER_S
         return int(near[np.argmax(steps[near] + waits[near])]) + 1
 
 

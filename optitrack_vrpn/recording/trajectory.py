@@ -15,13 +15,13 @@ from typing import Optional
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
 Floats = npt.NDArray[np.float64]
 Stamps = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-NS = 1_000_000_000
 #: Multiple of the median interval above which an interval is a gap. Chosen: one lost frame (2) is
 #: bridged. Halved, jitter causes gaps; doubled, three lost frames are bridged.
 GAP_INTERVALS = 2.5
@@ -78,7 +78,7 @@ class Trajectory:
     @property
     def duration_s(self) -> float:
         """Return the time from the first pose to the last."""
-        return float(self.stamps_ns[-1] - self.stamps_ns[0]) / NS if len(self) else 0.0
+        return float(self.stamps_ns[-1] - self.stamps_ns[0]) / NS_PER_S if len(self) else 0.0
 
     @property
     def median_interval_ns(self) -> int:

@@ -15,7 +15,8 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.trajectory import NS, Trajectory
+from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: poses that are converted at once, which bounds the memory.
 _AT_ONCE = 8192
@@ -33,13 +34,13 @@ def parse_stamp_ns(text: str) -> int:
         raise ValueError(f'{text!r} is not a time in seconds') from None
     if not value.is_finite():
         raise ValueError(f'{text!r} is not a time in seconds')
-    return int((value * NS).to_integral_value())
+    return int((value * NS_PER_S).to_integral_value())
 
 
 def format_stamp_ns(stamp_ns: int) -> str:
     """Format integer nanoseconds as decimal seconds with nine decimals."""
     sign = '-' if stamp_ns < 0 else ''
-    return f'{sign}{abs(stamp_ns) // NS}.{abs(stamp_ns) % NS:09d}'
+    return f'{sign}{abs(stamp_ns) // NS_PER_S}.{abs(stamp_ns) % NS_PER_S:09d}'
 
 
 def parse_tum(lines: Iterable[str], source: str) -> Trajectory:

@@ -20,10 +20,10 @@ from optitrack_vrpn.rgbd.messages_ros import (
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.pairing import Pairer
 from optitrack_vrpn.rgbd.registration import ImageProcessor
+from optitrack_vrpn.units import NS_PER_S
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import Header
 
-_SECOND = 1_000_000_000
 _CAMERAS = ('colour', 'depth')
 
 
@@ -87,7 +87,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
     def begin(self) -> None:
         """Reset the state, and subscribe."""
         settings = self._settings
-        self._pairer = Pairer(round(settings.tolerance_s * _SECOND), settings.queue)
+        self._pairer = Pairer(round(settings.tolerance_s * NS_PER_S), settings.queue)
         self._cameras, self._processor = dict(self._files), None
         self._images, self._published = [0, 0], 0
         self._error, self._camera_errors = '', {}

@@ -34,6 +34,7 @@ from optitrack_vrpn.rgbd.messages_ros import stamp_ns
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.pairing import Pairer
 from optitrack_vrpn.settings_ros import read_settings
+from optitrack_vrpn.units import NS_PER_S
 from rclpy.task import Future
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image
@@ -41,7 +42,6 @@ from std_srvs.srv import Trigger
 
 Floats = NDArray[np.float64]
 
-_SECOND = 1_000_000_000
 #: Chosen: most frames in the queue of the mapping thread, 1 s at 30 Hz and 11 MB at QVGA. Halved,
 #: a long solution drops frames; doubled, the queue takes twice the memory.
 _WAITING = 30
@@ -124,8 +124,8 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def begin(self) -> None:
         """Subscribe; the map of an earlier activation stays and grows."""
         given = self._settings.input
-        self._images = Pairer(round(given.tolerance_s * _SECOND), given.queue)
-        self._poses = Pairer(round(given.tolerance_s * _SECOND), _WAITING)
+        self._images = Pairer(round(given.tolerance_s * NS_PER_S), given.queue)
+        self._poses = Pairer(round(given.tolerance_s * NS_PER_S), _WAITING)
         self._camera, self._last_ns, self._last_s = None, None, time.monotonic()
         with self._ready:
             self._mapper.start_run()
@@ -260,12 +260,12 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
 
     def _map(self, frame: _Frame) -> None:
         mapper, last = self._mapper, self._last_ns
-        if last is not None and frame.stamp_ns < last - _SECOND:
+        if last is not None and frame.stamp_ns < last - NS_PER_S:
             self._log('warn', 'time went back: the map is cleared', 'time')
             mapper.clear()
             self._solved = None
-        elif last is not None and frame.stamp_ns - last > _PAUSE_S * _SECOND:
-            self._log('warn', f'{(frame.stamp_ns - last) / _SECOND:.1f} s without odometry: the '
+        elif last is not None and frame.stamp_ns - last > _PAUSE_S * NS_PER_S:
+            self._log('warn', f'{(frame.stamp_ns - last) / NS_PER_S:.1f} s without odometry: the '
                       'motion during that time is unknown; only a loop joins the map to what '
                       'follows', 'pause')
             mapper.start_run()

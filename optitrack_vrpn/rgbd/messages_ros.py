@@ -10,6 +10,7 @@ from geometry_msgs.msg import Pose, TransformStamped
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 from std_msgs.msg import Header
@@ -17,17 +18,15 @@ from tf2_msgs.msg import TFMessage
 
 Floats = NDArray[np.float64]
 
-_SECOND = 1_000_000_000
-
 
 def stamp_ns(header: Header) -> int:
     """Return the stamp of a header in nanoseconds."""
-    return int(header.stamp.sec) * _SECOND + int(header.stamp.nanosec)
+    return int(header.stamp.sec) * NS_PER_S + int(header.stamp.nanosec)
 
 
 def make_header(time_ns: int, frame: str) -> Header:
     """Make a header."""
-    seconds, nanoseconds = divmod(time_ns, _SECOND)
+    seconds, nanoseconds = divmod(time_ns, NS_PER_S)
     return Header(stamp=Time(sec=seconds, nanosec=nanoseconds), frame_id=frame)
 
 

@@ -30,11 +30,11 @@ from optitrack_vrpn.rgbd.model import LandmarkModel, Matches, ModelSettings
 from optitrack_vrpn.rgbd.refinement import (
     cross_matrix, refine, Refined, RefinementSettings, rotated)
 from optitrack_vrpn.settings import checked, section, setting
+from optitrack_vrpn.units import NS_PER_S
 
 Floats = NDArray[np.float64]
 
 CONSTRAINTS = ('none', 'level', 'planar')
-_SECOND = 1_000_000_000
 #: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are alike,
 #: so that the covariance of a registration, which takes them as independent, is too small by this
 #: factor. A greater one makes the covariances of the odometry greater.
@@ -222,7 +222,7 @@ class Odometry:
 
     def _track(self, stamp_ns: int, features: Features) -> Frame:
         settings, model = self.settings, self.model
-        seconds = (stamp_ns - self._good_ns) / _SECOND
+        seconds = (stamp_ns - self._good_ns) / NS_PER_S
         registration, reason = align(
             features.means, model.tree, model.means, settings.icp, self._guess(seconds))
         if registration is None:
@@ -277,7 +277,7 @@ class Odometry:
         refined: Optional[Refined] = None,
     ) -> Frame:
         """Fail, or begin a new model if nothing was tracked for long."""
-        seconds = (stamp_ns - self._good_ns) / _SECOND
+        seconds = (stamp_ns - self._good_ns) / NS_PER_S
         if self._tracking or seconds < self.settings.restart_after_s:
             return self._fail(stamp_ns, refusal, features, refined)
         self.counters.restarts += 1
@@ -338,7 +338,7 @@ class Odometry:
                 self.counters.resets += 1
             self._tracking, self._step = False, None
             self._good_ns = stamp_ns - max(
-                round(self.settings.restart_after_s * _SECOND), _SECOND // 10)
+                round(self.settings.restart_after_s * NS_PER_S), NS_PER_S // 10)
             self._intervals.clear()
         elif last is not None:
             self._count_missed(stamp_ns - last)
@@ -350,7 +350,7 @@ class Odometry:
         if len(self._intervals) >= 5:
             usual = median(self._intervals)
             # not more than a pause of 10 s: a camera that was switched off misses no frames
-            if interval > 1.5 * usual and interval < 10 * _SECOND:
+            if interval > 1.5 * usual and interval < 10 * NS_PER_S:
                 self.counters.missed += round(interval / usual) - 1
         self._intervals.append(interval)
 

@@ -30,10 +30,10 @@ from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.pairing import Pairer
 from optitrack_vrpn.ros.tf import tf_publisher
+from optitrack_vrpn.units import NS_PER_S
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import UInt32
 
-_SECOND = 1_000_000_000
 #: Chosen: variance of a velocity that is not known, (m/s)^2 and (rad/s)^2.
 _UNKNOWN = 1e6
 #: Chosen: periods of what is large (s).
@@ -96,7 +96,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._odometry = None
         if settings.mount.source == 'parameters':
             self._odometry = Odometry(settings.method, settings.mount.base_from_camera())
-        self._pairer = Pairer(round(settings.input.tolerance_s * _SECOND), settings.input.queue)
+        self._pairer = Pairer(round(settings.input.tolerance_s * NS_PER_S), settings.input.queue)
         self._path.clear()
         self._last = self._told = self._camera = None
         self._camera_error = self._input_error = ''

@@ -28,7 +28,6 @@ from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from rclpy.node import Node
 
-_SECOND = 1_000_000_000
 #: Chosen: period of the warning about images that were left out (s).
 _REPORT_S = 10.0
 #: Chosen: a reading of both clocks that takes longer was interrupted (ns); it takes 1 us. Halved,

@@ -16,14 +16,14 @@ or byte order), ``UnsupportedCdr`` is raised, and messages are published as obje
 
 from itertools import chain
 import struct
-from typing import Any, Callable, Final, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
+from optitrack_vrpn.units import NS_PER_S
 from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 
-_NS: Final = 1_000_000_000
 #: Encapsulation header of little-endian CDR without options.
 ENCAPSULATION = b'\0\1\0\0'
 #: Stamp: seconds and nanoseconds.
@@ -45,7 +45,7 @@ class UnsupportedCdr(Exception):
 
 def stamp_bytes(stamp_ns: int) -> bytes:
     """Convert nanoseconds since the Unix epoch to a ROS time in CDR."""
-    return _STAMP.pack(stamp_ns // _NS, stamp_ns % _NS)
+    return _STAMP.pack(stamp_ns // NS_PER_S, stamp_ns % NS_PER_S)
 
 
 def time_of(stamp: bytes) -> Time:

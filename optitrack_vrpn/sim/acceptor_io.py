@@ -18,11 +18,11 @@ import time
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.sim.counters_io import Counters, Throttle
 from optitrack_vrpn.sim.scenario_io import Server
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.codec import decode_request
 
 _LOG = logging.getLogger(__name__)
 
-_SECOND = 1_000_000_000
 #: Chosen: connect-backs in progress; more requests are refused, which bounds a flood.
 _MAX_CONNECTING = 8
 #: Chosen: datagrams read in one turn; doubled, a flood delays frames twice as long.
@@ -139,7 +139,7 @@ class Door:
     def check(self, now_ns: int) -> None:
         """Abandon connections that take too long, and listen again after a resource shortage."""
         for sock, (_, since_ns) in list(self._connecting.items()):
-            if now_ns - since_ns > self._limits.client_timeout * _SECOND:
+            if now_ns - since_ns > self._limits.client_timeout * NS_PER_S:
                 self._give_up(sock)
         if self._sockets and self._sockets[0] not in self._selector.get_map():
             self._selector.register(self._sockets[0], selectors.EVENT_READ, self._accept)
@@ -228,7 +228,7 @@ class Door:
         Like the library, this server then discards the requests that arrived in the meantime.
         """
         began_ns = raw_clock_ns()
-        deadline_ns = began_ns + round(self._limits.connect_block * _SECOND)
+        deadline_ns = began_ns + round(self._limits.connect_block * NS_PER_S)
         poll = select.poll()
         poll.register(sock, select.POLLOUT)
         answered = False

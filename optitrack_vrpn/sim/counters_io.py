@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 import logging
 
-_SECOND = 1_000_000_000
+from optitrack_vrpn.units import NS_PER_S
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Throttle:
 
     def log(self, now_ns: int, level: int, text: str, *values: object) -> None:
         """Log a line unless the limit is reached; a later line reports the number suppressed."""
-        if now_ns - self._window_ns > _SECOND:
+        if now_ns - self._window_ns > NS_PER_S:
             if self._count > self._per_second:
                 self._logger.log(
                     level, '%d more lines of this kind', self._count - self._per_second)

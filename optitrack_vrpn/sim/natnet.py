@@ -17,9 +17,9 @@ from optitrack_vrpn.natnet.messages import (
     Body, BodyDefinition, Definitions, Frame, Marker, Version)
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
 from optitrack_vrpn.sim.world import Frame as WorldFrame
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.messages import PoseReport, Quaternion, Vector
 
-_NS = 1_000_000_000
 #: Parameters of a labelled marker of a model: part of the model, solved with it.
 _MODEL_SOLVED = 4 | 8
 #: Chosen: usual markers of 14 mm, 5 cm from the origin; tests do not depend on them.
@@ -77,7 +77,7 @@ class NatNetWorld:
 
     def ticks(self, server_ns: int) -> int:
         """Convert the server's time (ns since its boot) to ticks."""
-        return server_ns * self._settings.frequency // _NS
+        return server_ns * self._settings.frequency // NS_PER_S
 
     def frame(
         self, frame: WorldFrame, exposure_ns: int, transmit_ns: int,

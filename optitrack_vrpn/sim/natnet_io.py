@@ -32,16 +32,15 @@ from optitrack_vrpn.sim.natnet import NatNetWorld
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
 from optitrack_vrpn.sim.stream import Stream
 from optitrack_vrpn.sim.world import Frame as WorldFrame, World
+from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
-_NS = 1_000_000_000
-_MS = 1_000_000
 #: Chosen: datagrams read in one turn; doubled, a flood delays frames twice as long.
 _DATAGRAMS_AT_ONCE = 64
 #: Chosen: send buffer (bytes): one second of 500 bodies. Halved, bursts of clients lose frames.
 _SEND_BUFFER = 4 << 20
 #: Chosen: time from the boot of the Motive PC, at which its ticks begin, to the scenario (ns).
-_BOOT_NS = 3_600 * _NS
+_BOOT_NS = 3_600 * NS_PER_S
 #: Chosen: largest number of delayed transmissions, which bounds a flood of echo requests.
 _MOST_WAITING = 10_000
 
@@ -172,7 +171,7 @@ class NatNetServer:
 
     def check(self, now_ns: int) -> None:
         """Remove silent unicast clients."""
-        limit_ns = round(self._settings.client_timeout * _NS)
+        limit_ns = round(self._settings.client_timeout * NS_PER_S)
         for client in list(self._clients.values()):
             if now_ns - client.heard_ns > limit_ns:
                 self._send(codec.encode_message(DISCONNECT_BY_TIMEOUT), client.address)

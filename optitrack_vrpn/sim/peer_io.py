@@ -12,6 +12,7 @@ from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import Server
 from optitrack_vrpn.sim.world import Report
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.codec import encode_motion, encode_pose
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import (
@@ -24,7 +25,6 @@ _READ_SIZE = 16384
 #: Chosen: bytes per second after which a client is dropped; VRPN clients send a few kB in all, so
 #: that half or double has no effect on them.
 _FLOOD_BYTES = 1_000_000
-_SECOND = 1_000_000_000
 #: Chosen: kernel memory (bytes) for a client that stops reading. Halved or doubled, it is detected
 #: earlier or later.
 _SEND_BUFFER = 262_144
@@ -77,7 +77,7 @@ class Peer:
         self.since_ns = now_ns
         self._link = link
         self._limits = limits
-        self._timeout_ns = round(limits.client_timeout * _SECOND)
+        self._timeout_ns = round(limits.client_timeout * NS_PER_S)
         self._udp: Optional[socket.socket] = None
         self._out = bytearray()
         self._blocked_since_ns: Optional[int] = None
@@ -113,7 +113,7 @@ class Peer:
             raise PeerGone(f'lost: {error.strerror}') from None
         if not data:
             raise PeerGone('closed by the client')
-        if now_ns - self._window_ns > _SECOND:
+        if now_ns - self._window_ns > NS_PER_S:
             self._window_ns, self._window_bytes = now_ns, 0
         self._window_bytes += len(data)
         if self._window_bytes > _FLOOD_BYTES:

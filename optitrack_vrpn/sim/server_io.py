@@ -29,6 +29,7 @@ from optitrack_vrpn.sim.peer_io import encode_report
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.stream import Stream
 from optitrack_vrpn.sim.world import Frame, LiveMotion, Report, World
+from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.vrpn.codec import encode_message, encode_text
 from optitrack_vrpn.vrpn.constants import TEXT_TYPE
 from optitrack_vrpn.vrpn.messages import PoseReport
@@ -36,11 +37,9 @@ from optitrack_vrpn.vrpn.messages import PoseReport
 _T = TypeVar('_T')
 _LOG = logging.getLogger(__name__)
 
-_SECOND = 1_000_000_000
-_MILLISECOND = 1_000_000
 #: Chosen: period of the checks for timeouts (ns). Halved or doubled, a client is dropped by so
 #: much earlier or later.
-_HOUSEKEEPING_NS = 250 * _MILLISECOND
+_HOUSEKEEPING_NS = 250 * NS_PER_MS
 
 
 class MotiveSimServer:
@@ -288,14 +287,14 @@ class MotiveSimServer:
         """Wait for the next event or deadline, and process it."""
         rest_ns = self._next_due_ns() - raw_clock_ns()
         # Selectors count in milliseconds; the rest is a sleep with microsecond resolution.
-        events = self._selector.select(max(rest_ns // _MILLISECOND, 0) * 1e-3)
+        events = self._selector.select(max(rest_ns // NS_PER_MS, 0) * 1e-3)
         for key, mask in events:
             # One event may have closed the socket of the next.
             if key.fileobj.fileno() >= 0:  # type: ignore[union-attr]
                 key.data(mask)
         self._run_commands()
         rest_ns = self._next_due_ns() - raw_clock_ns()
-        if not events and 0 < rest_ns < _MILLISECOND:
+        if not events and 0 < rest_ns < NS_PER_MS:
             time.sleep(rest_ns * 1e-9)
         self._send_due_frames()
         now_ns = raw_clock_ns()
@@ -385,7 +384,7 @@ class MotiveSimServer:
         frame = self.world.frame(number, stream.base_ns)
         self.counters.frames += 1
         for _ in range(frame.copies):
-            self._deliver(frame.reports, stream.time_ns(number) / _SECOND)
+            self._deliver(frame.reports, stream.time_ns(number) / NS_PER_S)
             if natnet is not None:
                 natnet.deliver(frame, stream.exposure_ns(number) if self._paced else None)
         return frame
@@ -393,7 +392,7 @@ class MotiveSimServer:
     def _deliver(self, reports: list[Report], scenario_time: float) -> None:
         if self.scenario.stamp_in_pose:
             now = time.monotonic_ns()
-            place = float(now // _SECOND), float(now % _SECOND)
+            place = float(now // NS_PER_S), float(now % NS_PER_S)
             reports = [
                 report._replace(position=(*place, report.position[2]))
                 if isinstance(report, PoseReport) else report for report in reports]
@@ -435,7 +434,7 @@ class MotiveSimServer:
         self._door.close()
         if self._natnet is not None:
             self._natnet.close()
-        self._back_at_ns = raw_clock_ns() + round(downtime * _SECOND)
+        self._back_at_ns = raw_clock_ns() + round(downtime * NS_PER_S)
 
     def _come_back(self, now_ns: int) -> None:
         self.counters.restarts += 1
@@ -444,7 +443,7 @@ class MotiveSimServer:
         except TransportError as error:
             self.counters.restarts -= 1
             _LOG.error('%s', error)
-            self._back_at_ns = now_ns + _SECOND
+            self._back_at_ns = now_ns + NS_PER_S
             return
         self._back_at_ns = None
         self._stream.restart()

@@ -6,8 +6,8 @@ from typing import Optional
 
 from optitrack_vrpn.sim.faults import frame_at, Restart
 from optitrack_vrpn.sim.scenario_io import Scenario
+from optitrack_vrpn.units import NS_PER_S
 
-_SECOND = 1_000_000_000
 #: Chosen: frames later than this (ns) are skipped: the computer was suspended, not only busy.
 #: Halved, load skips frames; doubled, a longer suspension ends with a burst.
 _MAX_LATE_NS = 250_000_000
@@ -47,7 +47,7 @@ class Stream:
         self._origin_ns = now_ns
         self.number = 0
         self.base_ns = epoch_ns if self._clock.base == 'epoch' else round(
-            self._clock.start * _SECOND)
+            self._clock.start * NS_PER_S)
 
     @property
     def over(self) -> bool:
@@ -65,7 +65,7 @@ class Stream:
 
     def time(self, now_ns: int) -> float:
         """Return the present time of the scenario (s)."""
-        return (now_ns - self._origin_ns) * self._speed / _SECOND
+        return (now_ns - self._origin_ns) * self._speed / NS_PER_S
 
     def server_ns(self, now_ns: int) -> int:
         """Return the sender's time (ns since the start) at a time of this machine's raw clock."""
@@ -84,7 +84,7 @@ class Stream:
         missed = 0
         late_ns = now_ns - self.due_ns
         if late_ns > _MAX_LATE_NS and not self._catches_up:
-            missed = int(late_ns * self._speed * self._rate / _SECOND)
+            missed = int(late_ns * self._speed * self._rate / NS_PER_S)
         number = self.number + missed
         self.number = number + 1
         return number, missed
@@ -92,7 +92,7 @@ class Stream:
     def restart(self) -> None:
         """Restart the stamps with the next frame if they count from Motive's start."""
         if self._clock.base == 'motive':
-            self.base_ns = round(self._clock.start * _SECOND) - self.time_ns(self.number)
+            self.base_ns = round(self._clock.start * NS_PER_S) - self.time_ns(self.number)
 
     def restart_at(self, number: int) -> Optional[Restart]:
         """Return the restart at a frame, if there is one."""

@@ -25,8 +25,8 @@ from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.clock.smoother import Recording, REFUSED
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.units import NS_PER_S
 
-_NS = 1_000_000_000
 _REFUSED_NS = -1
 #: Chosen: number of refused rows that are reported individually; more or fewer lines only.
 _MOST_REPORTED = 5
@@ -43,15 +43,15 @@ def parse_seconds(text: Optional[str]) -> int:
         value = Decimal((text or '').strip())
     except InvalidOperation:
         return _REFUSED_NS
-    if not value.is_finite() or not 0 <= value < LIMIT_NS // _NS:
+    if not value.is_finite() or not 0 <= value < LIMIT_NS // NS_PER_S:
         return _REFUSED_NS
-    return int((value * _NS).to_integral_value())
+    return int((value * NS_PER_S).to_integral_value())
 
 
 def format_seconds(time_ns: int) -> str:
     """Format integer nanoseconds as decimal seconds, exactly."""
     sign = '-' if time_ns < 0 else ''
-    return f'{sign}{abs(time_ns) // _NS}.{abs(time_ns) % _NS:09d}'
+    return f'{sign}{abs(time_ns) // NS_PER_S}.{abs(time_ns) % NS_PER_S:09d}'
 
 
 def refusal(row: dict[str, str]) -> str:
@@ -60,7 +60,7 @@ def refusal(row: dict[str, str]) -> str:
         text = row[column]
         if parse_seconds(text) == _REFUSED_NS:
             given = 'is missing' if not (text or '').strip() else f'is {text.strip()!r}'
-            return f'{column} {given}; allowed are seconds from 0 to {LIMIT_NS // _NS}'
+            return f'{column} {given}; allowed are seconds from 0 to {LIMIT_NS // NS_PER_S}'
     return ''
 
 
@@ -172,7 +172,7 @@ def _run(arguments: argparse.Namespace, source: StampSource) -> None:
         f' known to {status.uncertainty_s * 1e6:.0f} us,')
     how = ', smoothed' if arguments.smooth else ''
     print(f'{status.mode}{how}: {reader.line_num - 1} rows, epoch {status.epoch}, offset '
-          f'{status.offset_ns / _NS:+.6f} s,{known} skew {status.skew_ppm:+.3f} ppm, '
+          f'{status.offset_ns / NS_PER_S:+.6f} s,{known} skew {status.skew_ppm:+.3f} ppm, '
           f'{status.refused} refused', file=sys.stderr)
 
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.units import NS_PER_S
 import rclpy
 from rclpy.exceptions import NameValidationException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-_NS = 1_000_000_000
 _TYPE = 'geometry_msgs/msg/PoseStamped'
 #: Chosen: longest wait between two checks for signals (s), which delays Ctrl-C.
 _SLICE_S = 0.1
@@ -83,7 +83,7 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
     def take(message: PoseStamped) -> None:
         arrivals.append(time.time_ns())
         stamp = message.header.stamp
-        stamps.append(stamp.sec * _NS + stamp.nanosec)
+        stamps.append(stamp.sec * NS_PER_S + stamp.nanosec)
         frames[0] = message.header.frame_id
 
     # Best effort matches every publisher; the depth buffers messages while this thread is busy.

@@ -12,6 +12,7 @@ from typing import NamedTuple, Optional, Union
 
 from optitrack_vrpn.errors import (
     LocalProtocolError, RemoteProtocolError, VersionRefusedError)
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.constants import (
     ALIGNMENT, COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, MAJOR_VERSION, MAX_NAME_SIZE,
     MAX_SENDER_SECONDS, MINOR_VERSION, MOTION_PAYLOAD, POSE_PAYLOAD, TEXT_HEAD, TEXT_SIZE)
@@ -19,7 +20,6 @@ from optitrack_vrpn.vrpn.messages import Quaternion, Vector
 
 Buffer = Union[bytes, bytearray, memoryview]
 
-_NANOSECONDS = 1_000_000_000
 _COOKIE = re.compile(rb'vrpn: ver\. (\d\d)\.(\d\d)  ([0-3])')
 _REQUEST = re.compile(rb'([A-Za-z0-9.\-]{1,253}) (\d{1,5})\0?')
 
@@ -113,7 +113,7 @@ def encode_message(
     :param time_ns: time stamp in nanoseconds; the wire holds whole microseconds.
     :raises LocalProtocolError: if a number does not fit its field.
     """
-    seconds, rest = divmod(time_ns, _NANOSECONDS)
+    seconds, rest = divmod(time_ns, NS_PER_S)
     if not 0 <= seconds <= MAX_SENDER_SECONDS:
         raise LocalProtocolError(f'a time stamp of {time_ns} ns does not fit the wire')
     size = HEADER_SIZE + len(payload)
@@ -206,4 +206,4 @@ def sender_time_ns(seconds: int, microseconds: int) -> Optional[int]:
     """
     if seconds > MAX_SENDER_SECONDS or microseconds > 999_999:
         return None
-    return seconds * _NANOSECONDS + microseconds * 1000
+    return seconds * NS_PER_S + microseconds * 1000
