@@ -12,8 +12,8 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.take import Body, Take, to_ned
 from optitrack_vrpn.recording.trajectory import (
     Floats, gap_limit_ns, interpolate, Mask, Stamps, Trajectory)
-from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.recording.tum import format_stamp_ns
+from optitrack_vrpn.units import NS_PER_S
 
 COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
            'resampled')
@@ -123,7 +123,8 @@ def _grid(begin_ns: int, end_ns: int, rate_hz: float) -> Stamps:
     """List times at whole multiples of the period, so that all bodies have the same."""
     first, last = _steps(begin_ns, end_ns, rate_hz)
     steps = np.arange(first, last + 1)
-    times: Stamps = begin_ns // NS_PER_S * NS_PER_S + np.round(steps * (NS_PER_S / rate_hz)).astype(np.int64)
+    times: Stamps = (begin_ns // NS_PER_S * NS_PER_S
+                     + np.round(steps * (NS_PER_S / rate_hz)).astype(np.int64))
     return times[(times >= begin_ns) & (times <= end_ns)]
 
 
