@@ -24,7 +24,10 @@ Time (ns) between the two poses from which velocity and turn rate are measured. 
 0.3 mm then is 10 mm/s. Halved, noise doubles; doubled, a turn is recognised later.
 """
 MAX_STRIDE = 64
-"""Most frames between these two poses; a limit for senders above 1.6 kHz. Chosen."""
+"""
+Most frames between these two poses; a limit for senders above 1.6 kHz. Chosen. Halved or doubled,
+the limit is 0.8 or 3.2 kHz; faster senders are measured over a shorter time than SAMPLE_NS.
+"""
 EXPECTED_NS = 500_000_000
 """
 Time (ns) for which a body out of sight is expected to continue its last motion. Chosen: a drone at

@@ -13,7 +13,10 @@ closer to 1, lost frames are reported as a wrong rate.
 WHERE_TO_LOOK = (
     'look at the camera rate in Motive and at the frame divisor of its streaming settings')
 _DISPLAY_HZ = (58.5, 61.5)
-"""Rate (Hz) of usual displays, 60, with the error of a rate measured over a second. Chosen."""
+"""
+Rate (Hz) of usual displays, 60, with the error of a rate measured over a second. Chosen. Half as
+wide, a display is missed; twice as wide, cameras at 57 or 63 Hz count as one.
+"""
 
 
 def display_rate(rate_hz: float, expected_hz: float) -> str:

@@ -20,7 +20,8 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.units import NS_PER_S
 
-#: Chosen: period (s) at which a client checks whether another client's request was answered.
+#: Chosen: period (s) at which a client checks whether the request of another client was answered.
+#: Halved, twice the checks; doubled, its own request is sent up to 0.2 s later.
 _REQUEST_CHECK_S = 0.1
 #: Shared by all clients of this process: a new client must not block a server again.
 _UNANSWERED = UnansweredRequests()

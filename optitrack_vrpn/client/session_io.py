@@ -45,7 +45,7 @@ _FRESH_NS = 500_000
 #: its name is found more or less often.
 _MOST_PINGS = 5
 #: Chosen, the limit of ``bodies``: further names are not pinged, which bounds the data that waits
-#: for a peer that does not read.
+#: for a peer that does not read. Halved or doubled, so are that data and the number of names.
 _MOST_ASKED = 500
 
 

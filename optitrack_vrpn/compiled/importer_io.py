@@ -100,7 +100,7 @@ def build_folder() -> Path:
 
 
 def _trusted(folder: Path) -> bool:
-    """Return whether nobody but this user or root can have put modules there."""
+    """Return whether only this user or root can have put modules there."""
     try:
         facts = folder.stat()
     except OSError:

@@ -68,7 +68,7 @@ Halved, the added acceleration is four times as large and overshoots; doubled, a
 LARGEST_MANOEUVRE: Final = 100.0
 """
 Limit of the squared innovation (m^2 or rad^2) that is added. Chosen: 10 m in a frame, beyond any
-motion; it bounds rounding errors only.
+motion; it bounds rounding errors only. Halved or doubled, no motion in use is affected.
 """
 RANGE: Final = math.log(100.0)
 """

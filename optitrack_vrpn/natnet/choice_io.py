@@ -21,7 +21,8 @@ from optitrack_vrpn.natnet.reports import EchoReport
 from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: period of the checks (s); it adds to the times in ``choice.py``.
+#: Chosen: period of the checks (s); it adds to the times in ``choice.py``. Halved, twice the
+#: wake-ups; doubled, a change of protocol is up to 0.25 s later.
 _CHECK_S = 0.25
 #: Chosen: round trips kept until a protocol is selected, twice the initial ones of a connection.
 #: Half: the first stamps rely on fewer of them.

@@ -27,7 +27,8 @@ _MILLIMETRES = 1000.0
 #: The answer to UpAxis, as an axis.
 _AXES = {0: 'x', 1: 'y', 2: 'z'}
 _RECORD = ('SetRecordTakeName', 'StartRecording', 'StopRecording')
-#: Chosen: maximum number of names in one message; the others are counted.
+#: Chosen: maximum number of names in one message; the others are counted. Halved or doubled, so is
+#: the length of the message.
 _MOST_LISTED = 5
 
 

@@ -30,27 +30,35 @@ from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 _URGENT_NS = 100 * NS_PER_MS
 _AGAIN_NS = 500 * NS_PER_MS
 #: Chosen: 8 requests at least 50 ms apart, then two per second, even if the list changes often.
+#: Shorter times or a larger number load the server; the opposite prolongs the interruption by a
+#: change that follows others.
 _LEAST_NS = 50 * NS_PER_MS
 _BURST = 8
 _BURST_NS = 4 * NS_PER_S
-#: Chosen: request interval (ns) after lost frames. Longer: a lost flag is noticed later.
+#: Chosen: request interval (ns) after lost frames. Halved, twice the requests on a lossy network;
+#: doubled, the lost flag of a change is noticed later.
 _AFTER_LOSS_NS = 5 * NS_PER_S
-#: Chosen: an answer that arrives later than this (ns) is treated as lost.
+#: Chosen: an answer that arrives later than this (ns) is treated as lost. Halved, the answer of a
+#: slow server can count for a later request; doubled, after a lost answer the next ones count as
+#: older for twice as long, and names are withheld longer.
 _LATEST_ANSWER_NS = NS_PER_S
 #: Chosen: a pause (ns) in which Motive can load another project; longer frame intervals are
-#: accepted if the two frames before were as far apart.
+#: accepted if the interval before was long too. Halved, shorter network stalls withhold names;
+#: doubled, a project that loads in less than 1 s is not noticed by its pause.
 _PAUSE_NS = 500 * NS_PER_MS
 _PAUSE_INTERVALS = 4
 #: Chosen: a flag that stays set for longer (ns) does not mark a change. Longer: a server that
 #: always sets it delays the first poses by as much.
 _LONGEST_FLAG_NS = 500 * NS_PER_MS
 #: Chosen: an id with a new name is withheld for this time (ns); frames are at most some
-#: milliseconds behind the definitions.
+#: milliseconds behind the definitions. Halved, frames up to 50 ms behind are safe; doubled, a
+#: renamed body is without poses for twice as long.
 _SETTLING_NS = 100 * NS_PER_MS
 #: Chosen: frame numbers may fall by this much when datagrams overtake each other; a larger fall is
 #: a restart of the server. Double treats a restart within 128 frames as overtaking.
 _LATE_FRAMES = 64
-#: Chosen: time (ns) after which withheld names are reported.
+#: Chosen: time (ns) after which withheld names are reported. Halved, lost answers are reported;
+#: doubled, the user waits longer for the reason.
 _OVERDUE_NS = NS_PER_S
 
 

@@ -18,11 +18,14 @@ from optitrack_vrpn.natnet.messages import ServerInfo
 #: Chosen: receive buffer (bytes), which Linux limits to net.core.rmem_max. It holds some seconds
 #: of frames of some kB; half loses frames after half as long a pause of the process.
 _RECEIVE_BUFFER = 4 << 20
-#: Chosen: a kernel arrival time older than this (ns) indicates a step of the host's clock.
+#: Chosen: a kernel arrival time older than this (ns) indicates a step of the host's clock; the
+#: time of the read replaces it. Halved or doubled, steps from 30 s or from 120 s are recognised;
+#: the frame of a smaller step gets an arrival that is too early by it.
 _LONGEST_QUEUE_NS = 60_000_000_000
 #: Linux option: whether a socket receives data of groups that only other sockets joined.
 _IP_MULTICAST_ALL = 49
-#: Chosen: maximum number of servers in one search, as a limit for floods of forged answers.
+#: Chosen: maximum number of servers in one search, as a limit for floods of forged answers. Halved
+#: or doubled, so is the number of servers that a search can list.
 MOST_SERVERS = 32
 
 

@@ -37,7 +37,10 @@ above the coarsest clock of a personal computer (55 ms). Doubled, poses of a sen
 stopped are published for twice as long; halved, poses of a sender with a clock of 55 ms are lost.
 """
 TICKS_TO_REPORT = 8
-"""Ticks that are measured before the tick size is reported; it is their smallest distance."""
+"""
+Ticks that are measured before the tick size is reported; it is their smallest distance. Chosen.
+Halved, the size is less certain; doubled, the report comes later.
+"""
 STEP_NS = 1
 """Least distance (ns) between the stamps of two poses; 1 ns is the resolution of ROS time."""
 COARSE_NS = 1 << 62

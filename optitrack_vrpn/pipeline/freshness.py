@@ -23,17 +23,22 @@ from typing import Optional
 TOLERANCE_NS = 3_000_000
 #: Required recurrences, and the shortest time (ns) between two that count. Chosen: together they
 #: cost about 0.1 s of poses after each connection. Two recurrences can be the two ends of one
-#: stall within a backlog; four cannot.
+#: stall within a backlog; four cannot. Halved, a backlog with a stall can be admitted; doubled,
+#: either costs 0.2 s of poses.
 RECURRENCES = 4
 SPACING_NS = 25_000_000
 #: If no decision is possible (constant sender times, jitter beyond the tolerance), frames are
 #: admitted after this time (ns) without a lower minimum. A pause counts as ``PAUSE_NS`` at most.
 #: Frames do not count if they arrive in less than ``PACE`` of the interval between their sender
-#: times.
+#: times. Chosen. Halved, a backlog with slow or uneven arrivals is admitted earlier; doubled, such
+#: senders are without poses for 2 s (GIVE_UP_NS), or longer pauses count as reception (PAUSE_NS).
+#: With half of PACE, frames of a backlog that drains at twice its rate count.
 GIVE_UP_NS = 1_000_000_000
 PAUSE_NS = 50_000_000
 PACE = 7 / 8
-#: A sender time that falls by more than this (ns) comes from another clock.
+#: A sender time that falls by more than this (ns) comes from another clock. Chosen: longer than
+#: datagrams overtake each other. Halved or doubled, falls from 0.5 s or from 2 s restart the
+#: observation.
 RESTART_NS = 1_000_000_000
 
 
