@@ -37,6 +37,8 @@ NODE = 'mavlink_bridge'
 DIAGNOSTIC = 'mavlink_bridge'
 #: Key of the value with the advice, which also ends the message.
 ADVICE = 'advice'
+#: Chosen: period (s) of the checks of rates and publishers, as for other diagnostics. Halved,
+#: rates are less accurate; doubled, a fault is reported up to 1 s later.
 _PERIOD_S = 1.0
 #: Silence of odometry (s) after which poses are used instead. Chosen: more than ten frames at 30
 #: Hz, the lowest camera rate in use. Halved, gaps switch the input; doubled, the autopilot waits

@@ -21,7 +21,8 @@ from rclpy.node import Node
 #: reports once a second. Halved, bridges are missed; doubled, each check takes longer.
 _DISCOVERY_S = 4.5
 #: Time to read messages that arrived while the doctor was busy, and time to wait for the next
-#: report (s).
+#: report (s). Chosen: bridges report once a second. Halved, a report on a busy computer is missed;
+#: doubled, the check takes longer.
 _QUEUED_S, _PERIOD_S = 0.2, 2.0
 _LEVELS = {DiagnosticStatus.OK: Level.OK, DiagnosticStatus.WARN: Level.WARN,
            DiagnosticStatus.ERROR: Level.FAIL}

@@ -27,7 +27,8 @@ from optitrack_vrpn.autopilot.vehicle import Vehicle
 from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
 from optitrack_vrpn.events import Event
 
-#: Chosen: longest wait of the thread (s), which delays timers and the shutdown by as much.
+#: Chosen: longest wait of the thread (s), which delays timers and the shutdown by as much. Halved
+#: or doubled, so is that delay; halved, twice the wake-ups.
 _TICK_S = 0.05
 #: Pause (s) between two attempts to open a link. Chosen: a USB port needs about a second to
 #: return. Halved, twice as many log lines; doubled, the link returns later.

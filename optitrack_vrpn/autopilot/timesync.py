@@ -28,13 +28,15 @@ PX4_MAX_ROUND_TRIP_NS = 10_000_000
 #: PX4 resets its filter after more than 5 consecutive answers that deviate by more than 100 ms.
 PX4_MAX_DEVIATION_NS = 100_000_000
 #: Period of the requests (ns). Chosen: two per second show a change of the link within some
-#: seconds and cost 56 B/s in each direction.
+#: seconds and cost 56 B/s in each direction. Halved, twice the load; doubled, the offset follows a
+#: change twice as late.
 REQUEST_PERIOD_NS = 500_000_000
 #: Number of round trips of which the shortest gives the offset. Chosen: 10 s at two per second, in
 #: which a crystal with an error of 50 ppm drifts by 0.5 ms. Halved, a loaded link causes more
 #: error; doubled, the drift does.
 WINDOW = 20
-#: Chosen: stored requests (4 s); a later answer is not used.
+#: Chosen: stored requests (4 s); a later answer is not used. Halved or doubled, answers are used
+#: up to 2 s or 8 s after their request.
 _OUTSTANDING = 8
 #: Chosen: a backward step of the autopilot's clock (ns) between two answers that means a reboot.
 #: Halved or doubled, only reboots within this time after the start are affected.

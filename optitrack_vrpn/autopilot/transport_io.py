@@ -35,8 +35,9 @@ _READ = 65536
 #: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).
 _NOT_SENT = 0x894B
 _INT = struct.Struct('@i')
-#: Time without acknowledgement after which a TCP connection ends (ms). Chosen: the longest
-#: delay of an acknowledgement in use, 200 to 250 ms, and as much for a retransmission.
+#: Time without acknowledgement after which a TCP connection ends (ms). Chosen: the longest delay
+#: of an acknowledgement in use, 200 to 250 ms, and as much for a retransmission. Halved, one lost
+#: packet ends the connection; doubled, a dead one is replaced later.
 _UNACKNOWLEDGED_MS = 500
 #: ICMP error (no listener yet) or network card down: the next datagram may pass.
 _PASSING = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN,

@@ -31,7 +31,7 @@ _SIGMAS = 6.0
 _LEAST_M = 0.005
 _LEAST_RAD = math.radians(1.0)
 #: Largest angle between the motion and an axis of the frame. Chosen: at 10 degrees the quantity
-#: contains 98.5 % of the motion; at 5 degrees 99.6 %, at 20 degrees 94 %.
+#: contains 98.5 % of the motion. Halved, 99.6 % and fewer motions are accepted; doubled, 94 %.
 _MOST_MISALIGNED = math.radians(10.0)
 #: Another body that moved by at least this fraction of the first is reported. Chosen. Halved,
 #: bodies that vibrate are reported; doubled, only bodies with the same motion.

@@ -15,7 +15,8 @@ from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 #: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it
 #: for a result.
 USAGE = 64
-#: Chosen: longest time of options that wait (s), so that a typing error does not wait for ever.
+#: Chosen: longest time of options that wait (s), so that a typing error does not cause an endless
+#: wait. Halved or doubled, so is the longest time that a user can choose.
 _LONGEST_S = 3600.0
 _NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 

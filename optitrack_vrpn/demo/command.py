@@ -45,6 +45,8 @@ REAL_NODE = 'optitrack_vrpn'
 WRONG = USAGE
 #: Exit code if the reader of the output has ended, as a shell reports SIGPIPE.
 _UNREAD = 128 + signal.SIGPIPE
+#: Chosen: frame rate of the simulated cameras (Hz) without ``--rate``. Halved or doubled, so are
+#: the rates in the table and the load.
 _RATE = 240.0
 #: Chosen: periods of the table, and of the search for other publishers (s). Halved, twice the
 #: load; doubled, later updates.

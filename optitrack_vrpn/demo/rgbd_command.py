@@ -34,12 +34,16 @@ from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
 BODY = 'Camera'
 POSE_TOPIC, ODOMETRY_TOPIC = f'/{BODY}/pose', '/vo'
 #: Chosen: greatest error of the estimated transform on the trajectory 'calibration', three times
-#: what was measured (0.6 mm, 0.03 deg). Beyond it the demo fails.
+#: what was measured (0.6 mm, 0.03 deg). Beyond it the demo fails. Halved, chance can fail it;
+#: doubled, a loss of accuracy by a factor of five passes.
 MOST_MM, MOST_DEG = 2.0, 0.2
 #: Chosen: timeout of the start of all processes (s), 4 s on an idle machine with two cores.
+#: Halved, a busy machine fails; doubled, a failure is reported later.
 _START_S = 60.0
+#: Chosen: period of the checks for new results (s). Halved, twice the load; doubled, later rows.
 _LOOK_S = 0.25
-#: Period of the rows where the output is no terminal (s).
+#: Chosen: period of the rows where the output is no terminal (s). Halved or doubled, twice or half
+#: the rows.
 _ROW_S = 2.0
 
 

@@ -32,7 +32,8 @@ from transforms3d.euler import quat2euler
 #: Chosen: stored poses per body, 8 s at 240 Hz. Halved or doubled, the statistics cover less or
 #: more time.
 _KEPT = 2000
-#: Chosen: stored transforms that no pose has identified yet; it bounds the memory.
+#: Chosen: stored transforms that no pose has identified yet. It bounds the memory. Halved or
+#: doubled, so are the memory and the number of bodies times frames that can wait for their poses.
 _MOST_TRANSFORMS = 20_000
 #: Best effort matches every publisher, with any reliability.
 _QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)

@@ -37,7 +37,8 @@ from optitrack_vrpn.vrpn.messages import PeerHello
 #: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
 #: Halved, a slow resolver fails; doubled, a dead one delays the report.
 _LOOKUP_S = 5.0
-#: Chosen limits of stored addresses of the server and of other peers; they bound the output only.
+#: Chosen limits of stored addresses of the server and of other peers. Halved or doubled, so is the
+#: length of the output.
 _MOST_ADDRESSES = 8
 _MOST_PEERS = 8
 #: Chosen: wait for the answer of another program on the port (s). Halved, slow programs are not
@@ -46,7 +47,8 @@ _LAST_WORD_S = 0.5
 #: Chosen: period of the checks for the end of the reception (s). Halved or doubled, it ends by so
 #: much earlier or later.
 _LOOK_S = 0.05
-#: Period (ns) of the check for silent bodies, that of the node (``supervision.py``).
+#: Chosen: period (ns) of the check for silent bodies, that of the node (``supervision.py``).
+#: Halved, twice the checks; doubled, silence is noticed up to 0.1 s later.
 _TICK_NS = 100_000_000
 
 

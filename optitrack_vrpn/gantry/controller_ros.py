@@ -40,7 +40,8 @@ from trajectory_msgs.msg import JointTrajectory
 #: Timeout of deactivate for the stop of the axes, after which it cuts the power (s). Chosen: twice
 #: the time that an axis of ORION needs from its maximum velocity.
 _STOP_S = 5.0
-#: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles.
+#: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles. Halved,
+#: twice the messages; doubled, the display moves in visible steps.
 _VIEW_S = 0.1
 #: Noise of the simulated Motive beside a simulated machine: 3 sigma of 1 mm and 0.11 degrees.
 _NOISE = Noise(position_mm=1.0 / 3.0, attitude_deg=0.11 / 3.0)

@@ -36,8 +36,8 @@ NOISE_SLIP = 1e-7
 #: 1 %. Halved, larger values are learned later; doubled, the first estimates overshoot.
 FIRST_SLIP = 2e-3
 FIRST_BACKLASH = 2.0
-#: Way after which the constant absorbs the way travelled, so that W stays small. Chosen: it limits
-#: rounding errors only.
+#: Cycles after which the constant absorbs the way travelled, so that W stays small. Chosen: it
+#: limits rounding errors only. Halved or doubled, the result is the same.
 _REBASE = 2000
 
 

@@ -10,10 +10,12 @@ from optitrack_vrpn.gantry.control import Machine
 from optitrack_vrpn.gantry.trajectory import make, parse, Trajectory
 from trajectory_msgs.msg import JointTrajectory
 
-#: The first point of a JointTrajectory, whose positions are absolute, may be this far from the
-#: set point of the axis (unit). Chosen: ten times the least deviation of the closed loop.
+#: The first point of a JointTrajectory, whose positions are absolute, may be this far from the set
+#: point of the axis (unit). Chosen: ten times the least deviation of the closed loop. Halved, a
+#: trajectory from the measured position can be rejected; doubled, the first step is larger.
 _FIRST_POINT = {'linear': 0.01, 'rotary': 1.0}
-#: Chosen: largest file (bytes): 100 for each of the most rows. It bounds the memory.
+#: Chosen: largest file (bytes): 100 for each of the most rows. Halved or doubled, so is the memory
+#: that a file can take.
 _MOST_BYTES = 100_000_000
 
 

@@ -13,7 +13,8 @@ from optitrack_vrpn.gantry.setpoints import State
 _TOLERANCE_S = 0.0005
 #: Time per row (s), as in the thesis's files.
 ROW_S = 0.01
-#: Chosen: limit of rows, 2.8 hours; it bounds the memory.
+#: Chosen: limit of rows, 2.8 hours. Halved or doubled, so are the longest trajectory and its
+#: memory.
 MAX_ROWS = 1_000_000
 
 

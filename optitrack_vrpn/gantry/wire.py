@@ -35,7 +35,8 @@ from optitrack_vrpn.gantry.cubic import Cubic
 
 COMMAND, ANSWER = b'OVGC', b'OVGM'
 _COMMAND, _ANSWER = struct.Struct('<4sIdII'), struct.Struct('<4sIII')
-#: Chosen: limit of axes in a datagram; it refuses damaged headers.
+#: Chosen: limit of axes in a datagram; it rejects damaged headers. Halved, larger machines are
+#: rejected; doubled, more of the damaged headers are read.
 _MOST_AXES = 32
 
 

@@ -18,7 +18,8 @@ _PATIENCE_NS = 200_000_000
 #: Chosen: period of the checks during that wait (s). Halved, twice the graph queries; doubled, an
 #: acknowledgement is up to 10 ms later.
 _RETRY_S = 0.005
-#: Chosen: limit of the stored publishers without subscription; it bounds the memory only.
+#: Chosen: limit of the stored publishers without subscription. Halved or doubled, so is the memory
+#: that foreign publishers can take.
 _MOST_DEAF = 1000
 
 

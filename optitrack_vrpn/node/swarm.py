@@ -27,9 +27,11 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _PACKAGE = 'motion_capture_tracking_interfaces'
-#: Frames per second. Crazyswarm2 warns outside 80 to 120 Hz and sends each frame by radio.
+#: Frames per second, from Crazyswarm2, which warns outside 80 to 120 Hz and sends each frame by
+#: radio. Halved or doubled, it warns; doubled, the radio has twice the load.
 RATE_HZ = 100.0
-#: Deadline that Crazyswarm2 requests (poses_qos_deadline 100 Hz); a longer one does not match.
+#: Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz). Halved, it matches and is
+#: missed at 100 Hz; doubled, the middleware does not match the topic.
 DEADLINE_NS = 10_000_000
 #: A frame that waited longer for a body is not published (ns). Chosen: the next frame ends the
 #: wait, after 33 ms at the lowest camera rate in use. Halved, slower senders lose incomplete

@@ -17,6 +17,8 @@ VERSION = 9
 #: RMW_DURATION_INFINITE.
 INFINITE_S = (9223372036, 854775807)
 #: Chosen: depth offered to players, because the graph does not contain a publisher's depth.
+#: Halved, a burst of a played bag can overwrite messages before they are sent; doubled, twice the
+#: memory of the player.
 _DEPTH = 10
 
 

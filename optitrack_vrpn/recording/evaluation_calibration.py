@@ -40,8 +40,9 @@ _LEAST_CORRELATION = 0.7
 #: Smallest common time (s). Chosen: it contains enough turns for a unique match. Halved, matches
 #: are ambiguous; doubled, short recordings are rejected.
 _LEAST_OVERLAP_S = 3.0
-#: Motions of the hand-eye step are over these times (s): the first has the most pairs, the
-#: second turns further, which the translation needs.
+#: Motions of the hand-eye step are over these times (s). Chosen: the first has the most pairs, the
+#: second turns further, which the translation needs. Halved, noise has more weight; doubled, short
+#: recordings have fewer pairs.
 _PAIRS_S = (0.5, 2.0)
 #: Smallest rotation of a motion; smaller ones contain little information about the axes.
 _LEAST_TURN_RAD = np.radians(5.0)
@@ -52,7 +53,8 @@ _SECOND_AXIS = 0.1
 #: the result scatters more.
 _MOST_PAIRS = 1500
 #: Standard deviation of the prior: body and sensor are within a metre of each other, and any
-#: rotation is possible.
+#: rotation is possible. Chosen. Halved or doubled, only results that the motion hardly determines
+#: change.
 _PRIOR_M = 1.0
 _PRIOR_RAD = np.pi
 _PRIOR_OFFSET_S = 1.0
@@ -61,7 +63,7 @@ _PRIOR_OFFSET_S = 1.0
 UNDETERMINED_M = 0.01
 UNDETERMINED_DEG = 1.0
 #: Largest change (s) of the offset in the last step. Chosen: five grid steps; the offset is
-#: accurate to one.
+#: accurate to one. Halved or doubled, only results at the limit change.
 _REFINE_S = 0.05
 
 

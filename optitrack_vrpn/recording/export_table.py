@@ -17,10 +17,11 @@ from optitrack_vrpn.units import NS_PER_S
 
 COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
            'resampled')
-#: Chosen: maximum number of rows per body, which limits the memory to some GB.
+#: Chosen: maximum number of rows per body, which limits the memory to some GB. Halved or doubled,
+#: so is that memory.
 _MOST_ROWS = 100_000_000
 #: Chosen: rows that are converted at once, which bounds the memory of Python's objects, and rows
-#: of a row group of Parquet.
+#: of a row group of Parquet. Halved or doubled, so is the memory.
 _AT_ONCE = 8192
 ROW_GROUP = 100_000
 

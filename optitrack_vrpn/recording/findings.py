@@ -12,21 +12,25 @@ from typing import NamedTuple
 from optitrack_vrpn.recording.figures import Figures
 from optitrack_vrpn.recording.take import Take
 
-#: Limits beyond which a figure is a finding. All chosen, for control with these poses. A stricter
-#: limit (half, or nearer to 1 for fractions) reports good takes; a looser one misses bad ones.
-#:
-#: Gap (s): autopilots report a lost fix after about half a second.
+#: Gap (s) that is an error; shorter ones are warnings. Chosen: autopilots report a lost fix after
+#: about half a second. Halved, gaps that an autopilot bridges are errors; doubled, some that it
+#: reports are warnings.
 LONG_GAP_S = 0.5
-#: Age of late poses and jitter (ms): a tenth of the gap, and several camera periods.
+#: Age of late poses and jitter (ms). Chosen: a tenth of the gap, and several camera periods.
+#: Halved, usual wireless networks are reported; doubled, delays of twice the size pass.
 LATE_MS = 50.0
 JITTER_MS = 20.0
-#: Fraction of the duration with valid poses, and fraction of the fastest body's rate.
+#: Fraction of the duration with valid poses, and fraction of the fastest body's rate. Chosen. Half
+#: as far from 1, single occlusions are reported; twice as far, 2 % and 20 % of the poses can be
+#: missing.
 LEAST_COVERAGE = 0.99
 SLOW_SHARE = 0.9
-#: Noise and drift at rest (mm): several times those of a calibrated system.
+#: Noise and drift at rest (mm). Chosen: several times those of a calibrated system. Halved, large
+#: volumes are reported; doubled, an old calibration passes.
 NOISE_MM = 1.0
 DRIFT_MM = 1.0
-#: Lost frames (%), and uncertainty of the clock (us): less than a camera period.
+#: Lost frames (%), and uncertainty of the clock (us). Chosen: less than a camera period. Halved,
+#: usual wireless networks are reported; doubled, twice the errors pass.
 LOST_PERCENT = 0.1
 UNCERTAIN_US = 2000.0
 

@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
-#: A change (ns) of system clock minus monotonic clock between two calls that is a step: chrony and
-#: ntpd slew by at most 0.5 ms per second, and calls are at most a second apart.
+#: A change (ns) of system clock minus monotonic clock between two calls that is a step. Linux
+#: slews both clocks alike (clock_gettime(2)), so that slewing does not change the difference.
+#: Chosen: several times the error of a reading. Halved, a reading that was interrupted can count
+#: as a step; doubled, steps below 10 ms are not reported.
 STEP_NS = 5_000_000
 #: Two reads of the monotonic clock around one of the system clock that are this far apart (ns) are
-#: no reading: the process did not run in between. A fifth of the smallest step.
+#: no reading: the process did not run in between. Chosen: a fifth of the smallest step. Halved,
+#: fewer readings on a busy computer; doubled, pauses come closer to steps.
 _READ_NS = 1_000_000
-#: Chosen: stored clock steps; it bounds the memory.
+#: Chosen: stored clock steps. Halved or doubled, so is their memory.
 _MOST_STEPS = 100
-#: Chosen: stored losses (topics times seconds); it bounds the memory. Later ones are only counted.
+#: Chosen: stored losses (topics times seconds); later ones are only counted. Halved or doubled, so
+#: is their memory.
 _MOST_LOSSES = 2000
 
 

@@ -23,7 +23,7 @@ from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 #: A client's UDP request to be connected back to: its address and TCP port.
 _REQUEST = re.compile(rb'[A-Za-z0-9.]+ (\d{1,5})\0?')
 #: Chosen: number of bytes at the beginning of a stream in which a client describes its UDP port;
-#: clients do so within some hundred bytes.
+#: clients do so within some hundred bytes. Halved or doubled, so is the memory per stream.
 _HEAD = 1 << 16
 
 End = tuple[str, int]

@@ -24,13 +24,16 @@ from optitrack_vrpn.recording.pcap import ACK, file_header, Packet, packet_bytes
 from optitrack_vrpn.recording.spool_io import Spool
 from optitrack_vrpn.vrpn.messages import Event
 
+#: Port of the server in the capture: that of VRPN. The data do not depend on it.
 _SERVER_PORT = 3883
 #: Chosen: the recorder's own ports in the capture: one for each conversation, above all usual
 #: services. The data do not depend on them.
 _FIRST_PORT = 40000
-#: Chosen: bytes per segment; it fits an IP packet of 64 kB.
+#: Chosen: bytes per segment; it fits an IP packet of 64 kB. Halved, twice the headers in the file;
+#: doubled, a segment does not fit.
 _SEGMENT = 32768
-#: Chosen: period (ns) of writes, which a killed recorder loses, and of reports (s).
+#: Chosen: period (ns) of writes, which a killed recorder loses, and of reports (s). Halved, twice
+#: the writes and reports; doubled, twice the loss, and later reports.
 _FLUSH_NS = 200_000_000
 _REPORT_S = 1.0
 

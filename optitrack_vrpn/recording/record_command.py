@@ -16,7 +16,8 @@ from optitrack_vrpn.recording.bag_io import recover
 from optitrack_vrpn.recording.topics import merged, TopicChoice
 
 _MEGABYTE = 1_000_000
-#: Chosen: period (s) of status lines if the output is not a terminal.
+#: Chosen: period (s) of status lines if the output is not a terminal. Halved or doubled, twice or
+#: half the lines.
 _LINE_S = 10
 
 

@@ -28,10 +28,13 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 #: Period (s) of the queries for new topics; messages before the query are lost. A query takes 30
 #: us (measured). Halved, the load doubles; doubled, the loss doubles.
 _LOOK_S = 0.05
+#: Chosen: periods (s) of the checks of clocks and publishers, and of status reports. Halved, twice
+#: the load; doubled, a set clock or a full disk is reported later.
 _WATCH_S = 0.5
 _REPORT_S = 1.0
 #: Chosen: maximum number of stored messages of a latched topic with several publishers, such as
-#: /tf_static, which limits the memory.
+#: /tf_static, which limits the memory. Halved, a new segment can lack static transforms of large
+#: systems; doubled, twice the memory.
 _MOST_LATCHED = 100
 
 

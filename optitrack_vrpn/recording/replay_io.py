@@ -33,7 +33,8 @@ _COOKIE_SIZE = 24
 _MOST_CLIENTS = 8
 _HANDSHAKE_S = 10.0
 _CONNECT_S = 2.0
-#: Chosen: maximum stored bytes of a client's stream, in which its UDP port is found.
+#: Chosen: maximum stored bytes of a client's stream, in which its UDP port is found. Halved or
+#: doubled, so is the memory that a client can take.
 _MOST_HEARD = 1 << 20
 
 

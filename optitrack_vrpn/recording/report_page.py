@@ -48,7 +48,8 @@ details{display:block}.scroll{overflow:visible}table{font-size:7pt}}
 """
 _WORDS = {Severity.GOOD: 'good', Severity.NOTE: 'note', Severity.WARNING: 'warning',
           Severity.ERROR: 'error'}
-#: Chosen: number of findings that are shown directly; they fit on one screen.
+#: Chosen: number of findings that are shown directly; they fit on one screen. Halved, more are
+#: folded; doubled, the reader scrolls.
 _FIRST_FINDINGS = 8
 
 

@@ -21,7 +21,8 @@ _JUMP_M = 0.05
 _JUMP_M_S = 20.0
 _JUMP_RAD = 0.5
 _JUMP_RAD_S = 60.0
-#: Chosen: poses that are converted at once, which bounds the memory of Python's objects.
+#: Chosen: poses that are converted at once, which bounds the memory of Python's objects. Halved or
+#: doubled, so is that memory.
 _AT_ONCE = 8192
 
 #: Stamps (n,) and arrivals (n,) since the Unix epoch (ns), and poses (n, 7): x y z, x y z w.

@@ -18,7 +18,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.units import NS_PER_S
 
-#: Chosen: poses that are converted at once, which bounds the memory.
+#: Chosen: poses that are converted at once. Halved or doubled, so is the memory.
 _AT_ONCE = 8192
 
 

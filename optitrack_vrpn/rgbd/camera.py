@@ -33,10 +33,13 @@ DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
 #: Numbers of coefficients that OpenCV allows for this formula; 12 and 14 contain further terms.
 COEFFICIENT_COUNTS = (0, 4, 5, 8)
 #: Chosen: margin at each side of the image, as a share of its size; a principal point in the
-#: margin is rejected, such as that of a VGA calibration with QVGA images.
+#: margin is rejected, such as that of a VGA calibration with QVGA images. Halved, more wrong
+#: calibrations pass; doubled, cropped images are rejected.
 _CENTRAL = 0.1
 #: Limit of fixed-point steps for the removal of distortion. The coefficients in the tests need 5
-#: to 15 steps (measured); with a strong fish-eye lens the iteration does not converge.
+#: to 15 steps (measured); with a strong fish-eye lens the iteration does not converge. Halved,
+#: lenses with slower convergence are less accurate; doubled, lenses that do not converge take
+#: twice the time.
 UNDISTORT_STEPS = 40
 
 

@@ -31,7 +31,8 @@ from scipy.spatial.transform import Rotation
 Floats = NDArray[np.float64]
 
 #: Chosen: standard deviations (m, rad) of an unknown motion between keyframes, such as between a
-#: loaded map and a new run; they allow any motion.
+#: loaded map and a new run; they allow any motion. Halved or doubled, a loop determines it as
+#: before.
 _UNKNOWN_M, _UNKNOWN_RAD = 100.0, 3.0
 
 

@@ -39,10 +39,12 @@ CONSTRAINTS = ('none', 'level', 'planar')
 #: so that the covariance of a registration, which takes them as independent, is too small by this
 #: factor. A greater one makes the covariances of the odometry greater.
 CORRELATION = 4.0
-#: Chosen: speeds (m/s, rad/s) that the covariance allows for while nothing was tracked.
+#: Chosen: speeds (m/s, rad/s) that the covariance allows for while nothing was tracked. Halved, a
+#: fast motion in a gap is underestimated; doubled, the covariance after a gap is larger.
 _LOST_SPEED, _LOST_TURN = 0.5, 0.5
 #: Chosen: number of frames that are older than the last one but in order among themselves, after
-#: which the clock counts as set back: a bag that was started again.
+#: which the clock counts as set back: a bag that was started again. Halved, frames that arrive out
+#: of order restart the odometry; doubled, a restarted bag loses 10 frames.
 _LATE_FRAMES = 5
 _INTERVALS = 15
 #: Chosen: a shorter interval counts as this for the limits of speed, since drivers that stamp on

@@ -34,7 +34,8 @@ from optitrack_vrpn.units import NS_PER_S
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import UInt32
 
-#: Chosen: variance of a velocity that is not known, (m/s)^2 and (rad/s)^2.
+#: Chosen: variance of a velocity that is not known, (m/s)^2 and (rad/s)^2. Halved or doubled, no
+#: filter uses such a velocity.
 _UNKNOWN = 1e6
 #: Chosen: periods of what is large (s).
 _PATH_PERIOD_S, _MODEL_PERIOD_S = 1.0, 0.5

@@ -39,7 +39,8 @@ OUTLIER_WEIGHT = 0.2
 #: Chosen: LM's first damping and the factors for a good and a bad step (Nielsen 1999 uses 1/3 and
 #: 2, growing). The result does not depend on them, the number of rounds does.
 _DAMPING, _RELAX, _TIGHTEN = 1e-4, 0.2, 5.0
-#: Chosen: damping at which no step is left to try.
+#: Chosen: damping at which no step is left to try. Halved or doubled, one round fewer or more at
+#: the end.
 _MOST_DAMPING = 1e10
 
 

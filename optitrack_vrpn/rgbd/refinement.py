@@ -24,7 +24,8 @@ from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
 
-#: Chosen: added to the information (1/m2, 1/rad2) so that it can be inverted.
+#: Chosen: added to the information (1/m2, 1/rad2) so that it can be inverted. Halved or doubled,
+#: only directions without any information change.
 _LEAST_INFORMATION = 1e-6
 #: Rounds that look for the landmarks of the points anew, besides the last; more change less than
 #: 0.2 mm of the ATE (measured).

@@ -30,7 +30,8 @@ TEXEL_M = 0.005
 #: Chosen: cells of the octaves of the texture (texels) and the standard deviation of each in grey
 #: levels. The finest octave is 4 texels, 20 mm, so that a QVGA image does not alias up to 5 m.
 OCTAVES = ((4, 16.0), (10, 22.0), (24, 20.0), (64, 14.0))
-#: Chosen: planes nearer than this do not appear (m).
+#: Chosen: planes nearer than this do not appear (m). Halved or doubled, so is the least distance
+#: of a wall.
 _NEAR_M = 0.02
 _WHITE = (238, 236, 232)
 

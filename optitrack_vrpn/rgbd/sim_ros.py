@@ -28,7 +28,8 @@ from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from rclpy.node import Node
 
-#: Chosen: period of the warning about images that were left out (s).
+#: Chosen: period of the warning about images that were left out (s). Halved or doubled, twice or
+#: half the warnings.
 _REPORT_S = 10.0
 #: Chosen: a reading of both clocks that takes longer was interrupted (ns); it takes 1 us. Halved,
 #: slow computers read in vain; doubled, 10 um of motion at 0.5 m/s are allowed.

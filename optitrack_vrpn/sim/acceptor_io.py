@@ -28,6 +28,7 @@ _MAX_CONNECTING = 8
 #: Chosen: datagrams read in one turn; doubled, a flood delays frames twice as long.
 _DATAGRAMS_AT_ONCE = 32
 #: Chosen: attempts to find a port that is free for TCP and UDP; one nearly always suffices.
+#: Halved, the start fails earlier where few ports are free; doubled, later.
 _PORT_ATTEMPTS = 20
 #: Chosen: period at which a blocked server checks whether it must stop (ms). Halved or doubled, it
 #: stops by so much earlier or later.

@@ -32,8 +32,8 @@ _PONG_INTERVAL_NS = 20_000_000
 #: Chosen: time (ns) in which a repeated request of a connected client may still arrive. Halved, a
 #: late repetition opens a second connection; doubled, a client that reconnects waits longer.
 _REPEATED_REQUEST_NS = 1_000_000_000
-#: Chosen: largest number of names of clients that are echoed, which bounds a flood; the library
-#: echoes all.
+#: Chosen: largest number of names of clients that are echoed; the library echoes all. Halved or
+#: doubled, so is the traffic that a flood of names causes.
 _MAX_FOREIGN_NAMES = 100
 
 #: Types that a tracker of the VRPN library describes, in its order.

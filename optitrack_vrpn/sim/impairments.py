@@ -13,7 +13,7 @@ from optitrack_vrpn.sim.faults import (
 from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_multiply
 from optitrack_vrpn.sim.scenario_io import Network, Noise
 
-#: Chosen: frames per block of random numbers. The poses depend on it: another value changes all.
+#: Chosen: frames per block of random numbers. Halved or doubled, the same seed gives other poses.
 _BLOCK = 256
 _HALF_TURN = {'x': (1.0, 0.0, 0.0, 0.0), 'y': (0.0, 1.0, 0.0, 0.0), 'z': (0.0, 0.0, 1.0, 0.0)}
 _NANOSECONDS = 1e9

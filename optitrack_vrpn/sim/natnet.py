@@ -22,7 +22,8 @@ from optitrack_vrpn.vrpn.messages import PoseReport, Quaternion, Vector
 
 #: Parameters of a labelled marker of a model: part of the model, solved with it.
 _MODEL_SOLVED = 4 | 8
-#: Chosen: usual markers of 14 mm, 5 cm from the origin; tests do not depend on them.
+#: Chosen: usual markers of 14 mm, 5 cm from the origin. Halved or doubled, so are the streamed
+#: sizes and positions.
 _MARKER_SIZE_M = 0.014
 _MARKER_RADIUS_M = 0.05
 #: Time from exposure to the arrival of the cameras' data, as a fraction of the time to

@@ -40,8 +40,10 @@ _DATAGRAMS_AT_ONCE = 64
 #: Chosen: send buffer (bytes): one second of 500 bodies. Halved, bursts of clients lose frames.
 _SEND_BUFFER = 4 << 20
 #: Chosen: time from the boot of the Motive PC, at which its ticks begin, to the scenario (ns).
+#: Halved or doubled, the ticks begin at another value; stamps do not depend on it.
 _BOOT_NS = 3_600 * NS_PER_S
-#: Chosen: largest number of delayed transmissions, which bounds a flood of echo requests.
+#: Chosen: largest number of delayed transmissions, which bounds a flood of echo requests. Halved,
+#: large scenarios with delay lose datagrams; doubled, twice the memory.
 _MOST_WAITING = 10_000
 
 Address = tuple[str, int]

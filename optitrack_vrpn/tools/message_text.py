@@ -4,7 +4,8 @@
 
 from typing import Any
 
-#: Chosen: elements of a long array that are shown; they fit one line.
+#: Chosen: elements of a long array that are shown; they fit one line. Halved, less is visible;
+#: doubled, it takes two lines.
 _MOST = 16
 
 
