@@ -3,14 +3,14 @@
 """
 Visual odometry: images with depth in; pose, covariance and status out.
 
-Each frame's keypoints are aligned to a model of landmarks by ICP (``icp``), refined with all
-covariances (``refinement``) and merged into the model (``model``). The fixed frame is the base's
-frame at the first image.
+The keypoints of each frame are aligned to a model of landmarks by ICP (``icp``), the alignment is
+refined with all covariances (``refinement``), and the keypoints are merged into the model
+(``model``). The fixed frame is the frame of the base at the first image.
 
-A frame that cannot be used gives a reason and no pose; nothing of it enters the model. The first
-such frame after a good one increments ``resets``: motion since then is not known until a later
-frame matches the model again. If none does for ``restart_after_s``, a new model begins at the last
-known pose.
+A frame that cannot be used returns a reason and no valid pose, and does not change the model. The
+first such frame after a good one increments ``resets``: the motion is unknown until a later frame
+matches the model again. If no frame matches for ``restart_after_s``, a new model begins at the
+last known pose.
 """
 
 from collections import deque
@@ -35,34 +35,35 @@ from optitrack_vrpn.units import NS_PER_S
 Floats = NDArray[np.float64]
 
 CONSTRAINTS = ('none', 'level', 'planar')
-#: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are alike,
-#: so that the covariance of a registration, which takes them as independent, is too small by this
-#: factor. A greater one makes the covariances of the odometry greater.
+#: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are
+#: correlated. The covariance of a registration is computed for independent errors and is too small
+#: by this factor. A greater factor makes the covariances of the odometry greater.
 CORRELATION = 4.0
-#: Chosen: speeds (m/s, rad/s) that the covariance allows for while nothing was tracked. Halved, a
-#: fast motion in a gap is underestimated; doubled, the covariance after a gap is larger.
+#: Chosen: standard deviations of the velocity (m/s, rad/s) while nothing is tracked; the
+#: covariance of a new model contains them. Halved, a fast motion in a gap is underestimated;
+#: doubled, the covariance after a gap is larger.
 _LOST_SPEED, _LOST_TURN = 0.5, 0.5
-#: Chosen: number of frames that are older than the last one but in order among themselves, after
-#: which the clock counts as set back: a bag that was started again. Halved, frames that arrive out
-#: of order restart the odometry; doubled, a restarted bag loses 10 frames.
+#: Chosen: number of successive frames with rising stamps, all older than the last frame, after
+#: which the clock counts as set back, as by a bag that starts again. Halved, frames that arrive
+#: out of order restart the odometry; doubled, a restarted bag loses 10 frames.
 _LATE_FRAMES = 5
 _INTERVALS = 15
-#: Chosen: a shorter interval counts as this for the limits of speed, since drivers that stamp on
-#: arrival deliver images in bursts (s).
+#: Chosen: least interval for the limits of speed (s), because drivers that stamp images on arrival
+#: deliver them in bursts.
 _LEAST_INTERVAL_S = 1 / 30
 
 
 class Status(enum.Enum):
-    """What became of a frame."""
+    """Outcome of a frame."""
 
-    STARTED = 'started'    # it is the first of a model
+    STARTED = 'started'    # first frame of a model
     TRACKED = 'tracked'
     FAILED = 'failed'
-    LATE = 'late'          # not newer than the last one: ignored
+    LATE = 'late'          # not newer than the last frame: ignored
 
 
 class Cause(enum.Enum):
-    """Why a frame was not used."""
+    """Reason why a frame was not used."""
 
     NONE = ''
     INPUT = 'images and camera_info do not fit together'
@@ -78,47 +79,49 @@ class Cause(enum.Enum):
 @checked
 @dataclass(frozen=True)
 class OdometrySettings:
-    """The method."""
+    """Settings of the method."""
 
     motion_constraint: str = setting(
         'none', choices=CONSTRAINTS,
-        doc='level: the base keeps its roll and pitch; planar: its height too')
+        doc='level: roll and pitch of the base are constant; planar: its height too')
     predict: bool = setting(
-        True, doc='begin the search where the last velocity leads; half the rounds of ICP')
+        True, doc='begin the search at the pose predicted from the last velocity; this halves the '
+        'iterations of ICP')
     inlier_share: float = setting(
         0.35, low=0.0, high=1.0,
-        doc='least share of the keypoints that fit the model; below it the frame is not used')
+        doc='least share of the keypoints that match the model; a frame with less is not used')
     max_speed_m_s: float = setting(
-        3.0, unit='m/s', low=0.01, high=100.0, doc='a faster motion is not believed')
+        3.0, unit='m/s', low=0.01, high=100.0, doc='a frame with a faster motion is not used')
     max_turn_rad_s: float = setting(
-        4.0, unit='rad/s', low=0.01, high=100.0, doc='a faster turn is not believed')
+        4.0, unit='rad/s', low=0.01, high=100.0, doc='a frame with a faster turn is not used')
     max_stdev_m: float = setting(
         0.05, unit='m', low=0.001, high=10.0,
-        doc='greatest standard deviation of the position against the model')
+        doc='greatest standard deviation of the position relative to the model')
     restart_after_s: float = setting(
         1.0, unit='s', low=0.0, high=3600.0,
         doc='time without a match after which a new model begins at the last known pose')
     features: FeatureSettings = section(FeatureSettings(), doc='the keypoints')
     icp: IcpSettings = section(IcpSettings(), doc='alignment to the model')
-    refinement: RefinementSettings = section(RefinementSettings(), doc='after ICP')
+    refinement: RefinementSettings = section(RefinementSettings(), doc='refinement after ICP')
     model: ModelSettings = section(ModelSettings(), doc='the landmarks')
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
     """
-    What is known after a frame; poses are valid for STARTED and TRACKED only.
+    Result of a frame; poses are valid for STARTED and TRACKED only.
 
-    :ivar reason: one line for the user, '' if nothing is wrong.
+    :ivar reason: one line for the user, '' without a problem.
     :ivar pose: 4x4, fixed_from_base.
     :ivar covariance: (6, 6), of position and rotation about the fixed axes (m, rad).
-    :ivar linear: velocity of the base in its own axes (m/s); None where it is not known.
-    :ivar angular: likewise (rad/s).
-    :ivar twist_covariance: (6, 6).
-    :ivar features: that were used; None if none were sought.
-    :ivar inliers: features that fit the model.
-    :ivar chi2: their mean squared Mahalanobis distance by 3; 1 where covariances are right.
-    :ivar resets: interruptions of the path so far.
+    :ivar linear: velocity of the base in its own axes (m/s); None if unknown.
+    :ivar angular: angular velocity of the base in its own axes (rad/s); None if unknown.
+    :ivar twist_covariance: (6, 6), of both velocities; None if unknown.
+    :ivar features: features of the frame; None if detection did not run.
+    :ivar inliers: number of features that match the model.
+    :ivar chi2: their mean squared Mahalanobis distance divided by 3; 1 if covariances are right.
+    :ivar rounds: number of ICP iterations.
+    :ivar resets: number of interruptions of the path so far.
     """
 
     stamp_ns: int
@@ -138,7 +141,7 @@ class Frame:
 
     @property
     def good(self) -> bool:
-        """Return whether the pose is that of this frame."""
+        """Return True if the pose is that of this frame."""
         return self.status in (Status.STARTED, Status.TRACKED)
 
 
@@ -149,7 +152,7 @@ class _Refusal(NamedTuple):
 
 @dataclass
 class Counters:
-    """What became of all frames."""
+    """Number of frames by outcome, and of interruptions."""
 
     frames: int = 0
     tracked: int = 0
@@ -162,7 +165,7 @@ class Counters:
 
 class Odometry:
     """
-    Follow a camera.
+    Estimate the motion of a camera.
 
     :param base_from_camera: 4x4 pose of the optical frame in the base; identity by default.
     """
@@ -179,8 +182,8 @@ class Odometry:
         self._pose: Floats = self.base_from_camera.copy()    # fixed_from_camera
         self._covariance: Floats = np.zeros((6, 6))          # see ``refinement``
         self._step: Optional[tuple[Floats, float]] = None    # motion and time between frames
-        self._stamp_ns: Optional[int] = None         # of the last frame
-        self._good_ns = 0                            # of the last with a pose
+        self._stamp_ns: Optional[int] = None         # stamp of the last frame
+        self._good_ns = 0                            # stamp of the last frame with a pose
         self._tracking = False
         self._late: list[int] = []
         self._intervals: deque[int] = deque(maxlen=_INTERVALS)
@@ -193,9 +196,9 @@ class Odometry:
 
     def process(self, stamp_ns: int, grey: Bytes, depth: Depth, camera: Intrinsics) -> Frame:
         """
-        Take in the next frame.
+        Process the next frame.
 
-        :param stamp_ns: when it was taken.
+        :param stamp_ns: time of the exposure (ns).
         :param grey: (height, width) uint8.
         :param depth: (height, width) float32, metres, 0 for none; registered to ``grey``.
         """
@@ -216,7 +219,7 @@ class Odometry:
         return self._track(stamp_ns, features)
 
     def reject(self, stamp_ns: int, reason: str) -> Frame:
-        """Take in a frame that cannot be read; it fails for this reason."""
+        """Process an unreadable frame; it fails with ``reason``."""
         self.counters.frames += 1
         return self._fail(stamp_ns, _Refusal(Cause.INPUT, reason))
 
@@ -236,7 +239,7 @@ class Odometry:
         if refusal is not None:
             return self._lost(stamp_ns, features, refusal, refined)
         transform, matches = self._constrained(refined, features)
-        # a frame shares the error of the frames that placed its landmarks
+        # a frame has the errors of the frames that added its landmarks
         known = matches.landmarks[matches.landmarks >= 0]
         inherited = model.frame_covariances[known].mean(axis=0)
         own = CORRELATION * max(1.0, refined.chi2) * refined.covariance
@@ -252,7 +255,7 @@ class Odometry:
             step = np.linalg.inv(before) @ after
             linear = step[:3, 3] / seconds
             angular = rotation_vector(step[:3, :3]) / seconds
-            # both ends of the step are as uncertain as this registration
+            # the registrations at both ends of the step have about the same covariance
             twist_covariance = in_own_axes(2 * own / seconds ** 2, after)
             self._step = motion, seconds
         self._tracking = True
@@ -278,7 +281,7 @@ class Odometry:
         self, stamp_ns: int, features: Features, refusal: _Refusal,
         refined: Optional[Refined] = None,
     ) -> Frame:
-        """Fail, or begin a new model if nothing was tracked for long."""
+        """Fail, or begin a new model after ``restart_after_s`` without a match."""
         seconds = (stamp_ns - self._good_ns) / NS_PER_S
         if self._tracking or seconds < self.settings.restart_after_s:
             return self._fail(stamp_ns, refusal, features, refined)
@@ -287,7 +290,7 @@ class Odometry:
         self._covariance = self._covariance + from_position(unknown, self._pose[:3, 3])
         return self._start(
             stamp_ns, features, f'a new model begins after {seconds:.1f} s without a match; the '
-            f'motion in that time is not known ({refusal.reason})')
+            f'motion during that time is unknown ({refusal.reason})')
 
     def _fail(
         self, stamp_ns: int, refusal: _Refusal, features: Optional[Features] = None,
@@ -316,7 +319,7 @@ class Odometry:
         if not self.settings.predict or self._step is None:
             return self._pose
         motion, took = self._step
-        share = min(seconds / took, 3.0)    # constant velocity over three frames at most
+        share = min(seconds / took, 3.0)    # constant velocity for at most three intervals
         predicted: Floats = np.eye(4)
         predicted[:3, :3] = rotation_matrix(share * rotation_vector(motion[:3, :3]))
         predicted[:3, 3] = share * motion[:3, 3]
@@ -324,7 +327,7 @@ class Odometry:
         return guess
 
     def _check_stamp(self, stamp_ns: int) -> str:
-        """Return '' for a frame that follows the last one, else why it is late."""
+        """Return '' for a frame that is newer than the last one, else the reason."""
         last = self._stamp_ns
         if last is not None and stamp_ns <= last:
             self._late.append(stamp_ns)
@@ -334,8 +337,8 @@ class Odometry:
             if len(self._late) < _LATE_FRAMES:
                 return (f'the frame is {(last - stamp_ns) / 1e6:.1f} ms older than the last one '
                         'and is ignored')
-            # The clock was set back: the motion since the last frame is not known. Match the model
-            # once, and begin a new one if that fails.
+            # The clock was set back: the motion since the last frame is unknown. One attempt
+            # matches the model; if it fails, a new model begins.
             if self._tracking:
                 self.counters.resets += 1
             self._tracking, self._step = False, None
@@ -351,7 +354,7 @@ class Odometry:
     def _count_missed(self, interval: int) -> None:
         if len(self._intervals) >= 5:
             usual = median(self._intervals)
-            # not more than a pause of 10 s: a camera that was switched off misses no frames
+            # a pause of 10 s or more does not count: the camera was switched off
             if interval > 1.5 * usual and interval < 10 * NS_PER_S:
                 self.counters.missed += round(interval / usual) - 1
         self._intervals.append(interval)
@@ -363,7 +366,8 @@ class Odometry:
         share = float(np.count_nonzero(depth)) / depth.size
         if share == 0:
             return _Refusal(Cause.NO_DEPTH, 'no pixel of the depth image has a measurement: is '
-                            'the camera nearer than its least range, or in sunlight?')
+                            'the distance less than the minimum of the camera, or is there '
+                            'sunlight?')
         if features.detected >= needed:
             limits = self.settings.features
             return _Refusal(
@@ -405,9 +409,9 @@ class Odometry:
 
     def _constrained(self, refined: Refined, features: Features) -> tuple[Floats, Matches]:
         """
-        Hold the motion in the fixed frame to what the base can do.
+        Apply ``motion_constraint`` in the fixed frame.
 
-        :returns: fixed_from_camera, and the matches of the features at it.
+        :returns: fixed_from_camera, and the matches of the features at that pose.
         """
         constraint = self.settings.motion_constraint
         if constraint == 'none':
@@ -419,7 +423,7 @@ class Odometry:
         level: Floats = np.eye(4)
         level[:3, :3] = rotation_matrix(np.array([0.0, 0.0, yaw]))
         camera: Floats = level @ self.base_from_camera
-        # with the rotation fixed, the best translation joins the means
+        # for a given rotation, the best translation aligns the means
         camera[:3, 3] += (target - transformed(camera, features.means[kept])).mean(axis=0)
         if constraint == 'planar':
             camera[2, 3] = self.base_from_camera[2, 3]
@@ -429,7 +433,7 @@ class Odometry:
 
 
 def at_position(covariance: Floats, position: Floats) -> Floats:
-    """Return the covariance of a position and a rotation from that of (rho, theta)."""
+    """Convert the covariance of (rho, theta) to that of a position and a rotation."""
     jacobian = np.eye(6)
     jacobian[:3, 3:] = -cross_matrix(position)
     moved: Floats = jacobian @ covariance @ jacobian.T
@@ -442,7 +446,7 @@ def from_position(covariance: Floats, position: Floats) -> Floats:
 
 
 def in_own_axes(covariance: Floats, pose: Floats) -> Floats:
-    """Return the covariance of (rho, theta) at a pose, in the axes of the pose."""
+    """Convert the covariance of (rho, theta) to that at a pose, in the axes of the pose."""
     turn = np.zeros((6, 6))
     turn[:3, :3] = turn[3:, 3:] = pose[:3, :3].T
     turned: Floats = turn @ at_position(covariance, pose[:3, 3]) @ turn.T

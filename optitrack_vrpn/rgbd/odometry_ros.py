@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The lifecycle node rgbd_odometry: images in, nav_msgs/Odometry and TF out.
+Lifecycle node rgbd_odometry: images in, nav_msgs/Odometry and TF out.
 
-A frame that failed publishes no pose and no transform: listeners see the stream stop, and the
-diagnostics say why. The latched topic ``reset_count`` (std_msgs/UInt32) increments at each
+After a failed frame the node publishes no pose and no transform, and the diagnostics report the
+reason. The value of the latched topic ``reset_count`` (std_msgs/UInt32) increments at each
 interruption of the path.
 """
 
@@ -34,10 +34,11 @@ from optitrack_vrpn.units import NS_PER_S
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import UInt32
 
-#: Chosen: variance of a velocity that is not known, (m/s)^2 and (rad/s)^2. Halved or doubled, no
-#: filter uses such a velocity.
+#: Chosen: variance of an unknown velocity, (m/s)^2 and (rad/s)^2. Halved or doubled, filters still
+#: ignore such a velocity.
 _UNKNOWN = 1e6
-#: Chosen: periods of what is large (s).
+#: Chosen: least periods of the large messages (s). Halved, twice the traffic; doubled, rviz
+#: updates half as often.
 _PATH_PERIOD_S, _MODEL_PERIOD_S = 1.0, 0.5
 
 
@@ -70,11 +71,11 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
 
     def prepare(self, settings: OdometryNodeSettings) -> None:
         """
-        Make the publishers.
+        Create the publishers.
 
         :raises BackendUnavailableError: without OpenCV.
         """
-        # one thread: its own would take the processor from the other nodes of the robot
+        # one thread, because more threads would take processor time from other nodes
         opencv().setNumThreads(1)
         self._settings = settings
         out = settings.output
@@ -131,10 +132,10 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             for colour, depth in self._pairer.add(stream, stamp_ns(message.header), message):
                 self._pair(colour, depth)
         except Exception:
-            self._log('error', f'a frame was lost to a bug:\n{traceback.format_exc()}', 'frame')
+            self._log('error', f'a bug lost a frame:\n{traceback.format_exc()}', 'frame')
 
     def _ready(self, frame: str) -> Optional[Odometry]:
-        """Return the odometry once camera and mount are known; else say what is missing."""
+        """Return the odometry if camera and mount are known, else store the error."""
         self._input_error = ''
         if self._camera is None:
             self._input_error = self._camera_error or (
@@ -166,7 +167,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             frame = odometry.reject(stamp, str(error))
         else:
             sizes_fit = grey.shape == metres.shape == (camera.height, camera.width)
-            if given.scale != 1.0 and sizes_fit:    # else let the odometry report the sizes
+            if given.scale != 1.0 and sizes_fit:    # the odometry reports wrong sizes
                 camera = camera.scaled(given.scale)
                 grey, metres = resized(grey, metres, camera)
             frame = odometry.process(stamp, grey, metres, camera)
@@ -175,7 +176,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._publish_resets()
         if frame.good:
             self._publish(frame, odometry)
-        # a mean over about a second
+        # exponential mean, time constant 33 frames
         self._frame_ms += 0.03 * (1e3 * (time.thread_time() - began) - self._frame_ms)
 
     # -- outputs -------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
 
     @property
     def reset_count(self) -> int:
-        """Return how often the path was interrupted."""
+        """Return the number of interruptions of the path."""
         own = self._odometry.counters.resets if self._odometry is not None else 0
         return self._resets_before + own
 
@@ -259,7 +260,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     # -- diagnostics ---------------------------------------------------------------------------
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Return whether the camera is followed, and if not, why."""
+        """Report whether the odometry tracks the camera, or the reason why it does not."""
         level, message = self._verdict()
         values: dict[str, Any] = {
             'colour images': self._images[0], 'depth images': self._images[1],
@@ -305,7 +306,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
                 return 'stale', f'no images for {silent_s:.1f} s{last}'
             return 'error', (
                 f'no colour and depth image have stamps within {given.tolerance_s:g} s: '
-                f'{self._images[0]} colour and {self._images[1]} depth images came')
+                f'{self._images[0]} colour and {self._images[1]} depth images were received')
         if self._last.status is Status.FAILED:
             return 'error', f'not tracking: {self._last.reason}'
         if self._last.status is Status.LATE:

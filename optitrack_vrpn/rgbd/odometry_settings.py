@@ -23,26 +23,29 @@ class InputSettings:
         True, doc='the images have no distortion: use the matrix P of the CameraInfo; false: K '
         'and its distortion')
     scale: float = setting(
-        1.0, low=0.05, high=1.0, doc='resize the images by this; 0.5 makes VGA four times as fast')
+        1.0, low=0.05, high=1.0, doc='scale of the images; 0.5 leaves a quarter of the pixels')
     tolerance_s: float = setting(
         0.02, unit='s', low=0.0, high=1.0, doc='greatest difference of the stamps of a pair')
     queue: int = setting(10, low=2, high=100, doc='images of each topic that wait for a partner')
     depth_unit_m: float = setting(
         0.001, unit='m', low=1e-5, high=0.1, doc='unit of 16-bit depth')
     timeout_s: float = setting(
-        1.0, unit='s', low=0.1, high=60.0, doc='time without a pair after which it is an error')
+        1.0, unit='s', low=0.1, high=60.0,
+        doc='time without a pair after which the diagnostics report an error')
 
 
 @checked
 @dataclass(frozen=True)
 class OutputSettings:
-    """What is published."""
+    """Published results."""
 
     odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry')
-    fixed_frame: str = setting('odom', doc='its frame: the base at the first image')
-    base_frame: str = setting('camera_link', doc='its child frame')
-    tf: bool = setting(True, doc='publish the transform fixed_frame to base_frame')
-    clouds: bool = setting(True, doc='publish feature/cloud and model/cloud where they are heard')
+    fixed_frame: str = setting(
+        'odom', doc='frame of the odometry: the frame of the base at the first image')
+    base_frame: str = setting('camera_link', doc='child frame of the odometry: the base')
+    tf: bool = setting(True, doc='publish the transform from fixed_frame to base_frame')
+    clouds: bool = setting(
+        True, doc='publish feature/cloud and model/cloud while they have subscribers')
     path_length: int = setting(
         2000, low=0, high=100000, doc='most poses of the topic path; 0: no path')
     path_step_m: float = setting(
@@ -52,22 +55,23 @@ class OutputSettings:
 @checked
 @dataclass(frozen=True)
 class MountSettings:
-    """Where the camera is on the base."""
+    """Pose of the camera on the base."""
 
     source: str = setting(
         'parameters', choices=('parameters', 'tf'),
-        doc='parameters: those below; tf: /tf_static, from base_frame to the frame of the images')
+        doc='parameters: position_m and rpy_deg; tf: /tf_static, from base_frame to the frame of '
+        'the images')
     position_m: tuple[float, float, float] = setting(
         (0.0, 0.0, 0.0), unit='m', low=-100.0, high=100.0,
         doc='position of the optical frame in the base')
     rpy_deg: tuple[float, float, float] = setting(
         (-90.0, 0.0, -90.0), unit='deg', low=-360.0, high=360.0,
-        doc='roll, pitch and yaw of the optical frame in the base; -90, 0, -90: it looks forward')
+        doc='roll, pitch and yaw of the optical frame in the base; -90, 0, -90: forward view')
 
     def base_from_camera(self) -> NDArray[np.float64]:
         """Return the pose of the optical frame in the base, 4x4, from the parameters."""
         transform = np.eye(4)
-        # roll about x first, about fixed axes
+        # about fixed axes, roll about x first
         transform[:3, :3] = Rotation.from_euler('xyz', self.rpy_deg, degrees=True).as_matrix()
         transform[:3, 3] = self.position_m
         return transform
@@ -76,7 +80,7 @@ class MountSettings:
 @checked
 @dataclass(frozen=True)
 class OdometryNodeSettings:
-    """Odometry of a colour and depth camera."""
+    """Settings of rgbd_odometry."""
 
     autostart: bool = setting(False, change=Change.START,
                               doc='configure and activate without a lifecycle manager')
@@ -84,5 +88,5 @@ class OdometryNodeSettings:
                              doc='false: autostart leaves the node inactive, for mocap control')
     input: InputSettings = section(InputSettings(), doc='the camera')
     output: OutputSettings = section(OutputSettings(), doc='the topics of the results')
-    mount: MountSettings = section(MountSettings(), doc='the camera on the base')
-    method: OdometrySettings = section(OdometrySettings(), doc='the method')
+    mount: MountSettings = section(MountSettings(), doc='pose of the camera on the base')
+    method: OdometrySettings = section(OdometrySettings(), doc='the odometry method')

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The optional module cv2; only what OpenCV 4.5 and 5.0 both have is used."""
+"""Import of the optional module cv2; callers use only functions of both OpenCV 4.5 and 5.0."""
 
 from typing import Any
 

@@ -3,22 +3,22 @@
 """
 Pair the messages of two streams by nearest stamp, with bounded queues.
 
-A pair is given as soon as no message that may still come can be nearer: the stamps are equal, or a
-later message of the stream that is behind is here already, or the gap is at most half of that
-stream's interval.
+A pair is returned as soon as no later message can be nearer: the stamps are equal, or the next
+message of the stream with the earlier stamp is known, or the gap is at most half of the interval
+of that stream.
 """
 
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Optional
 
-#: Chosen: a stream whose stamps go back by more than this was started again (ns).
+#: Chosen: stamps that go back by at least this mean a restart of the stream (ns); less is late.
 _RESTART_NS = 1_000_000_000
 
 
 @dataclass
 class _Stream:
-    """One of the two: what waits, and its least interval of late (ns)."""
+    """One of the streams: its queue, last stamp (ns) and least recent interval (ns)."""
 
     waiting: deque[tuple[int, Any]]
     last: Optional[int] = None
@@ -30,10 +30,10 @@ class Pairer:
     Pair messages of stream 0 with those of stream 1.
 
     :param tolerance_ns: greatest difference of the stamps of a pair.
-    :param capacity: messages that wait in each stream at most.
-    :ivar pairs: how many were given.
-    :ivar unpaired: messages without a partner within the tolerance, by stream.
-    :ivar late: messages that were not newer than the one before, by stream.
+    :param capacity: most messages in the queue of each stream.
+    :ivar pairs: number of returned pairs.
+    :ivar unpaired: number of messages that were dropped without a partner, by stream.
+    :ivar late: number of messages that were not newer than the one before, by stream.
     """
 
     def __init__(self, tolerance_ns: int = 20_000_000, capacity: int = 10) -> None:
@@ -46,7 +46,7 @@ class Pairer:
 
     def add(self, stream: int, stamp_ns: int, message: Any) -> list[tuple[Any, Any]]:
         """
-        Take in a message.
+        Add a message.
 
         :param stream: 0 or 1.
         :returns: the pairs that are certain now, oldest first.
@@ -59,7 +59,7 @@ class Pairer:
             self.clear()
         if own.last is not None:
             interval = stamp_ns - own.last
-            # follows a longer interval slowly: a dropped message does not double it
+            # it grows by 10 % at most, so that a dropped message does not double it
             own.interval = interval if own.interval is None else min(
                 interval, own.interval + own.interval // 10)
         own.last = stamp_ns
@@ -70,7 +70,7 @@ class Pairer:
         return self._match()
 
     def clear(self) -> None:
-        """Forget what waits."""
+        """Empty the queues, and reset the intervals."""
         for number, stream in enumerate(self._streams):
             self.unpaired[number] += len(stream.waiting)
             stream.waiting.clear()

@@ -17,22 +17,22 @@ from optitrack_vrpn.rgbd.tum_sequence_io import Sequence
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = Parser(
-        prog='rgbd_play', description='Publish a sequence of the TUM RGB-D benchmark as a camera '
-        'does, and its ground truth as a body does: ground_truth/pose.',
-        epilog='What ROS itself takes follows --ros-args. See docs/rgbd.md.')
+        prog='rgbd_play', description='Publish a sequence of the TUM RGB-D benchmark on '
+        'camera topics, and its ground truth on ground_truth/pose.',
+        epilog='Arguments of ROS follow --ros-args. See docs/rgbd.md.')
     parser.add_argument('folder', type=Path,
-                        help='with rgb.txt, depth.txt and groundtruth.txt')
+                        help='folder with rgb.txt, depth.txt and, optionally, groundtruth.txt')
     which = parser.add_mutually_exclusive_group()
     which.add_argument('--camera', choices=tuple(CAMERAS),
-                       help='default: by freiburg1, 2 or 3 in the name of the folder')
+                       help='default: from freiburg1, 2 or 3 in the name of the folder')
     which.add_argument('--intrinsics', type=float, nargs=4, metavar=('FX', 'FY', 'CX', 'CY'),
-                       help='of a camera of your own (pixels)')
+                       help='intrinsics of another camera (pixels)')
     parser.add_argument('--rate', type=duration, default=1.0, metavar='FACTOR',
-                        help='speed (default 1); stamps keep the times of the recording')
+                        help='playback speed (default 1); stamp intervals do not change')
     parser.add_argument('--original-stamps', action='store_true',
-                        help='keep the stamps; default: shifted so that the first image is now')
+                        help='keep the stamps; default: shift them so that the first image is now')
     parser.add_argument('--wait', type=int, default=0, metavar='N',
-                        help='begin when N nodes subscribe to the colour images (default 0)')
+                        help='begin when the colour images have N subscribers (default 0)')
     return parser
 
 
@@ -41,7 +41,7 @@ def main(argv: Optional[Words[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: exit code: 0 after the last image or an interrupt.
+    :returns: exit code; 0 after the last image or an interrupt.
     """
     own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)

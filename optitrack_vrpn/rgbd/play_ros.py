@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The node of rgbd_play: publish a sequence in real time, with its ground truth."""
+"""Node of rgbd_play: publish a sequence in real time, with its ground truth."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from optitrack_vrpn.rgbd.tum_sequence_io import Sequence
 import rclpy
 from rclpy.node import Node
 
-#: Names of a recorded camera and its world; the topic of the ground truth, as of a body.
+#: Optical frame of the recorded camera, frame of its ground truth, topic of the ground truth.
 FRAME, WORLD, TRUTH = 'openni_rgb_optical_frame', 'world', 'ground_truth/pose'
 
 
@@ -24,12 +24,13 @@ class RgbdPlay(Node):
     """
     Publish a sequence once, then shut down.
 
-    :param sequence: what to publish.
-    :param camera: of both images.
-    :param rate: speed, 1 for that of the recording.
+    :param sequence: the sequence.
+    :param camera: intrinsics of both images.
+    :param rate: playback speed, 1 for that of the recording.
     :param shift: add a constant to all stamps so that the first is now.
-    :param listeners: wait until so many subscribe to the colour images.
-    :ivar failure: why the sequence was not published to its end.
+    :param listeners: number of subscribers to wait for before the first image.
+    :ivar failure: error that ended the sequence early, or None.
+    :ivar published: number of published pairs of images.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class RgbdPlay(Node):
         self._thread.start()
 
     def destroy_node(self) -> None:
-        """Stop."""
+        """Stop the playback."""
         self._ended.set()
         self._thread.join()
         super().destroy_node()
@@ -70,7 +71,7 @@ class RgbdPlay(Node):
         first_ns, begin = pairs[0].stamp_ns, time.monotonic()
         shift_ns = time.time_ns() - first_ns if self._shift else 0
         given = 0
-        if truth is not None:    # what is before the first image has no use
+        if truth is not None:    # begin with the last pose before the first image
             given = max(0, int(np.searchsorted(truth.stamps_ns, first_ns)) - 1)
         for images in pairs:
             rgb, depth = self._sequence.load(images)
@@ -83,9 +84,9 @@ class RgbdPlay(Node):
                     truth.stamps_ns[given] <= images.stamp_ns):
                 self._publish_truth(given, shift_ns)
                 given += 1
-        if truth is not None and given < len(truth):    # so that the last image lies between two
+        if truth is not None and given < len(truth):    # one pose after the last image
             self._publish_truth(given, shift_ns)
-        self._ended.wait(0.5)    # the middleware sends what is written before it is shut down
+        self._ended.wait(0.5)    # time for the middleware to send the last messages
 
     def _publish_truth(self, index: int, shift_ns: int) -> None:
         truth = self._sequence.truth

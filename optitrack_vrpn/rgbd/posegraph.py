@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Pose graph optimisation: poses that agree best with measurements between pairs of them.
+Pose graph optimisation: find the poses that agree best with measurements between pairs of poses.
 
 Node i has the pose (R_i, t_i). An edge measures (Z, z), the pose of node j in node i. Its error is
 
@@ -30,17 +30,20 @@ from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
-#: Root of the 95 % quantile of chi-squared with six degrees of freedom: 19 of 20 right edges cost
-#: their square. Halved, right edges lose weight too; doubled, a wrong edge pulls twice as much.
+#: Root of the 95 % quantile of chi-squared with six degrees of freedom: the cost of 19 of 20 right
+#: edges is quadratic. Halved, right edges lose weight too; doubled, the effect of a wrong edge
+#: doubles.
 KNEE = 3.55
-#: Chosen: an edge with less weight, which is an error of more than knee / weight = 18 standard
-#: deviations, is wrong. Halved, small wrong loops stay; doubled, loops after much drift are lost.
+#: Chosen: an edge with less weight, that is an error of more than knee / weight = 18 standard
+#: deviations, is an outlier. Halved, slightly wrong loops stay; doubled, right loops after a large
+#: drift are left out.
 OUTLIER_WEIGHT = 0.2
-#: Chosen: LM's first damping and the factors for a good and a bad step (Nielsen 1999 uses 1/3 and
-#: 2, growing). The result does not depend on them, the number of rounds does.
+#: Chosen: initial damping of Levenberg-Marquardt, and its factors after an accepted and a rejected
+#: step (Nielsen 1999 uses 1/3 and 2, growing). They change the number of iterations, not the
+#: result.
 _DAMPING, _RELAX, _TIGHTEN = 1e-4, 0.2, 5.0
-#: Chosen: damping at which no step is left to try. Halved or doubled, one round fewer or more at
-#: the end.
+#: Chosen: damping at which the optimisation ends, because steps are negligible. Halved or doubled,
+#: one iteration fewer or more at the end.
 _MOST_DAMPING = 1e10
 
 
@@ -53,7 +56,7 @@ class Edge:
     :ivar end: index j.
     :ivar measured: 4x4, pose of j in i.
     :ivar information: (6, 6), inverse covariance of (r_t, r_R), in 1/m2, 1/(m rad), 1/rad2.
-    :ivar robust: its error costs Huber's function; else its square.
+    :ivar robust: True: Huber's function of the error; False: half its square.
     """
 
     start: int
@@ -66,14 +69,14 @@ class Edge:
 @dataclass(frozen=True, eq=False)
 class Solution:
     """
-    The outcome.
+    Result of the optimisation.
 
     :ivar poses: (N, 4, 4).
-    :ivar cost: half the sum of the robust squares.
-    :ivar first_cost: that of the poses given.
-    :ivar rounds: of Levenberg-Marquardt.
-    :ivar weights: (E,), share with which each edge entered; small for an edge that contradicts
-        the others.
+    :ivar cost: sum of Huber's function and of half squares over the edges.
+    :ivar first_cost: cost of the initial poses.
+    :ivar rounds: number of iterations of Levenberg-Marquardt.
+    :ivar weights: (E,), weight of each edge, 0 to 1; small for an edge that contradicts the
+        others.
     """
 
     poses: Floats
@@ -85,7 +88,7 @@ class Solution:
 
 def diagonal_information(stdev_m: float, stdev_rad: float) -> Floats:
     """
-    Return the information of independent errors in each axis.
+    Return the information matrix of independent errors in each axis.
 
     :raises ConfigurationError: if a deviation is not positive.
     """
@@ -134,7 +137,7 @@ class _Problem:
         self, rotations: Floats, whitened: Floats, weights: Floats, r_rotation: Floats,
         offsets: Floats,
     ) -> tuple[coo_matrix, Floats]:
-        """Return the matrix and right side for all nodes but the first, (6 N - 6)."""
+        """Return matrix and right side for all nodes except the first, size 6 N - 6."""
         number = len(self.i)
         inverse = rotations[self.i].transpose(0, 2, 1)
         jr = inverse_right_jacobian(r_rotation)
@@ -170,11 +173,11 @@ def optimise(
     """
     Find the poses with the least cost.
 
-    :param poses: (N, 4, 4), first guess; node 0 stays as it is.
-    :param edges: any order and direction; each node must be joined to node 0.
+    :param poses: (N, 4, 4), initial poses; node 0 does not change.
+    :param edges: in any order and direction; edges must join each node to node 0.
     :param knee: whitened error beyond which the cost of robust edges is linear.
-    :param rounds: most of them.
-    :param tolerance: relative decrease of the cost at which to end.
+    :param rounds: maximum number of iterations.
+    :param tolerance: relative decrease of the cost that ends the optimisation.
     :raises ConfigurationError: if an edge names a node that does not exist, an information matrix
         is not positive definite, or a node is not joined to node 0.
     """
@@ -222,12 +225,12 @@ def optimise_without_outliers(
     """
     Optimise, and leave out robust edges that contradict the others.
 
-    Huber's function bounds the pull of a wrong edge, but not to zero, and several wrong edges can
-    bend the graph. Those with the least weight are left out first and the rest is solved again,
-    because a wrong edge lowers the weights of right edges too.
+    Huber's function limits the effect of a wrong edge, but not to zero, and several wrong edges
+    can distort the graph. A wrong edge also lowers the weights of right edges, so the edges with
+    the least weight are left out first and the rest is solved again.
 
-    :returns: the solution, and for each edge whether it was left out; its weight is then 0.
-    :raises ConfigurationError: as ``optimise``.
+    :returns: the solution, and for each edge True if it was left out; its weight is then 0.
+    :raises ConfigurationError: under the conditions of ``optimise``.
     """
     used = np.ones(len(edges), bool)
     robust = np.array([edge.robust for edge in edges], bool)
@@ -261,7 +264,7 @@ def inverse_right_jacobian(rotation_vectors: Floats) -> Floats:
     angle = np.linalg.norm(rotation_vectors, axis=1)
     small = angle < 1e-3
     safe = np.where(small, 1.0, angle)
-    # (1 + cos a) / sin a is 1 / tan(a / 2), which is exact near pi
+    # (1 + cos a) / sin a is 1 / tan(a / 2), which is accurate near pi
     factor = np.where(
         small, 1 / 12 + angle ** 2 / 720, 1 / safe ** 2 - 1 / (2 * safe * np.tan(safe / 2)))
     cross = cross_matrices(rotation_vectors)

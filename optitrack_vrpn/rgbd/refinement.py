@@ -1,16 +1,16 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Refine a registration with the covariances of points and landmarks, and give its own covariance.
+Refine a registration with the covariances of points and landmarks, and compute its covariance.
 
-ICP weighs all pairs alike, but the depth of a far point is less certain than its direction by an
-order of magnitude. Gauss-Newton on the Mahalanobis distances uses that (compare Segal, Haehnel,
-Thrun, "Generalized-ICP", RSS 2009). With x a point in the fixed frame, m its landmark and
-C = S_m + S_x, it minimises sum w(d^2) d^2, d^2 = (m - x)^T C^-1 (m - x).
+ICP gives all pairs the same weight, but the depth of a far point is less certain than its
+direction by an order of magnitude. Gauss-Newton on the Mahalanobis distances uses this difference
+(compare Segal, Haehnel, Thrun, "Generalized-ICP", RSS 2009). With a point x in the fixed frame,
+its landmark m and C = S_m + S_x, it minimises sum w(d^2) d^2, d^2 = (m - x)^T C^-1 (m - x).
 
 A small motion (rho, theta) of the fixed frame moves x by rho + theta x x. Poses are perturbed from
-the left, so that the covariance of a pose is about the axes and the origin of the fixed frame, and
-holds for the camera and all landmarks that were placed with it.
+the left, so the covariance of a pose refers to the axes and the origin of the fixed frame. It
+applies to the camera and to all landmarks that were added from this pose.
 """
 
 from dataclasses import dataclass
@@ -24,25 +24,25 @@ from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
 
-#: Chosen: added to the information (1/m2, 1/rad2) so that it can be inverted. Halved or doubled,
+#: Chosen: added to the information matrix (1/m2, 1/rad2) to keep it invertible. Halved or doubled,
 #: only directions without any information change.
 _LEAST_INFORMATION = 1e-6
-#: Rounds that look for the landmarks of the points anew, besides the last; more change less than
-#: 0.2 mm of the ATE (measured).
+#: Number of first iterations that match points and landmarks again; the last one always does.
+#: More change the ATE by less than 0.2 mm (measured).
 _MATCHING_ROUNDS = 2
 
 
 @checked
 @dataclass(frozen=True)
 class RefinementSettings:
-    """How the result of ICP is refined."""
+    """Refinement of the result of ICP."""
 
-    rounds: int = setting(3, low=0, high=50, doc='rounds of Gauss-Newton after ICP; 0: ICP only')
+    rounds: int = setting(3, low=0, high=50, doc='Gauss-Newton iterations after ICP; 0: ICP only')
     gate: float = setting(
         4.0, unit='sigma', low=0.5, high=100.0, doc='pairs farther apart are outliers')
     outlier_scale: float = setting(
         2.0, unit='sigma', low=0.1, high=100.0,
-        doc='distance from which on a pair has less than half of its weight (Cauchy)')
+        doc='distance beyond which a pair has less than half of its weight (Cauchy)')
 
 
 class Refined(NamedTuple):
@@ -51,9 +51,9 @@ class Refined(NamedTuple):
 
     :ivar transform: 4x4, fixed_from_points.
     :ivar covariance: (6, 6), of (rho, theta) in metres and radians.
-    :ivar matches: of all points, as of the last round.
-    :ivar inliers: how many points have a landmark within the gate.
-    :ivar chi2: mean of d^2 / 3 over the inliers; 1 where the covariances are right.
+    :ivar matches: matches of all points in the last iteration.
+    :ivar inliers: number of points with a landmark within the gate.
+    :ivar chi2: mean of d^2 / 3 over the inliers; 1 if the covariances are right.
     """
 
     transform: Floats
@@ -64,7 +64,7 @@ class Refined(NamedTuple):
 
 
 def exponential(vector: Floats) -> Floats:
-    """Return the transform of a small motion (rho, theta); translation and rotation are apart."""
+    """Return the transform of a small motion (rho, theta); rho is the translation itself."""
     transform = np.eye(4)
     transform[:3, :3] = rotation_matrix(vector[3:])
     transform[:3, 3] = vector[:3]
@@ -72,7 +72,7 @@ def exponential(vector: Floats) -> Floats:
 
 
 def rotated(rotation: Floats, covariances: Floats) -> Floats:
-    """Return covariances (N, 3, 3) in turned axes."""
+    """Rotate covariances (N, 3, 3): R S R^T."""
     turned: Floats = rotation @ covariances @ rotation.T
     return turned
 
@@ -84,13 +84,13 @@ def refine(
     """
     Refine fixed_from_points.
 
-    :param transform: 4x4, the guess.
+    :param transform: 4x4, initial value.
     :param points: (N, 3).
     :param covariances: (N, 3, 3), in the axes of ``points``.
     """
     settings = settings or RefinementSettings()
-    # a round moves the points by millimetres and turns them by milliradians, which leaves the
-    # nearest landmarks and the covariances the same
+    # an iteration moves the points by millimetres and rotates them by milliradians, so the nearest
+    # landmarks and the covariances are computed once
     near = model.nearest(transformed(transform, points))
     spreads = rotated(transform[:3, :3], covariances)
     for number in range(settings.rounds + 1):
@@ -119,7 +119,7 @@ def refine(
         transform = about_centre @ transform
     to_origin = np.eye(6)
     to_origin[:3, 3:] = cross_matrix(centre)
-    # the least information keeps a direction that is not determined finite: 1 km
+    # the least information limits the deviation of an undetermined direction to 1 km
     covariance = to_origin @ np.linalg.inv(
         normal + _LEAST_INFORMATION * np.eye(6)) @ to_origin.T
     return Refined(transform, covariance, matches, len(kept), float(squares.mean() / 3))
@@ -135,9 +135,9 @@ def normal_equations(
     points: Floats, landmarks: Floats, information: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """
-    Sum up J^T W J and J^T W (landmark - point) for a motion about the centre of the points.
+    Compute J^T W J and J^T W (landmark - point) for a motion about the centre of the points.
 
-    :param information: (N, 3, 3), weights included.
+    :param information: (N, 3, 3), with the weights.
     :returns: (6, 6), (6,), and the centre (3,).
     """
     centre = points.mean(axis=0)

@@ -1,11 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Rectified colour, and depth as the rectified colour camera sees it.
+Rectify colour and depth, and register the depth to the rectified colour camera.
 
-A pixel (u, v) of the depth camera with depth d is the point d K^-1 (u, v, 1); moved to the colour
-camera and projected, it belongs to the pixel whose centre is nearest. Where several points fall on
-one pixel, the nearest is seen. Holes are not filled: depth that was not measured stays unknown.
+A pixel (u, v) of the depth camera with depth d is the point d K^-1 (u, v, 1). The point is
+transformed to the colour camera and projected; its pixel is the one with the nearest centre. If
+several points have the same pixel, the nearest point is used. Holes are not filled: depth without
+a measurement stays unknown.
 """
 
 from typing import Any, Optional
@@ -22,9 +23,9 @@ Floats = NDArray[np.float64]
 
 class Rectifier:
     """
-    Remove the distortion of a camera; the matrix of the image stays the same.
+    Remove the distortion of a camera; the camera matrix does not change.
 
-    :param camera: with distortion.
+    :param camera: the camera with its distortion.
     """
 
     def __init__(self, camera: Intrinsics) -> None:
@@ -37,13 +38,13 @@ class Rectifier:
                 (camera.width, camera.height), cv2.CV_32FC1)
 
     def colour(self, image: Bytes) -> Bytes:
-        """Rectify colour or brightness, bilinear; what was not seen is black."""
+        """Rectify colour or brightness, bilinear; pixels outside the raw image are black."""
         rectified: Bytes = image if self._maps is None else self._remap(
             image, opencv().INTER_LINEAR)
         return rectified
 
     def depth(self, image: Depth) -> Depth:
-        """Rectify depth by the nearest pixel, since the mean of two surfaces lies on neither."""
+        """Rectify depth by the nearest pixel; the mean of two surfaces would lie on neither."""
         rectified: Depth = image if self._maps is None else self._remap(
             image, opencv().INTER_NEAREST)
         return rectified
@@ -57,17 +58,17 @@ class Rectifier:
 
 class Registration:
     """
-    Depth of one camera as another sees it.
+    Transform the depth image of one camera to another camera.
 
     :param depth: the depth camera, rectified.
-    :param colour: the colour camera, rectified, of the size that is wanted.
+    :param colour: the colour camera, rectified, with the size of the result.
     :param colour_from_depth: 4x4, metres.
     """
 
     def __init__(self, depth: Intrinsics, colour: Intrinsics, colour_from_depth: Floats) -> None:
         self.depth, self.colour = depth, colour
         rays = depth.without_distortion().rays(depth.pixel_grid()) @ colour_from_depth[:3, :3].T
-        # the camera matrix applied to all rays once: pixel = (d a + b) / (d a_z + b_z)
+        # the rays are projected once: pixel = (d a + b) / (d a_z + b_z)
         self._rays = np.ascontiguousarray((rays @ colour.matrix.T).T, np.float32)
         self._offset = (colour.matrix @ colour_from_depth[:3, 3]).astype(np.float32)
 
@@ -96,14 +97,14 @@ class Registration:
 
 class ImageProcessor:
     """
-    Raw images to rectified colour and registered depth.
+    Convert raw images to rectified colour and registered depth.
 
     :param colour: the colour camera.
-    :param depth: the depth camera; None where the depth is aligned to the raw colour image.
-    :param colour_from_depth: 4x4, metres; None where the depth is aligned.
-    :param warp: corrects the depth of each pixel.
-    :param scale: of the results.
-    :ivar camera: of the results.
+    :param depth: the depth camera; None if the depth is aligned to the raw colour image.
+    :param colour_from_depth: 4x4, metres; None if the depth is aligned.
+    :param warp: correction of the depth of each pixel.
+    :param scale: scale of the results.
+    :ivar camera: intrinsics of the results.
     """
 
     def __init__(
@@ -121,12 +122,12 @@ class ImageProcessor:
 
     def process(self, rgb: Bytes, depth: Depth) -> tuple[Bytes, Depth]:
         """
-        Return both images in the camera ``camera``.
+        Return both images with the intrinsics ``camera``.
 
         :param rgb: (height, width, 3).
         :param depth: (height, width), metres, 0 for no measurement.
-        :raises ImageError: if an image has another size than its camera.
-        :raises ConfigurationError: if it has another size than the warp calibration.
+        :raises ImageError: if the sizes of an image and its camera differ.
+        :raises ConfigurationError: if the sizes of the depth and the warp calibration differ.
         """
         for name, image, camera in (('colour', rgb, self._colour.camera),
                                     ('depth', depth, self._depth.camera)):

@@ -1,16 +1,16 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A textured room as a camera sees it: exact depth, colour from a texture of value noise.
+Render a textured room: exact depth, colour from a texture of value noise.
 
-The room is a box seen from inside, with boxes in it seen from outside. World axes are ENU: x east,
-y north, z up; the room stands on z = 0 with its centre at x = y = 0.
+The room is a box seen from inside; it contains boxes seen from outside. World axes are ENU: x
+east, y north, z up; the floor is at z = 0, and the centre of the room at x = y = 0.
 
 Each face is a parallelogram o + s a + t b with 0 <= s, t <= 1. With M = [a b o] in camera axes, a
 pixel's ray p = ((u - cx) / fx, (v - cy) / fy, 1) meets the plane where q = M^-1 p, and then
-1/z = q3, s = q1 / q3, t = q2 / q3. All three are affine in the pixel, so that a face costs four
-additions a pixel and no division; the face with the greatest 1/z is seen. The result is that of a
-ray through the centre of each pixel (a test compares it with the slab test).
+1/z = q3, s = q1 / q3, t = q2 / q3. The components of q are affine in the pixel, so the search for
+the visible face, the one with the greatest 1/z, needs additions but no divisions. The result is
+that of a ray through the centre of each pixel (a test compares it with the slab test).
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,14 @@ from optitrack_vrpn.rgbd.opencv import opencv
 
 Array = NDArray[np.float64]
 
-#: Chosen: edge of a texel (m). Finer ones are below the footprint of a VGA pixel beyond 3 m.
+#: Chosen: edge of a texel (m), about the footprint of a VGA pixel at 3 m. Halved, four times the
+#: memory; doubled, near faces look blurred.
 TEXEL_M = 0.005
 #: Chosen: cells of the octaves of the texture (texels) and the standard deviation of each in grey
 #: levels. The finest octave is 4 texels, 20 mm, so that a QVGA image does not alias up to 5 m.
 OCTAVES = ((4, 16.0), (10, 22.0), (24, 20.0), (64, 14.0))
-#: Chosen: planes nearer than this do not appear (m). Halved or doubled, so is the least distance
-#: of a wall.
+#: Chosen: near plane of the camera (m). Halved or doubled, the least distance of a wall changes
+#: with it.
 _NEAR_M = 0.02
 _WHITE = (238, 236, 232)
 
@@ -41,7 +42,7 @@ class Box:
     """
     A box with its edges along the world's axes.
 
-    :ivar low: its corner with the least coordinates (m).
+    :ivar low: the corner with the least coordinates (m).
     :ivar high: the opposite corner (m).
     """
 
@@ -52,11 +53,11 @@ class Box:
 @dataclass(frozen=True)
 class Layout:
     """
-    What is in the room.
+    Contents of the room.
 
-    :ivar room: seen from inside.
-    :ivar boxes: seen from outside.
-    :ivar seed: of the texture.
+    :ivar room: the room, seen from inside.
+    :ivar boxes: boxes in the room, seen from outside.
+    :ivar seed: seed of the texture.
     :ivar plain: names of the room's walls without texture: 'west', 'east', 'south', 'north',
         'floor', 'ceiling'.
     """
@@ -77,7 +78,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class _Face:
-    """A parallelogram, visible from the side of its normal, and its place in the atlas."""
+    """A parallelogram, visible from the side of its normal, and its position in the atlas."""
 
     name: str
     origin: Array
@@ -93,7 +94,7 @@ _NAMES = (('west', 'east'), ('south', 'north'), ('floor', 'ceiling'))
 
 
 def _faces(box: Box, inside: bool, prefix: str) -> list[_Face]:
-    """List the six faces of a box."""
+    """Return the six faces of a box."""
     low, high = np.array(box.low), np.array(box.high)
     if not np.all(high > low):
         raise ConfigurationError(f'a box from {box.low} to {box.high} has no volume')
@@ -116,8 +117,9 @@ def value_noise(
     """
     Make a texture of value noise: random values on grids, interpolated and added.
 
-    :param height: texels.
-    :param colour: its mean, 0 to 255 each.
+    :param height: height in texels.
+    :param width: width in texels.
+    :param colour: mean colour, 0 to 255 each.
     :returns: (height, width, 3).
     """
     cv2 = opencv()
@@ -125,7 +127,7 @@ def value_noise(
     total[:] = colour
     for cell, deviation in OCTAVES:
         rows, columns = height // cell + 3, width // cell + 3
-        # half of the deviation is grey, half differs between the colours
+        # the part that differs between the colours has half the deviation of the grey part
         grid = random.standard_normal((rows, columns, 1)) + 0.5 * random.standard_normal(
             (rows, columns, 3))
         total += cv2.resize(
@@ -136,11 +138,11 @@ def value_noise(
 
 class Room:
     """
-    The room, ready to be seen.
+    The room with its textures.
 
-    :param layout: what is in it.
+    :param layout: contents of the room.
     :raises BackendUnavailableError: without OpenCV.
-    :ivar faces: names of the faces, by the numbers that ``identify`` returns.
+    :ivar faces: names of the faces.
     """
 
     def __init__(self, layout: Layout = Layout()) -> None:
@@ -158,11 +160,11 @@ class Room:
         self, camera: Intrinsics, world_from_camera: Array,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """
-        Find what each pixel sees.
+        Find the visible point of each pixel.
 
-        :param camera: without distortion.
+        :param camera: a camera without distortion.
         :param world_from_camera: (4, 4), of the optical frame: x right, y down, z forward.
-        :returns: 1/z (1/m), 0 where nothing is, and column and row in the atlas (texels); each
+        :returns: 1/z (1/m), 0 for no surface, and column and row in the atlas (texels); each
             (height, width).
         :raises ConfigurationError: for a camera with distortion.
         """
@@ -193,7 +195,7 @@ class Room:
             found = q3[seen]
             near[seen] = found
             length, height = np.linalg.norm(face.along), np.linalg.norm(face.up)
-            # A texel's centre is its coordinate in cv2.remap.
+            # In cv2.remap, integer coordinates are centres of texels.
             column[area][seen] = q1[seen] / found * np.float32(length / TEXEL_M) + np.float32(
                 face.left - 0.5)
             row[area][seen] = q2[seen] / found * np.float32(height / TEXEL_M) + np.float32(
@@ -204,12 +206,12 @@ class Room:
         self, camera: Intrinsics, world_from_camera: Array,
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """
-        Take a picture without noise.
+        Render an image without noise.
 
-        :param camera: without distortion.
+        :param camera: a camera without distortion.
         :param world_from_camera: (4, 4), of the optical frame: x right, y down, z forward.
         :returns: red, green and blue (height, width, 3), and the depth along z (height, width) in
-            metres, 0 where nothing is.
+            metres, 0 for no surface.
         :raises ConfigurationError: for a camera with distortion.
         """
         nearest, column, row = self.trace(camera, world_from_camera)
@@ -222,7 +224,7 @@ class Room:
         return image, depth
 
     def _rays(self, camera: Intrinsics) -> tuple[Any, Any]:
-        """Return the rays' x by column and y by row, for z = 1."""
+        """Return x of the rays by column and y by row, for z = 1."""
         if camera not in self._pixels:
             self._pixels[camera] = (
                 ((np.arange(camera.width) - camera.cx) / camera.fx).astype(np.float32),
@@ -231,7 +233,7 @@ class Room:
 
 
 def _bounds(matrix: Array, camera: Intrinsics) -> Any:
-    """Bound the part of the image where a face is, as slices; None if there is none."""
+    """Return the slices of the image that contain a face; None if it is not visible."""
     origin, along, up = matrix[:, 2], matrix[:, 0], matrix[:, 1]
     corners = np.array((origin, origin + along, origin + along + up, origin + up))
     z = corners[:, 2]
@@ -258,11 +260,11 @@ def _atlas(faces: list[_Face], layout: Layout) -> tuple[NDArray[np.uint8], list[
     """
     Put the textures of all faces into one image, in rows, with a border of one texel.
 
-    :returns: the image and the faces with their places; a texture's first texel is at
+    :returns: the image, and the faces with their positions; the first texel of a texture is at
         (left, top).
     """
     random = np.random.default_rng(layout.seed)
-    # 10 m, or the longest face
+    # 2048 texels (10 m), or more for a longer face
     width = max(2048, *(
         round(float(np.linalg.norm(face.along)) / TEXEL_M) + 2 for face in faces))
     rows: list[tuple[_Face, NDArray[np.uint8]]] = []

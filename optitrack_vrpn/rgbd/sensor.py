@@ -1,13 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The errors of a structured light camera of the Kinect kind, added to exact images.
+Add the errors of a structured light camera, such as a Kinect, to exact images.
 
 Depth is measured as a disparity d = f b / z with a random error, rounded to eighths of a pixel
 (Khoshelham, Elberink: Accuracy and resolution of Kinect depth data, Sensors 12, 2012; its
-sigma_z = 0.001425 z^2 m corresponds to an error of 0.0625 pixels). The depth of the colour camera
-is that of the disparity at VGA, whatever the size of the image. Not modelled: motion blur, rolling
-shutter, exposure, the shadow of the projector, and errors that are the same from frame to frame.
+sigma_z = 0.001425 z^2 m corresponds to an error of 0.0625 pixels). The disparity is that of a VGA
+image for all image sizes. Not modelled: motion blur, rolling shutter, exposure, the shadow of the
+projector, and errors that are equal in successive frames.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from optitrack_vrpn.settings import checked, setting
 
-#: Chosen: the depth at an edge is lost where neighbours differ by more than this share of it.
+#: Chosen: pixels whose depths differ by more than this share of the depth are an edge and have no
+#: measurement. Halved, oblique surfaces lose depth; doubled, small steps keep it.
 _EDGE_SHARE = 0.04
 
 
@@ -27,25 +28,25 @@ class SensorConfig:
     """Errors of the simulated camera; the defaults are those of a Kinect."""
 
     baseline: float = setting(
-        0.075, unit='m', low=0.001, high=1.0, doc='between projector and infrared camera')
+        0.075, unit='m', low=0.001, high=1.0, doc='from projector to infrared camera')
     focal: float = setting(
         570.34, unit='px', low=1.0, high=10000.0, doc='focal length of the infrared camera')
     disparity_noise: float = setting(
         0.0625, unit='px', low=0.0, high=10.0, doc='standard deviation of a disparity')
     disparity_step: float = setting(
-        0.125, unit='px', low=0.0, high=10.0, doc='disparities are rounded to it; 0: they are not')
-    near: float = setting(0.5, unit='m', low=0.0, high=100.0, doc='no depth below')
-    far: float = setting(5.0, unit='m', low=0.0, high=100.0, doc='no depth above')
+        0.125, unit='px', low=0.0, high=10.0, doc='rounding step of disparities; 0: none')
+    near: float = setting(0.5, unit='m', low=0.0, high=100.0, doc='least measured depth')
+    far: float = setting(5.0, unit='m', low=0.0, high=100.0, doc='greatest measured depth')
     image_noise: float = setting(
         2.0, unit='grey levels', low=0.0, high=255.0, doc='standard deviation of each colour')
-    edges: bool = setting(True, doc='no depth at steps of the depth')
+    edges: bool = setting(True, doc='pixels beside a step of the depth have no measurement')
 
 
 class Sensor:
     """
     Add the errors of a camera.
 
-    :param config: how large they are.
+    :param config: size of the errors.
     :param seed: the same seed gives the same errors.
     """
 
@@ -57,7 +58,7 @@ class Sensor:
         """
         Measure a depth image.
 
-        :param exact: (height, width), metres, 0 where nothing is.
+        :param exact: (height, width), metres, 0 for no surface.
         :returns: (height, width), metres, 0 where there is no measurement.
         """
         config = self.config

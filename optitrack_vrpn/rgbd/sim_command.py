@@ -3,7 +3,7 @@
 """
 Run a simulated Motive and a simulated colour and depth camera on its first body.
 
-It takes every flag of motive_sim; the camera is set by ROS parameters.
+It accepts every option of motive_sim; ROS parameters configure the camera.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.sim.command import make_parser as motive_parser, scenario_from_arguments
 
-#: Name of the body in Motive.
+#: Default name of the body in Motive.
 BODY = 'Camera'
 
 
@@ -29,9 +29,9 @@ def make_parser() -> argparse.ArgumentParser:
         'A simulated Motive, and a simulated colour and depth camera on its first body, in a '
         'textured room.')
     parser.epilog = (
-        'The camera is set by ROS parameters, as in: rgbd_sim --port 0 --ros-args -p '
-        'trajectory:=hand_held -p camera.rate_hz:=15.0; see docs/rgbd.md. The motion of the first '
-        f'body is that of the parameter trajectory; its name is {BODY!r} by default.')
+        'ROS parameters configure the camera, as in: rgbd_sim --port 0 --ros-args -p '
+        'trajectory:=hand_held -p camera.rate_hz:=15.0; see docs/rgbd.md. The first body moves '
+        f'along the parameter trajectory; its name is {BODY!r} by default.')
     return parser
 
 

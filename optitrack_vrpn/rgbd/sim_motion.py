@@ -11,18 +11,18 @@ from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
 
-#: Axes of Motive (x forward, y up, z right) in ENU, where Motive's x points north (the node's
-#: default ``motive_x``): columns.
+#: Columns: the axes of Motive (x forward, y up, z right) in ENU, with Motive's x to the north (the
+#: default of the node's ``motive_x``).
 ENU_FROM_MOTIVE = np.array(((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
-#: Motive's axes of a body in FLU: columns.
+#: Columns: Motive's axes of a body in FLU.
 FLU_FROM_MOTIVE_BODY = np.array(((1.0, 0.0, 0.0), (0.0, 0.0, -1.0), (0.0, 1.0, 0.0)))
 
 
 class BodyMotion:
     """
-    Return the state of a body in Motive's axes.
+    The motion of a body in Motive's axes.
 
-    :param trajectory: of the body, in ENU and FLU.
+    :param trajectory: motion of the body in ENU and FLU.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -36,7 +36,7 @@ class BodyMotion:
         """
         trajectory = self._trajectory
         attitudes = ENU_FROM_MOTIVE.T @ trajectory.rotations(time) @ FLU_FROM_MOTIVE_BODY
-        # A row times ENU_FROM_MOTIVE is its transpose times a column.
+        # a row vector times ENU_FROM_MOTIVE: MOTIVE_FROM_ENU times the column vector
         position, velocity, acceleration = (
             trajectory.positions(time, derivative) @ ENU_FROM_MOTIVE for derivative in (0, 1, 2))
         return MotionState(

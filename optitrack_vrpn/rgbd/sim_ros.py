@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The node rgbd_sim: a colour and depth camera on a body of a simulated Motive.
+Node rgbd_sim: a colour and depth camera on a body of a simulated Motive.
 
-One process holds both, so that the poses that Motive sends and the images are of one motion: the
-camera reads the clock at each exposure, takes the body's pose at that time of the scenario, and
-stamps both images with the system's time of the same reading.
+One process simulates both, so the poses of Motive and the images show the same motion: the camera
+reads the clocks at each exposure, computes the pose of the body at that time of the scenario, and
+stamps both images with the system time of the same reading.
 """
 
 import threading
@@ -28,21 +28,21 @@ from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from rclpy.node import Node
 
-#: Chosen: period of the warning about images that were left out (s). Halved or doubled, twice or
-#: half the warnings.
+#: Chosen: period of the warning about skipped images (s). Halved or doubled, twice or half the
+#: warnings.
 _REPORT_S = 10.0
-#: Chosen: a reading of both clocks that takes longer was interrupted (ns); it takes 1 us. Halved,
-#: slow computers read in vain; doubled, 10 um of motion at 0.5 m/s are allowed.
+#: Chosen: a reading of both clocks takes 1 us; one that takes longer than this was interrupted
+#: (ns). Halved, slow computers repeat valid readings; doubled, errors at 0.5 m/s reach 10 um.
 _INTERRUPTED_NS = 10_000
 _MOST_READINGS = 20
 
 
 def both_clocks() -> tuple[int, int]:
     """
-    Read the system's time and the raw monotonic clock at one moment (ns).
+    Read the system time and the raw monotonic clock at the same time (ns).
 
-    A reading that the scheduler interrupted is taken again: an image with the time of one moment
-    and the pose of another would be an error of odometry.
+    A reading that the scheduler interrupted is repeated: an image with a stamp and a pose of
+    different times would look like an error of the odometry.
     """
     best: Optional[tuple[int, int, int]] = None
     for _ in range(_MOST_READINGS):
@@ -61,12 +61,12 @@ class RgbdSim(Node):
     """
     Simulate Motive and a camera on its first body.
 
-    :param scenario: of the simulated Motive; the motion of its first body is replaced.
+    :param scenario: scenario of the simulated Motive; its first body gets another motion.
     :raises ConfigurationError: if a parameter is wrong or the scenario has no body.
     :raises TransportError: if Motive's address is not available.
     :ivar server: the simulated Motive.
-    :ivar exposures: images of each kind so far.
-    :ivar left_out: images that were not taken since the one before was not ready.
+    :ivar exposures: number of exposures so far.
+    :ivar left_out: number of skipped exposures, because the one before took too long.
     """
 
     def __init__(self, scenario: Scenario, node_name: str = 'rgbd_sim', **kwargs: Any) -> None:
@@ -77,9 +77,9 @@ class RgbdSim(Node):
         declare_settings(self, SimSettings)
         settings = self._settings = read_settings(self, SimSettings)
         if not scenario.bodies:
-            raise ConfigurationError('rgbd_sim: the scenario has no body that carries the camera')
+            raise ConfigurationError('rgbd_sim: the scenario has no body for the camera')
         self._body = scenario.bodies[0].name
-        opencv().setNumThreads(1)    # the processor is for the nodes under test
+        opencv().setNumThreads(1)    # leaves processor time for the nodes under test
         self._room, self._sensor = Room(), Sensor(settings.sensor, settings.seed)
         self._camera = settings.camera.intrinsics()
         self._mount = settings.mount.body_from_camera()
@@ -111,7 +111,7 @@ class RgbdSim(Node):
         super().destroy_node()
 
     def expose(self) -> None:
-        """Take one image now and publish it."""
+        """Render both images of the present time, and publish them."""
         stamp_ns, raw_ns = both_clocks()
         pose = self._trajectory.camera_poses(self.server.time_at(raw_ns), self._mount)[0]
         rgb, depth = self._room.render(self._camera, pose)
@@ -126,7 +126,7 @@ class RgbdSim(Node):
             self.expose()
             due += interval
             now = time.monotonic()
-            if now > due:    # no backlog: the next image is of the next interval
+            if now > due:    # no backlog: skip the missed intervals
                 missed = int((now - due) / interval) + 1
                 self.left_out += missed
                 due += missed * interval

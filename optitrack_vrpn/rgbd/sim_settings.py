@@ -17,7 +17,7 @@ from optitrack_vrpn.settings import Change, checked, section, setting
 @checked
 @dataclass(frozen=True)
 class SimCameraSettings:
-    """The camera; the defaults are those of a Kinect at a quarter of its pixels (QVGA)."""
+    """The camera; the defaults are those of a Kinect at QVGA, a quarter of its pixels."""
 
     width: int = setting(320, unit='px', low=16, high=4096, change=Change.START,
                          doc='width of the images')
@@ -32,8 +32,7 @@ class SimCameraSettings:
     cy: float = setting(119.5, unit='px', low=0.0, high=4096.0, change=Change.START,
                         doc='row of the principal point')
     rate_hz: float = setting(30.0, unit='Hz', low=0.1, high=240.0, change=Change.START,
-                             doc='images per second; images for which there is no time are left '
-                             'out')
+                             doc='images per second; a computer that is too slow skips images')
 
     def intrinsics(self) -> Intrinsics:
         """Return the camera without distortion."""
@@ -43,11 +42,11 @@ class SimCameraSettings:
 @checked
 @dataclass(frozen=True)
 class SimMountSettings:
-    """Where the camera is on the body: what an evaluation is to find."""
+    """Pose of the camera on the body; an evaluation estimates it."""
 
     xyz: tuple[float, float, float] = setting(
         (0.06, 0.02, 0.04), unit='m', low=-10.0, high=10.0, change=Change.START,
-        doc='the camera on the body: x forward, y left, z up')
+        doc='position of the camera on the body: x forward, y left, z up')
     rpy_deg: tuple[float, float, float] = setting(
         (2.0, 8.0, -3.0), unit='deg', low=-360.0, high=360.0, change=Change.START,
         doc='roll, pitch and yaw of the camera on the body')
@@ -69,15 +68,15 @@ class SimSettings:
     trajectory: str = setting(
         'loop', choices=tuple(TRAJECTORIES), change=Change.START, doc='motion of the body')
     seed: int = setting(0, low=0, high=2**31, change=Change.START,
-                        doc="of the camera's noise: the same seed, the same noise")
+                        doc="seed of the camera's noise; the same seed gives the same noise")
     body_frame: str = setting(
         '', change=Change.START,
-        doc='frame of the body as the node publishes it; empty: its name in ROS')
+        doc='frame of the body, as published by the node; empty: the ROS name of the body')
     link_frame: str = setting(
         'simulated_camera_link', change=Change.START, doc='frame of the camera, z up')
     optical_frame: str = setting(
         'simulated_color_optical_frame', change=Change.START,
         doc='frame of the images, z forward; it marks every image as simulated')
     camera: SimCameraSettings = section(SimCameraSettings(), doc='the camera')
-    mount: SimMountSettings = section(SimMountSettings(), doc='the camera on the body')
+    mount: SimMountSettings = section(SimMountSettings(), doc='pose of the camera on the body')
     sensor: SensorConfig = section(SensorConfig(), doc='errors of the camera')

@@ -4,8 +4,8 @@
 Motions of a body with a camera through the simulated room, in closed form.
 
 World axes are ENU, body axes FLU (x forward, y left, z up; REP 103). The attitude is
-R = Rz(yaw) Ry(pitch) Rx(roll). Each of x, y, z, yaw, pitch and roll is an offset, a rate and a sum
-of sines, so that velocities and accelerations are exact.
+R = Rz(yaw) Ry(pitch) Rx(roll). Each of x, y, z, yaw, pitch and roll is the sum of an offset, a
+linear term and sines, so velocities and accelerations are exact.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-#: The axes of the optical frame (x right, y down, z forward) in FLU: columns.
+#: Columns: the axes of the optical frame (x right, y down, z forward) in FLU.
 FLU_FROM_OPTICAL = np.array(((0.0, 0.0, 1.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)))
 
 
@@ -55,7 +55,7 @@ def _still(offset: float = 0.0) -> Harmonic:
 
 
 def _swing(degrees: float, period: float, phase: float = 0.0, mean: float = 0.0) -> Harmonic:
-    """Swing an angle."""
+    """Return an angle (rad) that oscillates, from degrees."""
     return Harmonic(math.radians(mean), 0.0, ((math.radians(degrees), period, phase),))
 
 
@@ -64,10 +64,10 @@ class Trajectory:
     """
     A motion of a body.
 
-    :ivar duration: after which it has shown all of itself (s); it continues for ever.
-    :ivar summary: one line.
-    :ivar x: east (m), likewise y and z.
-    :ivar yaw: radians, likewise pitch and roll.
+    :ivar duration: time in which the motion covers its range (s); it continues without end.
+    :ivar summary: description in one line.
+    :ivar x: east (m); y: north, z: up.
+    :ivar yaw: angle in radians, as pitch and roll.
     """
 
     duration: float
@@ -101,7 +101,7 @@ class Trajectory:
         yaw, pitch = self.yaw.at(times), self.pitch.at(times)
         by_yaw, by_pitch, by_roll = (
             each.at(times, 1) for each in (self.yaw, self.pitch, self.roll))
-        # Each turn is about its axis as the turns before it have left it.
+        # the axis of each rotation is rotated by the rotations before it
         return np.stack((
             -by_pitch * np.sin(yaw) + by_roll * np.cos(yaw) * np.cos(pitch),
             by_pitch * np.cos(yaw) + by_roll * np.sin(yaw) * np.cos(pitch),
@@ -126,7 +126,7 @@ class Trajectory:
 
         :param time: (n,) seconds.
         :param body_from_camera: (4, 4) pose of the optical frame on the body; by default at the
-            body's origin, looking forward.
+            origin of the body, with a forward view.
         :returns: world_from_camera (n, 4, 4), of the optical frame.
         """
         mount = np.asarray(body_from_camera, dtype=np.float64)
@@ -150,7 +150,7 @@ def camera_on_body(
     """
     Return the pose of the optical frame on a body: body_from_camera (4, 4).
 
-    :param xyz: place of the camera on the body (m; FLU).
+    :param xyz: position of the camera on the body (m; FLU).
     :param rpy: roll, pitch and yaw of the camera's own FLU axes on the body (rad).
     """
     result = np.eye(4)
@@ -159,11 +159,11 @@ def camera_on_body(
     return result
 
 
-#: Chosen: time of one round (s); it determines the speeds below. Halved, they double.
+#: Chosen: duration of one round (s) of the trajectory loop. Halved, its speeds double.
 _ROUND_S = 12.0
 
-#: Chosen: speeds of a hand-held camera, up to 0.7 m/s and 60 deg/s. Twice the speeds are twice
-#: the motion from image to image, which odometry has to bridge.
+#: Chosen: speeds of a hand-held camera, up to 0.7 m/s and 60 deg/s. Doubled, the motion between
+#: images doubles, and the odometry must match images that differ more.
 TRAJECTORIES: dict[str, Trajectory] = {
     'translation': Trajectory(
         8.0, 'back and forth, sideways and up, looking east',
@@ -174,20 +174,20 @@ TRAJECTORIES: dict[str, Trajectory] = {
         x=_still(-0.5), yaw=_swing(45.0, 8.0), pitch=_swing(12.0, 5.1, 0.7),
         roll=_swing(10.0, 6.3, 0.3)),
     'loop': Trajectory(
-        2 * _ROUND_S, 'two rounds of a circle of 0.8 m, nose ahead, swaying',
+        2 * _ROUND_S, 'two rounds of a circle of 0.8 m radius, facing forward, with small tilts',
         x=Harmonic(0.0, 0.0, ((0.8, _ROUND_S, math.pi / 2),)),
         y=Harmonic(0.0, 0.0, ((0.8, _ROUND_S, 0.0),)),
         z=Harmonic(1.2, 0.0, ((0.1, _ROUND_S / 2, 0.0),)),
         yaw=Harmonic(math.pi / 2, 2 * math.pi / _ROUND_S),
         pitch=_swing(8.0, _ROUND_S / 3, 0.4, 5.0), roll=_swing(8.0, _ROUND_S / 4)),
     'calibration': Trajectory(
-        24.0, 'turns of 20 to 50 deg about all three axes with little translation, as an '
-        'evaluation needs to find the transform from body to camera',
+        24.0, 'turns of 20 to 50 deg about all three axes with little translation, for the '
+        'estimation of the transform from body to camera',
         x=Harmonic(-0.4, 0.0, ((0.15, 7.7, 0.0),)), y=Harmonic(0.0, 0.0, ((0.15, 6.1, 1.0),)),
         z=Harmonic(1.25, 0.0, ((0.1, 5.3, 0.5),)), yaw=_swing(50.0, 8.0),
         pitch=_swing(22.0, 6.0, 0.8, 4.0), roll=_swing(35.0, 5.0, 0.3)),
     'hand_held': Trajectory(
-        8.0, 'in a hand: all six at once, never twice alike',
+        8.0, 'hand held: all six at once, without a short period',
         x=Harmonic(-0.4, 0.0, ((0.5, 7.3, 0.0), (0.04, 1.7, 1.0))),
         y=Harmonic(0.1, 0.0, ((0.45, 5.9, 1.2), (0.03, 1.3, 0.4))),
         z=Harmonic(1.25, 0.0, ((0.12, 4.7, 0.5), (0.02, 1.1, 0.0))),

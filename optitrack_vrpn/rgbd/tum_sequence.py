@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The lists of a sequence of the TUM RGB-D benchmark, and its cameras.
+File lists and cameras of the TUM RGB-D benchmark.
 
-A folder holds rgb.txt and depth.txt (``stamp file`` a line), the images, and groundtruth.txt
+A folder contains rgb.txt and depth.txt (``stamp file`` per line), the images, and groundtruth.txt
 (``stamp tx ty tz qx qy qz qw``, of the colour camera's optical frame). Depth is 16-bit PNG with
-5000 units a metre, 0 for no measurement, registered to the colour image. Source: the page "File
+5000 units per metre, 0 for no measurement, registered to the colour image. Source: the page "File
 Formats" of the benchmark.
 """
 
@@ -16,13 +16,14 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.tum import parse_stamp_ns
 from optitrack_vrpn.rgbd.camera import Intrinsics
 
-#: Units of a metre in depth images.
+#: Units per metre in depth images.
 DEPTH_SCALE = 5000.0
-#: Greatest difference of the stamps of a pair (ns), as of the benchmark's tools. Halved, pairs of
-#: sequences with a drifting depth clock are lost; doubled, images of a fast camera do not match.
+#: Greatest difference of the stamps of a pair (ns), as in the benchmark's tools. Halved, pairs of
+#: sequences with a drifting depth clock are lost; doubled, the images of a pair differ by more
+#: motion.
 TOLERANCE_NS = 20_000_000
 #: Focal lengths and principal points of the benchmark's cameras at 640 x 480 (its page
-#: "Intrinsic Camera Calibration"); ros: the default of the drivers.
+#: "Intrinsic Camera Calibration"); ros: the default of the ROS drivers.
 CAMERAS = {
     'fr1': (517.3, 516.5, 318.6, 255.3), 'fr2': (520.9, 521.0, 325.1, 249.7),
     'fr3': (535.4, 539.2, 320.1, 247.6), 'ros': (525.0, 525.0, 319.5, 239.5)}
@@ -48,9 +49,9 @@ def parse_list(lines: Iterable[str], source: str) -> list[Entry]:
     """
     Read rgb.txt or depth.txt.
 
-    :param source: the file's name, for messages.
-    :returns: by rising stamp.
-    :raises ConfigurationError: if a line is no stamp and file, or there is none.
+    :param source: name of the file in error messages.
+    :returns: entries, sorted by stamp.
+    :raises ConfigurationError: if a line is not a stamp and a file, or without lines.
     """
     entries = []
     for number, text in enumerate(lines, 1):
@@ -73,10 +74,10 @@ def pair(
     colour: list[Entry], depth: list[Entry], tolerance_ns: int = TOLERANCE_NS,
 ) -> list[Pair]:
     """
-    Pair images by their stamps, the closest first, each once.
+    Pair images by their stamps, the closest first; each image is used once.
 
-    :returns: by rising stamp.
-    :raises ConfigurationError: if no two are close enough.
+    :returns: pairs, sorted by stamp.
+    :raises ConfigurationError: if no two images are close enough.
     """
     candidates = []
     first = 0
@@ -108,10 +109,12 @@ def camera_of(
     """
     Choose the camera of a sequence.
 
-    :param folder: its name; sequences of the benchmark have the camera in it.
-    :param name: a key of ``CAMERAS`` in place of that.
-    :param intrinsics: fx, fy, cx and cy for this size of the images, in place of both.
-    :raises ConfigurationError: if the folder does not name the camera.
+    :param folder: name of the folder; in the benchmark it contains the camera.
+    :param width: width of the images (px).
+    :param height: height of the images (px); used only with ``intrinsics``.
+    :param name: key of ``CAMERAS``; replaces the name in ``folder``.
+    :param intrinsics: fx, fy, cx and cy for this size of the images; they replace both.
+    :raises ConfigurationError: if neither the folder nor an argument determines the camera.
     """
     if intrinsics is not None:
         return Intrinsics(width, height, *intrinsics)
@@ -119,6 +122,6 @@ def camera_of(
         name = next((camera for part, camera in _NAMES if part in folder.lower()), None)
     if name is None:
         raise ConfigurationError(
-            f'{folder}: the name of the folder does not say freiburg1, 2 or 3: choose --camera '
+            f'{folder}: the name of the folder does not contain freiburg1, 2 or 3: set --camera '
             f'{", ".join(CAMERAS)}, or give --intrinsics FX FY CX CY')
     return Intrinsics(640, 480, *CAMERAS[name]).scaled(width / 640)

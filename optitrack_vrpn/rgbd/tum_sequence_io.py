@@ -17,11 +17,11 @@ from optitrack_vrpn.rgbd.tum_sequence import DEPTH_SCALE, Pair, pair, parse_list
 
 class Sequence:
     """
-    A sequence on the disk.
+    A sequence on disk.
 
-    :param folder: with rgb.txt, depth.txt and, if there is one, groundtruth.txt.
-    :raises ConfigurationError: if a file is missing or cannot be read.
-    :ivar pairs: of images, by rising stamp.
+    :param folder: folder with rgb.txt, depth.txt and, optionally, groundtruth.txt.
+    :raises ConfigurationError: if a list is missing or cannot be read.
+    :ivar pairs: pairs of images, sorted by stamp.
     :ivar truth: world_from_optical; None without groundtruth.txt.
     """
 
@@ -42,7 +42,7 @@ class Sequence:
 
         :returns: red, green and blue (height, width, 3), and depth in metres (height, width), 0
             for no measurement.
-        :raises ConfigurationError: naming a file that is missing, broken or of another kind.
+        :raises ConfigurationError: with the name of a missing, broken or unsuitable file.
         """
         bgr = self._read(images.colour, self._cv2.IMREAD_COLOR)
         depth = self._read(images.depth, self._cv2.IMREAD_UNCHANGED)
@@ -63,7 +63,7 @@ class Sequence:
         image = self._cv2.imread(str(path), flags)
         if image is None:
             raise ConfigurationError(
-                f'{path}: {"is no image" if path.is_file() else "is missing"}')
+                f'{path}: {"is not an image" if path.is_file() else "is missing"}')
         found: NDArray[np.generic] = image
         return found
 
