@@ -38,7 +38,8 @@ def checkout(tmp_path):
     for name in ('tools', 'underlay'):
         shutil.copytree(ROOT / name, folder / name,
                         ignore=shutil.ignore_patterns('__pycache__'))
-    shutil.copy(ROOT / 'Makefile', folder)
+    for name in ('Makefile', 'setup.cfg'):
+        shutil.copy(ROOT / name, folder)
     return folder
 
 

@@ -85,9 +85,9 @@ class Part:
         self.seconds = None
         self._begin = time.monotonic()
         self._output = None if shown else tempfile.TemporaryFile()
-        self.process = command and subprocess.Popen(
+        self.process = subprocess.Popen(
             command, cwd=ROOT, env=variables, stdout=self._output,
-            stderr=None if shown else subprocess.STDOUT)
+            stderr=None if shown else subprocess.STDOUT) if command else None
 
     def ended(self):
         """Return whether it has ended, and note when."""
@@ -130,7 +130,7 @@ def main(arguments):
             if not part.ended():
                 part.process.terminate()
         return 130
-    if not style.failed:
+    if not style.failed and clean != set(keys.values()):
         keep_clean_keys(keys.values())
     failed = [part for part in parts if part.failed]
     for part in failed:
