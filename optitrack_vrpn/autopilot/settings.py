@@ -32,8 +32,8 @@ ESTIMATORS = {'unknown': 0, 'naive': 1, 'vision': 2, 'vio': 3, 'mocap': 6}
 WIRE_BYTES = {'odometry': 245, 'vision_position_estimate': 129, 'vision_speed_estimate': 69,
               'att_pos_mocap': 132}
 #: Heartbeats, TIMESYNC and parameter requests (B/s), measured with pymavlink: 21 B per second, and
-#: 28 B for each of the 10 answers and 5 requests per second. Only the computed load of a line
-#: depends on it.
+#: 28 B for each of the 10 answers and 5 requests per second. Halved or doubled, only the computed
+#: load of a line changes.
 OVERHEAD_BYTES_PER_S = 450.0
 
 

@@ -34,6 +34,7 @@ _LARGEST_DATAGRAM = 65536
 _MOST_DATAGRAMS = 64
 #: Chosen: if a frame is read within this time (ns) of its arrival, another datagram is rarely
 #: waiting; not checking saves one system call per frame. Motive's frames are at least 1 ms apart.
+#: Halved, the call is saved less often; doubled, the next frame may wait for one more poll.
 _FRESH_NS = 500_000
 #: Chosen: maximum time (ns) that frames wait for the first round trips, whose base delay their
 #: stamps need: twice the duration of the first echoes. Half gives up earlier with a slow server.

@@ -25,7 +25,8 @@ Floats = NDArray[np.float64]
 #: Chosen: greatest share of the thread's time for the cloud of the map, whose cost grows with the
 #: map. Halved, large maps are published half as often; doubled, mapping has less time.
 _CLOUD_SHARE = 0.1
-#: Chosen: width of the lines in rviz (m), and their colours.
+#: Chosen: width of the lines in rviz (m), and their colours. Halved or doubled, only the picture
+#: changes.
 _LINE_M = 0.005
 _ODOMETRY_RGB, _LOOP_RGB, _OUTLIER_RGB = (0.3, 0.3, 1.0), (0.1, 0.8, 0.1), (1.0, 0.1, 0.1)
 

@@ -36,8 +36,8 @@ Floats = NDArray[np.float64]
 
 CONSTRAINTS = ('none', 'level', 'planar')
 #: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are
-#: correlated. The covariance of a registration is computed for independent errors and is too small
-#: by this factor. A greater factor makes the covariances of the odometry greater.
+#: correlated. The covariance of a registration is computed for independent errors and multiplied
+#: by this factor. Halved or doubled, so are the covariances of the odometry.
 CORRELATION = 4.0
 #: Chosen: standard deviations of the velocity (m/s, rad/s) while nothing is tracked; the
 #: covariance of a new model contains them. Halved, a fast motion in a gap is underestimated;
@@ -47,6 +47,8 @@ _LOST_SPEED, _LOST_TURN = 0.5, 0.5
 #: which the clock counts as set back, as by a bag that starts again. Halved, frames that arrive
 #: out of order restart the odometry; doubled, a restarted bag loses 10 frames.
 _LATE_FRAMES = 5
+#: Chosen: number of intervals whose median is the usual one, for the count of missed frames.
+#: Halved, bursts disturb it; doubled, a changed camera rate is noticed later.
 _INTERVALS = 15
 #: Chosen: least interval for the limits of speed (s), because drivers that stamp images on arrival
 #: deliver them in bursts.
