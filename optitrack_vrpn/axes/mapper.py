@@ -33,7 +33,8 @@ _ENOUGH = 8
 #: doubled, shorter replays are rejected as late.
 _CLOCK_STEP_S = 1.0
 #: Deviation of a quaternion's norm from 1 above which it is not an attitude. Chosen: the value of
-#: the node's validity gate; published poses deviate by 1e-15.
+#: the node's validity gate; published poses deviate by 1e-15. Halved or doubled, no pose of the
+#: node is affected.
 _NORM_TOLERANCE = 0.01
 
 NAN = math.nan

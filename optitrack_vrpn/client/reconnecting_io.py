@@ -27,8 +27,8 @@ from optitrack_vrpn.events import Event
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: addresses reported by name; all are counted. More would let a flood from forged
-#: addresses fill the log.
+#: Chosen: addresses reported by name; all are counted. Halved or doubled, so is the number of log
+#: lines that a flood from forged addresses can cause.
 _MAX_PEERS_REPORTED = 16
 
 

@@ -52,7 +52,8 @@ _RATE = 240.0
 #: load; doubled, later updates.
 _LOOK_S, _GRAPH_S = 0.25, 1.0
 #: Chosen: longest time for the node to appear (s), and for its topics to be discovered while it
-#: already receives poses (s). Both take less than 1 s unless the computer is overloaded.
+#: already receives poses (s). Both take less than 1 s unless the computer is overloaded. Halved, a
+#: computer under load fails; doubled, a failure is reported later.
 _APPEAR_S, _DISCOVERY_S = 40.0, 40.0
 
 

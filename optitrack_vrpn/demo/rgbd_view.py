@@ -15,7 +15,8 @@ Floats = NDArray[np.float64]
 #: Chosen: a pose of mocap further from the stamp of an image is not compared with it (ns): a fifth
 #: of a millimetre at 0.1 m/s. Doubled, gaps of mocap add to the error shown.
 _NEAR_NS = 10_000_000
-#: Chosen: poses of mocap that are kept, 16 s at 240 Hz; odometry is late by less.
+#: Chosen: poses of mocap that are kept, 16 s at 240 Hz; odometry is late by less. Halved, odometry
+#: that is late by more than 8 s is not compared; doubled, twice the memory.
 _KEPT = 4000
 
 

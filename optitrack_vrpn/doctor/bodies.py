@@ -21,7 +21,8 @@ _LONGEST_DETAIL = 160
 _LONGEST_NAME = 100
 #: Chosen: bodies in one result; halved or doubled, fewer or more lines.
 _MOST_SHOWN = 4
-#: Chosen: characters for all bodies together, below the limit of a result (900).
+#: Chosen: characters for all bodies together, below the limit of a result (900). Halved, fewer
+#: bodies are listed by name; doubled, the result is cut.
 _ROOM = 800
 #: A body that appears this much later (s) than the first was absent until then. Chosen: longer
 #: than the handshake with all bodies takes. Halved, slow servers are reported; doubled, an absence

@@ -42,7 +42,8 @@ _ASK_AGAIN_S = 0.4
 #: Chosen: longest wait of the executor (s), which delays Ctrl-C. Halved, twice as many wakes.
 _SLICE_S = 0.02
 #: Chosen limits, above the size of known systems: checked nodes, lifecycle nodes that are asked
-#: whether they are of this package, reported mismatches. They bound the time in large graphs.
+#: whether they are of this package, reported mismatches. Halved or doubled, so is the time of the
+#: checks in large graphs.
 _MOST_NODES = 20
 _MOST_ASKED = 100
 _MOST_MISMATCHES = 100

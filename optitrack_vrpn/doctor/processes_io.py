@@ -10,7 +10,7 @@ from optitrack_vrpn.doctor.probe_results import LocalProcess
 
 _NODE = b'optitrack_vrpn_node'
 _DOMAIN = b'ROS_DOMAIN_ID='
-#: Chosen: limit of the listed processes, above any use.
+#: Chosen: limit of the listed processes, above any use. Halved or doubled, so is the longest list.
 _MOST = 20
 
 

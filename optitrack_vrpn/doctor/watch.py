@@ -22,7 +22,7 @@ from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
 
 #: Chosen limits, above any installation: names, bodies (that of the node), texts of the server.
-#: They bound the memory against a hostile server.
+#: Halved or doubled, so is the memory that a hostile server can take.
 _MOST_NAMES = 2000
 _MOST_BODIES = 500
 _MOST_TEXTS = 5

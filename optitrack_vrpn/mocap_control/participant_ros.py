@@ -43,7 +43,8 @@ _INFO_DELAY_S = 0.05
 #: Chosen: period at which a waiting command checks whether the current transition has ended (s).
 #: Halved or doubled, the command is executed by so much earlier or later.
 _RETRY_S = 0.02
-#: Chosen: limit of waiting commands, far above any use; it bounds the memory in a flood.
+#: Chosen: limit of waiting commands, far above any use. Halved or doubled, so is the memory that a
+#: flood can take.
 _MOST_WAITING = 1000
 
 

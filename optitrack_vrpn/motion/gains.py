@@ -41,7 +41,10 @@ Value of w dt, see ``steady_rate_variance``, above which the continuous-time sol
 Chosen: at 0.5 it is 1.36 times the true variance (measured); halved, 1.17; doubled, 1.72.
 """
 MOST_STEPS: Final = 100
-"""Limit of the steps to steady gains above ``FAR_APART``, where 22 are needed (measured)."""
+"""
+Limit of the steps to steady gains above ``FAR_APART``, where 22 are needed (measured). Halved or
+doubled, the gains are the same.
+"""
 
 LEARNING: Final = 0.03
 """

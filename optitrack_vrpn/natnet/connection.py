@@ -45,7 +45,8 @@ _ECHO_NS = 250 * NS_PER_MS
 #: trips above 160 ms in the first period.
 _MOST_ECHOES = 16
 #: Chosen: period (ns) and number of attempts of a command, and limit of waiting commands. A server
-#: answers within milliseconds; more attempts tolerate more losses and report a failure later.
+#: answers within milliseconds. Halved, fewer losses are tolerated; doubled, a failure is reported
+#: later.
 _REQUEST_NS = 500 * NS_PER_MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32

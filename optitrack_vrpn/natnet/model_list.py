@@ -25,13 +25,13 @@ from optitrack_vrpn.natnet.messages import Frame
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
 #: Chosen: request intervals (ns) while names are withheld, and otherwise. Motive 2.1 answered
-#: within 0.8 ms in a capture. Shorter intervals load the server, longer ones prolong the
-#: interruption after a lost datagram.
+#: within 0.8 ms in a capture. Halved, twice the requests; doubled, the interruption after a lost
+#: datagram is twice as long.
 _URGENT_NS = 100 * NS_PER_MS
 _AGAIN_NS = 500 * NS_PER_MS
 #: Chosen: 8 requests at least 50 ms apart, then two per second, even if the list changes often.
-#: Shorter times or a larger number load the server; the opposite prolongs the interruption by a
-#: change that follows others.
+#: With half of the times or double the number the server gets more requests; the opposite prolongs
+#: the interruption by a change that follows others.
 _LEAST_NS = 50 * NS_PER_MS
 _BURST = 8
 _BURST_NS = 4 * NS_PER_S
@@ -47,8 +47,9 @@ _LATEST_ANSWER_NS = NS_PER_S
 #: doubled, a project that loads in less than 1 s is not noticed by its pause.
 _PAUSE_NS = 500 * NS_PER_MS
 _PAUSE_INTERVALS = 4
-#: Chosen: a flag that stays set for longer (ns) does not mark a change. Longer: a server that
-#: always sets it delays the first poses by as much.
+#: Chosen: a flag that stays set for longer (ns) does not mark a change. Halved, a change that
+#: lasts is taken for a flag that is always set; doubled, a server that always sets it delays the
+#: first poses by 1 s.
 _LONGEST_FLAG_NS = 500 * NS_PER_MS
 #: Chosen: an id with a new name is withheld for this time (ns); frames are at most some
 #: milliseconds behind the definitions. Halved, frames up to 50 ms behind are safe; doubled, a

@@ -35,7 +35,7 @@ from scipy.spatial.transform import Rotation
 _GRID_S = 0.01
 _SPEED_HALF = 5
 #: Smallest correlation of the angular speeds for an offset. Chosen: recordings of different
-#: motions stay below 0.5. At 0.35 a wrong offset can pass; nearer to 1, noise rejects right ones.
+#: motions stay below 0.5. Halved, a wrong offset can pass; closer to 1, noise rejects right ones.
 _LEAST_CORRELATION = 0.7
 #: Smallest common time (s). Chosen: it contains enough turns for a unique match. Halved, matches
 #: are ambiguous; doubled, short recordings are rejected.
@@ -59,7 +59,8 @@ _PRIOR_M = 1.0
 _PRIOR_RAD = np.pi
 _PRIOR_OFFSET_S = 1.0
 #: A result with a larger standard deviation is reported as undetermined. Chosen: ten times the
-#: accuracy of hand-held recordings in simulation, and far below the prior.
+#: accuracy of hand-held recordings in simulation, and far below the prior. Halved, more results
+#: are reported; doubled, less certain ones pass.
 UNDETERMINED_M = 0.01
 UNDETERMINED_DEG = 1.0
 #: Largest change (s) of the offset in the last step. Chosen: five grid steps; the offset is

@@ -25,6 +25,7 @@ _MESSAGE_BODY = struct.Struct('<HIQQ')
 _CHUNK = struct.Struct('<QQQI')
 _FOOTER = struct.Struct('<QQI')
 #: Chosen: a longer record (bytes) is part of a damaged file; real records have less than some MB.
+#: Halved or doubled, so is the memory that a damaged file can take.
 MAX_RECORD = 1 << 30
 
 

@@ -27,7 +27,8 @@ from optitrack_vrpn.vrpn.messages import Event
 #: Port of the server in the capture: that of VRPN. The data do not depend on it.
 _SERVER_PORT = 3883
 #: Chosen: the recorder's own ports in the capture: one for each conversation, above all usual
-#: services. The data do not depend on them.
+#: services. Halved, they are among those of other services; doubled, no port is left. The data do
+#: not depend on them.
 _FIRST_PORT = 40000
 #: Chosen: bytes per segment; it fits an IP packet of 64 kB. Halved, twice the headers in the file;
 #: doubled, a segment does not fit.

@@ -22,8 +22,8 @@ from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.take_io import load_estimate, load_take
 from optitrack_vrpn.recording.trajectory import Trajectory
 
-#: Chosen: number of bodies with their own pictures unless requested; more make the page too large
-#: for a telephone.
+#: Chosen: number of bodies with their own pictures unless requested. Halved or doubled, so is the
+#: size of a page with many bodies; more than 8 are too large for a telephone.
 _MOST_PICTURED = 8
 
 

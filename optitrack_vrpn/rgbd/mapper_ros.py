@@ -46,7 +46,8 @@ Floats = NDArray[np.float64]
 #: a long solution drops frames; doubled, the queue takes twice the memory.
 _WAITING = 30
 #: Chosen: after a longer pause of the odometry (s) the motion counts as unknown, because the
-#: odometry may have restarted.
+#: odometry may have restarted. Halved, short dropouts split the map; doubled, the motion of a
+#: restart within 2 s counts as measured.
 _PAUSE_S = 1.0
 
 

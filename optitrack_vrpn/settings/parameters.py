@@ -20,11 +20,11 @@ from optitrack_vrpn.settings.schema import (
 T = TypeVar('T')
 
 #: Similarity (difflib's ratio) of an unknown name to a known one above which the known one is
-#: suggested. Chosen. Lower values suggest unrelated names, higher ones miss some.
+#: suggested. Chosen. Halved, unrelated names are suggested; closer to 1, some are missed.
 _MISSPELT = 0.5
 #: Similarity above which an unknown name is an error of this node: nodes share parameter files,
-#: and a name of another node must not stop this one. Chosen. Lower values refuse such names,
-#: higher ones ignore typing errors.
+#: and a name of another node must not stop this one. Chosen. Halved, such names are rejected;
+#: closer to 1, typing errors are ignored.
 _OURS = 0.7
 
 

@@ -23,7 +23,8 @@ from optitrack_vrpn.vrpn.codec import decode_request
 
 _LOG = logging.getLogger(__name__)
 
-#: Chosen: connect-backs in progress; more requests are refused, which bounds a flood.
+#: Chosen: connect-backs in progress; more requests are refused, which bounds a flood. Halved,
+#: clients that start together are refused; doubled, a flood takes twice the sockets.
 _MAX_CONNECTING = 8
 #: Chosen: datagrams read in one turn; doubled, a flood delays frames twice as long.
 _DATAGRAMS_AT_ONCE = 32

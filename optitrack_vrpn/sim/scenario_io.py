@@ -21,7 +21,8 @@ from optitrack_vrpn.vrpn.codec import encode_name
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, DEFAULT_PORT
 import yaml
 
-#: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet.
+#: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet. Halved,
+#: the limit of the node cannot be tested; doubled, frames do not fit one datagram.
 MAX_BODIES = 500
 #: Versions of NatNet that can be simulated: those whose layouts are known from captures, or from
 #: several independent clients.

@@ -17,7 +17,10 @@ Intervals longer than this multiple of the median are gaps. Chosen: one lost fra
 jitter makes gaps; doubled, up to two lost frames do not.
 """
 _OTHER_CLOCK_S = 60.0
-"""Median age (s) above which stamps are on another clock. Chosen: larger than any latency."""
+"""
+Median age (s) above which stamps are on another clock. Chosen: larger than any latency. Halved or
+doubled, only clocks that differ by about a minute are affected.
+"""
 
 
 class Spread(NamedTuple):

@@ -28,7 +28,8 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.units import NS_PER_S
 
 _REFUSED_NS = -1
-#: Chosen: number of refused rows that are reported individually; more or fewer lines only.
+#: Chosen: number of refused rows that are reported individually. Halved or doubled, so is the
+#: number of lines.
 _MOST_REPORTED = 5
 
 

@@ -28,7 +28,8 @@ _POSE_SIZE: Final = POSE_MESSAGE.size
 _MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
 _SEQUENCE_MODULUS: Final = 1 << 32
 #: Chosen: gaps in the sequence numbers that are kept to recognise late datagrams. At 240 Hz this
-#: covers one second of alternately lost frames or more; fewer count late datagrams as repeated.
+#: covers one second of alternately lost frames or more. Halved, late datagrams of longer losses
+#: count as repeated; doubled, twice the memory.
 _MOST_HOLES = 256
 _new = tuple.__new__
 
