@@ -12,6 +12,7 @@ from optitrack_vrpn.recording.pcap import Chunk
 from optitrack_vrpn.units import NS_PER_S
 
 COOKIE = b'vrpn: ver.'
+#: Sizes (bytes) of the cookie and of a message header of VRPN.
 _COOKIE_SIZE = 24
 _HEADER = struct.Struct('>IIIii')
 _HEADER_SIZE = 24

@@ -51,7 +51,8 @@ _LATE_FRAMES = 5
 #: Halved, bursts disturb it; doubled, a changed camera rate is noticed later.
 _INTERVALS = 15
 #: Chosen: least interval for the limits of speed (s), because drivers that stamp images on arrival
-#: deliver them in bursts.
+#: deliver them in bursts. Halved, bursts exceed the limits; doubled, wrong motions of twice the
+#: size pass.
 _LEAST_INTERVAL_S = 1 / 30
 
 
