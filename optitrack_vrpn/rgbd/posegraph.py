@@ -39,8 +39,8 @@ KNEE = 3.55
 #: drift are left out.
 OUTLIER_WEIGHT = 0.2
 #: Chosen: initial damping of Levenberg-Marquardt, and its factors after an accepted and a rejected
-#: step (Nielsen 1999 uses 1/3 and 2, growing). They change the number of iterations, not the
-#: result.
+#: step (Nielsen 1999 uses 1/3 and 2, growing). Halved or doubled, the number of iterations
+#: changes, the result does not.
 _DAMPING, _RELAX, _TIGHTEN = 1e-4, 0.2, 5.0
 #: Chosen: damping at which the optimisation ends, because steps are negligible. Halved or doubled,
 #: one iteration fewer or more at the end.
