@@ -328,7 +328,7 @@ def test_the_file_of_the_thesis_is_read():
 
 @pytest.mark.parametrize('text, words', [
     ('0;1\n0.02;1', 'does not follow'), ('0;1\n0.01', 'expected 2 numbers'), ('0;1', 'two rows'),
-    ('t;q\n0;1\n0.01;1', 'no axes'), ('0;1\n0.01;nan', 'expected'), ('', 'two rows'),
+    ('t;q\n0;1\n0.01;1', 'not axes'), ('0;1\n0.01;nan', 'expected'), ('', 'two rows'),
     ('0;1\nfoo;1', 'line 2'),
 ])
 def test_a_wrong_file_is_refused_with_its_line(text, words):

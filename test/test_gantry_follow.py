@@ -107,13 +107,13 @@ def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(obser
         from control_msgs.msg import JointTolerance
         assert not client.send([(1, 3.0)], path_tolerance=[
             JointTolerance(name='target_yaw', position=0.1)]).accepted
-        assert 'nothing is measured in open loop' in console.news()
+        assert 'there is no measurement in open loop' in console.news()
 
         # canceled: the axis stops under control, short of the end
         handle = client.send([(20, 12.0)])
         wait_until(lambda: axis.state.velocity > 0.3)
         assert not client.send([(1, 3.0)]).accepted
-        assert 'another goal is under way' in console.news()
+        assert 'another goal is active' in console.news()
         assert client.cancel(handle)
         status, result = client.result(handle)
         assert status == GoalStatus.STATUS_CANCELED and not axis.moving

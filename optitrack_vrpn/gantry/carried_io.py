@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bodies of the simulated Motive that the simulated machine carries."""
+"""Motion of bodies of the simulated Motive that the simulated machine carries."""
 
 from collections import OrderedDict
 from dataclasses import replace
@@ -23,12 +23,12 @@ _REMEMBERED = 2000
 
 class CarriedMotion:
     """
-    Where a body is that the machine carries: a motion of the simulated Motive that is live.
+    Live motion, for the simulated Motive, of a body that the machine carries.
 
-    :param table: which axis shows as which quantity of the body.
-    :param body: its name.
-    :param machine: that carries it.
-    :param lock: of the machine.
+    :param table: maps axes to coordinates of the body.
+    :param body: name of the body.
+    :param machine: the simulated machine.
+    :param lock: lock of the machine.
     """
 
     def __init__(self, table: AxisTable, body: str, machine: SimulatedMachine,
@@ -41,7 +41,7 @@ class CarriedMotion:
 
     def at(self, time_s: Array) -> MotionState:
         """
-        Return the pose now; for a time that was asked before, the pose of then.
+        Return the present pose; for a time of an earlier call, the pose of that call.
 
         :param time_s: (n,) seconds of the scenario.
         """
@@ -67,9 +67,9 @@ class CarriedMotion:
 
 def check_names(table: AxisTable, settings: MachineSettings) -> None:
     """
-    Check that machine and axis table speak of the same axes.
+    Check that machine and axis table contain the same axes.
 
-    :raises ConfigurationError: naming those that are in one alone.
+    :raises ConfigurationError: with the names of the axes that only one of them contains.
     """
     machine = {axis.name for axis in settings.axes}
     only = machine.symmetric_difference(table.names)
@@ -83,16 +83,16 @@ def carried(
     scenario: Scenario, table: AxisTable, machine: SimulatedMachine, lock: threading.Lock,
 ) -> tuple[Scenario, dict[str, CarriedMotion]]:
     """
-    Let a machine carry the bodies of a scenario; their noise and faults stay.
+    Replace the motion of bodies in a scenario by that of a machine; noise and faults stay.
 
-    :param scenario: bodies that the table does not name keep their own motion.
-    :returns: the scenario, with bodies added that it lacks, and the motions of those carried.
-    :raises ConfigurationError: if the table and the machine differ.
+    :param scenario: bodies that are not in the table keep their motion.
+    :returns: the scenario with the missing bodies added, and the motions of the carried bodies.
+    :raises ConfigurationError: if the axes of table and machine differ.
     """
     check_names(table, machine.settings)
     values = dict.fromkeys(machine.axes, 0.0)
     for name in table.bodies:
-        table.carried_pose(name, values)    # refuses a mix of frames now
+        table.carried_pose(name, values)    # a mix of frames fails here, not in the first cycle
     given = [body.name for body in scenario.bodies]
     added = tuple(Body(name=name) for name in table.bodies if name not in given)
     return replace(scenario, bodies=scenario.bodies + added), {

@@ -35,10 +35,10 @@ def make_parser() -> argparse.ArgumentParser:
     view = commands.add_parser('view', help='a live table of all axes, with a stop key')
     view.add_argument('--once', action='store_true', help='print the table once')
     for name, words in (
-            ('go_to', 'go to a position'), ('jog', 'go by a distance'),
+            ('go_to', 'move to a position'), ('jog', 'move by a distance'),
             ('mode', 'manual, stream, reference, stopping or lock'),
-            ('tracking', 'on or off: the closed loop'), ('lock', 'on or off'),
-            ('calibrate', 'find the steps per unit over a distance')):
+            ('tracking', 'closed loop on or off'), ('lock', 'lock on or off'),
+            ('calibrate', 'measure the steps per unit over a distance')):
         sub = commands.add_parser(name, help=words)
         sub.add_argument('axis', help='name of an axis, or all')
         sub.add_argument('value', type=_value)
@@ -48,10 +48,10 @@ def make_parser() -> argparse.ArgumentParser:
     sub.add_argument('axis', help='name of an axis, or all')
     sub.add_argument('amplitude', type=float)
     sub.add_argument('frequency', type=float, help='in Hz')
-    sub = commands.add_parser('trajectory', help='follow a file: time; one column an axis')
+    sub = commands.add_parser('trajectory', help='follow a file: time; one column per axis')
     sub.add_argument('file')
     sub.add_argument('--loop', action='store_true')
-    for name, words in (('stop', 'stop all axes'), ('emergency_stop', 'cut the power'),
+    for name, words in (('stop', 'stop all axes'), ('emergency_stop', 'switch off the power'),
                         ('reset', 'end an emergency; the axes hold')):
         commands.add_parser(name, help=words)
     return parser
@@ -61,7 +61,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
 
-    :returns: 0 if all was accepted, 1 if something was refused or the controller is not there.
+    :returns: 0 if all was accepted, 1 after a refusal or without a controller.
     """
     own, for_ros = split_ros_args(sys.argv[1:] if argv is None else list(argv))
     arguments = make_parser().parse_args(own)
@@ -83,7 +83,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def _send(client: Any, arguments: argparse.Namespace) -> list[str]:
-    """Send a command; gives what was refused."""
+    """Send a command; return the reasons of refusals."""
     name = arguments.command
     if name in ('stop', 'emergency_stop', 'reset'):
         reason = client.trigger(name)
@@ -114,7 +114,7 @@ def _once(client: Any) -> int:
 
 
 def _watch(client: Any) -> int:
-    """Show the table five times a second; keys act at once."""
+    """Print the table five times per second; keys act immediately."""
     actions = {' ': 'stop', 's': 'stop', 'e': 'emergency_stop', 'r': 'reset'}
     said = ''
     tell = sys.stdout.isatty()

@@ -13,8 +13,8 @@ class Cubic(NamedTuple):
     """
     Position over one cycle: start + a t + b t^2 + c t^3.
 
-    :ivar start: position at its beginning.
-    :ivar a: velocity at its beginning (unit/s).
+    :ivar start: position at the start of the cycle.
+    :ivar a: velocity at the start of the cycle (unit/s).
     :ivar b: coefficient of t^2.
     :ivar c: coefficient of t^3.
     """
@@ -25,7 +25,7 @@ class Cubic(NamedTuple):
     c: float
 
     def at(self, t: float) -> float:
-        """Evaluate the position (t in s from the beginning)."""
+        """Return the position at t (s from the start of the cycle)."""
         return self.start + t * (self.a + t * (self.b + t * self.c))
 
     def points(self, dt: float, count: int = POINTS) -> Iterator[float]:
@@ -36,9 +36,9 @@ class Cubic(NamedTuple):
 
 def between(start: float, velocity: float, end: float, end_velocity: float, dt: float) -> Cubic:
     """
-    Join two states: the cubic Hermite polynomial, continuous in position and velocity.
+    Join two states by the cubic Hermite polynomial, continuous in position and velocity.
 
-    :param dt: time between them (s).
+    :param dt: time between the states (s).
     """
     mean = (end - start) / dt
     return Cubic(start, velocity, (3.0 * mean - 2.0 * velocity - end_velocity) / dt,

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The action ~/follow_joint_trajectory (control_msgs/FollowJointTrajectory), where installed.
+The action ~/follow_joint_trajectory (control_msgs/FollowJointTrajectory), if it is installed.
 
-Nothing waits in a callback: a goal is accepted and started in callbacks, and a timer of the node
-calls ``poll``, which gives feedback and the result.
+No callback waits: callbacks accept and start a goal, and a timer of the node calls ``poll``, which
+publishes feedback and the result.
 """
 
 import math
@@ -28,7 +28,7 @@ _AHEAD_S = 0.1
 
 
 def action_type() -> Any:
-    """Return the type FollowJointTrajectory, or None where control_msgs is not installed."""
+    """Return the type FollowJointTrajectory, or None if control_msgs is not installed."""
     try:
         from control_msgs.action import FollowJointTrajectory
     except ImportError:
@@ -40,7 +40,7 @@ class _Server(ActionServer):
     """An action server whose goals execute without a callback until ``finish``."""
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
-        """Schedule nothing but the delivery of a result."""
+        """Schedule only the delivery of a result."""
         if execute_callback is not None:
             super().notify_execute(goal_handle, execute_callback)
 
@@ -55,8 +55,8 @@ class FollowServer:
 
     :param node: owner of the action.
     :param kind: the type FollowJointTrajectory.
-    :param machine: gives the machine while the node is active, None otherwise.
-    :param lock: held while the machine is used.
+    :param machine: returns the machine while the node is active, None otherwise.
+    :param lock: held during each use of the machine.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FollowServer:
             cancel_callback=self._cancel)
 
     def close(self) -> None:
-        """Abort what still runs, and end the action."""
+        """Abort active goals, and destroy the action server."""
         for handle, _, _ in self._goals:
             handle.abort()
         self._goals.clear()
@@ -89,7 +89,7 @@ class FollowServer:
         return GoalResponse.ACCEPT
 
     def _refusal(self, goal: Any) -> str:
-        """Say why a goal is refused, or ''; the checks of the topic and those of the goal."""
+        """Return the reason for a refusal, or '', from the checks of the topic and the goal."""
         machine = self._machine()
         if machine is None:
             return 'the node is not active'
@@ -97,7 +97,7 @@ class FollowServer:
         now_s = self._node.get_clock().now().nanoseconds * 1e-9
         ahead_s = stamp.sec + stamp.nanosec * 1e-9 - now_s
         if ahead_s > _AHEAD_S:
-            return f'it is to begin in {ahead_s:.3g} s; give a stamp of 0 to begin at once'
+            return f'its start is {ahead_s:.3g} s in the future; use a stamp of 0 to begin at once'
         if goal.multi_dof_trajectory.points or goal.multi_dof_trajectory.joint_names:
             return 'multi_dof_trajectory is not supported: an axis has one degree of freedom'
         try:
@@ -107,9 +107,9 @@ class FollowServer:
             return str(error)
         for name in paths:
             if machine.axes[name].mode.value == 'sine':
-                return f'{name}: a trajectory begins at rest; the axis is in sine'
+                return f'{name}: a trajectory begins at rest, but the axis follows a sine'
             if any(name in supervised.axes for _, supervised, _ in self._goals):
-                return f'{name}: another goal is under way; cancel it first'
+                return f'{name}: another goal is active; cancel it first'
         return refusal(machine, paths)
 
     def _start(self, handle: Any) -> None:
@@ -142,7 +142,7 @@ class FollowServer:
     # -- from the timer of the node --------------------------------------------------------------
 
     def poll(self) -> None:
-        """Give feedback of each goal, and the result of those that have ended."""
+        """Publish feedback for active goals, and the result of goals that have ended."""
         now_s = time.monotonic()
         goals, self._goals = self._goals, []
         for handle, goal, began_s in goals:
@@ -188,9 +188,9 @@ class FollowServer:
 
 def tolerances(machine: Machine, goal: Any) -> Tolerances:
     """
-    Read the tolerances of a goal; those of position alone can be checked.
+    Read the tolerances of a goal; only those of position are supported.
 
-    :raises ConfigurationError: for what cannot be checked.
+    :raises ConfigurationError: for tolerances that cannot be checked.
     """
     names = list(goal.trajectory.joint_names)
     if goal.component_path_tolerance or goal.component_goal_tolerance:
@@ -206,20 +206,20 @@ def tolerances(machine: Machine, goal: Any) -> Tolerances:
 def _read(
     machine: Machine, what: str, given: Sequence[Any], names: Sequence[str],
 ) -> dict[str, float]:
-    """Return the tolerances of position by axis (unit); infinite where a goal erases one."""
+    """Return the position tolerances by axis (unit); -1 in a goal removes one: infinite."""
     found = {}
     for each in given:
         if each.name not in names:
-            raise ConfigurationError(f'{what}: {each.name!r} is no joint of the trajectory')
+            raise ConfigurationError(f'{what}: {each.name!r} is not a joint of the trajectory')
         if not each.position >= 0.0 and each.position != -1.0:
-            raise ConfigurationError(f'{what} of {each.name}: {each.position} is no tolerance')
+            raise ConfigurationError(f'{what} of {each.name}: {each.position} is not a tolerance')
         if not each.velocity <= 0.0 or not each.acceleration <= 0.0:
             raise ConfigurationError(
                 f'{what} of {each.name}: velocity and acceleration are not measured')
         axis = machine.axes[each.name]
         if each.position > 0.0 and not axis.tracking:
             raise ConfigurationError(
-                f'{what} of {each.name}: nothing is measured in open loop; switch tracking on')
+                f'{what} of {each.name}: there is no measurement in open loop; switch tracking on')
         if each.position == -1.0:
             found[each.name] = math.inf
         elif each.position > 0.0:

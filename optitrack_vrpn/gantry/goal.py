@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The supervision of one goal of FollowJointTrajectory: when it ends, and how."""
+"""Supervise one goal of FollowJointTrajectory: time and result of its end."""
 
 from enum import Enum
 from typing import Mapping, NamedTuple, Optional
@@ -8,13 +8,13 @@ from typing import Mapping, NamedTuple, Optional
 from optitrack_vrpn.gantry.axis import Axis, Run
 from optitrack_vrpn.gantry.modes import Event, Mode
 
-#: Greatest deviation at the end where the goal names none (unit of the axis). Chosen: ten times
-#: the least deviation of the closed loop, as for the first point of a trajectory. Halved, more
+#: Greatest deviation at the end, for goals without one (unit of the axis). Chosen: ten times the
+#: thesis's dead bands of 1 mm and 0.1 deg, as for the first point of a trajectory. Halved, more
 #: goals fail; doubled, a goal succeeds further from its target.
 GOAL_TOLERANCE = {'linear': 0.01, 'rotary': 1.0}
-#: Time (s) after the end to reach the tolerance, if the goal contains none. Chosen: the rule of
-#: the thesis needs some seconds to remove the effect of the delay. Halved, such goals fail;
-#: doubled, a failure is reported later.
+#: Time (s) after the end to reach the tolerance, for goals without one. Chosen: the rule of the
+#: thesis needs some seconds to remove the effect of the delay. Halved, such goals fail; doubled, a
+#: failure is reported later.
 GOAL_TIME_S = 5.0
 
 
@@ -28,7 +28,7 @@ class Code(Enum):
 
 
 class Outcome(NamedTuple):
-    """How a goal ended."""
+    """Result of a goal."""
 
     code: Code
     text: str
@@ -37,11 +37,11 @@ class Outcome(NamedTuple):
 
 class Tolerances(NamedTuple):
     """
-    What a goal asks for, in the units of the axes.
+    Tolerances of a goal, in the units of the axes.
 
-    :ivar path: greatest deviation on the way, by axis; absent: not checked.
+    :ivar path: greatest deviation from the path, by axis; absent: not checked.
     :ivar end: greatest deviation at the end, by axis; infinite: not checked.
-    :ivar time_s: time after the end to come within it (s).
+    :ivar time_s: time after the end to reach the tolerance (s).
     """
 
     path: Mapping[str, float]
@@ -50,17 +50,17 @@ class Tolerances(NamedTuple):
 
 
 def deviation(axis: Axis) -> float:
-    """Give measured less commanded position (unit); 0 in open loop, where nothing is known."""
+    """Return measured minus commanded position (unit); 0 in open loop or without an error."""
     error = axis.correction.error if axis.tracking else None
     return 0.0 if error is None else error
 
 
 class Goal:
     """
-    Supervise the axes of a goal, which have just begun to follow their trajectories.
+    Supervise the axes of a goal; create it when they begin to follow their trajectories.
 
-    :param axes: by name.
-    :param tolerances: of the goal.
+    :param axes: axes by name.
+    :param tolerances: tolerances of the goal.
     """
 
     def __init__(self, axes: Mapping[str, Axis], tolerances: Tolerances) -> None:
@@ -73,28 +73,28 @@ class Goal:
         self._canceling = False
 
     def cancel(self) -> None:
-        """Stop the axes; the goal ends once they stand."""
+        """Stop the axes; the goal ends when they are at rest."""
         self._canceling = True
         self.stop()
 
     def stop(self) -> None:
-        """Stop every axis that still follows the goal, under control."""
+        """Stop every axis that still follows the goal, within its limits."""
         for name, run in self._runs.items():
             if run.ended_by is None:
                 self.axes[name].stop()
 
     def poll(self, now_s: float) -> Optional[Outcome]:
         """
-        Look at the axes.
+        Check the axes.
 
         :param now_s: monotonic time (s).
-        :returns: how the goal has ended, or None while it has not.
+        :returns: the result of the goal, or None while it is active.
         """
         if self._canceling:
             if any(axis.moving and axis.run is self._runs[name]
                    for name, axis in self.axes.items()):
                 return None
-            return Outcome(Code.SUCCESSFUL, 'canceled; the axes stand', canceled=True)
+            return Outcome(Code.SUCCESSFUL, 'canceled; the axes are at rest', canceled=True)
         reason = self._broken()
         if reason:
             self.stop()
@@ -113,10 +113,11 @@ class Goal:
             return Outcome(Code.SUCCESSFUL, '')
         if now_s - self._ended_s < self._tolerances.time_s:
             return None
-        return Outcome(Code.GOAL_TOLERANCE_VIOLATED, '; '.join(outside) or 'an axis still moves')
+        return Outcome(
+            Code.GOAL_TOLERANCE_VIOLATED, '; '.join(outside) or 'an axis is still moving')
 
     def _broken(self) -> str:
-        """Say what keeps an axis from the path or the end of it, or ''."""
+        """Return why an axis does not follow its path or reach its end, or ''."""
         for name, run in self._runs.items():
             axis = self.axes[name]
             warnings = ', '.join(axis.warnings.names())

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Single keys from the terminal, without Enter."""
+"""Read single keys from the terminal, without Enter."""
 
 import os
 import select
@@ -12,9 +12,9 @@ from typing import Any, Optional
 
 class Keyboard:
     """
-    Read keys as they are pressed; use it as a context manager.
+    Read single keys; use it as a context manager.
 
-    Leaving it puts the terminal back, after an exception too.
+    The exit restores the terminal settings, after an exception too.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Keyboard:
         """
         Wait for a key.
 
-        :returns: the key; None if none came in time; '' at the end of the input.
+        :returns: the key; None after the timeout; '' at the end of the input.
         """
         ready, _, _ = select.select([self._file], [], [], timeout_s)
         return os.read(self._file, 1).decode(errors='replace') if ready else None

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The recording of a run in the thesis's format: a CSV with semicolons, one row per cycle.
+Format a recording of a run as in the thesis: a CSV with semicolons, one row per cycle.
 
 Columns: time in ms; position, velocity and acceleration of each axis; the three coefficients of
-the cubic of each axis; the mocap value of each axis, empty where there is no valid one.
+the cubic of each axis; the mocap value of each axis, empty without a valid value.
 """
 
 from typing import Mapping, Sequence
@@ -14,7 +14,7 @@ from optitrack_vrpn.gantry.cubic import Cubic
 
 
 def header(names: Sequence[str]) -> str:
-    """Write the first line: the names of the columns."""
+    """Return the first line: the names of the columns."""
     cells = ['time_ms']
     for part in ('position', 'velocity', 'acceleration'):
         cells += [f'{name}_{part}' for name in names]
@@ -25,9 +25,11 @@ def header(names: Sequence[str]) -> str:
 
 def row(time_ms: float, views: Sequence[AxisView], cubics: Mapping[str, Cubic]) -> str:
     """
-    Write the line of a cycle.
+    Return the line of a cycle.
 
-    :param time_ms: since the recording began.
+    :param time_ms: time since the start of the recording (ms).
+    :param views: state of each axis.
+    :param cubics: cubic of each axis, by name.
     """
     cells = [f'{time_ms:.1f}']
     for part in ('position', 'velocity', 'acceleration'):

@@ -3,8 +3,8 @@
 """
 A simulated stepper axis with slip, backlash, lost steps at reversals, switches and power.
 
-The motor counts whole steps. Play lies between motor and load; of the load's way a share is lost
-that depends on the direction, and a fixed way at each turn into the positive direction.
+The motor moves in whole steps, with play between motor and load. The load loses a share of its way
+that depends on the direction (slip), and a fixed way after each turn to the positive direction.
 """
 
 from typing import Mapping
@@ -19,7 +19,7 @@ class SimulatedAxis:
     One axis.
 
     :param settings: steps per unit, mechanics, switches.
-    :ivar steps: that the motor has made.
+    :ivar steps: position of the motor in steps.
     :ivar position: true position of the load (unit).
     """
 
@@ -33,9 +33,9 @@ class SimulatedAxis:
 
     def drive(self, motor: float) -> None:
         """
-        Send the motor to a position: the nearest whole step, so that no fraction adds up.
+        Move the motor to the nearest whole step of a position; fractions do not accumulate.
 
-        :param motor: in the coordinate of the controller (unit).
+        :param motor: position in the coordinate of the controller (unit).
         """
         self.steps = round(motor * self.settings.steps_per_unit)
         plant = self.settings.plant
@@ -60,7 +60,7 @@ class SimulatedAxis:
 
     @property
     def switches(self) -> Switches:
-        """Return which switches are on."""
+        """Return the state of the switches."""
         settings, plant = self.settings, self.settings.plant
         return Switches(
             settings.switch_low is not None and self.position <= settings.switch_low,
@@ -73,8 +73,8 @@ class SimulatedMachine:
     """
     All axes of a machine, driven by the cubics of the controller.
 
-    :param settings: the machine.
-    :ivar power: False after an emergency stop: no motor moves.
+    :param settings: settings of the machine.
+    :ivar power: False after an emergency stop: the motors do not move.
     """
 
     def __init__(self, settings: MachineSettings) -> None:
@@ -86,10 +86,11 @@ class SimulatedMachine:
 
     def run(self, cubics: Mapping[str, Cubic], dt: float, now: float = 0.0) -> None:
         """
-        Drive every axis through one cycle, at ten points as the stepper controller does.
+        Move every axis through one cycle, at ten points, as the stepper controller does.
 
-        :param cubics: the way of each motor in units.
-        :param now: when the cycle begins (s), for ``shown``.
+        :param cubics: motion of each motor in units.
+        :param dt: duration of the cycle (s).
+        :param now: start of the cycle (s), for ``shown``.
         """
         self._before, self._begun, self._dt = self.positions(), now, dt
         if not self.power:
@@ -105,9 +106,9 @@ class SimulatedMachine:
 
     def shown(self, now: float) -> dict[str, float]:
         """
-        Return the true positions at a time within the cycle that was run last.
+        Return the true positions at a time within the last cycle.
 
-        :param now: on the clock of ``run`` (s).
+        :param now: time on the clock of ``run`` (s).
         """
         if not self._before or self._dt <= 0.0:
             return self.positions()

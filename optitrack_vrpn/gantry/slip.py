@@ -1,16 +1,17 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A Kalman filter that learns slip and backlash of an axis from mocap.
+A Kalman filter that estimates slip and backlash of an axis from mocap.
 
-The distance between where the axis is and where its motor counts is modelled as
+The difference between the position of the axis and the count of its motor is modelled as
 
     d = c - p W+ + n W- + b h
 
-with the constant c (which wanders), the slip p and n per unit of way W+ and W- that the motor
-went up and down, and the backlash b, of which the share h (-1/2 to 1/2, the play operator) acts.
-All four are states with small process noise; W+, W- and h at the stamp of the measurement are its
-coefficients. The model predicts d while no measurement comes, and at once after a turn.
+with a slowly changing constant c, the slips p and n per unit of the ways W+ and W- of the motor in
+positive and negative direction, and the backlash b times its share h (-1/2 to 1/2, from the play
+operator). c, p, n and b are states with small process noise; W+, W- and h at the stamp of a
+measurement are its coefficients. The model predicts d without measurements, also right after a
+reversal.
 """
 
 from bisect import bisect_right
@@ -24,7 +25,7 @@ import numpy as np
 #: Halved, the estimate follows noise; doubled, it converges more slowly.
 NOISE = 0.1
 #: Cycles over which low-pass samples are correlated; the measurement variance is multiplied by it.
-#: Chosen. Halved or doubled, as for ``NOISE`` times 1.4.
+#: Chosen. Halved or doubled, the effect is that of ``NOISE`` divided or multiplied by 1.4.
 CORRELATED = 20.0
 #: Process noise per square root of a cycle, as fractions of the dead band: of the constant, and of
 #: the backlash; then of the slip per unit of way. Chosen: the constant follows within ten seconds.
@@ -43,11 +44,11 @@ _REBASE = 2000
 
 class SlipEstimator:
     """
-    Estimate the distance between axis and motor.
+    Estimate the difference between axis and motor.
 
     :param dead_band: scale of the noise and of the backlash (unit).
-    :ivar slip_positive: estimated share of the way lost moving up.
-    :ivar slip_negative: the same moving down.
+    :ivar slip_positive: estimated share of the way lost in positive direction.
+    :ivar slip_negative: estimated share of the way lost in negative direction.
     :ivar backlash: estimated play (unit).
     """
 
@@ -69,12 +70,12 @@ class SlipEstimator:
 
     @property
     def slip_positive(self) -> float:
-        """Return the estimated share of the way lost moving up."""
+        """Return the estimated share of the way lost in positive direction."""
         return float(self._x[1])
 
     @property
     def slip_negative(self) -> float:
-        """Return the estimated share of the way lost moving down."""
+        """Return the estimated share of the way lost in negative direction."""
         return float(self._x[2])
 
     @property
@@ -84,9 +85,10 @@ class SlipEstimator:
 
     def move(self, time: float, motor: float) -> None:
         """
-        Note where the motor is at a time later than the last.
+        Add the position of the motor at a time later than the last one.
 
-        :param motor: its position (unit).
+        :param time: time (s).
+        :param motor: position of the motor (unit).
         """
         width = max(self.backlash, 0.2 * self._scale)
         if self._motor is None:
@@ -105,7 +107,7 @@ class SlipEstimator:
             self._rebase()
 
     def _rebase(self) -> None:
-        """Put the way so far into the constant."""
+        """Include the ways so far in the constant, and reset them."""
         up, down = self._up, self._down
         change = np.eye(4)
         change[0] = (1.0, -up, down, 0.0)
@@ -119,8 +121,8 @@ class SlipEstimator:
         """
         Process a measurement.
 
-        :param time: its stamp, on the clock of ``move`` (s).
-        :param distance: axis less motor (unit).
+        :param time: stamp of the measurement, on the clock of ``move`` (s).
+        :param distance: position of the axis minus that of the motor (unit).
         """
         i = bisect_right(self._regressors, time, key=lambda each: each[0])
         if not 0 < i:
@@ -140,7 +142,7 @@ class SlipEstimator:
         self._x[3] = max(0.0, self._x[3])
 
     def distance(self) -> float:
-        """Predict axis less motor, now (unit)."""
+        """Return the predicted axis minus motor position at the last ``move`` (unit)."""
         if not self._regressors:
             return 0.0
         _, up, down, h = self._regressors[-1]

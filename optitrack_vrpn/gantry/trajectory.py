@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trajectories: the thesis's semicolon files and points of trajectory_msgs/JointTrajectory."""
+"""Trajectories, from the semicolon files of the thesis or from trajectory_msgs/JointTrajectory."""
 
 from bisect import bisect_right
 import math
@@ -9,7 +9,8 @@ from typing import NamedTuple, Optional, Sequence
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.setpoints import State
 
-#: The rows of a file may be this far from the nominal time (s). Chosen: half of its last digit.
+#: Greatest deviation of the time between two rows of a file from ``ROW_S`` (s). Chosen: half of
+#: the last digit.
 _TOLERANCE_S = 0.0005
 #: Time per row (s), as in the thesis's files.
 ROW_S = 0.01
@@ -22,10 +23,10 @@ class Trajectory(NamedTuple):
     """
     The path of one axis.
 
-    :ivar times: rising, from 0 (s).
-    :ivar positions: relative to the first.
-    :ivar velocities: at the same times, or None: straight lines between the points.
-    :ivar loop: begin again at the end.
+    :ivar times: times of the points, rising from 0 (s).
+    :ivar positions: positions relative to the first point.
+    :ivar velocities: velocities at these times; None: linear interpolation of positions.
+    :ivar loop: repeat the path without end.
     """
 
     times: tuple[float, ...]
@@ -35,17 +36,17 @@ class Trajectory(NamedTuple):
 
     @property
     def duration(self) -> float:
-        """Time of the last point (s)."""
+        """Return the time of the last point (s)."""
         return self.times[-1]
 
     def at(self, t: float) -> State:
         """
         Evaluate the path, relative to its start.
 
-        :param t: time since the beginning (s); past the end the last point, at rest.
+        :param t: time since the start (s); after the end, the result is the last point at rest.
         """
         if self.loop and self.duration > 0.0:
-            # What one round leaves over carries on to the next.
+            # each round begins at the end position of the round before
             rounds, t = divmod(t, self.duration)
             base = rounds * (self.positions[-1] - self.positions[0])
         else:
@@ -67,7 +68,7 @@ class Trajectory(NamedTuple):
                      2.0 * b + 6.0 * c * u)
 
     def greatest_velocity(self) -> float:
-        """Return the greatest velocity, between points and at them."""
+        """Return the greatest speed, at the points and between them."""
         slopes = []
         for i in range(len(self.times) - 1):
             dt = self.times[i + 1] - self.times[i]
@@ -88,15 +89,16 @@ def make(
     velocities: Optional[Sequence[float]] = None, loop: bool = False,
 ) -> Trajectory:
     """
-    Make a trajectory, positions relative to the first.
+    Make a trajectory with times and positions relative to the first point.
 
-    :raises ConfigurationError: for too few points, and times that do not rise.
+    :raises ConfigurationError: for too few points, values that are not finite, or times that do
+        not rise.
     """
     if len(times) < 2 or len(times) != len(positions) or (
             velocities is not None and len(velocities) != len(times)):
         raise ConfigurationError('a trajectory needs two points or more, each with a position')
     if not all(map(math.isfinite, (*times, *positions, *(velocities or ())))):
-        raise ConfigurationError('a trajectory holds a value that is not a number')
+        raise ConfigurationError('a trajectory contains a value that is not a finite number')
     if any(b <= a for a, b in zip(times, times[1:])):
         raise ConfigurationError('the times of a trajectory must rise')
     return Trajectory(
@@ -107,13 +109,14 @@ def make(
 def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
           loop: bool = False) -> dict[str, Trajectory]:
     """
-    Read the thesis's file: semicolons, time in s, one column an axis, a row every 0.01 s.
+    Parse a file of the thesis: semicolons, time in s, one column per axis, a row every 0.01 s.
 
-    A first line of text names the columns; without it they are the machine's axes in order.
+    A first line of text contains the names of the columns; without it they are all axes in order.
 
     :param axes: names of the machine's axes.
-    :returns: one trajectory for each column.
-    :raises ConfigurationError: naming the line.
+    :param where: name of the file in error messages.
+    :returns: one trajectory for each column, by axis.
+    :raises ConfigurationError: with the number of the line.
     """
     lines = [(n, line.strip().rstrip(';')) for n, line in enumerate(text.splitlines(), 1)
              if line.strip() and not line.lstrip().startswith('#')]
@@ -126,7 +129,7 @@ def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
         if unknown or len(set(names)) < len(names):
             raise ConfigurationError(
                 f'{where}: line {lines[0][0]}: columns {", ".join(map(repr, unknown or names))} '
-                f'are no axes, or one comes twice; allowed: {", ".join(axes)}')
+                f'are not axes, or one is repeated; allowed: {", ".join(axes)}')
         lines = lines[1:]
     rows: list[list[float]] = []
     for number, line in lines:
@@ -149,7 +152,7 @@ def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
 
 def _numbers(line: str) -> 'list[float] | None':
     try:
-        # A decimal comma, as German spreadsheets write it, is one too.
+        # a decimal comma is accepted too: German spreadsheets write it
         cells = [float(cell.replace(',', '.')) for cell in line.split(';')]
     except ValueError:
         return None

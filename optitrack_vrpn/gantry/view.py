@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The terminal view: each axis as a line of text, and its data as plain strings."""
+"""Format axes for the terminal and for messages: a table, and cells as strings."""
 
 from typing import Mapping, Sequence
 
@@ -11,7 +11,7 @@ _HEAD = ('axis', 'mode', 'position', 'target', 'error', 'correction', 'limits', 
 
 
 def cells(view: AxisView) -> dict[str, str]:
-    """Return what is shown of an axis as strings, for a message."""
+    """Return the displayed values of an axis as strings, for a message."""
     digits = 4 if view.unit == 'm' else 2
 
     def number(value: 'float | None') -> str:
@@ -32,7 +32,7 @@ def cells(view: AxisView) -> dict[str, str]:
 
 def table(axes: Sequence[tuple[str, str, Mapping[str, str]]]) -> list[str]:
     """
-    Write the table.
+    Format the table.
 
     :param axes: name, mode and cells of each axis.
     :returns: lines without colours.

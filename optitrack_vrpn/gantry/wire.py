@@ -1,26 +1,26 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The datagrams between the controller and a machine; little endian.
+Encode and decode the datagrams between the controller and a machine; little endian.
 
 Set points, one datagram a cycle:
 
 | offset | type | what |
 |---|---|---|
 | 0 | 4 bytes | ``OVGC`` |
-| 4 | uint32 | sequence, rises by 1 |
-| 8 | float64 | time of a cycle (s) |
-| 16 | uint32 | 1: power on; 0: cut the power (emergency stop) |
+| 4 | uint32 | sequence number, increments by 1 |
+| 8 | float64 | duration of a cycle (s) |
+| 16 | uint32 | 1: power on; 0: switch the power off (emergency stop) |
 | 20 | uint32 | number of axes |
-| 24 | 4 float64 for each axis | position at the beginning of the cycle (steps), and the coefficients of t (steps/s), t^2, t^3 |
+| 24 | 4 float64 for each axis | position at the start of the cycle (steps), and the coefficients of t (steps/s), t^2, t^3 |
 
-Answer of the machine to each:
+Answer of the machine to each datagram:
 
 | offset | type | what |
 |---|---|---|
 | 0 | 4 bytes | ``OVGM`` |
-| 4 | uint32 | sequence of the set points that it answers |
-| 8 | uint32 | 1: power on; 0: the power is cut |
+| 4 | uint32 | sequence number of the answered set points |
+| 8 | uint32 | 1: power on; 0: power off |
 | 12 | uint32 | number of axes |
 | 16 | uint32 for each axis | bit 0 lower limit switch, bit 1 upper one, bit 2 reference switch |
 """  # noqa: E501
@@ -42,8 +42,9 @@ _MOST_AXES = 32
 
 class SetPoints(NamedTuple):
     """
-    What the machine is sent each cycle.
+    Set points of one cycle.
 
+    :ivar dt: duration of the cycle (s).
     :ivar cubics: one per axis, in steps.
     """
 
@@ -54,7 +55,7 @@ class SetPoints(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the machine says."""
+    """Answer of the machine."""
 
     sequence: int
     power: bool
@@ -62,7 +63,7 @@ class Answer(NamedTuple):
 
 
 def encode_set_points(points: SetPoints) -> bytes:
-    """Write a datagram of set points."""
+    """Encode a datagram of set points."""
     return _COMMAND.pack(
         COMMAND, points.sequence & 0xffffffff, points.dt, points.power, len(points.cubics),
     ) + b''.join(struct.pack('<4d', *cubic) for cubic in points.cubics)
@@ -70,21 +71,22 @@ def encode_set_points(points: SetPoints) -> bytes:
 
 def decode_set_points(data: bytes) -> SetPoints:
     """
-    Read a datagram of set points.
+    Decode a datagram of set points.
 
-    :raises RemoteProtocolError: if it is none.
+    :raises RemoteProtocolError: if it is damaged, or contains a value that is not possible.
     """
     count = _head(data, COMMAND, _COMMAND, 32)
     _, sequence, dt, power, _ = _COMMAND.unpack_from(data)
     cubics = tuple(Cubic(*struct.unpack_from('<4d', data, _COMMAND.size + 32 * i))
                    for i in range(count))
     if not 0.0 < dt < 1.0 or not all(math.isfinite(each) for c in cubics for each in c):
-        raise RemoteProtocolError('set points hold a value that is not a number')
+        raise RemoteProtocolError(
+            'the cycle time of set points is not between 0 and 1 s, or a value is not finite')
     return SetPoints(sequence, dt, bool(power), cubics)
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """Write the machine's answer."""
+    """Encode the machine's answer."""
     return _ANSWER.pack(
         ANSWER, answer.sequence & 0xffffffff, answer.power, len(answer.switches),
     ) + struct.pack(f'<{len(answer.switches)}I', *(
@@ -93,9 +95,9 @@ def encode_answer(answer: Answer) -> bytes:
 
 def decode_answer(data: bytes) -> Answer:
     """
-    Read the machine's answer.
+    Decode the machine's answer.
 
-    :raises RemoteProtocolError: if it is none.
+    :raises RemoteProtocolError: if it is damaged.
     """
     count = _head(data, ANSWER, _ANSWER, 4)
     _, sequence, power, _ = _ANSWER.unpack_from(data)
@@ -105,9 +107,9 @@ def decode_answer(data: bytes) -> Answer:
 
 
 def _head(data: bytes, magic: bytes, head: struct.Struct, size: int) -> int:
-    """Check length and mark of a datagram; return the number of axes."""
+    """Check length and magic bytes of a datagram; return the number of axes."""
     if len(data) < head.size or data[:4] != magic:
-        raise RemoteProtocolError(f'{len(data)} bytes are no {magic.decode()} datagram')
+        raise RemoteProtocolError(f'{len(data)} bytes are not a {magic.decode()} datagram')
     count: int = head.unpack_from(data)[-1]
     if count > _MOST_AXES or len(data) != head.size + size * count:
         raise RemoteProtocolError(
@@ -116,10 +118,10 @@ def _head(data: bytes, magic: bytes, head: struct.Struct, size: int) -> int:
 
 
 def in_steps(cubic: Cubic, steps_per_unit: float) -> Cubic:
-    """Take a cubic from units to steps."""
+    """Convert a cubic from units to steps."""
     return Cubic(*(each * steps_per_unit for each in cubic))
 
 
 def in_units(cubic: Cubic, steps_per_unit: float) -> Cubic:
-    """Take a cubic from steps to units."""
+    """Convert a cubic from steps to units."""
     return Cubic(*(each / steps_per_unit for each in cubic))
