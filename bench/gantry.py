@@ -4,9 +4,9 @@
 Reproduce the thesis's table on the simulated gantry, and compare the rules of the closed loop.
 
     python -m bench.gantry                     print the tables (simulated time)
-    python -m bench.gantry --write-docs        and put them and the plots into docs/
-    python -m bench.gantry --cycles 600        run the loop at 100 Hz for so many seconds of real
-                                               time, both cores busy, and print late cycles
+    python -m bench.gantry --write-docs        also write them and the plots to docs/
+    python -m bench.gantry --cycles 600        run the loop at 100 Hz for 600 s of real time,
+                                               beside busy processes, and print the late cycles
 """
 
 import argparse
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs' / 'gantry.md'
 PLOT = ROOT / 'docs' / 'img' / 'gantry.png'
 ORION = load_machine('gantry_orion')
-#: Name -> changes of the rule; None is the open loop.
+#: Name -> changed settings of the rule; None is the open loop.
 RULES = {
     'open loop': None,
     'thesis': {},
@@ -50,7 +50,7 @@ SINES = (
 
 
 class Rig:
-    """One axis of ORION on a simulated mocap, in simulated time."""
+    """One axis of ORION with a simulated mocap channel, in simulated time."""
 
     def __init__(self, name, rule, seed):
         axis = next(each for each in ORION.axes if each.name == name)
@@ -70,7 +70,7 @@ class Rig:
         self.run(3.0)
 
     def run(self, seconds):
-        """Run; return the true positions."""
+        """Run for a time (s); return the true position after each cycle."""
         found = []
         for _ in range(round(seconds * 100)):
             position = self.plant.axes[self.name].position
@@ -84,7 +84,7 @@ class Rig:
 
 
 def sine_run(name, amplitude, frequency, minutes, rule, seed):
-    """Run a sine; gives (middle of each period), amplitude of the last, residual at rest."""
+    """Run a sine; return middle and amplitude of each period, and the residual at rest."""
     rig = Rig(name, rule, seed)
     start = rig.plant.axes[name].position
     refusal = rig.axis.sine(amplitude, frequency)
@@ -103,7 +103,7 @@ def sine_run(name, amplitude, frequency, minutes, rule, seed):
 
 
 def strokes_run(rule, seed):
-    """Go ten times 2 m forth and back; return the deviations at both ends, after 15 s of rest."""
+    """Move ten times 2 m forth and back; return the deviations at both ends after a rest."""
     rig = Rig('chaser_x', rule, seed)
     start = rig.plant.axes['chaser_x'].position
     near, far = [], []
@@ -116,7 +116,7 @@ def strokes_run(rule, seed):
 
 
 def repeat_run(name, size, rule, seed):
-    """Go to the same place ten times; return the greatest deviation between two."""
+    """Move to the same position ten times; return the greatest difference of two results."""
     rig = Rig(name, rule, seed)
     ends = []
     for _ in range(10):
@@ -128,14 +128,14 @@ def repeat_run(name, size, rule, seed):
 
 
 def shown(name, value):
-    """Write a value in mm or degrees."""
+    """Format a value in mm or degrees."""
     if name.endswith(('x', 'y')):
         return f'{value * 1e3:+.2f} mm'
     return f'{value:+.3f} deg'
 
 
 def tables(seeds, minutes):
-    """Make the tables as lines of markdown, and what the plot needs."""
+    """Make the tables as lines of markdown, and the data of the plot."""
     lines = ['| case | thesis, open | ' + ' | '.join(RULES) + ' |',
              '|---|---|' + '---|' * len(RULES)]
     plot = {}
@@ -203,7 +203,7 @@ def busy():
 
 
 def cycles(seconds, loads):
-    """Run the loop of six axes over UDP in real time beside busy processes."""
+    """Run the loop of six axes over UDP in real time, beside busy processes."""
     workers = [multiprocessing.Process(target=busy, daemon=True) for _ in range(loads)]
     for worker in workers:
         worker.start()
@@ -238,17 +238,17 @@ def cycles(seconds, loads):
     stopped = [name for name, axis in machine.axes.items() if axis.mode.value != 'sine']
     return [
         f'{seconds:g} s at 100 Hz, 6 axes over UDP, {os.cpu_count()} cores with a load average '
-        f'of {statistics.fmean(load):.1f} ({loads} busy processes of its own): {counts.cycles} '
-        f'cycles, {counts.late} late by more than half a period, {counts.skipped} skipped',
+        f'of {statistics.fmean(load):.1f} ({loads} busy processes of the benchmark): '
+        f'{counts.cycles} cycles, {counts.late} late by more than half a period, {counts.skipped} skipped',
         f'delay of a cycle: standard deviation {counts.jitter_ns / 1e6:.2f} ms, worst '
         f'{counts.worst_ns / 1e6:.1f} ms; work of a cycle: median '
         f'{work[len(work) // 2] * 1e6:.0f} us, 99 % {work[int(0.99 * len(work))] * 1e6:.0f} us',
-        f'datagrams that the machine took: {simulated.received} of {counts.cycles}; axes that '
+        f'datagrams received by the machine: {simulated.received} of {counts.cycles}; axes that '
         f'stopped: {", ".join(stopped) or "none"}']
 
 
 def write(mark, lines):
-    """Put lines between two marks of the page."""
+    """Replace the lines between two marks of the page."""
     text = PAGE.read_text(encoding='utf-8')
     begin, end = f'<!-- {mark} -->\n', f'<!-- /{mark} -->'
     head, _, rest = text.partition(begin)
@@ -262,8 +262,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seeds', type=int, default=3, help='runs of each case (median)')
-    parser.add_argument('--minutes', type=float, help='length of the sines (default: as given)')
-    parser.add_argument('--cycles', type=float, metavar='S', help='only run in real time')
+    parser.add_argument('--minutes', type=float,
+                        help='duration of the sines (default: that of each case)')
+    parser.add_argument('--cycles', type=float, metavar='S',
+                        help='only run in real time for S seconds')
     parser.add_argument('--loads', type=int, default=2, help='busy processes beside --cycles')
     parser.add_argument('--write-docs', action='store_true', help='update docs/gantry.md')
     arguments = parser.parse_args()

@@ -1,10 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A mocap channel for simulations of a gantry in simulated time: noise, low-pass, latency, occlusion.
+Simulate a mocap channel of a gantry in simulated time: noise, low-pass, latency, occlusion.
 
-Chosen after the measurements in the thesis: 3 sigma of a standing body 1 mm and 0.11 degrees raw;
-Butterworth of order 5 at 5 Hz for 100 Hz; 0.05 s from exposure to controller.
+The values are those measured in the thesis: 3 sigma of a standing body is 1 mm and 0.11 degrees,
+unfiltered; the low-pass is a Butterworth of order 5 at 5 Hz for 100 Hz; the time from exposure to
+controller is 0.05 s.
 """
 
 from collections import deque
@@ -24,16 +25,16 @@ ORDER = 5
 
 class SimulatedMocap:
     """
-    Measure one axis once a cycle.
+    Measure one axis once per cycle.
 
     :param noise: standard deviation of a raw value (unit).
-    :param dt: time of a cycle (s).
-    :param seed: of the noise.
-    :param latency_s: from exposure to controller, a whole number of cycles (s).
-    :param cutoff_hz: of the low-pass; 0: none.
-    :param origin: where mocap has its zero (unit).
+    :param dt: duration of a cycle (s).
+    :param seed: seed of the noise.
+    :param latency_s: time from exposure to controller (s); it is rounded to whole cycles.
+    :param cutoff_hz: cut-off frequency of the low-pass; 0: no low-pass.
+    :param origin: mocap value at position 0 (unit).
     :ivar visible: False while the body is out of view.
-    :ivar filter_delay_s: group delay of the low-pass, taken off the stamp (s).
+    :ivar filter_delay_s: group delay of the low-pass, which is subtracted from the stamp (s).
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class SimulatedMocap:
             self._design(cutoff_hz, dt)
 
     def _design(self, cutoff_hz: float, dt: float) -> None:
-        from scipy import signal    # it takes a second to load
+        from scipy import signal    # imported here, because the import takes a second
         sos: Any = signal.butter(ORDER, cutoff_hz, fs=1.0 / dt, output='sos')
         self._rest = signal.sosfilt_zi(sos).tolist()
         self._sections = sos.tolist()
@@ -62,8 +63,9 @@ class SimulatedMocap:
 
     def measure(self, now: float, position: float) -> Optional[Measurement]:
         """
-        Expose now, and give what arrives now.
+        Expose now, and return the measurement that arrives now.
 
+        :param now: time (s).
         :param position: true position (unit).
         """
         value: Optional[Measurement] = None
@@ -71,7 +73,7 @@ class SimulatedMocap:
             raw = position + self._origin + self._random.gauss(0.0, self._noise)
             value = Measurement(self._filter(raw), now - self.filter_delay_s)
         else:
-            self._states = []    # a filter begins again after a gap
+            self._states = []    # the filter restarts after a gap
         self._queue.append(value)
         return self._queue.popleft()
 

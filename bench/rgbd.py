@@ -3,15 +3,15 @@
 """
 Run the RGB-D odometry on simulated sequences and compare it with the truth.
 
-    make bench-rgbd                        accuracy and processor time of a frame
-    make bench-rgbd ARGS=--methods         and variants of the method on the hand-held sequence
+    make bench-rgbd                        accuracy and processor time per frame
+    make bench-rgbd ARGS=--methods         also variants of the method on the hand-held sequence
     make bench-rgbd ARGS='--topics 30'     the node rgbd_odometry in its own process: images on
-                                           real topics at 30 Hz for so many seconds
+                                           real topics at 30 Hz for 30 seconds
 
-ATE and RPE (over 1 s) are those of the recording package. A camera that turns on the spot leaves
-the rotation of the alignment unknown; there the ATE is that of poses aligned at the first frame.
-NEES is the mean of e^T C^-1 e / 6 with the error e of a pose and its covariance C: 1 is exact,
-below 1 the covariance is too large. ms is the median of the processor time of a frame.
+The recording package computes ATE and RPE (over 1 s). The sequence rotation does not determine the
+rotation of the alignment, so its ATE is that of poses aligned at the first frame. NEES is the mean
+of e^T C^-1 e / 6 with the error e of a pose and its covariance C: 1 is exact, below 1 the
+covariance is too large. ms is the median of the processor time per frame.
 """
 
 import argparse
@@ -55,7 +55,7 @@ METHODS = {
 
 
 class Sequence(NamedTuple):
-    """Images of a simulated camera, and the truth."""
+    """Images of a simulated camera, and the true poses."""
 
     name: str
     stamps_ns: list
@@ -65,7 +65,7 @@ class Sequence(NamedTuple):
 
 
 def render(name, seed, every=1):
-    """Take the pictures of a motion, with the errors of a Kinect."""
+    """Render the images of a motion, with the errors of a Kinect."""
     motion = TRAJECTORIES[name]
     count = max(LEAST_FRAMES, round(motion.duration * RATE))
     times = np.arange(0, count, every) / RATE
@@ -85,7 +85,7 @@ def trajectory(stamps_ns, poses):
 
 
 def nees(frame, truth):
-    """Give the normalised squared error of a pose whose fixed frame is the first camera's."""
+    """Return the normalised squared error of a pose; the fixed frame is the first camera frame."""
     error = np.concatenate([
         truth[:3, 3] - frame.pose[:3, 3],
         Rotation.from_matrix(truth[:3, :3] @ frame.pose[:3, :3].T).as_rotvec()])
@@ -93,7 +93,7 @@ def nees(frame, truth):
 
 
 def evaluate(sequence, settings):
-    """Run the odometry and give a row of the table."""
+    """Run the odometry and return a row of the table."""
     odometry = Odometry(settings)
     frames, cost = [], []
     for stamp, grey, depth in zip(sequence.stamps_ns, sequence.grey, sequence.depth):
@@ -131,7 +131,7 @@ def table(title, rows):
 
 
 def topics(seconds):
-    """Send images to the node in its own process, and measure what comes back."""
+    """Send images to the node in its own process, and measure its poses."""
     sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
     from conftest import claim_domain
     domain, claim = claim_domain()
@@ -149,7 +149,7 @@ def topics(seconds):
 
 
 def measure(seconds, sequence, node):
-    """Publish in real time, there and back again, and print the table."""
+    """Publish the sequence forwards and backwards in real time, and print the result."""
     from nav_msgs.msg import Odometry as OdometryMessage
     from optitrack_vrpn.rgbd.images import from_depth, from_rgb
     from optitrack_vrpn.rgbd.messages_ros import (
@@ -173,7 +173,7 @@ def measure(seconds, sequence, node):
         begin, cpu = time.monotonic(), processor_s(node.pid)
         for number in range(seconds * RATE):
             time.sleep(max(0.0, begin + number / RATE - time.monotonic()))
-            # as a camera stamps, not as this process is scheduled
+            # regular stamps, as of a camera, independent of the scheduling of this process
             stamp = 1_700_000_000_000_000_000 + number * SECOND // RATE
             header = make_header(stamp, 'camera')
             rgb, metres = fields[order[number % len(order)]]
@@ -193,7 +193,7 @@ def measure(seconds, sequence, node):
 
 
 def processor_s(pid):
-    """Give the processor time of a process."""
+    """Return the processor time of a process (s)."""
     fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
@@ -201,7 +201,7 @@ def processor_s(pid):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--seed', type=int, default=1, help='of the errors of the camera')
+    parser.add_argument('--seed', type=int, default=1, help='seed of the camera errors (1)')
     parser.add_argument('--methods', action='store_true')
     parser.add_argument('--sequence', choices=tuple(TRAJECTORIES), action='append')
     parser.add_argument('--topics', type=int, metavar='SECONDS', default=0)

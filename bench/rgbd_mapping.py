@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Measure what loop closure adds to the odometry, on two rounds through simulated rooms.
+Measure the effect of loop closure on two rounds through simulated rooms.
 
-Each row: the absolute trajectory error (RMSE of positions after rigid alignment, m) of the
-odometry and of the map. The odometry remembers landmarks, which closes loops that its model holds;
-rows with a small model show loops that it does not hold.
+Each row shows the absolute trajectory error (RMSE of positions after rigid alignment, mm) of the
+odometry and of the map. The odometry closes loops itself while its model contains the landmarks of
+the whole round; rows with a small model show loops that only the map closes.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from optitrack_vrpn.rgbd.trajectories import Harmonic, TRAJECTORIES, Trajectory
 from scipy.spatial.transform import Rotation
 
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
-#: A hall of 10 x 8 m, and two rounds of a circle of 2.3 m in it.
+#: A hall of 10 x 8 m, for two rounds of a circle of 2.3 m radius.
 HALL = Layout(
     room=Box((-5.0, -4.0, 0.0), (5.0, 4.0, 2.8)),
     boxes=(Box((3.7, -1.5, 0.0), (4.9, 0.4, 1.3)), Box((-1.0, 3.1, 0.0), (0.6, 3.95, 1.6)),
            Box((-4.9, -0.7, 0.0), (-3.9, 0.8, 0.9)), Box((-0.8, -3.95, 0.0), (0.7, -3.2, 1.9)),
            Box((-0.6, -0.7, 0.0), (0.8, 0.5, 1.5))))
-#: A corridor around a block, and two rounds in it: more landmarks than the default model holds.
+#: A corridor around a block; two rounds see more landmarks than the default model can contain.
 CORRIDOR = Layout(
     room=Box((-6.8, -6.8, 0.0), (6.8, 6.8, 2.8)),
     boxes=(Box((-3.0, -3.0, 0.0), (3.0, 3.0, 2.8)), Box((5.9, -1.5, 0.0), (6.7, 0.4, 1.3)),
@@ -44,7 +44,7 @@ _SWAY = math.radians(8.0)
 
 
 def around(radius_m: float, round_s: float) -> Trajectory:
-    """Make two rounds of a circle, nose ahead, swaying."""
+    """Make two rounds of a circle, facing forward, with pitch and roll oscillations."""
     return Trajectory(
         2 * round_s, f'two rounds of a circle of {radius_m} m',
         x=Harmonic(0.0, 0.0, ((radius_m, round_s, math.pi / 2),)),
@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 def run(scene: str, layout: Layout, trajectory: Trajectory, landmarks: int, rate: float,
         seed: int) -> tuple[Row, tuple[Path, Path, Path]]:
-    """Map a scene and compare the paths with the truth; gives truth, odometry and map too."""
+    """Map a scene, and return the row and the paths: truth, odometry, map."""
     times = np.arange(0.0, trajectory.duration, 1.0 / rate)
     truth = trajectory.camera_poses(times)
     room, sensor = Room(layout), Sensor(seed=seed)
@@ -132,8 +132,8 @@ def draw(file: str, true: Path, before: Path, after: Path) -> None:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--rate', type=float, default=15.0, help='frames a second (15)')
-    parser.add_argument('--seed', type=int, default=2, help='of the noise (2)')
+    parser.add_argument('--rate', type=float, default=15.0, help='frames per second (15)')
+    parser.add_argument('--seed', type=int, default=2, help='seed of the noise (2)')
     parser.add_argument('--picture', help='draw the last row into this SVG file')
     given = parser.parse_args()
     print('| scene | landmarks of the model | ATE odometry (mm) | ATE map (mm) | ratio '

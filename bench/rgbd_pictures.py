@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Make the pictures of docs/rgbd.md: the simulated room, and odometry beside the truth.
+Draw the pictures of docs/rgbd.md: the simulated room, and the odometry and the truth.
 
     make rgbd-pictures
 """
@@ -49,7 +49,7 @@ def draw_room(room):
 
 
 def follow(room, name):
-    """Run the odometry; gives truth and estimate."""
+    """Run the odometry; return truth and estimate."""
     path, sensor = TRAJECTORIES[name], Sensor()
     odometry = Odometry(OdometrySettings(), camera_on_body())
     times = np.arange(0.0, path.duration, 1 / RATE)
