@@ -239,7 +239,8 @@ def cycles(seconds, loads):
     return [
         f'{seconds:g} s at 100 Hz, 6 axes over UDP, {os.cpu_count()} cores with a load average '
         f'of {statistics.fmean(load):.1f} ({loads} busy processes of the benchmark): '
-        f'{counts.cycles} cycles, {counts.late} late by more than half a period, {counts.skipped} skipped',
+        f'{counts.cycles} cycles, {counts.late} late by more than half a period, '
+        f'{counts.skipped} skipped',
         f'delay of a cycle: standard deviation {counts.jitter_ns / 1e6:.2f} ms, worst '
         f'{counts.worst_ns / 1e6:.1f} ms; work of a cycle: median '
         f'{work[len(work) // 2] * 1e6:.0f} us, 99 % {work[int(0.99 * len(work))] * 1e6:.0f} us',
