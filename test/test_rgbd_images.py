@@ -82,7 +82,7 @@ def test_written_images_are_read_again():
     (to_grey, image('bayer_rggb8', RGB[..., 0]), 'debayer'),
     (to_grey, image('yuv422', RGB), "'yuv422', which is not supported"),
     (to_depth, image('64FC1', RGB), "'64FC1', which is not supported"),
-    (to_rgb, image('rgb8', RGB, data=b'123'), 'cut off'),
+    (to_rgb, image('rgb8', RGB, data=b'123'), 'truncated'),
     (to_rgb, image('rgb8', RGB, step=20), 'rows of 20 bytes'),
     (to_depth, image('32FC1', RGB[..., 0].astype('<u2')), 'encoding or step is wrong'),
     (to_rgb, image('rgb8', RGB, height=0), 'empty'),
