@@ -124,7 +124,7 @@ def test_faults_are_named(observer, files):
 
 
 @pytest.mark.parametrize('parameters, message', [
-    ({}, 'extrinsics_file: name the file'),
+    ({}, 'extrinsics_file: set the file'),
     ({'extrinsics_file': '/nowhere/extr.yml'}, '/nowhere/extr.yml cannot be read'),
     ({'aligned': True, 'warp_file': '/nowhere/warp.yml'}, '/nowhere/warp.yml cannot be read')])
 def test_a_missing_file_is_an_error_and_not_left_out(parameters, message):
