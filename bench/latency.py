@@ -42,7 +42,7 @@ import tempfile
 import time
 
 from latency_bridges import (
-    BEST_EFFORT, BRIDGES, command_of, MORE_BRIDGES, POLL_RATES, rivals)
+    BEST_EFFORT, BRIDGES, command_of, MORE_BRIDGES, POLL_RATES, vrpn_mocap_bridges)
 from latency_tables import side_by_side, summary, tables, write_block
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -271,7 +271,7 @@ def main():
         bridges += ['before'] + ['before all on'] * ('all on' in bridges)
     if arguments.peer:
         bridges.append('peer')
-    bridges += rivals(arguments.vrpn_mocap, arguments.poll_rates)
+    bridges += vrpn_mocap_bridges(arguments.vrpn_mocap, arguments.poll_rates)
     best_effort = [bridge + BEST_EFFORT for bridge in bridges] if arguments.best_effort else []
     bridges = best_effort if arguments.best_effort == 'only' else bridges + best_effort
     runs = run(points, tuple(bridges), repetitions, seconds, arguments)

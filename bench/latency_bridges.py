@@ -21,7 +21,7 @@ POLL_RATES = (100, 1000)
 _TOPICS = ('odom', 'twist', 'accel', 'pose_cov')
 
 
-def rivals(path, rates=POLL_RATES):
+def vrpn_mocap_bridges(path, rates=POLL_RATES):
     """Name the variants of the C++ client, none if the path of its executable is missing."""
     return [f'{VRPN_MOCAP}{rate}' for rate in rates] if path else []
 

@@ -143,17 +143,17 @@ class ClockPath:
         expected = 3.0 * math.sqrt(self._var) + 1.5 * self._scatter.scale * young
         ratio = max(self._ratio, 1.0) if self._treads.step else self._ratio
         return 1e3 * (RESOLUTION_US + math.sqrt(ratio) * expected + 2.0 * abs(self._lag)
-                      + self._off_shadow() + self._treads.doubt)
+                      + self._off_shadow() + self._treads.deviation)
 
     def _off_shadow(self) -> float:
         """Return how far the line left the one that was replaced (us), which may be right."""
         if self._end_t > self._shadow_to:
             return 0.0
-        slope, level, since, doubt = self._shadow
+        slope, level, since, deviation = self._shadow
         rise = self._end - level - slope * self._end_t
         # At the end of the block that stamps are made in, the lines may be further apart.
         later = rise + self._slope - slope
-        return max(abs(rise), abs(later)) + 3.0 * doubt * (self._end_t - since)
+        return max(abs(rise), abs(later)) + 3.0 * deviation * (self._end_t - since)
 
     def add(self, t_ns: float, y_ns: float, loaded: bool = False) -> None:
         """

@@ -40,7 +40,7 @@ class Rule(Protocol):
     def start(self, keep_rate: bool) -> None:
         """Forget the offset, and the rate too unless ``keep_rate``."""
 
-    def doubt(self) -> None:
+    def revalidate(self) -> None:
         """Check the next frame against what was learnt, and start anew if it does not fit."""
 
     def set_slewable(self, slewable: bool) -> None:
@@ -49,7 +49,7 @@ class Rule(Protocol):
     def skew(self) -> float:
         """Return the arrival clock's rate against the sender's, less one; NaN if unknown."""
 
-    def skew_doubt(self) -> float:
+    def skew_deviation(self) -> float:
         """Return the standard deviation of the skew."""
 
     def uncertainty_s(self) -> float:
@@ -86,7 +86,7 @@ class ArrivalRule:
         """Count anew."""
         self.samples = 0
 
-    def doubt(self) -> None:
+    def revalidate(self) -> None:
         """Believe that a new sender's times rise."""
         self.odd = 0
 
@@ -97,7 +97,7 @@ class ArrivalRule:
         """Return NaN: not known."""
         return math.nan
 
-    def skew_doubt(self) -> float:
+    def skew_deviation(self) -> float:
         """Return that of two clocks of which nothing is known."""
         return _ANY_SKEW
 
@@ -148,7 +148,7 @@ class MinOffsetRule(ArrivalRule):
         self.learnt = False
         self.samples = 0
 
-    def doubt(self) -> None:
+    def revalidate(self) -> None:
         """Compare the next frame with the last one."""
         self._doubtful = True
 

@@ -79,8 +79,8 @@ class Recording:
         :returns: what happened to the clocks, as text.
         """
         stamp = self._source.stamp(sender_ns, arrival_ns)
-        told = self._source.events()
-        for event in told:
+        events = self._source.events()
+        for event in events:
             if event.data.kind == 'epoch_ended':
                 self._begins.append((len(self.stamps), event.data.reason))
                 if event.data.reason != GAP:
@@ -90,7 +90,7 @@ class Recording:
         self._arrival.append(arrival_ns)
         self.stamps.append(REFUSED if stamp is None else stamp)
         self._placed.append(sender_ns if stamp is None else self._cadence.place(sender_ns))
-        return [event.text for event in told]
+        return [event.text for event in events]
 
     def smooth(self, latency_ns: int = 0) -> array[int]:
         """

@@ -128,7 +128,7 @@ class StampSource:
             return None
         cadence = self._cadence
         if cadence is None or processing_ns or self._two_way.known:
-            # Times of exposure are exact, and round trips are told by the times as they come.
+            # Times of exposure are exact, and round trips use the times as they come.
             self._sent = -1
             return self._stamp(sender_time_ns, arrival_ns, host_minus_arrival_clock_ns)
         self._sent = sender_time_ns
@@ -244,7 +244,7 @@ class StampSource:
                 0 <= server_ns < LIMIT_NS and 0 <= sent_ns <= received_ns < LIMIT_NS):
             return
         self._two_way.add(sent_ns, server_ns, received_ns, self._rule.skew(),
-                          self._rule.skew_doubt())
+                          self._rule.skew_deviation())
         if self._latency:
             self._shift += self._latency
             self._latency = 0
@@ -330,7 +330,7 @@ class StampSource:
             self._reconnected = True
             self._two_way.reset()
             self._restore_latency()
-            self._rule.doubt()
+            self._rule.revalidate()
             if self._arrivals is not None and self._unplaced:
                 self._unplaced = False
                 self._end_epoch(reason, "the new conversation's sender times may be of use")
@@ -339,7 +339,7 @@ class StampSource:
         if self._cadence is not None:
             self._cadence.reset(True)
         self._learnt_to = -1
-        self._end_epoch(reason, 'as told from outside')
+        self._end_epoch(reason, 'as the caller asked')
 
     def _restore_latency(self) -> None:
         """Take the configured latency off again: the next sender may answer no round trips."""

@@ -107,7 +107,7 @@ class TrackingRule:
         """Take note whether the sender's clock or that of the arrivals may be slewed."""
         self._path.slewable = slewable
 
-    def doubt(self) -> None:
+    def revalidate(self) -> None:
         """Begin anew with the next frame unless it fits."""
         self._doubtful = True
 
@@ -119,7 +119,7 @@ class TrackingRule:
         """Return the arrival clock's rate against the sender's, less one."""
         return self._path.rate
 
-    def skew_doubt(self) -> float:
+    def skew_deviation(self) -> float:
         """Return the standard deviation of the skew."""
         return self._path.rate_deviation()
 

@@ -43,14 +43,15 @@ class Treads:
     The last steps of the minima.
 
     :ivar step: height up to which minima lie above the floor because they wait; 0 if unknown.
-    :ivar doubt: how far a corner may lie off the floor: blocks end anywhere on a tread.
+    :ivar deviation: distance by which a corner may lie off the floor each second, because
+        blocks end anywhere on a tread.
     """
 
     def __init__(self) -> None:
         self._forget()
 
     def _forget(self) -> None:
-        self.step = self.doubt = 0.0
+        self.step = self.deviation = 0.0
         self._last: Corner | None = None
 
     def watch(self, nodes: Nodes) -> tuple[Corner, Corner] | None:
@@ -85,5 +86,5 @@ class Treads:
         self._last = corner
         if last is None or not alike:
             return None
-        self.step, self.doubt = size, 2.0 * size / (corner.t - last.t)
+        self.step, self.deviation = size, 2.0 * size / (corner.t - last.t)
         return last, corner

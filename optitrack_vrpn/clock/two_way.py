@@ -82,7 +82,7 @@ class TwoWay:
         self._forget()
 
     def add(
-        self, sent_ns: int, server_ns: int, received_ns: int, skew: float, skew_doubt: float,
+        self, sent_ns: int, server_ns: int, received_ns: int, skew: float, skew_deviation: float,
     ) -> None:
         """
         Take a round trip.
@@ -91,7 +91,7 @@ class TwoWay:
         :param server_ns: the sender's clock when it arrived there.
         :param received_ns: arrival clock when the answer arrived.
         :param skew: the arrival clock's rate against the sender's, less one; NaN if unknown.
-        :param skew_doubt: standard deviation of that.
+        :param skew_deviation: standard deviation of that.
         """
         if not 0 <= received_ns - sent_ns <= _LONGEST_TRIP_NS:
             return
@@ -104,7 +104,7 @@ class TwoWay:
         while trips[0][1] < server_ns - _WINDOW_NS:
             trips.popleft()
         self._skew = 0.0 if math.isnan(skew) else skew
-        lower, upper = self._bounds(server_ns, skew_doubt)
+        lower, upper = self._bounds(server_ns, skew_deviation)
         if lower - upper > _MARGIN_NS:
             # The newest are right: the sender's or this host's clock stepped.
             self.steps += 1
@@ -113,7 +113,7 @@ class TwoWay:
             trips.extend(newest if len(newest) > _KEPT - 1 and self._agree(newest) else
                          newest[-1:])
             self._young_to = None
-            lower, upper = self._bounds(server_ns, skew_doubt)
+            lower, upper = self._bounds(server_ns, skew_deviation)
         self._offset_ns = (lower + upper) // 2
         self._at_ns = server_ns
         self.half_width_ns = max(0.0, (upper - lower) / 2)
@@ -124,16 +124,16 @@ class TwoWay:
         return (max(sent - server for sent, server, _ in trips)
                 <= min(received - server for _, server, received in trips) + _MARGIN_NS)
 
-    def _bounds(self, now_ns: int, skew_doubt: float) -> tuple[int, int]:
+    def _bounds(self, now_ns: int, skew_deviation: float) -> tuple[int, int]:
         """Give the least and the greatest offset now that the round trips allow."""
         skew = self._skew
         lower, upper = -1 << 70, 1 << 70
         for sent, server, received in self._trips:
             age = now_ns - server
             drift = int(skew * age) - server
-            doubt = int(skew_doubt * abs(age))
-            lower = max(lower, sent + drift - doubt)
-            upper = min(upper, received + drift + doubt)
+            margin = int(skew_deviation * abs(age))
+            lower = max(lower, sent + drift - margin)
+            upper = min(upper, received + drift + margin)
         return lower, upper
 
     def follow(self, sender_ns: int, placed_ns: int) -> int:
