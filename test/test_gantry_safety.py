@@ -3,7 +3,7 @@
 """Invariants under random commands, faults, and losses of mocap and stream."""
 
 from gantry_kit import Rig, settings_of
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.gantry.modes import Mode, MOVING
 from optitrack_vrpn.gantry.setpoints import State
 from optitrack_vrpn.gantry.trajectory import make
@@ -21,6 +21,12 @@ def stopping_distance(velocity, acceleration):
     t = (abs(acceleration) + A) / J
     top = abs(velocity) + abs(acceleration) * t
     return top * t + top * top / (2 * A) + top * A / J + 1e-6
+
+
+def reached_velocity(state):
+    """Return the velocity at which limited jerk has taken the acceleration back, in magnitude."""
+    return max(abs(state.velocity), abs(
+        state.velocity + state.acceleration * abs(state.acceleration) / (2 * J)))
 
 
 ramp = make([0.0, 1.0, 2.0], [0.0, 0.3, 0.5])
@@ -87,6 +93,8 @@ class Operator:
 @settings(max_examples=30)
 @given(st.floats(-0.5, 3.0), st.lists(beginning, min_size=1, max_size=3),
        st.lists(action, max_size=10))
+# It leaves the sine below the greatest velocity, with an acceleration that still increases it.
+@example(0.0, [('sine', (0.3046875, 0.1953125), 182)], [('follow', False, 8)])
 def test_nothing_that_users_or_networks_do_breaks_a_rule(start, beginnings, actions):
     operator = Operator()
     axis, rig = operator.axis, operator.rig
@@ -120,7 +128,7 @@ def test_nothing_that_users_or_networks_do_breaks_a_rule(start, beginnings, acti
             # limits of velocity outside sine and trajectory
             if axis.mode in (Mode.SINE, Mode.TRAJECTORY):
                 free = MOTOR
-            elif abs(now.velocity) <= V + 1e-9 and abs(now.acceleration) <= A + 1e-6:
+            elif reached_velocity(now) <= V + 1e-9 and abs(now.acceleration) <= A + 1e-6:
                 free = 0.0
             if not free and axis.mode is not Mode.EMERGENCY:
                 assert abs(now.velocity) <= V + 1e-6
