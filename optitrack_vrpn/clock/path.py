@@ -146,7 +146,7 @@ class ClockPath:
                       + self._off_shadow() + self._treads.deviation)
 
     def _off_shadow(self) -> float:
-        """Return how far the line left the one that was replaced (us), which may be right."""
+        """Return the distance from the replaced line (us), which may be the right one."""
         if self._end_t > self._shadow_to:
             return 0.0
         slope, level, since, deviation = self._shadow
@@ -502,7 +502,7 @@ class ClockPath:
         self._take(other)
         if self._end_t <= self._shadow_to or self._end > level + slope * self._end_t:
             if self._end_t > self._shadow_to or self._end_t > self._shadow[2] + SPAN_S:
-                # No line says anything of times so far ahead.
+                # A line is not extrapolated so far.
                 self._shadow = line
             self._shadow_to = self._end_t + JUMP_BLOCKS
         self._falls = []

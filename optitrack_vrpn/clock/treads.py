@@ -5,8 +5,8 @@ Recognise arrivals that are polled at the rate of the frames.
 
 Frames wait for the next poll. Where the polls have nearly the rate of the frames, the wait changes
 by microseconds a second only: minima lie on treads of minutes, each as straight as a clock, and
-step by one interval from tread to tread. Only at a step did a frame not wait. Two successive steps
-of equal size and direction show the rate: the floor is the line through the two corners.
+step by one interval from tread to tread. Only the frames at a step do not wait. Two successive
+steps of equal size and direction show the rate: the floor is the line through the two corners.
 
 Times are seconds, heights microseconds.
 """
@@ -20,13 +20,13 @@ from optitrack_vrpn.clock.scatter import NO_DATA, Nodes
 _BESIDE = 3
 """Minima on each side of a step that lie still; fewer take noise for steps."""
 _STILL = 0.05
-"""In steps: so much a tread may rise or fall from one minimum to the next."""
+"""Limit of the rise or fall of a tread between neighbouring minima, as a share of the step."""
 _LEAST_US = 500.0
 """Least step: half an interval of the fastest cameras. Smaller ones are scatter to the path."""
 _ALIKE = 0.03
-"""In steps: so much two successive ones may differ."""
+"""Limit of the difference of two successive steps, as a share of the step."""
 _LONGEST_S = 900.0
-"""A step that has no fellow for this long was something else: 5 ppm at 240 Hz take 830 s."""
+"""A step is forgotten if no second one follows in this time: 5 ppm at 240 Hz take 830 s."""
 
 
 class Corner(NamedTuple):
@@ -73,7 +73,7 @@ class Treads:
             return None
         last = self._last
         if last is not None and step * last.step < 0.0:
-            # Load has ended, or begun anew.
+            # The load ended or began again.
             self._forget()
             last = None
         for i in range(k - _BESIDE, n):
