@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from optitrack_vrpn.bodies.states import BodyStatus, State
 from optitrack_vrpn.clock import ClockStatus
+from optitrack_vrpn.doctor.checks import STAGES
 from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, Stream
 
 CLOCK = ClockStatus(
@@ -30,3 +31,8 @@ def heard(**changes):
         bodies=(body('drone'), body('wand')), rates={'drone': 120.0, 'wand': 120.0},
         clock=CLOCK, newest_sender_ns=10**12), **changes)
     return facts
+
+
+def check_all(facts):
+    """Run all checks on the results of the probes."""
+    return [check(facts) for checks in STAGES.values() for check in checks]

@@ -260,6 +260,17 @@ def test_a_program_that_takes_the_connection_and_says_nothing(examine):
     assert "firewall drops Motive's connection" in result.advice('handshake')
 
 
+def test_a_server_that_hangs_after_the_first_connection_is_reported_within_the_timeout(examine):
+    def serve(server, sock):
+        if len(server.connections) == 1:
+            say_hello(sock)
+        server.hold(sock)
+    with FakeServer(serve) as server:
+        result = examine(server.port, '--connection', 'tcp', timeout=IN_VAIN_S)
+    assert result.levels('tcp', 'handshake') == ['OK', 'FAIL']
+    assert f'no VRPN greeting within {IN_VAIN_S:g} s' in result.found('handshake')
+
+
 def test_a_program_that_hangs_up_at_once(examine):
     with FakeServer(lambda server, sock: None) as server:
         result = examine(server.port, '--connection', 'tcp')

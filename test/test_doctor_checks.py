@@ -7,11 +7,10 @@ import json
 import math
 
 from conftest import examples
-from doctor_results import body, CLOCK, heard
+from doctor_results import body, check_all, CLOCK, heard
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.doctor import bodies, network, stream
-from optitrack_vrpn.doctor.checks import judge
 from optitrack_vrpn.doctor.probe_results import (
     Attempt, Graph, Lift, Mismatch, Outcome, RunningNode)
 from optitrack_vrpn.doctor.result import exit_code, fail, Level, ok, skip, warn
@@ -21,7 +20,7 @@ import pytest
 
 
 def test_healthy_facts_find_nothing_wrong():
-    results = judge(heard())
+    results = check_all(heard())
     assert exit_code(results) == 0
     assert {one.level for one in results} == {Level.OK, Level.SKIP}
     assert all(not one.advice for one in results)
@@ -186,15 +185,16 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
         watch.receive(batch, 10**15 + number * 10**7, 10**18)
     watch.tick(10**15 + 10**9)
     facts = heard(
-        senders=watch.senders, answered=watch.answered, bodies=watch.bodies(10**15 + 10**9),
+        senders=tuple(watch.senders), answered=tuple(watch.answered),
+        bodies=watch.bodies(10**15 + 10**9),
         rates=watch.rates(), paces=watch.paces(), pace=watch.pace(), returns=watch.returns,
         exchanged=watch.exchanged, more_bodies=watch.more_bodies, clock=watch.clock(),
         newest_sender_ns=watch.newest_sender_ns, ahead_s=watch.ahead_s, lifts=watch.lifts,
-        texts=watch.texts, poses=watch.poses, ended=text)
+        texts=tuple(watch.texts), poses=watch.poses, ended=text)
     facts.graph = Graph(wanted=text, nodes=(RunningNode(
         text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),), (text,), 1,
         {text: (text, 'b')}),))
-    for one in judge(facts):
+    for one in check_all(facts):
         assert one.found.isprintable() and one.advice.isprintable()
         assert len(one.found) <= 900
         assert bool(one.advice) == (one.level in (Level.WARN, Level.FAIL)), one

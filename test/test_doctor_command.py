@@ -14,7 +14,10 @@ import time
 import doctor_kit
 from doctor_kit import CHECKS, despite_load, Result
 from optitrack_vrpn.doctor import command as doctor
+from optitrack_vrpn.doctor import extensions_ros
 from optitrack_vrpn.doctor import probe_io as probe
+from optitrack_vrpn.doctor.probe_results import ProbeResults
+from optitrack_vrpn.doctor.result import CheckResult, Level
 import pytest
 from server_kit import FakeServer
 from transport_kit import COOKIE, message, name, pose, POSE_TYPE_ID, say_hello, stream
@@ -108,6 +111,31 @@ def test_a_greeting_that_comes_byte_by_byte_is_not_waited_for():
         assert doctor.main(['--server', '127.0.0.1', '--port', str(server.port), '--no-ros',
                             '--connection', 'tcp', '--timeout', '0.8']) == 2
         assert time.monotonic() - began < 0.5 * len(COOKIE) - 3.0
+
+
+class Bridge:
+    """An extension whose findings come from the ROS graph as they are."""
+
+    def __init__(self, node):
+        pass
+
+    def findings(self, spin):
+        return [CheckResult('bridge', Level.FAIL, EVIL, '', {'age': EVIL}),
+                CheckResult('bridge', Level.WARN, 'late', EVIL)]
+
+
+def test_findings_of_extensions_cannot_touch_the_terminal_nor_end_the_report(
+        capsys, monkeypatch):
+    monkeypatch.setattr(extensions_ros, 'EXTENSIONS', (f'{__name__}:Bridge',))
+    found = extensions_ros.Extensions(None).findings(lambda seconds: None)
+    for as_json in (False, True):
+        report = doctor.Report(ProbeResults('127.0.0.1', 3883), as_json)
+        for one in found:
+            report.add(one)
+        assert report.end() == 2
+    out = capsys.readouterr().out
+    assert all(c == '\n' or c.isprintable() for c in out)
+    assert 'doctor: 1 failure and 1 warning' in out and 'owned' in out
 
 
 # -- the command ----------------------------------------------------------------------------------

@@ -100,3 +100,8 @@ def test_a_mute_command_port_beside_vrpn_is_no_failure():
     seen = facts()
     seen.tcp = Attempt(Outcome.OPEN)
     assert natnet.check_natnet(seen).level is Level.WARN
+
+
+def test_names_of_bodies_are_reported_unchanged():
+    one = natnet.check_natnet_data(facts(**{**GOOD, 'bodies': ('Wand', 'bodys')}))
+    assert one.found == "100 frames in 1 s with 2 bodies: 'Wand', 'bodys'"

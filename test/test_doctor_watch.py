@@ -6,10 +6,9 @@ import math
 import random
 import re
 
-from doctor_results import body, heard
+from doctor_results import body, check_all, heard
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.doctor import bodies, stream
-from optitrack_vrpn.doctor.checks import judge
 from optitrack_vrpn.doctor.result import exit_code, Level
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.vrpn.messages import PoseReport
@@ -83,7 +82,7 @@ def test_a_body_that_was_bad_for_a_part_of_the_time_is_a_warning(how):
     assert found.level is Level.WARN
     assert said in found.found
     assert advice in found.advice
-    assert exit_code(judge(facts)) == 1
+    assert exit_code(check_all(facts)) == 1
 
 
 def test_a_body_that_comes_and_goes_is_no_failure_at_the_moment_when_it_is_gone():
@@ -101,7 +100,7 @@ def test_what_is_wrong_now_and_then_is_no_word_worth():
     times = frames()
     batches = [(t, [pose('A', t, 5.0 if k % 130 == 60 else None), pose('B', t, t - 9.0)])
                for k, t in enumerate(times) if k not in (77, 200)]
-    assert exit_code(judge(listened(batches))) == 0
+    assert exit_code(check_all(listened(batches))) == 0
 
 
 @pytest.mark.parametrize('lost', [0, 150])

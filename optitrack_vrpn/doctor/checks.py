@@ -24,8 +24,3 @@ STAGES: dict[str, tuple[Check, ...]] = {
     'graph': (
         graph.check_qos, graph.check_publishers, graph.check_lifecycle, graph.check_settings),
 }
-
-
-def judge(probed: ProbeResults) -> list[CheckResult]:
-    """Check everything at once."""
-    return [check(probed) for checks in STAGES.values() for check in checks]

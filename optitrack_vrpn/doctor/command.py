@@ -119,10 +119,8 @@ class Report:
         if self._colours:
             level = f'\x1b[{_COLOURS[one.level]}m{level}\x1b[0m'
         head = f'{one.check:13} '
-        lines = self._wrapped(one.found) or ['']
-        result = [f'{level} {head}{lines[0]}']
-        result += [' ' * _INDENT + line for line in lines[1:]]
-        return result
+        first, *rest = self._wrapped(one.found)
+        return [f'{level} {head}{first}', *(' ' * _INDENT + line for line in rest)]
 
     def _skipped(self) -> list[str]:
         """Summarise the skipped checks: one line for each reason, one for all after a failure."""
@@ -143,7 +141,7 @@ class Report:
         checks: dict[str, list[str]] = {}
         for level in (Level.FAIL, Level.WARN):
             for one in self.results:
-                if one.level is level:
+                if one.level is level and one.advice:
                     checks.setdefault(one.advice, []).append(one.check)
         lines = []
         for advice, names in checks.items():
@@ -152,9 +150,8 @@ class Report:
             lines += [' ' * _INDENT + line for line in rest]
         return lines
 
-    def _wrapped(self, text: str, less: int = 0) -> list[str]:
-        return textwrap.wrap(
-            text, self._width - _INDENT - less, break_on_hyphens=False)
+    def _wrapped(self, text: str) -> list[str]:
+        return textwrap.wrap(text, self._width - _INDENT, break_on_hyphens=False) or ['']
 
     def end(self) -> int:
         """
@@ -178,9 +175,7 @@ class Report:
         return {
             'server': printable(probed.server), 'port': probed.port,
             'connection': probed.connection, 'exit_code': code,
-            'checks': [{
-                'check': one.check, 'level': one.level.value, 'found': one.found,
-                'advice': one.advice, 'values': one.values} for one in self.results]}
+            'checks': [{**one._asdict(), 'level': one.level.value} for one in self.results]}
 
 
 def examine(
@@ -192,8 +187,8 @@ def examine(
     :returns: the exit code.
     """
     probed = ProbeResults(
-        config.server, config.port, config.link.connection, config.interface,
-        config.advertise, arguments.expect_rate, protocol=arguments.protocol)
+        config.server, config.port, config.link.connection, config.advertise,
+        arguments.expect_rate, protocol=arguments.protocol)
     report = Report(probed, arguments.json)
     with contextlib.ExitStack() as stack:
         view = None if arguments.no_ros else _open_graph(probed, ros_args, stack)

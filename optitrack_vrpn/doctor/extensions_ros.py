@@ -13,7 +13,7 @@ from collections.abc import Callable
 import importlib
 from typing import Any
 
-from optitrack_vrpn.doctor.result import CheckResult, warn
+from optitrack_vrpn.doctor.result import CheckResult, cleaned, warn
 
 #: As ``module:class``; created with a node. At the end the doctor calls ``findings(spin)``;
 #: ``spin(seconds)`` processes messages of the node for that time.
@@ -42,7 +42,7 @@ class Extensions:
         found = list(self._failed)
         for one in self._made:
             try:
-                found += one.findings(spin)
+                found += map(cleaned, one.findings(spin))
             except Exception as error:
                 found.append(_broken(type(one).__name__, error))
         return found

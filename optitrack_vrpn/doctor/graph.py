@@ -9,41 +9,38 @@ from typing import Optional
 from optitrack_vrpn.bodies.selection import Selection, unmatched
 from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.doctor.result import (
-    CheckResult, counted, fail, finding, Level, listed, ok, skip, warn)
+    CheckResult, counted, fail, finding, joined, Level, listed, ok, skip, warn)
 from optitrack_vrpn.doctor.shares import established
 from optitrack_vrpn.doctor.stream import check_axes
 from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
 from optitrack_vrpn.names import printable
 
-#: Chosen: names in one line; the others are counted. Halved or doubled, the line is as much
-#: shorter or longer.
+#: Chosen: names in one line. Halved or doubled, the line is as much shorter or longer.
 _SHOWN = 4
 
 
 def check_qos(probed: ProbeResults) -> CheckResult:
     """Check whether subscribers receive the published messages."""
-    graph = probed.graph
-    reason = _why_no_node(graph)
-    if graph is None or reason is not None:
-        return skip('qos', _without_node(graph, reason))
-    topics = sum(node.topics for node in graph.nodes)
-    subscribers = sum(node.subscribers for node in graph.nodes)
+    nodes = _nodes(probed)
+    if not nodes:
+        return _no_node('qos', probed)
+    topics = sum(node.topics for node in nodes)
+    subscribers = sum(node.subscribers for node in nodes)
     if not topics:
         return skip('qos', 'the node publishes nothing yet')
-    mismatches = [(node, one) for node in graph.nodes for one in node.mismatches]
+    mismatches = [(node, one) for node in nodes for one in node.mismatches]
     values = {'topics': topics, 'subscriptions': subscribers, 'mismatches': len(mismatches)}
     if mismatches:
-        shown = '; '.join(
+        lines = [
             f'{printable(one.node, 60)} receives nothing from {_source(one)}'
-            f'{f" of {printable(node.name, 60)}" if len(graph.nodes) > 1 else ""} '
-            f'({printable(one.reason, 90)})' for node, one in mismatches[:_SHOWN])
-        if len(mismatches) > _SHOWN:
-            shown += f'; and {len(mismatches) - _SHOWN} more'
+            f'{f" of {printable(node.name, 60)}" if len(nodes) > 1 else ""} '
+            f'({printable(one.reason, 90)})' for node, one in mismatches]
         advice = dict.fromkeys(
             remedy for _, one in mismatches for remedy in _remedies(one.reason))
-        return fail('qos', shown, '; '.join(advice), **values)
-    heard = f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching'
-    return ok('qos', heard if subscribers else
+        return fail('qos', joined(lines), '; '.join(advice), **values)
+    matching = (
+        f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching')
+    return ok('qos', matching if subscribers else
               f'no subscription to any of {counted(topics, "topic")}', **values)
 
 
@@ -74,25 +71,24 @@ def _source(one: Mismatch) -> str:
 
 def check_publishers(probed: ProbeResults) -> CheckResult:
     """Check whether others publish on the nodes' topics."""
-    graph = probed.graph
-    reason = _why_no_node(graph)
-    if graph is None or reason is not None:
-        return skip('publishers', _without_node(graph, reason))
-    total = sum(node.pose_topics for node in graph.nodes)
+    nodes = _nodes(probed)
+    if not nodes:
+        return _no_node('publishers', probed)
+    total = sum(node.pose_topics for node in nodes)
     if not total:
         return skip('publishers', 'the node publishes no pose yet')
     shared: dict[tuple[str, ...], dict[str, None]] = {}    # nodes to the topics they share
-    for node in graph.nodes:
+    for node in nodes:
         for topic, others in node.conflicting.items():
             shared.setdefault(tuple(sorted({node.name, *others})), {})[topic] = None
     if not shared:
         return ok('publishers', f'no other node publishes on {counted(total, "pose topic")}',
                   shared=0)
     lines = []
-    for nodes, topics in list(shared.items())[:_SHOWN]:
+    for names, topics in list(shared.items())[:_SHOWN]:
         rest = len(topics) - 1
         lines.append(
-            f'{" and ".join(printable(name, 60) for name in nodes[:_SHOWN])} publish on '
+            f'{" and ".join(printable(name, 60) for name in names[:_SHOWN])} publish on '
             f'{printable(next(iter(topics)), 90)}'
             f'{f" and {rest} more of the same topics" if rest else ""}')
     number = len({topic for topics in shared.values() for topic in topics})
@@ -102,11 +98,10 @@ def check_publishers(probed: ProbeResults) -> CheckResult:
 def check_lifecycle(probed: ProbeResults) -> CheckResult:
     """Check whether a node runs, and in which state."""
     graph = probed.graph
-    reason = _why_no_node(graph)
     if graph is None or graph.absent:
-        return skip('lifecycle', reason or 'not checked')
-    if reason is not None:
-        return _check_absence(graph, reason)
+        return _no_node('lifecycle', probed)
+    if not graph.nodes:
+        return _check_absence(graph)
     results = [_check_node(node) for node in graph.nodes]
     worst = next(level for level in (Level.FAIL, Level.WARN, Level.OK)
                  if any(one.level is level for one in results))
@@ -116,8 +111,10 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
         **{f'state of {node.name}': node.state for node in graph.nodes[:20]})
 
 
-def _check_absence(graph: Graph, reason: str) -> CheckResult:
+def _check_absence(graph: Graph) -> CheckResult:
     """Check why no node was discovered."""
+    reason = (f'no {printable(graph.wanted, 90) or "node of this package"} was discovered within '
+              f'{graph.waited_s:.1f} s with ROS_DOMAIN_ID={graph.domain}')
     stopped = [process for process in graph.processes if process.stopped]
     if stopped:
         pids = ' '.join(str(process.pid) for process in stopped)
@@ -165,11 +162,9 @@ def _check_node(node: RunningNode) -> CheckResult:
 
 def check_settings(probed: ProbeResults) -> CheckResult:
     """Check whether the nodes' parameters agree with the server."""
-    graph = probed.graph
-    reason = _why_no_node(graph)
-    if graph is None or reason is not None:
-        return skip('settings', _without_node(graph, reason))
-    reporting = [node for node in graph.nodes if node.settings]
+    if not _nodes(probed):
+        return _no_node('settings', probed)
+    reporting = [node for node in _nodes(probed) if node.settings]
     if not reporting:
         return skip('settings', 'the node does not report its parameters')
     wrong: list[str] = []
@@ -188,10 +183,7 @@ def check_settings(probed: ProbeResults) -> CheckResult:
             wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
             advice.append(f'set up_axis: {lifted}.')
     if wrong:
-        shown = '; '.join(wrong[:_SHOWN])
-        if len(wrong) > _SHOWN:
-            shown += f'; and {len(wrong) - _SHOWN} more'
-        return warn('settings', shown, ' '.join(dict.fromkeys(advice)))
+        return warn('settings', joined(wrong), ' '.join(dict.fromkeys(advice)))
     # Only a lift shows which axis is up.
     compared = 'server and port' if lifted is None else 'server, port and up_axis'
     return ok('settings', f'{compared} of {listed([node.name for node in reporting])} agree')
@@ -241,21 +233,12 @@ def _lifted(probed: ProbeResults) -> Optional[str]:
     return str(axis) if axis is not None else None
 
 
-def _without_node(graph: Optional[Graph], reason: Optional[str]) -> str:
-    """Return why a check of running nodes is skipped; `lifecycle` reports a missing node."""
-    if graph is not None and not graph.absent:
-        return 'no node to check'
-    return reason or 'not checked'
+def _nodes(probed: ProbeResults) -> tuple[RunningNode, ...]:
+    return probed.graph.nodes if probed.graph is not None else ()
 
 
-def _why_no_node(graph: Optional[Graph]) -> Optional[str]:
-    """Explain why there is no node to check; None if there is one."""
-    if graph is None:
-        return 'not checked (--no-ros)'
-    if graph.absent:
-        return f'no ROS graph: {graph.absent}'
-    if not graph.nodes:
-        what = printable(graph.wanted, 90) if graph.wanted else 'node of this package'
-        return (f'no {what} was discovered within {graph.waited_s:.1f} s with '
-                f'ROS_DOMAIN_ID={graph.domain}')
-    return None
+def _no_node(check: str, probed: ProbeResults) -> CheckResult:
+    """Skip a check of running nodes; the check `lifecycle` reports a missing node."""
+    graph = probed.graph
+    return skip(check, 'not checked (--no-ros)' if graph is None else
+                f'no ROS graph: {graph.absent}' if graph.absent else 'no node to check')

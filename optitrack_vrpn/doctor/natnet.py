@@ -80,8 +80,7 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
             'natnet-data', f'{counted(natnet.frames, "frame")} without a rigid body',
             'switch Rigid Bodies on in the streaming settings and create one in Motive', **values)
     found = (f'{counted(natnet.frames, "frame")} in {natnet.listened_s:g} s with '
-             f'{counted(len(natnet.bodies), "body")}: {listed(natnet.bodies)}'
-             .replace('bodys', 'bodies'))
+             f'{counted(len(natnet.bodies), "body")}: {listed(natnet.bodies)}')
     if natnet.untracked:
         found += f'; not tracked: {listed(natnet.untracked)}'
     if natnet.remarks:

@@ -51,8 +51,7 @@ def check_name(probed: ProbeResults) -> CheckResult:
 def check_route(probed: ProbeResults) -> CheckResult:
     """Check the route and the local address."""
     if probed.route_error:
-        found, _, advice = probed.route_error.partition(': ')
-        return fail('route', found, advice or 'look at ip addr and ip route')
+        return fail('route', *_split(probed.route_error, 'look at ip addr and ip route'))
     if not probed.local:
         return skip('route', 'no address')
     card = f' ({probed.card})' if probed.card else ''
@@ -86,9 +85,7 @@ def check_udp(probed: ProbeResults) -> CheckResult:
         # UDP has no acknowledgement: only the connect-back shows whether the request arrived.
         return ok('udp', f'a request to {where} was sent and not refused; whether it arrived is '
                   'not known', outcome=attempt.outcome.value)
-    found, _, advice = attempt.detail.partition(': ')
-    return result('udp', found, advice or 'check the address and the cable',
-                  outcome=attempt.outcome.value)
+    return result('udp', *_split(attempt.detail), outcome=attempt.outcome.value)
 
 
 def check_connect_back(probed: ProbeResults) -> CheckResult:
@@ -153,8 +150,13 @@ def check_tcp(probed: ProbeResults) -> CheckResult:
             _HANGS if probed.loopback else
             'is the Motive PC on, and is this its address? Does its firewall admit inbound TCP '
             f'{probed.port}, also for networks that Windows classifies as public?')
-    found, _, advice = attempt.detail.partition(': ')
-    return result('tcp', found, advice or 'check the address and the cable')
+    return result('tcp', *_split(attempt.detail))
+
+
+def _split(error: str, remedy: str = 'check the address and the cable') -> tuple[str, str]:
+    """Split the text of an error into finding and remedy."""
+    found, _, advice = error.partition(': ')
+    return found, advice or remedy
 
 
 def _open(attempt: Attempt | None) -> bool:

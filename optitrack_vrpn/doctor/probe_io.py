@@ -140,19 +140,18 @@ class Probe:
             self._sock = connect_back(
                 self._waiting, self._server, self._probed.local, self._config.advertise,
                 link.attempt_s, link.attempt_s)
-        except (TransportError, OSError) as error:
+        except OSError as error:
             return self._failed(error, began_ns)
-        return Attempt(Outcome.OPEN, took_s=self._since_s(began_ns), peer=_peer(self._sock))
+        return Attempt(Outcome.OPEN, took_s=self._since_s(began_ns))
 
     def _try_tcp(self) -> Attempt:
         began_ns = self._clock.now_ns()
         try:
-            sock = connect_out(
-                self._waiting, self._server, self._probed.local, self._config.link.attempt_s)
-        except (TransportError, OSError) as error:
+            sock = self._connect_out()
+        except OSError as error:
             return self._failed(error, began_ns)
         with sock:
-            attempt = Attempt(Outcome.OPEN, took_s=self._since_s(began_ns), peer=_peer(sock))
+            attempt = Attempt(Outcome.OPEN, took_s=self._since_s(began_ns))
             self._greet(sock, attempt)
             return attempt
 
@@ -160,9 +159,11 @@ class Probe:
         outcome = (
             Outcome.REFUSED if isinstance(error, ServerAbsentError) else
             Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED)
-        detail = str(error) if isinstance(error, TransportError) else (
-            f'the network failed ({error.strerror or error})')
-        return Attempt(outcome, detail, self._since_s(began_ns))
+        return Attempt(outcome, _text(error), self._since_s(began_ns))
+
+    def _connect_out(self) -> socket.socket:
+        return connect_out(
+            self._waiting, self._server, self._probed.local, self._config.link.attempt_s)
 
     def _greet(self, sock: socket.socket, attempt: Attempt) -> None:
         """Exchange cookies, and identify a peer that is not a VRPN server."""
@@ -224,9 +225,8 @@ class Probe:
             if self._config.link.connection == 'udp' or not (probed.tcp and probed.tcp.version):
                 return
             try:
-                sock = connect_out(
-                    self._waiting, self._server, probed.local, self._config.link.attempt_s)
-            except (TransportError, OSError) as error:
+                sock = self._connect_out()
+            except OSError as error:
                 probed.stream = Stream('tcp', Attempt(
                     Outcome.FAILED,
                     fault=f'the first connection worked, the second not ({error})'))
@@ -241,9 +241,8 @@ class Probe:
     def _count_by_tcp(self) -> Optional[int]:
         """Count poses that arrive by TCP, when none arrived by UDP."""
         try:
-            sock = connect_out(
-                self._waiting, self._server, self._probed.local, self._config.link.attempt_s)
-        except (TransportError, OSError):
+            sock = self._connect_out()
+        except OSError:
             return None
         with sock:
             return self._converse(sock, 'tcp', 0.1, 0.0, lambda: None).poses
@@ -252,13 +251,15 @@ class Probe:
         self, sock: socket.socket, way: str, seconds: float, lift_s: float,
         on_lift: Callable[[], None],
     ) -> Stream:
+        link_config = self._config.link
         config = dataclasses.replace(self._config, link=dataclasses.replace(
-            self._config.link, silent_after_s=0.0, reconnect_after_s=0.0))
+            link_config, blocked_s=link_config.attempt_s, silent_after_s=0.0,
+            reconnect_after_s=0.0))
         now_ns = self._clock.now_ns()
         link = Link(config.link, now_ns)
         link.way = way
         watch = Watch()
-        attempt = Attempt(Outcome.OPEN, peer=_peer(sock))
+        attempt = Attempt(Outcome.OPEN)
         stream = Stream(way, attempt)
         greeted_ns: Optional[int] = None
         try:
@@ -300,9 +301,8 @@ class Probe:
         except RemoteProtocolError as error:
             stream.ended = str(error)
             attempt.version_refused = isinstance(error, VersionRefusedError)
-        except (TransportError, OSError) as error:
-            stream.ended = str(error) if isinstance(error, TransportError) else (
-                f'the network failed ({error.strerror or error})')
+        except OSError as error:
+            stream.ended = _text(error)
         _sum_up(stream, watch, greeted_ns, self._clock.now_ns())
         return stream
 
@@ -342,21 +342,18 @@ def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int
             stream.quiet_s = (now_ns - watch.last_pose_ns) / NS_PER_S
     watch.tick(now_ns)
     stream.poses = watch.poses
-    stream.senders, stream.answered = watch.senders, watch.answered
+    stream.senders, stream.answered = tuple(watch.senders), tuple(watch.answered)
     stream.bodies, stream.more_bodies = watch.bodies(now_ns), watch.more_bodies
     stream.rates, stream.clock = watch.rates(), watch.clock()
     stream.paces, stream.pace = watch.paces(), watch.pace()
     stream.returns, stream.exchanged = watch.returns, watch.exchanged
     stream.newest_sender_ns, stream.ahead_s = watch.newest_sender_ns, watch.ahead_s
-    stream.lifts, stream.texts = watch.lifts, watch.texts
+    stream.lifts, stream.texts = watch.lifts, tuple(watch.texts)
 
 
-def _peer(sock: socket.socket) -> str:
-    try:
-        address, port = sock.getpeername()[:2]
-    except OSError:
-        return ''
-    return f'{address}:{port}'
+def _text(error: OSError) -> str:
+    return str(error) if isinstance(error, TransportError) else (
+        f'the network failed ({error.strerror or error})')
 
 
 def _card_of(address: str) -> str:

@@ -40,7 +40,6 @@ class Attempt:
     :ivar outcome: its outcome.
     :ivar detail: text of the error, or ''.
     :ivar took_s: duration (s).
-    :ivar peer: address and port of the peer, once connected.
     :ivar version: the peer's version of VRPN, (major, minor), once its cookie arrived.
     :ivar note: peculiarity of the version, or ''.
     :ivar fault: description of a peer that is not a VRPN server.
@@ -50,7 +49,6 @@ class Attempt:
     outcome: Outcome
     detail: str = ''
     took_s: float = 0.0
-    peer: str = ''
     version: Optional[tuple[int, int]] = None
     note: str = ''
     fault: str = ''
@@ -254,7 +252,6 @@ class ProbeResults:
     :ivar server: the server, as given by the user.
     :ivar port: its VRPN port.
     :ivar connection: 'auto', 'udp' or 'tcp', like the node's parameter.
-    :ivar interface: as given by the user, '' for none.
     :ivar advertise: address that the server is asked to connect back to, as given by the user, ''
         for the local address.
     :ivar expected_rate_hz: the cameras' rate (Hz) if the user gave it, else 0.
@@ -278,7 +275,6 @@ class ProbeResults:
     server: str
     port: int
     connection: str = 'auto'
-    interface: str = ''
     advertise: str = ''
     expected_rate_hz: float = 0.0
     addresses: tuple[str, ...] = ()

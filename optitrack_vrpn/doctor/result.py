@@ -50,9 +50,15 @@ def finding(
     check: str, level: Level, found: str, advice: str = '', **values: Value,
 ) -> CheckResult:
     """Make a result whose texts are printable and limited in length."""
-    return CheckResult(check, level, printable(found, _LONGEST), printable(advice, _LONGEST), {
-        printable(key): printable(value, _LONGEST) if isinstance(value, str) else value
-        for key, value in values.items()})
+    return cleaned(CheckResult(check, level, found, advice, values))
+
+
+def cleaned(one: CheckResult) -> CheckResult:
+    """Make the texts of a result printable, and limit their length."""
+    return CheckResult(
+        one.check, one.level, printable(one.found, _LONGEST), printable(one.advice, _LONGEST), {
+            printable(key): printable(value, _LONGEST) if isinstance(value, str) else value
+            for key, value in one.values.items()})
 
 
 def ok(check: str, found: str, **values: Value) -> CheckResult:
@@ -82,9 +88,16 @@ def listed(names: Sequence[str]) -> str:
     return f'{shown} and {rest} more' if rest > 0 else shown
 
 
+def joined(lines: Sequence[str], most: int = 4) -> str:
+    """Join the first lines, and count the rest."""
+    rest = len(lines) - most
+    return '; '.join([*lines[:most], *([f'and {rest} more'] if rest > 0 else [])])
+
+
 def counted(number: int, what: str) -> str:
-    """Write a count with a noun whose plural ends in s."""
-    return f'{number} {what}{"" if number == 1 else "s"}'
+    """Write a count with its noun."""
+    plural = 'bodies' if what == 'body' else f'{what}s'
+    return f'{number} {what if number == 1 else plural}'
 
 
 def exit_code(results: Iterable[CheckResult]) -> int:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 from optitrack_vrpn.bodies.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
@@ -93,7 +94,7 @@ def check_data(probed: ProbeResults) -> CheckResult:
     values['first_pose_s'] = round(stream.first_pose_s, 4)
     said = f'; {"; ".join(stream.texts)}' if stream.texts else ''
     found = (
-        f'{counted(stream.poses, "pose")} of {_bodies(len(stream.bodies))} by '
+        f'{counted(stream.poses, "pose")} of {counted(len(stream.bodies), "body")} by '
         f'{stream.way.upper()} in {stream.listened_s:.1f} s, the first after '
         f'{stream.first_pose_s * 1e3:.0f} ms{said}')
     if stream.ended:
@@ -117,10 +118,6 @@ def check_data(probed: ProbeResults) -> CheckResult:
         return warn('data', '; '.join([found, *(one for one, _ in troubles)]),
                     sentences(advice for _, advice in troubles), **values)
     return ok('data', found, **values)
-
-
-def _bodies(count: int) -> str:
-    return f'{count} {"body" if count == 1 else "bodies"}'
 
 
 def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
@@ -327,4 +324,4 @@ def _ago(seconds: float) -> str:
 
 
 def _figure(value: float) -> Value:
-    return round(value, 9) if value == value else None
+    return round(value, 9) if math.isfinite(value) else None

@@ -45,6 +45,10 @@ class Watch:
     :ivar last_pose_ns: arrival of the last (ns).
     :ivar newest_sender_ns: the newest sender time (ns).
     :ivar ahead_s: that minus the host's time of its arrival (s).
+    :ivar senders: names that were described, in order.
+    :ivar answered: names that answered a ping.
+    :ivar texts: the first text messages of the server.
+    :ivar exchanged: bodies that were seen in the place of another body, and that body, by name.
     """
 
     def __init__(self) -> None:
@@ -55,13 +59,13 @@ class Watch:
         self.newest_sender_ns = 0
         self.ahead_s = math.nan
         self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_PATIENCE_S)))
-        self._senders: dict[str, None] = {}
-        self._answered: dict[str, None] = {}
-        self._texts: list[str] = []
+        self.senders: dict[str, None] = {}
+        self.answered: dict[str, None] = {}
+        self.texts: list[str] = []
+        self.exchanged: dict[str, str] = {}
         self._all = IntervalStatistics()
         self._tallies: dict[tuple[str, int], IntervalStatistics] = {}
         self._tracked: dict[str, int] = {}
-        self._exchanged: dict[str, str] = {}
         self._lifting = False
         self._from: dict[str, Vector] = {}
         self._lifts: dict[str, Lift] = {}
@@ -83,16 +87,16 @@ class Watch:
             elif isinstance(event, PeerHello):
                 self.hello = event
             elif isinstance(event, SenderDescribed):
-                _note(self._senders, event.sender)
+                _note(self.senders, event.sender)
             elif isinstance(event, PongReport):
-                _note(self._answered, event.sender)
+                _note(self.answered, event.sender)
         samples = self._pipeline.process(events, arrival_ns, host_minus_arrival_ns)
         if self._lifting:
             for sample in samples:
                 self._follow(sample.channel)
         for reported in self._pipeline.take_events():
-            if reported.text.startswith('the server says') and len(self._texts) < _MOST_TEXTS:
-                self._texts.append(reported.text)
+            if reported.text.startswith('the server says') and len(self.texts) < _MOST_TEXTS:
+                self.texts.append(reported.text)
         self._note_changes()
 
     def link_changed(self, change: UserEvent) -> None:
@@ -104,7 +108,7 @@ class Watch:
         self._note_changes()
         for channel in self._pipeline.bodies:
             if channel.gate.swapped_with:
-                self._exchanged[channel.names.motive] = channel.gate.swapped_with
+                self.exchanged[channel.names.motive] = channel.gate.swapped_with
 
     def begin_lift(self) -> None:
         """Start to measure displacements, from the present positions."""
@@ -144,21 +148,6 @@ class Watch:
     # -- results -------------------------------------------------------------------------------
 
     @property
-    def senders(self) -> tuple[str, ...]:
-        """Names that were described, in order."""
-        return tuple(self._senders)
-
-    @property
-    def answered(self) -> tuple[str, ...]:
-        """Names that answered a ping."""
-        return tuple(self._answered)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Return the first text messages of the server."""
-        return tuple(self._texts)
-
-    @property
     def lifts(self) -> Optional[tuple[Lift, ...]]:
         """Largest displacements since ``begin_lift``; None before."""
         return tuple(self._lifts.values()) if self._lifting else None
@@ -189,11 +178,6 @@ class Watch:
     def returns(self) -> dict[str, int]:
         """How often each body became TRACKED again after it was lost."""
         return {name: count - 1 for name, count in self._tracked.items() if count > 1}
-
-    @property
-    def exchanged(self) -> dict[str, str]:
-        """Bodies that were seen in the place of another body, and that body, by name."""
-        return dict(self._exchanged)
 
     def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
         """Return the state of every body that sent a pose."""
