@@ -10,6 +10,7 @@ as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conve
 from fuzz_target import Broken, PAUSE, PREAMBLE, record, Run, STEP_NS
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.connection import ClientConnection
+from optitrack_vrpn.natnet.constants import UNRECOGNIZED_REQUEST
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.facts import ServerWatch
@@ -35,9 +36,8 @@ def info(version):
 
 def definitions(version):
     """Make the description of two bodies."""
-    return codec.encode_model_definitions(encode_definitions(Definitions(
-        (BodyDefinition('Rigid Body 1', 1, -1, 0), BodyDefinition('1drone', 2, -1, 0)), ('all',),
-        (), 0), version))
+    return encode_definitions(Definitions(
+        (BodyDefinition('Rigid Body 1', 1), BodyDefinition('1drone', 2)), ('all',)), version)
 
 
 def frame(number, version, params=0):
@@ -81,7 +81,7 @@ class NatNetRun(Run):
             connection.echo_request(self.now_ns)
         if len(connection.due(self.now_ns)) > 8:
             raise Broken('requests without bound')
-        for event in connection.receive(memoryview(data), self.now_ns):
+        for event in connection.unanswered() + connection.receive(memoryview(data), self.now_ns):
             self._event(event)
         if len(connection.models.names) > _MOST_BODIES:
             raise Broken('names without bound')
@@ -156,7 +156,7 @@ def seeds():
                    record(_DATAGRAM, codec.encode_response(2)),
                    record(_DATAGRAM, codec.encode_response(
                        f'Bitstream,{version[0]}.{version[1]}')),
-                   record(_DATAGRAM, codec.encode_unrecognized())]
+                   record(_DATAGRAM, codec.encode_message(UNRECOGNIZED_REQUEST))]
         for option in (0, 1, 2, 3):
             made.append(bytes((option, number)) + b''.join(hello + answers + frames))
         made.append(bytes((PREAMBLE, number)) + b''.join(frames + change))

@@ -17,7 +17,7 @@ from latency_sender import arguments_of, body_names, Sender
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import (
     BODY, BODY_TRACKING_VALID, CONNECT, ECHO_REQUEST, FRAME, REQUEST, REQUEST_MODEL_DEFINITIONS,
-    SUFFIX_4_1)
+    SUFFIX_4_1, UNRECOGNIZED_REQUEST)
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.messages import Body, BodyDefinition, Definitions, Frame, ServerInfo
@@ -43,9 +43,8 @@ class NatNetSender(Sender):
         self._clients = set()
         bodies = [Body(i + 1, 0.0, 0.0, 0.0, *_ATTITUDE, 0.0003, BODY_TRACKING_VALID)
                   for i in range(count)]
-        self._definitions = codec.encode_model_definitions(encode_definitions(Definitions(
-            tuple(BodyDefinition(name, i + 1, -1, 0) for i, name in enumerate(body_names(count))),
-            (), (), 0), _VERSION))
+        self._definitions = encode_definitions(Definitions(tuple(
+            BodyDefinition(name, i + 1) for i, name in enumerate(body_names(count)))), _VERSION)
         self._frame = bytearray(encode_frame(
             Frame(0, bodies, [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, 0), _VERSION))
         header = codec.decode_message(bytes(self._frame))
@@ -73,7 +72,7 @@ class NatNetSender(Sender):
         elif kind == REQUEST_MODEL_DEFINITIONS:
             answer = self._definitions
         elif kind == REQUEST:
-            answer = codec.encode_unrecognized()
+            answer = codec.encode_message(UNRECOGNIZED_REQUEST)
         if answer is not None:
             self._socket.sendto(answer, address)
 

@@ -88,8 +88,7 @@ def natnet(world: NatNetWorld, frames: list[Any], version: tuple[int, int]) -> C
         connection, pipeline, count = ClientConnection(0), Pipeline(PipelineConfig()), 0
         connection.receive(codec.encode_server_info(ServerInfo(
             'Motive', (3, 1, 0, 0), version, 10_000_000, 1511, False, '')), 0)
-        connection.receive(codec.encode_model_definitions(
-            encode_definitions(world.definitions, version)), 0)
+        connection.receive(encode_definitions(world.definitions, version), 0)
         translator = Translator(10_000_000)
         assert connection.definitions is not None
         translator.names = name_table(connection.definitions).names

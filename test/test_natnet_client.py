@@ -15,6 +15,7 @@ from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.choice import Protocol
 from optitrack_vrpn.natnet.choice_io import _Gate, AutoBackend
 from optitrack_vrpn.natnet.client_io import NatNetClient
+from optitrack_vrpn.natnet.constants import MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS
 from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.messages import Definitions, ServerInfo
 from optitrack_vrpn.natnet.recording import without_ended_recordings
@@ -118,27 +119,72 @@ def test_new_bodies_are_named_when_the_list_changes():
         sink.wait(lambda: sink.bodies[-1].sender == 'New', 'the new body')
 
 
+@pytest.mark.parametrize('damage', [None, lambda data: data[:-3]])
+def test_missing_or_unreadable_descriptions_are_reported(damage):
+    with simulated(['Wand']) as server:
+        answer, take = server.natnet._answer, server.natnet._take_message
+
+        def take_message(message_id, payload, address):
+            if message_id != REQUEST_MODEL_DEFINITIONS or damage is not None:
+                take(message_id, payload, address)
+
+        def answer_damaged(datagram, address):
+            kind, payload = codec.decode_message(datagram)
+            answer(codec.encode_message(kind, damage(payload))
+                   if kind == MODEL_DEFINITIONS else datagram, address)
+
+        def change():
+            server.natnet._take_message = take_message
+            if damage is not None:
+                server.natnet._answer = answer_damaged
+        server._call(change)
+        with Running(server) as (sink, _):
+            sink.wait_for('Motive has not described')
+            if damage is not None:
+                sink.wait_for('bytes')
+            assert not sink.bodies
+
+
+@pytest.mark.parametrize('group', ['0.0.0.0', '255.255.255.255', '10.0.0.5'])
+def test_a_stated_group_that_is_no_multicast_address_is_ignored(group):
+    info = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, True, group)
+    assert codec.decode_server_info(codec.encode_server_info(info)[4:]).group == ''
+
+
+def test_markers_without_bodies_do_not_count_as_poses():
+    with simulated(['Wand'], natnet={'markers': 2}) as server:
+        server._call(lambda: setattr(server.natnet.world, 'frame', no_bodies(
+            server.natnet.world.frame)))
+        with Running(server, {'markers': True}) as (sink, client):
+            sink.wait(lambda: len(sink.markers) > 5, 'markers')
+            assert client.status().state is LinkState.CONNECTED
+
+
+def no_bodies(frame):
+    return lambda *args: frame(*args)._replace(bodies=[])
+
+
 def test_bodies_that_share_a_streaming_id_are_refused():
     from optitrack_vrpn.natnet.messages import BodyDefinition
     from optitrack_vrpn.natnet.reports import name_table
-    shared = Definitions(
-        (BodyDefinition('One', 1, -1, 0), BodyDefinition('Two', 1, -1, 0),
-         BodyDefinition('Three', 3, -1, 0)), (), (), 0)
-    table = name_table(shared)
-    assert table.names == {3: 'Three'} and table.shared == {1: ('One', 'Two')}
+    definitions = Definitions((
+        BodyDefinition('One', 1), BodyDefinition('Two', 1),
+        BodyDefinition('Three', 3)))
+    table = name_table(definitions)
+    assert table.names == {3: 'Three'} and table.shared_ids == {1: ('One', 'Two')}
 
 
 def test_bodies_that_share_a_name_are_refused():
     from optitrack_vrpn.natnet.facts import ServerWatch
     from optitrack_vrpn.natnet.messages import BodyDefinition
     from optitrack_vrpn.natnet.reports import name_table
-    twins = Definitions(
-        (BodyDefinition('One', 1, -1, 0), BodyDefinition('One', 2, -1, 0),
-         BodyDefinition('Three', 3, -1, 0)), (), (), 0)
-    table = name_table(twins)
-    assert table.names == {3: 'Three'} and table.twins == ('One',)
+    definitions = Definitions((
+        BodyDefinition('One', 1), BodyDefinition('One', 2),
+        BodyDefinition('Three', 3)))
+    table = name_table(definitions)
+    assert table.names == {3: 'Three'} and table.shared_names == ('One',)
     assert ["several bodies are named 'One'" in remark.text
-            for remark in ServerWatch().definitions(twins, table)] == [True]
+            for remark in ServerWatch().definitions(definitions, table)] == [True]
 
 
 @pytest.mark.parametrize(('waiting', 'sent'), [
@@ -198,6 +244,17 @@ def test_recording_is_started_and_stopped_under_the_given_name():
         assert server.natnet.world.recording and server.natnet.takes == ['session_7']
         client.stop_recording()
         sink.wait_for('Motive stopped recording')
+        assert not server.natnet.world.recording
+
+
+def test_a_stop_just_before_the_client_ends_reaches_motive():
+    with simulated() as server:
+        with Running(server) as (sink, client):
+            sink.wait(lambda: len(sink.bodies) > 5, 'bodies')
+            client.record('session')
+            sink.wait_for('Motive records')
+            client.stop_recording()
+        assert server.wait_for_clients(0)
         assert not server.natnet.world.recording
 
 

@@ -85,9 +85,9 @@ def test_another_decoder_reads_the_same_model_definitions(version):
     from natnet.data_descriptions import DataDescriptions
     from natnet.packet_buffer import PacketBuffer
     sent = Definitions(
-        (BodyDefinition('Rigid Body 1', 1, -1, 0), BodyDefinition('Würfel', 7, -1, 0)),
-        ('Rigid Body 1', 'all'), (), 0)
-    packed = encode_definitions(sent, version)
+        (BodyDefinition('Rigid Body 1', 1), BodyDefinition('Würfel', 7)),
+        ('Rigid Body 1', 'all'))
+    packed = payload(encode_definitions(sent, version))
     assert decode_definitions(packed, version) == sent
     found = DataDescriptions.read_from_buffer(PacketBuffer(packed), natnet.Version(*version))
     assert [(body.name, body.id_num) for body in found.rigid_bodies] == [
@@ -169,8 +169,16 @@ def test_bones_with_and_without_markers_are_told_apart_by_the_length(with_marker
     data = i32(2, 2) + b'Skeleton\0' + i32(1, 2) + body(b'Hip', with_markers) * 2
     data += i32(1) + body(b'Wand', True)
     found = decode_definitions(data, (3, 0))
-    assert found.skeletons == ('Skeleton',)
     assert [one.name for one in found.bodies] == ['Wand']
+
+
+def test_a_description_of_another_layout_does_not_hide_the_bodies():
+    def described(kind, data):
+        return i32(kind, len(data)) + data
+    wand = b'Wand\0' + i32(1, -1) + bytes(12) + i32(0)
+    data = i32(3) + described(2, b'Skeleton\0' + i32(1, 10**6)) + described(1, wand) + described(
+        9, b'unknown')
+    assert [body.name for body in decode_definitions(data, (4, 1)).bodies] == ['Wand']
 
 
 def test_ids_keep_their_sign():

@@ -7,7 +7,7 @@ from optitrack_vrpn.natnet.connection import ClientConnection
 from optitrack_vrpn.natnet.constants import (
     CONNECT, KEEP_ALIVE, REQUEST, REQUEST_MODEL_DEFINITIONS)
 from optitrack_vrpn.natnet.encoding import encode_frame
-from optitrack_vrpn.natnet.messages import Frame, ServerInfo, Unanswered
+from optitrack_vrpn.natnet.messages import Frame, Response, ServerInfo, Unanswered
 
 S = 1_000_000_000
 INFO = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, False, '')
@@ -69,4 +69,31 @@ def test_a_command_is_repeated_and_then_reported_as_unanswered():
     assert connection.request('StartRecording')
     found = [kind for tenth in range(40) for kind in sent(connection, tenth * S // 10)]
     assert found.count(REQUEST) == 3
-    assert Unanswered('StartRecording') in connection.receive(frame(1, (3, 0)), 4 * S)
+    assert connection.unanswered() == [Unanswered('StartRecording')]
+    assert not connection.unanswered()
+
+
+def test_the_late_answer_to_a_repeated_command_is_not_taken_for_the_answer_to_the_next():
+    connection = connected(INFO._replace(version=(3, 0)))
+    connection.request('FrameRate')
+    connection.request('UnitsToMillimeters')
+    assert sent(connection, 0).count(REQUEST) == 1
+    assert sent(connection, 6 * S // 10).count(REQUEST) == 1    # repeated: two answers will come
+    answers = [codec.encode_response(240.0)] * 2
+    assert connection.receive(answers[0], 7 * S // 10) == [
+        Response('FrameRate', codec.decode_message(answers[0])[1])]
+    assert REQUEST not in sent(connection, 8 * S // 10)
+    assert connection.receive(answers[1], 9 * S // 10) == []
+    assert REQUEST in sent(connection, 13 * S // 10)
+    (found,) = connection.receive(codec.encode_response(1000.0), 13 * S // 10)
+    assert found.command == 'UnitsToMillimeters'
+
+
+def test_a_recording_is_stopped_though_the_connection_ends_at_once():
+    connection = connected(INFO._replace(version=(3, 0)))
+    connection.request('FrameRate')
+    connection.request('StopRecording')
+    texts = [codec.decode_request(payload) for kind, payload in map(
+        codec.decode_message, connection.farewell()) if kind == REQUEST]
+    assert texts == ['StopRecording', 'Disconnect']
+    assert Unanswered('StopRecording') in connection.unanswered()

@@ -41,9 +41,8 @@ class Motive:
         self.turn()
 
     def definitions(self):
-        return codec.encode_model_definitions(encode_definitions(Definitions(
-            tuple(BodyDefinition(name, i, -1, 0) for name, i in self.models.items()), (), (), 0),
-            V))
+        return encode_definitions(Definitions(
+            tuple(BodyDefinition(name, i) for name, i in self.models.items())), V)
 
     def turn(self, answer_ms=2.0):
         """Send what is due; each request is answered after a time, None: never."""
@@ -126,7 +125,7 @@ def test_an_id_that_left_and_came_back_is_withheld_alone_though_the_flag_was_los
     assert motive.right()
 
 
-def test_after_a_pause_of_the_stream_names_are_confirmed_anew():
+def test_after_a_pause_of_the_stream_names_are_confirmed_again():
     motive = Motive(Wand=1)
     motive.step()
     motive.models = {'Intruder': 1}    # another project, without a word
@@ -201,11 +200,11 @@ def test_names_that_are_withheld_for_long_are_reported_once():
     motive.step()
     motive.step(FRAME_MODELS_CHANGED)
     models = motive.connection.models
-    told = []
+    reported = []
     for _ in range(300):
         motive.step(answer_ms=None)
-        told.append(models.overdue(motive.now))
-    assert sum(told) == 1
+        reported.append(models.overdue(motive.now))
+    assert sum(reported) == 1
 
 
 EVENTS = st.lists(st.tuples(

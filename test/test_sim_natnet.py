@@ -18,6 +18,7 @@ import sys
 import time
 
 from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.constants import KEEP_ALIVE
 from optitrack_vrpn.natnet.frames import decode_frame
 from optitrack_vrpn.sim.natnet import NatNetWorld
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
@@ -120,7 +121,7 @@ def test_a_unicast_client_chooses_the_bitstream_and_another_keeps_its_own():
     with simulated(version='4.2') as server, Raw(server) as old, Raw(server) as new:
         old.ask(codec.encode_hello('old', (4, 2), bitstream=(3, 0)), 1)
         new.ask(codec.encode_hello('new', (4, 2)), 1)
-        keep_alive = codec.encode_keep_alive()
+        keep_alive = codec.encode_message(KEEP_ALIVE)
         assert len(decode_frame(old.ask(keep_alive, 7)[1], (3, 0)).bodies) == 2
         assert len(decode_frame(new.ask(keep_alive, 7)[1], (4, 2)).bodies) == 2
         assert new.ask(codec.encode_request('Bitstream'), 3)[1] == b'Bitstream,4.2.0.0\0'
@@ -150,7 +151,8 @@ def test_a_body_out_of_view_keeps_its_last_pose_and_loses_its_flag():
         bodies = []
         for _ in range(25):
             server.send_frame()
-            bodies += decode_frame(client.ask(codec.encode_keep_alive(), 7)[1], (3, 0)).bodies
+            _, payload = client.ask(codec.encode_message(KEEP_ALIVE), 7)
+            bodies += decode_frame(payload, (3, 0)).bodies
         assert [body.params & 1 for body in bodies] == [1] * 10 + [0] * 10 + [1] * 5
         assert {body[1:8] for body in bodies[10:20]} == {bodies[9][1:8]}
 

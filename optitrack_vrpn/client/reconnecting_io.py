@@ -252,9 +252,9 @@ class ReconnectingClient(Generic[C]):
             for fd, _ in ready:
                 if fd == waker:
                     self._waker.drain()
+            self._before_handle(conversation)
             if self._stopping:
                 raise Stopped
-            self._before_handle(conversation)
             reason = conversation.handle(ready)
             if reason is not None:
                 return reason

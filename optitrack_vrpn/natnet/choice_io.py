@@ -143,7 +143,7 @@ class AutoBackend:
         with self._lock:
             if self._gates.get(gate.protocol) is not gate:
                 return
-            remark = gate.protocol in self._last and (
+            repeated = gate.protocol in self._last and (
                 change.data is self._last[gate.protocol].data)
             self._last[gate.protocol] = change
             self._choice.changed(
@@ -152,7 +152,7 @@ class AutoBackend:
         self._wake.set()
         if chosen is gate.protocol:
             report_change(self._sink, change)
-        elif chosen is None and (change.severity != 'info' or not remark):
+        elif chosen is None and (change.severity != 'info' or not repeated):
             report_change(self._sink, change._replace(
                 text=f'{gate.protocol.value}: {change.text}', data=_shown(change.data)))
 

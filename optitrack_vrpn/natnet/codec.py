@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Encode and decode NatNet messages other than frames and model definitions."""
 
+import ipaddress
 import struct
 from typing import Optional
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.natnet.constants import (
     CONNECT, CONNECT_OPTIONS, DISCOVERY, ECHO_ANSWER, ECHO_REQUEST, ECHO_RESPONSE, ECHO_TOKEN,
-    HEADER, HEADER_SIZE, KEEP_ALIVE, MAX_PAYLOAD, MODEL_DEFINITIONS, REQUEST,
-    REQUEST_MODEL_DEFINITIONS, RESPONSE, SENDER, SERVER_CLOCK, SERVER_INFO,
-    UNRECOGNIZED_REQUEST, V3_0)
+    HEADER, HEADER_SIZE, MAX_PAYLOAD, REQUEST, REQUEST_MODEL_DEFINITIONS, RESPONSE, SENDER,
+    SERVER_CLOCK, SERVER_INFO, V3_0)
 from optitrack_vrpn.natnet.messages import ClientHello, ServerInfo, Version
 from optitrack_vrpn.natnet.reader import Buffer
 
@@ -81,7 +81,7 @@ def decode_hello(payload: bytes) -> ClientHello:
     """
     Decode CONNECT or DISCOVERY: empty, a text, the sender block, or the block and options.
 
-    :returns: the request; fields that are missing stay empty. No payload is an error.
+    No payload is an error: missing fields stay empty.
     """
     if len(payload) < SENDER.size:
         return ClientHello(_text(payload), (0, 0), None)
@@ -97,7 +97,7 @@ def encode_server_info(info: ServerInfo) -> bytes:
     """Encode SERVERINFO; before 3.0 without clock, port and group."""
     payload = _sender_block(info.name, info.app_version, info.version)
     if info.version >= V3_0:
-        group = [int(part) for part in info.group.split('.')] if info.group else [0, 0, 0, 0]
+        group = ipaddress.IPv4Address(info.group or '0.0.0.0').packed
         payload += SERVER_CLOCK.pack(
             info.frequency, info.data_port, int(bool(info.multicast)), *group)
     return encode_message(SERVER_INFO, payload)
@@ -124,8 +124,10 @@ def decode_server_info(payload: bytes) -> ServerInfo:
     frequency, port, multicast, *group = SERVER_CLOCK.unpack_from(payload, SENDER.size)
     if not 1_000 <= frequency <= 10**12:
         raise RemoteProtocolError(f'a server clock of {frequency} ticks per second')
+    address = ipaddress.IPv4Address(bytes(group))
     return ServerInfo(
-        _text(name), app, version, frequency, port, bool(multicast), '.'.join(map(str, group)))
+        _text(name), app, version, frequency, port, bool(multicast),
+        str(address) if address.is_multicast else '')
 
 
 def encode_request(command: str) -> bytes:
@@ -184,16 +186,6 @@ def encode_definitions_request(mask: Optional[int] = None) -> bytes:
         REQUEST_MODEL_DEFINITIONS, b'' if mask is None else _I32.pack(mask))
 
 
-def encode_model_definitions(payload: bytes) -> bytes:
-    """Encode MODELDEF with a payload from ``definitions.encode_definitions``."""
-    return encode_message(MODEL_DEFINITIONS, payload)
-
-
-def encode_keep_alive() -> bytes:
-    """Encode KEEPALIVE."""
-    return encode_message(KEEP_ALIVE)
-
-
 def encode_echo_request(token: int) -> bytes:
     """Encode ECHOREQUEST."""
     return encode_message(ECHO_REQUEST, ECHO_TOKEN.pack(token))
@@ -226,8 +218,3 @@ def decode_echo_response(payload: bytes) -> tuple[int, int]:
         raise RemoteProtocolError(f'an echo response of {len(payload)} bytes')
     token, ticks = ECHO_ANSWER.unpack_from(payload)
     return token, ticks
-
-
-def encode_unrecognized() -> bytes:
-    """Encode UNRECOGNIZED_REQUEST."""
-    return encode_message(UNRECOGNIZED_REQUEST)

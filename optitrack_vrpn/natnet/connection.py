@@ -16,16 +16,16 @@ from typing import Optional
 from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import (
-    DISCONNECT, DISCONNECT_BY_TIMEOUT, ECHO_RESPONSE, FRAME, FRAME_BITSTREAM_CHANGED,
-    MESSAGE_STRING, MODEL_DEFINITIONS, NEWEST, OLDEST, RESPONSE, SERVER_INFO,
-    UNRECOGNIZED_REQUEST, V3_0, V4_0)
+    DISCONNECT, DISCONNECT_BY_TIMEOUT, ECHO_RESPONSE, FRAME, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE,
+    MODEL_DEFINITIONS, NEWEST, OLDEST, RESPONSE, SERVER_INFO, UNRECOGNIZED_REQUEST, V3_0, V4_0)
 from optitrack_vrpn.natnet.definitions import decode_definitions
 from optitrack_vrpn.natnet.frames import decode_frame
 from optitrack_vrpn.natnet.messages import (
-    Definitions, Disconnected, Echo, Event, Response, ServerInfo, ServerMessage, Unanswered,
-    Unrecognized, Version)
+    Definitions, Disconnected, Echo, Event, Response, ServerInfo, Unanswered, Unrecognized,
+    Version)
 from optitrack_vrpn.natnet.model_list import ModelList
 from optitrack_vrpn.natnet.reader import Buffer
+from optitrack_vrpn.natnet.recording import COMMANDS as RECORDING_COMMANDS
 from optitrack_vrpn.natnet.reports import name_table
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
@@ -69,7 +69,7 @@ class Counters:
     :ivar malformed: datagrams that contradict their type or the version of the bitstream.
     :ivar early: frames that arrived before the server stated its version.
     :ivar overtaken: frames from before a change of the model list that arrived after it.
-    :ivar other_type: messages of types that no server sends.
+    :ivar other_type: messages of types that are not used.
     :ivar unexpected: answers without a request.
     :ivar udp_lost: frames missing in the numbering.
     :ivar udp_reordered: frames that arrived late.
@@ -132,6 +132,8 @@ class ClientConnection:
         self._requests: deque[str] = deque()
         self._asked_ns: Optional[int] = None
         self._tries = 0
+        #: Until then no command is sent: a repeated command can have several answers.
+        self._quiet_ns = 0
         self._unanswered: list[Event] = []
         self._numbering = Numbering(self.counters)
 
@@ -141,7 +143,7 @@ class ClientConnection:
         return self.info is not None
 
     @property
-    def hurried(self) -> bool:
+    def request_waiting(self) -> bool:
         """Return whether a frame may have made a request due earlier."""
         return self.models.next_due_ns is not None or (
             self._asked_ns is None and bool(self._requests))
@@ -166,18 +168,16 @@ class ClientConnection:
             self.models.ask(now_ns)
         if self.keep_alive and now_ns >= self._keep_alive_ns:
             self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
-            out.append(codec.encode_keep_alive())
+            out.append(codec.encode_message(KEEP_ALIVE))
         models_ns = self.models.next_due_ns
         if models_ns is not None and now_ns >= models_ns:
             out.append(codec.encode_definitions_request(self.models.request_mask(now_ns)))
         if self._asked_ns is not None and now_ns >= self._asked_ns + _REQUEST_NS:
             if self._tries >= _REQUEST_TRIES:
-                self._unanswered.append(Unanswered(self._requests.popleft()))
-                self._asked_ns = None
-                self._tries = 0
+                self._unanswered.append(Unanswered(self._end_request(now_ns)))
             else:
                 self._ask(out, now_ns)
-        if self._asked_ns is None and self._requests:
+        if self._asked_ns is None and self._requests and now_ns >= self._quiet_ns:
             self._ask(out, now_ns)
         return out
 
@@ -185,6 +185,19 @@ class ClientConnection:
         out.append(codec.encode_request(self._requests[0]))
         self._asked_ns = now_ns
         self._tries += 1
+
+    def _end_request(self, now_ns: int) -> str:
+        """Remove and return the command that waits for an answer."""
+        if self._tries > 1:
+            self._quiet_ns = now_ns + _REQUEST_NS
+        self._asked_ns = None
+        self._tries = 0
+        return self._requests.popleft()
+
+    def unanswered(self) -> list[Event]:
+        """Return the commands without an answer since the last call."""
+        found, self._unanswered = self._unanswered, []
+        return found
 
     def echo_due(self, now_ns: int) -> bool:
         """Return whether an echo request is due."""
@@ -220,12 +233,14 @@ class ClientConnection:
         if self._asked_ns is not None:
             moments.append(self._asked_ns + _REQUEST_NS)
         elif self._requests:
-            return 0
+            moments.append(self._quiet_ns)
         return min(moments)
 
     def request(self, command: str) -> bool:
         """
-        Queue a command; its ``Response``, ``Unrecognized`` or ``Unanswered`` follows.
+        Queue a command.
+
+        ``receive`` returns its ``Response`` or ``Unrecognized``, or ``unanswered`` returns it.
 
         :returns: False if too many commands are waiting.
         :raises LocalProtocolError: if the text is not a valid command.
@@ -237,10 +252,18 @@ class ClientConnection:
         return True
 
     def farewell(self) -> list[bytes]:
-        """Return the datagrams that end the conversation with a unicast server."""
-        if self.info is None or not self.keep_alive:
-            return []
-        return [codec.encode_request('Disconnect'), codec.encode_message(DISCONNECT)]
+        """
+        Return the datagrams that end the conversation.
+
+        Commands for recordings that still wait are sent once more, without waiting for an answer.
+        """
+        out = [codec.encode_request(command) for command in self._requests
+               if command.startswith(RECORDING_COMMANDS)]
+        self._unanswered += map(Unanswered, self._requests)
+        self._requests.clear()
+        if self.info is not None and self.keep_alive:
+            out += [codec.encode_request('Disconnect'), codec.encode_message(DISCONNECT)]
+        return out
 
     # -- bytes in ------------------------------------------------------------------------------
 
@@ -252,13 +275,11 @@ class ClientConnection:
         it is counted and dropped.
 
         :param arrival_ns: arrival (ns) on the clock of ``echo_request``.
-        :returns: its events, including the results of requests.
+        :returns: its events.
         """
         counters = self.counters
         counters.datagrams += 1
         events: list[Event] = []
-        if self._unanswered:
-            events, self._unanswered = self._unanswered, []
         message_id = -1
         try:
             message_id, payload = codec.decode_message(datagram)
@@ -289,9 +310,7 @@ class ClientConnection:
         elif message_id == SERVER_INFO:
             self._take_info(codec.decode_server_info(payload), arrival_ns, events)
         elif message_id in (RESPONSE, UNRECOGNIZED_REQUEST):
-            self._take_response(message_id, payload, events)
-        elif message_id == MESSAGE_STRING:
-            events.append(ServerMessage(codec.response_text(payload)))
+            self._take_response(message_id, payload, arrival_ns, events)
         elif message_id in (DISCONNECT, DISCONNECT_BY_TIMEOUT):
             events.append(Disconnected())
         else:
@@ -346,13 +365,13 @@ class ClientConnection:
             self.definitions = definitions
             events.append(definitions)
 
-    def _take_response(self, message_id: int, payload: bytes, events: list[Event]) -> None:
+    def _take_response(
+        self, message_id: int, payload: bytes, now_ns: int, events: list[Event],
+    ) -> None:
         if self._asked_ns is None or not self._requests:
             self.counters.unexpected += 1
             return
-        command = self._requests.popleft()
-        self._asked_ns = None
-        self._tries = 0
+        command = self._end_request(now_ns)
         if message_id == UNRECOGNIZED_REQUEST:
             events.append(Unrecognized(command))
             return

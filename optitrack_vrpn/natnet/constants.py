@@ -46,7 +46,6 @@ CONNECT_OPTIONS = struct.Struct('<5B')
 ECHO_TOKEN = struct.Struct('<Q')
 ECHO_ANSWER = struct.Struct('<QQ')
 
-#: Versions in which layouts change.
 #: Versions that change layouts.
 V2_7 = (2, 7)
 V2_9 = (2, 9)
@@ -91,7 +90,6 @@ SKELETON = 2
 FORCE_PLATE = 3
 DEVICE = 4
 CAMERA = 5
-#: Mask of types that one Motive 3.1 needs where it does not answer an empty request.
 #: Mask of types for one Motive 3.1 that does not answer an empty request.
 MARKER_SETS_AND_BODIES = (1 << MARKER_SET) | (1 << RIGID_BODY)
 #: Longest accepted name (bytes); Motive allows shorter names only.

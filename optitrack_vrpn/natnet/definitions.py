@@ -1,19 +1,20 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Decode and encode MODELDEF: names of rigid bodies, marker sets and other models.
+Decode and encode MODELDEF: names of rigid bodies and marker sets.
 
-From NatNet 4.1 on each description states its size. Before that, a description of an unknown type
-ends the list. Two layouts exist for the bones of skeletons of 3.0 and 3.1: the decoder uses the
-one that accounts for every byte.
+From NatNet 4.1 on each description states its size, by which all other types are skipped. Before
+that, a description of an unknown type makes the list unreadable. Two layouts exist for the bones
+of skeletons of 3.0 and 3.1: the decoder uses the one that accounts for every byte.
 """
 
 import struct
 
 from optitrack_vrpn.errors import RemoteProtocolError
+from optitrack_vrpn.natnet.codec import encode_message
 from optitrack_vrpn.natnet.constants import (
-    CAMERA, DEVICE, FORCE_PLATE, MARKER_SET, MAX_NAME, OLDEST, RIGID_BODY, SKELETON, V3_0,
-    V4_0, V4_1, V4_2)
+    CAMERA, DEVICE, FORCE_PLATE, MARKER_SET, MAX_NAME, MODEL_DEFINITIONS, OLDEST, RIGID_BODY,
+    SKELETON, V3_0, V4_0, V4_1, V4_2)
 from optitrack_vrpn.natnet.messages import BodyDefinition, Definitions, Version
 from optitrack_vrpn.natnet.reader import Buffer, Reader
 
@@ -32,49 +33,61 @@ class _List:
         self.bone_markers = bone_markers
         self.bodies: list[BodyDefinition] = []
         self.marker_sets: list[str] = []
-        self.skeletons: list[str] = []
-        self.skipped = 0
 
     def read(self, reader: Reader) -> None:
         for _ in range(reader.count(4)):
             kind = reader.i32()
-            if self.version >= V4_1:
-                block = reader.block()
-                self.describe(kind, block)    # fields that later versions append are skipped
-            else:
-                self.describe(kind, reader)
+            block = reader.block() if self.version >= V4_1 else reader
+            if kind == MARKER_SET:
+                self.marker_sets.append(block.text())
+                _skip_texts(block)
+            elif kind == RIGID_BODY:
+                self.bodies.append(self.body(block, self.version >= V3_0))
+            elif self.version < V4_1:
+                self.skip(kind, reader)
         if reader.left:
             raise RemoteProtocolError(f'{reader.left} bytes follow the last description')
 
-    def describe(self, kind: int, reader: Reader) -> None:
-        if kind == MARKER_SET:
-            self.marker_sets.append(reader.text())
-            _skip_texts(reader)
-        elif kind == RIGID_BODY:
-            self.bodies.append(self.body(reader, self.version >= V3_0))
-        elif kind == SKELETON:
-            self.skeletons.append(reader.text())
-            reader.skip(4)
-            for _ in range(reader.count(21)):
-                self.body(reader, self.bone_markers)
-        else:
-            self.skipped += 1
-            if self.version < V4_1:
-                _skip_other(kind, reader)
-
     def body(self, reader: Reader, markers: bool) -> BodyDefinition:
         name = reader.text()
-        streaming_id, parent, *_ = reader.unpack(_BODY)
+        streaming_id, *_ = reader.unpack(_BODY)
         if self.version >= V4_2:
             reader.skip(16)    # rotation relative to the parent
-        count = 0
         if markers:
             count = reader.count(16)
             reader.skip(16 * count)
             if self.version >= V4_0:
                 for _ in range(count):
                     reader.skip_text()
-        return BodyDefinition(name, streaming_id, parent, count)
+        return BodyDefinition(name, streaming_id)
+
+    def skip(self, kind: int, reader: Reader) -> None:
+        """
+        Skip a description whose size is not stated.
+
+        :raises RemoteProtocolError: if its type is unknown.
+        """
+        if kind == SKELETON:
+            reader.skip_text()
+            reader.skip(4)
+            for _ in range(reader.count(21)):
+                self.body(reader, self.bone_markers)
+        elif kind == FORCE_PLATE:
+            reader.skip(4)
+            reader.skip_text()
+            reader.skip(_FORCE_PLATE_NUMBERS)
+            _skip_texts(reader)
+        elif kind == DEVICE:
+            reader.skip(4)
+            reader.skip_text()
+            reader.skip_text()
+            reader.skip(8)
+            _skip_texts(reader)
+        elif kind == CAMERA:
+            reader.skip_text()
+            reader.skip(_CAMERA_NUMBERS)
+        else:
+            raise RemoteProtocolError(f'a description has the unknown type {kind}')
 
 
 def decode_definitions(payload: Buffer, version: Version) -> Definitions:
@@ -97,8 +110,7 @@ def decode_definitions(payload: Buffer, version: Version) -> Definitions:
         except RemoteProtocolError as error:
             failure = failure or error
             continue
-        return Definitions(
-            tuple(found.bodies), tuple(found.marker_sets), tuple(found.skeletons), found.skipped)
+        return Definitions(tuple(found.bodies), tuple(found.marker_sets))
     assert failure is not None
     raise failure
 
@@ -108,40 +120,16 @@ def _skip_texts(reader: Reader) -> None:
         reader.skip_text()
 
 
-def _skip_other(kind: int, reader: Reader) -> None:
-    """
-    Skip a description whose size is not stated.
-
-    :raises RemoteProtocolError: if its type is unknown.
-    """
-    if kind == FORCE_PLATE:
-        reader.skip(4)
-        reader.skip_text()
-        reader.skip(_FORCE_PLATE_NUMBERS)
-        _skip_texts(reader)
-    elif kind == DEVICE:
-        reader.skip(4)
-        reader.skip_text()
-        reader.skip_text()
-        reader.skip(8)
-        _skip_texts(reader)
-    elif kind == CAMERA:
-        reader.skip_text()
-        reader.skip(_CAMERA_NUMBERS)
-    else:
-        raise RemoteProtocolError(f'a description has the unknown type {kind}')
-
-
 def encode_definitions(definitions: Definitions, version: Version) -> bytes:
     """
-    Encode definitions of marker sets and rigid bodies, without offsets and markers.
+    Encode MODELDEF with marker sets and rigid bodies, without offsets and markers.
 
-    :param definitions: the definitions; skeletons are not encoded.
     :param version: version of the bitstream.
+    :raises LocalProtocolError: if the definitions do not fit into one datagram.
     """
     entries = [(MARKER_SET, _text(name) + _I32.pack(0)) for name in definitions.marker_sets]
     for body in definitions.bodies:
-        data = _text(body.name) + _BODY.pack(body.streaming_id, body.parent, 0.0, 0.0, 0.0)
+        data = _text(body.name) + _BODY.pack(body.streaming_id, -1, 0.0, 0.0, 0.0)
         if version >= V4_2:
             data += struct.pack('<4f', 0.0, 0.0, 0.0, 1.0)
         if version >= V3_0:
@@ -153,7 +141,7 @@ def encode_definitions(definitions: Definitions, version: Version) -> bytes:
         if version >= V4_1:
             packed += _I32.pack(len(data))
         packed += data
-    return bytes(packed)
+    return encode_message(MODEL_DEFINITIONS, bytes(packed))
 
 
 def _text(name: str) -> bytes:

@@ -15,6 +15,7 @@ from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import FRAME_EDIT_MODE
 from optitrack_vrpn.natnet.messages import (
     Definitions, Frame, Response, Unanswered, Unrecognized)
+from optitrack_vrpn.natnet.recording import COMMANDS, START, STOP
 from optitrack_vrpn.natnet.reports import NameTable
 from optitrack_vrpn.units import NS_PER_S
 
@@ -26,7 +27,6 @@ _RATE_TOLERANCE = 0.05
 _MILLIMETRES = 1000.0
 #: The answer to UpAxis, as an axis.
 _AXES = {0: 'x', 1: 'y', 2: 'z'}
-_RECORD = ('SetRecordTakeName', 'StartRecording', 'StopRecording')
 #: Chosen: maximum number of names in one message; the others are counted. Halved or doubled, so is
 #: the length of the message.
 _MOST_LISTED = 5
@@ -48,7 +48,7 @@ class ServerWatch:
         self.frame_rate = math.nan
         self.up_axis = ''
         self._first: Optional[tuple[int, int]] = None
-        self._rate_told = False
+        self._rate_compared = False
         self._edit_mode: Optional[bool] = None
         self._names: Optional[frozenset[tuple[int, str]]] = None
         self._unknown: set[int] = set()
@@ -58,7 +58,7 @@ class ServerWatch:
         edit_mode = bool(frame.params & FRAME_EDIT_MODE)
         if edit_mode is not self._edit_mode:
             return self._mode(edit_mode)
-        if self._rate_told or math.isnan(self.frame_rate):
+        if self._rate_compared or math.isnan(self.frame_rate):
             return []
         if self._first is None:
             self._first = frame.number, now_ns
@@ -66,7 +66,7 @@ class ServerWatch:
         number, since_ns = self._first
         if now_ns - since_ns < _RATE_OVER_NS:
             return []
-        self._rate_told = True
+        self._rate_compared = True
         rate = (frame.number - number) * NS_PER_S / (now_ns - since_ns)
         if abs(rate / self.frame_rate - 1.0) <= _RATE_TOLERANCE or edit_mode:
             return []
@@ -88,22 +88,22 @@ class ServerWatch:
         names = frozenset(table.names.items())
         before, self._names = self._names, names
         self._unknown.clear()
-        remarks = []
+        events = []
         if before is not None and names != before:
-            remarks.append(_event('info', (
+            events.append(_event('info', (
                 f"Motive's list of bodies changed: {_listed(sorted(table.names.values()))}")))
-        for streaming_id, shared in table.shared.items():
-            remarks.append(_event('warn', (
+        for streaming_id, shared in table.shared_ids.items():
+            events.append(_event('warn', (
                 f'the bodies {_listed(shared)} share the streaming id {streaming_id} and cannot '
                 'be distinguished: none of them is published; give each its own id in Motive')))
-        for name in table.twins:
-            remarks.append(_event('warn', (
+        for name in table.shared_names:
+            events.append(_event('warn', (
                 f'several bodies are named {name!r}: none of them is published; give each its '
                 'own name in Motive')))
         if not definitions.bodies:
-            remarks.append(_event('warn', (
+            events.append(_event('warn', (
                 'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
-        return remarks
+        return events
 
     def unknown(self, streaming_ids: Iterable[int]) -> list[Event]:
         """Process streaming ids without a definition."""
@@ -119,12 +119,11 @@ class ServerWatch:
         """Process the answer to a query or a command."""
         command = event.command.partition(',')[0]
         if not isinstance(event, Response):
-            if command in _RECORD:
-                how = ('does not know' if isinstance(event, Unrecognized) else
-                       'did not answer')
-                return [_event('error', f'Motive {how} the command {event.command!r}: it is not '
-                                        'recording')]
-            return []    # a query that this version does not know
+            if command not in COMMANDS:
+                return []    # a query that this version does not know
+            how = 'does not know' if isinstance(event, Unrecognized) else 'did not answer'
+            return [_event('error', f'Motive {how} the command {event.command!r}: check in Motive '
+                                    'whether it records')]
         if command == 'FrameRate':
             rate = codec.response_float(event.payload)
             if rate is not None and 0.0 < rate < 1e5:
@@ -133,7 +132,7 @@ class ServerWatch:
             return self._units(codec.response_float(event.payload))
         elif command == 'UpAxis':
             return self._up(codec.response_int(event.payload))
-        elif command in _RECORD:
+        elif command in COMMANDS:
             return self._recording(event)
         return []
 
@@ -159,7 +158,7 @@ class ServerWatch:
         if code:
             return [_event('error', (
                 f'Motive refused the command {event.command!r} with code {code}'))]
-        text = {'StartRecording': 'Motive records', 'StopRecording': 'Motive stopped recording'}
+        text = {START: 'Motive records', STOP: 'Motive stopped recording'}
         command = event.command.partition(',')[0]
         return [_event('info', text[command])] if command in text else []
 

@@ -24,7 +24,7 @@ class ServerInfo(NamedTuple):
     :ivar frequency: frequency of its clock (ticks per second), 0 before NatNet 3.0.
     :ivar data_port: port of multicast data, 0 before 3.0.
     :ivar multicast: whether data are sent by multicast; None before 3.0.
-    :ivar group: multicast address, '' before 3.0.
+    :ivar group: multicast address; '' before 3.0, or if the stated one is none.
     """
 
     name: str
@@ -123,24 +123,18 @@ class BodyDefinition(NamedTuple):
 
     name: str
     streaming_id: int
-    parent: int
-    markers: int
 
 
 class Definitions(NamedTuple):
     """
-    All model definitions of a server.
+    The used model definitions of a server.
 
-    :ivar bodies: rigid bodies.
+    :ivar bodies: rigid bodies, without the bones of skeletons.
     :ivar marker_sets: names of marker sets.
-    :ivar skeletons: names of skeletons.
-    :ivar skipped: number of descriptions of other or unknown types.
     """
 
     bodies: tuple[BodyDefinition, ...]
-    marker_sets: tuple[str, ...]
-    skeletons: tuple[str, ...]
-    skipped: int
+    marker_sets: tuple[str, ...] = ()
 
 
 class Echo(NamedTuple):
@@ -181,16 +175,9 @@ class Unanswered(NamedTuple):
     command: str
 
 
-class ServerMessage(NamedTuple):
-    """A text from the server."""
-
-    text: str
-
-
 class Disconnected(NamedTuple):
     """The server has ended the connection."""
 
 
 Event = Union[
-    ServerInfo, Frame, Definitions, Echo, Response, Unrecognized, Unanswered, ServerMessage,
-    Disconnected]
+    ServerInfo, Frame, Definitions, Echo, Response, Unrecognized, Unanswered, Disconnected]

@@ -77,11 +77,11 @@ class ModelList:
         self.revision = 0
         self._stated: dict[int, str] = {}
         #: Time of the latest sign of a change: for all ids, and for single ids.
-        self._all_doubted_ns: Optional[int] = None
-        self._doubted_ns: dict[int, int] = {}
+        self._all_uncertain_ns: Optional[int] = None
+        self._uncertain_ns: dict[int, int] = {}
         #: End of the time for which a renamed id is withheld.
         self._settling_ns: dict[int, int] = {}
-        self._doubt_began_ns: Optional[int] = None
+        self._withheld_since_ns: Optional[int] = now_ns    # no name is known yet
         self._reported = False
         self._ids: Optional[list[int]] = None
         self._number: Optional[int] = None
@@ -127,7 +127,7 @@ class ModelList:
         self._repeated = True
         self._sent_ns.append(now_ns)
         self._unanswered_ns.append(now_ns)
-        pause_ns = _AGAIN_NS if self._doubt_began_ns is None else _URGENT_NS
+        pause_ns = _AGAIN_NS if self._withheld_since_ns is None else _URGENT_NS
         self._due_ns = self._allowed_ns(now_ns + pause_ns)
         return MARKER_SETS_AND_BODIES if self._masked else None
 
@@ -160,27 +160,27 @@ class ModelList:
                     self._settling_ns[streaming_id] = now_ns + _SETTLING_NS
         self._stated = dict(names)
         if asked_ns is not None:
-            if self._all_doubted_ns is not None and self._all_doubted_ns < asked_ns:
-                self._all_doubted_ns = None
-            self._doubted_ns = {
-                streaming_id: since_ns for streaming_id, since_ns in self._doubted_ns.items()
+            if self._all_uncertain_ns is not None and self._all_uncertain_ns < asked_ns:
+                self._all_uncertain_ns = None
+            self._uncertain_ns = {
+                streaming_id: since_ns for streaming_id, since_ns in self._uncertain_ns.items()
                 if since_ns >= asked_ns}
         self._due_ns = None
-        if self._all_doubted_ns is not None or self._doubted_ns:
+        if self._all_uncertain_ns is not None or self._uncertain_ns:
             self.ask(now_ns)
         else:
-            self._doubt_began_ns = None
+            self._withheld_since_ns = None
             self._reported = False
         self._renew()
 
     @property
-    def doubtful(self) -> bool:
+    def uncertain(self) -> bool:
         """Return whether any name is withheld."""
-        return self._doubt_began_ns is not None or bool(self._settling_ns)
+        return self._withheld_since_ns is not None or bool(self._settling_ns)
 
     def overdue(self, now_ns: int) -> bool:
         """Return True once per period in which names are withheld for long."""
-        began_ns = self._doubt_began_ns
+        began_ns = self._withheld_since_ns
         if began_ns is None or self._reported or now_ns - began_ns < _OVERDUE_NS:
             return False
         self._reported = True
@@ -214,8 +214,8 @@ class ModelList:
         flagged = bool(frame.params & FRAME_MODELS_CHANGED)
         if not paused and last is not None and 0 < last - number < _LATE_FRAMES:
             if flagged and number > self._change_number:
-                self._all_doubted_ns = arrival_ns
-                self._doubt(number, arrival_ns)
+                self._all_uncertain_ns = arrival_ns
+                self._withhold(number, arrival_ns)
             return number >= self._change_number
         if not flagged:
             self._flag_since_ns = None
@@ -223,16 +223,16 @@ class ModelList:
             self._flag_since_ns = arrival_ns
         lasting = flagged and arrival_ns - (self._flag_since_ns or 0) >= _LONGEST_FLAG_NS
         if paused or (flagged and not lasting) or (last is not None and number < last):
-            self._all_doubted_ns = arrival_ns
-            self._doubt(number, arrival_ns)
+            self._all_uncertain_ns = arrival_ns
+            self._withhold(number, arrival_ns)
         elif lasting:
             self.ask(arrival_ns)
         if self._ids is not None and ids != self._ids:
             for streaming_id in set(ids).difference(self._ids):
-                self._doubted_ns[streaming_id] = arrival_ns
-                self._doubt(number, arrival_ns)
-            for streaming_id in set(self._doubted_ns).difference(ids):
-                del self._doubted_ns[streaming_id]    # it is withheld when it returns
+                self._uncertain_ns[streaming_id] = arrival_ns
+                self._withhold(number, arrival_ns)
+            for streaming_id in set(self._uncertain_ns).difference(ids):
+                del self._uncertain_ns[streaming_id]    # it is withheld when it returns
         ended = [streaming_id for streaming_id, end_ns in self._settling_ns.items()
                  if arrival_ns >= end_ns]
         for streaming_id in ended:
@@ -245,18 +245,18 @@ class ModelList:
         self._interval_ns = pause_ns
         return True
 
-    def _doubt(self, number: int, now_ns: int) -> None:
+    def _withhold(self, number: int, now_ns: int) -> None:
         self._change_number = number
-        if self._doubt_began_ns is None:
-            self._doubt_began_ns = now_ns
+        if self._withheld_since_ns is None:
+            self._withheld_since_ns = now_ns
             # A request that waits for its repetition does not confirm later signs.
             self._due_ns = None
         self.ask(now_ns)
         self._renew()
 
     def _renew(self) -> None:
-        withheld = self._doubted_ns.keys() | self._settling_ns.keys()
-        names = {} if self._all_doubted_ns is not None else {
+        withheld = self._uncertain_ns.keys() | self._settling_ns.keys()
+        names = {} if self._all_uncertain_ns is not None else {
             streaming_id: name for streaming_id, name in self._stated.items()
             if streaming_id not in withheld}
         if names != self.names:

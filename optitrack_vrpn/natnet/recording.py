@@ -5,7 +5,7 @@
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-TAKE_NAME, START, STOP = 'SetRecordTakeName', 'StartRecording', 'StopRecording'
+COMMANDS = TAKE_NAME, START, STOP = 'SetRecordTakeName', 'StartRecording', 'StopRecording'
 
 
 def without_ended_recordings(commands: Sequence[str]) -> list[str]:

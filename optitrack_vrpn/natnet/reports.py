@@ -99,14 +99,15 @@ class NameTable(NamedTuple):
     Names of bodies by streaming id.
 
     :ivar names: names of bodies that share neither id nor name with another body.
-    :ivar shared: ids that several bodies share, with their names; these bodies cannot be
+    :ivar shared_ids: ids that several bodies share, with their names; these bodies cannot be
         distinguished.
-    :ivar twins: names that several bodies share; these bodies cannot be distinguished in ROS.
+    :ivar shared_names: names that several bodies share; these bodies cannot be distinguished in
+        ROS.
     """
 
     names: dict[int, str]
-    shared: dict[int, tuple[str, ...]]
-    twins: tuple[str, ...]
+    shared_ids: dict[int, tuple[str, ...]]
+    shared_names: tuple[str, ...]
 
 
 def name_table(definitions: Definitions) -> NameTable:
@@ -164,7 +165,7 @@ class Translator:
             ptp_ns = frame.ptp_seconds * NS_PER_S + (frame.ptp_fraction * NS_PER_S >> 32)
         reports: list[Report] = [
             FrameReport(frame.number, time_ns, processing_ns, timed, live, ptp_ns)]
-        believed = BODY_TRACKING_VALID if live or playback else 0
+        tracked_bit = BODY_TRACKING_VALID if live or playback else 0
         names = self.names
         unknown = []
         for streaming_id, x, y, z, qx, qy, qz, qw, error, params in frame.bodies:
@@ -173,7 +174,7 @@ class Translator:
                 unknown.append(streaming_id)
                 continue
             reports.append(_new(RigidBodyReport, (
-                name, 0, time_ns, (x, y, z), (qx, qy, qz, qw), params & believed > 0, error)))
+                name, 0, time_ns, (x, y, z), (qx, qy, qz, qw), params & tracked_bit > 0, error)))
         if unknown:
             self.unnamed += len(unknown)
             self.unknown = tuple(unknown)

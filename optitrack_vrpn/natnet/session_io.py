@@ -19,9 +19,8 @@ from optitrack_vrpn.natnet.constants import (
     DATA_PORT, MULTICAST_GROUP, NEWEST, V3_0)
 from optitrack_vrpn.natnet.facts import ServerWatch
 from optitrack_vrpn.natnet.messages import (
-    Definitions, Disconnected, Echo, Event, Frame, Response, ServerInfo, ServerMessage,
-    Unanswered, Unrecognized)
-from optitrack_vrpn.natnet.reports import name_table, Translator
+    Definitions, Disconnected, Echo, Event, Frame, Response, ServerInfo, Unanswered, Unrecognized)
+from optitrack_vrpn.natnet.reports import name_table, RigidBodyReport, Translator
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import (
     arrival_time_ns, command_socket, multicast_socket, receive_into)
@@ -91,7 +90,7 @@ class Session:
         self._ready_ns = now_ns
         self._asked_ns = now_ns - _ASK_AGAIN_NS
         self._poll: Optional[select.poll] = None
-        self._failing_told = False
+        self._failing_reported = False
         #: Time of the next check of timers and of silence; an event can make it earlier.
         self._next_check_ns = 0
         self.most_waiting = 0
@@ -105,6 +104,7 @@ class Session:
     ) -> None:
         for datagram in self.connection.farewell():
             self._send(datagram)
+        self._report_unanswered()
         self._command.close()
         if self._data is not None:
             self._data.close()
@@ -162,7 +162,7 @@ class Session:
                     return reason
         now_ns = self._clock.now_ns()
         connection = self.connection
-        if now_ns < self._next_check_ns and not connection.hurried:
+        if now_ns < self._next_check_ns and not connection.request_waiting:
             return None  # frames only postpone deadlines, so no deadline can have passed
         self._send_due(now_ns)
         self._next_check_ns = min(
@@ -207,8 +207,8 @@ class Session:
                 reason = self._take(event, arrived_ns, host_minus_arrival_ns, now_ns)
                 if reason is not None:
                     return reason
-            if self.connection.failing >= _FAILING and not self._failing_told:
-                self._failing_told = True
+            if self.connection.failing >= _FAILING and not self._failing_reported:
+                self._failing_reported = True
                 major, minor = self.connection.version
                 self._message('error', (
                     f'frames cannot be decoded as NatNet {major}.{minor}: '
@@ -226,8 +226,6 @@ class Session:
         if self._models_revision != models.revision:
             self._models_revision = models.revision
             translator.names = models.names
-        if self.connection.definitions is None:
-            return
         if now_ns < self._ready_ns and self.connection.counters.echoes < FIRST_ECHOES:
             return
         reports = translator.frame(frame, self._config.playback)
@@ -236,7 +234,7 @@ class Session:
         if not reports:
             return
         self._sink.receive(reports, arrived_ns, host_minus_arrival_ns)  # type: ignore[arg-type]
-        if len(reports) > 1:
+        if len(reports) > 1 and isinstance(reports[1], RigidBodyReport):
             change = self._link.pose_received(now_ns)
             if change is not None:
                 self._next_check_ns = 0
@@ -247,11 +245,13 @@ class Session:
     def _ask_for_names(self, now_ns: int) -> None:
         unknown, self._translator.unknown = self._translator.unknown, ()
         models = self.connection.models
-        if models.doubtful:
+        if models.uncertain:
             if models.overdue(now_ns):
+                error = self.connection.last_error
                 self._message('warn', (
-                    "Motive's list of bodies changed and Motive has not described it: poses are "
-                    'withheld because their names are uncertain'))
+                    'Motive has not described its present list of bodies: poses are withheld '
+                    'because their names are uncertain' + (
+                        f'; last malformed datagram: {error}' if error else '')))
             return
         if now_ns - self._asked_ns < _ASK_AGAIN_NS:
             return
@@ -276,8 +276,6 @@ class Session:
         elif isinstance(event, (Response, Unrecognized, Unanswered)):
             for found in self._watch.answer(event):
                 self._message(found.severity, found.text)
-        elif isinstance(event, ServerMessage):
-            self._message('info', f'Motive says: {event.text[:300]!r}')
         elif isinstance(event, Disconnected):
             return 'Motive ended the connection'
         return None
@@ -320,9 +318,14 @@ class Session:
     def _send_due(self, now_ns: int) -> None:
         for datagram in self.connection.due(now_ns):
             self._send(datagram)
+        self._report_unanswered()
         if self.connection.echo_due(now_ns):
             # Read the clock as late as possible before the request is sent.
             self._send(self.connection.echo_request(self._clock.now_ns()))
+
+    def _report_unanswered(self) -> None:
+        for event in self.connection.unanswered():
+            self._take(event, 0, 0, 0)
 
     def _send(self, datagram: bytes) -> None:
         try:

@@ -149,7 +149,7 @@ def choose_server(found: dict[str, ServerInfo]) -> str:
             'no Motive answered a NatNet discovery: is NatNet streaming on in Motive, does a '
             'firewall block UDP port 1510, is the network card (interface) correct? Or set server '
             'to the address of the Motive PC')
-    listed = ', '.join(f'{address} ({found[address].name})' for address in addresses[:8])
+    listed = ', '.join(f'{address} ({found[address].name!r})' for address in addresses[:8])
     raise TransportError(
         f'{len(addresses)} servers answered a NatNet discovery: {listed}; set server to one of '
         'them, or interface to the network card of one')

@@ -61,8 +61,8 @@ class NatNetWorld:
     def definitions(self) -> Definitions:
         """Describe the models."""
         return Definitions(
-            tuple(BodyDefinition(name, number, -1, 0) for name, number in self._ids.items()),
-            (*self._ids, 'all'), (), 0)
+            tuple(BodyDefinition(name, number) for name, number in self._ids.items()),
+            (*self._ids, 'all'))
 
     def exposure_jitter_ns(self) -> int:
         """Draw the deviation (ns) of an exposure from its place in an even sequence."""

@@ -21,7 +21,7 @@ from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.connection import bitstream_version
 from optitrack_vrpn.natnet.constants import (
     CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, DISCOVERY, ECHO_REQUEST, KEEP_ALIVE, REQUEST,
-    REQUEST_FRAME, REQUEST_MODEL_DEFINITIONS, V4_0)
+    REQUEST_FRAME, REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST, V4_0)
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.messages import ServerInfo, Version
@@ -292,8 +292,7 @@ class NatNetServer:
             self._answer(codec.encode_echo_response(token, ticks), address)
         elif message_id == REQUEST_MODEL_DEFINITIONS:
             version = self._bitstream(address)
-            self._answer(codec.encode_model_definitions(
-                encode_definitions(self.world.definitions, version)), address)
+            self._answer(encode_definitions(self.world.definitions, version), address)
         elif message_id == REQUEST:
             answer = self._command_answer(codec.decode_request(payload), address)
             if answer is not None:
@@ -301,7 +300,7 @@ class NatNetServer:
         elif message_id == DISCONNECT:
             self._forget(address, 'closed by the client')
         elif message_id not in (KEEP_ALIVE, REQUEST_FRAME):
-            self._answer(codec.encode_unrecognized(), address)
+            self._answer(codec.encode_message(UNRECOGNIZED_REQUEST), address)
 
     def _answer(self, datagram: bytes, address: Address) -> None:
         self._through(self._link_of(address), datagram, address)
@@ -379,4 +378,4 @@ class NatNetServer:
         if name == 'Disconnect':
             self._forget(address, 'closed by the client')
             return None
-        return codec.encode_unrecognized()
+        return codec.encode_message(UNRECOGNIZED_REQUEST)
