@@ -15,7 +15,7 @@ import types
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.autopilot import link_io
+from optitrack_vrpn.autopilot import link_io, transport_io
 from optitrack_vrpn.autopilot.bridge_ros import MavlinkBridge
 from optitrack_vrpn.autopilot.check_ros import running
 from optitrack_vrpn.autopilot.codec_io import Codec
@@ -249,6 +249,8 @@ def test_px4_over_dds_on_a_versioned_topic_and_ardupilot_on_its_own(observer, bo
     with bridge(transport='dds', autopilot='ardupilot') as here:
         here.run(here.node.trigger_configure)
         here.run(here.node.trigger_activate)
+        (link,) = [one for one in here.node.findings() if one.check == 'link']
+        assert link.level is Level.WARN and 'start the agent' in link.advice
         # As AP_DDS subscribes: a reliable subscription would get nothing.
         topic = observer.listen(TFMessage, '/ap/tf', QoSProfile(
             depth=5, reliability=ReliabilityPolicy.BEST_EFFORT))
@@ -346,13 +348,14 @@ def heartbeat(system, component=1, autopilot=12):
         'type': 2, 'autopilot': autopilot, 'base_mode': 0, 'custom_mode': 0, 'system_status': 3}))
 
 
-def test_only_an_autopilot_makes_itself_the_peer_of_a_udp_port():
+def test_only_an_autopilot_makes_itself_the_peer_of_a_udp_port(monkeypatch):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(('127.0.0.1', 0))
         port = sock.getsockname()[1]
     settings = BridgeSettings(body='cf1', connection=f'udpin:127.0.0.1:{port}')
+    events = []
     link = LinkThread(settings, parse(settings.connection), Vehicle(settings, plan(settings)),
-                      lambda event: None)
+                      events.append)
     link.start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger, socket.socket(
             socket.AF_INET, socket.SOCK_DGRAM) as autopilot:
@@ -369,7 +372,16 @@ def test_only_an_autopilot_makes_itself_the_peer_of_a_udp_port():
         stranger.sendto(heartbeat(255, 190, 8), ('127.0.0.1', port))
         wait_until(lambda: link.traffic().received >= 3)
         assert link.traffic().peer == place
+        # Another vehicle with the same system id does not get the poses of this one.
+        for _ in range(3):
+            autopilot.sendto(heartbeat(1), ('127.0.0.1', port))
+            stranger.sendto(heartbeat(1), ('127.0.0.1', port))
+        wait_until(lambda: link.traffic().received >= 9)
+        assert link.traffic().peer == place
+        assert link.traffic().other_autopilot == '{}:{}'.format(*stranger.getsockname())
+        assert len([event for event in events if 'another autopilot' in event.text]) == 1
         # The autopilot comes back from another port, as after a restart of its computer.
+        monkeypatch.setattr(transport_io, 'PEER_S', 0.0)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as again:
             again.bind(('127.0.0.1', 0))
             again.sendto(heartbeat(1), ('127.0.0.1', port))

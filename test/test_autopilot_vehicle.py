@@ -184,7 +184,7 @@ def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
     both.run(2.5)
     assert both.vehicle.link is Link.LOST
     assert both.vehicle.may_send, 'a link that works one way must not cost the poses'
-    assert [event.severity for event in both.said('lost')] == ['error']
+    assert [event.severity for event in both.said('poses are still sent')] == ['error']
     both.alive = True
     both.outgoing.clear()
     both.run(3)
@@ -243,6 +243,26 @@ def test_a_second_sender_of_poses_is_reported(sender):
     assert bool(both.said('ids of this bridge')) == (sender == (1, 197))
     both.run(6)
     assert not both.vehicle.other_senders(both.now - START + 10**12), 'it has stopped'
+
+
+def test_the_sender_of_poses_for_another_vehicle_is_no_second_sender():
+    both = Together(target_system=1)
+    both.run(2)
+    both.take(FakeAutopilot(FakeConfig(system=9)).tick(START)[0], system=9)
+    both.take(vision()[0], 197, 9)
+    both.run(0.1)
+    assert not both.said('two senders')
+
+
+def test_samples_for_comparison_are_bounded_after_the_clock_was_set_back():
+    agreement = Agreement()
+    for begin_s in (5000, 0):
+        for number in range(1000):
+            agreement.sent(State(
+                begin_s * 1_000_000 + number * 20_000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0),
+                *[(0.0,) * 3] * 3, None, None))
+            agreement.attitude(begin_s * 10**9 + number * 20_000_000, (0.0, 0.0, 0.0))
+        assert len(agreement._history) < 100
 
 
 def test_the_autopilots_own_odometry_is_no_second_sender():

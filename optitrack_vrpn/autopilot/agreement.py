@@ -75,7 +75,9 @@ class Agreement:
         self.positions.clear()
 
     def sent(self, state: State) -> None:
-        """Add a sample, whether it was sent or withheld."""
+        """Add a sample, whether it was sent or withheld; a clock that was set back restarts."""
+        if self._history and state.time_us < self._history[-1].time_us:
+            self._history.clear()
         self._history.append(state)
         while self._history[0].time_us * 1000 < state.time_us * 1000 - _HISTORY_NS:
             self._history.popleft()

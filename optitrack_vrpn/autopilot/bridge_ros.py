@@ -212,9 +212,11 @@ class MavlinkBridge(ManagedNode):
         vehicle, link = self._vehicle, self._link
         if not self._active or (vehicle is not None and not vehicle.may_send):
             if link is not None and gate.tracked and valid(sample) and (
-                    sample.stamp_ns >= self._compared_ns + chosen.period_ns):
+                    not 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns):
                 self._compare(link, convert(sample))
             return
+        if self._dds is not None and not self._dds.readers:
+            gate.interrupt()
         if link is not None:
             gate.written(link.written_ns, sample.stamp_ns)
             if link.flushed != self._flushed:
@@ -321,6 +323,7 @@ def _link_report(traffic: Traffic) -> LinkReport:
     values = {
         'opened': traffic.opened, 'received': traffic.received, 'bad_bytes': traffic.bad,
         'oldest_ms': round(traffic.oldest_ns / 1e6, 2),
+        'other_autopilot': traffic.other_autopilot,
         **{f'sent_{name.lower()}': count for name, count in traffic.sent.items()},
         **{f'dropped_{reason}': count for reason, count in traffic.dropped.items()}}
     return LinkReport(traffic.up, traffic.trouble, traffic.peer, traffic.age_ns, values)

@@ -21,6 +21,7 @@ from typing import Callable, NamedTuple, Optional, Sequence
 from optitrack_vrpn.autopilot.codec_io import Codec
 from optitrack_vrpn.autopilot.connection import Connection
 from optitrack_vrpn.autopilot.messages import Outgoing
+from optitrack_vrpn.autopilot.parameter_protocol import AUTOPILOT_COMPONENT
 from optitrack_vrpn.autopilot.settings import BridgeSettings
 from optitrack_vrpn.autopilot.transport_io import open_transport, Transport
 from optitrack_vrpn.autopilot.vehicle import Vehicle
@@ -70,6 +71,7 @@ class Traffic(NamedTuple):
     :ivar bad: number of byte sequences that were not MAVLink.
     :ivar oldest_ns: maximum age of a sample when it was written (ns).
     :ivar age_ns: age of the last sample when it was written (ns).
+    :ivar other_autopilot: address of another autopilot with the same system id, '' for none.
     """
 
     up: bool
@@ -83,6 +85,7 @@ class Traffic(NamedTuple):
     bad: int
     oldest_ns: int
     age_ns: int
+    other_autopilot: str
 
 
 class LinkThread:
@@ -119,6 +122,7 @@ class LinkThread:
         self._next_open = 0.0
         self._opened = self._samples = self._received = 0
         self._oldest_ns = self._age_ns = 0
+        self._other_autopilot = ''
         self._sent: dict[str, int] = {}
         self._dropped = dict.fromkeys(('no_link', 'too_old', 'not_taken', 'superseded'), 0)
         self._wake_read, self._wake_write = os.pipe()
@@ -159,7 +163,7 @@ class LinkThread:
         return Traffic(
             transport is not None, self._trouble, '' if transport is None else transport.peer,
             self._opened, dict(self._sent), self._samples, dict(self._dropped), self._received,
-            self._codec.bad, self._oldest_ns, self._age_ns)
+            self._codec.bad, self._oldest_ns, self._age_ns, self._other_autopilot)
 
     # -- the thread --------------------------------------------------------------------------
 
@@ -220,7 +224,7 @@ class LinkThread:
             return None
         self._codec.reset()
         self._opened += 1
-        self._trouble = ''
+        self._trouble = self._other_autopilot = ''
         self._report(Event('info', 'open', f'{self._connection} is open'))
         self._transport = transport
         return transport
@@ -248,13 +252,27 @@ class LinkThread:
         for message in messages:
             self._received += 1
             with self.lock:
+                own_ids = (message.system, message.component) == (
+                    self._vehicle.system, AUTOPILOT_COMPONENT)
+                if own_ids and (place := transport.foreign()):
+                    self._ignore(place)
+                    continue
                 answers = self._vehicle.receive(message, now_ns, monotonic_ns)
                 if message.name == 'HEARTBEAT' and message.system == self._vehicle.system and (
-                        message.component == 1):
+                        message.component == AUTOPILOT_COMPONENT):
                     transport.confirm()
                     self._codec.address(self._vehicle.own_system)
             for answer in answers:
                 transport.write(self._codec.encode(answer))
+
+    def _ignore(self, place: str) -> None:
+        """Report another autopilot with the ids of the vehicle; its messages are not used."""
+        if place != self._other_autopilot:
+            self._other_autopilot = place
+            self._report(Event(
+                'error', ('other autopilot', place), f'another autopilot with the same system id '
+                f'sends to this port, from {place}: it is ignored; give each vehicle its own port '
+                'and its own system id'))
 
     def _send_due(self) -> None:
         with self.lock:

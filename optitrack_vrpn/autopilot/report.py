@@ -114,6 +114,13 @@ def _link(settings: BridgeSettings, link: LinkReport) -> CheckResult:
     name = 'dds' if settings.transport == 'dds' else settings.connection
     if not link.up:
         return fail('link', f'{name}: {link.trouble}', 'check cable, address and port', **values)
+    if link.values.get('other_autopilot'):
+        return fail('link', f'{name}: two autopilots with the same system id send to this port, '
+                    f'{link.peer} and {link.values["other_autopilot"]}; the second is ignored',
+                    'give each vehicle its own port and its own system id', **values)
+    if not link.peer and settings.transport == 'dds':
+        return warn('link', f'{name}: no subscription', 'start the agent of the autopilot, and '
+                    'compare ROS_DOMAIN_ID and dds.topic', **values)
     if not link.peer:
         return warn('link', f'{name}: waiting for the autopilot to send',
                     "set the autopilot's MAVLink instance to this computer's address and port, "

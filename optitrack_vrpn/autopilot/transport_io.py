@@ -31,6 +31,10 @@ from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 WRITE_S = 0.1
 #: Chosen: timeout of a TCP connection (s): one repeated SYN. Half gives up after one lost packet.
 _CONNECT_S = 2.0
+#: Time without a heartbeat (s) after which another origin may become the peer. Chosen: three
+#: heartbeats at 1 Hz. Halved, one lost heartbeat lets another vehicle with the same system id
+#: become the peer; doubled, an autopilot that returns from another port waits longer.
+PEER_S = 3.0
 _READ = 65536
 #: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).
 _NOT_SENT = 0x894B
@@ -91,6 +95,10 @@ class Transport(ABC):
         :raises TransportError: if the link has failed.
         """
 
+    def foreign(self) -> str:
+        """Return the origin of the bytes read last if it is not the autopilot's, else ''."""
+        return ''
+
     def confirm(self) -> None:  # noqa: B027
         """Confirm that the bytes read last came from the autopilot."""
 
@@ -114,6 +122,7 @@ class Udp(Transport):
         self._remote = remote
         self._source: Optional[tuple[str, int]] = None
         self._learn = remote is None
+        self._confirmed_s = -math.inf
         self.unsent = 0
         self.datagrams = True
         try:
@@ -125,7 +134,7 @@ class Udp(Transport):
                 # A connected socket does not receive datagrams from others.
                 self._sock.connect(self._remote)
                 self.peer = f'{self._remote[0]}:{self._remote[1]}'
-        except OSError as error:
+        except (OSError, UnicodeError) as error:    # UnicodeError: not a host name
             self._sock.close()
             raise TransportError(f'{_place(remote or local)}: {error}') from None
 
@@ -143,8 +152,16 @@ class Udp(Transport):
             raise TransportError(f'reading failed: {error}') from None
         return data
 
+    def foreign(self) -> str:
+        """Return the origin of the last datagram if it is not the autopilot's, else ''."""
+        if not self._learn or self._source == self._remote or (
+                time.monotonic() - self._confirmed_s >= PEER_S):
+            return ''
+        return _place(self._source)
+
     def confirm(self) -> None:
         """Send to the origin of the last datagram from now on."""
+        self._confirmed_s = time.monotonic()
         if self._learn and self._source is not None and self._source != self._remote:
             self._remote = self._source
             self.peer = f'{self._source[0]}:{self._source[1]}'
@@ -183,7 +200,7 @@ class Tcp(Transport):
         self.peer = _place(remote)
         try:
             self._sock = socket.create_connection(remote, timeout=_CONNECT_S)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise TransportError(f'{self.peer}: {error}') from None
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, 'TCP_USER_TIMEOUT'):

@@ -133,6 +133,7 @@ class Vehicle:
         self._next_ask_ns = 0
         self._seen: dict[str, int] = {}
         self._others: dict[tuple[int, int], tuple[str, int]] = {}
+        self._other_vehicles: set[int] = set()
         self._second_vehicle = 0
         self._converged = self._reported_parameters = False
 
@@ -264,6 +265,7 @@ class Vehicle:
             return
         target = self._settings.target_system or self.system
         if target and message.system != target:
+            self._other_vehicles.add(message.system)
             if not self._settings.target_system and message.system != self._second_vehicle:
                 self._second_vehicle = message.system
                 self._event(
@@ -295,7 +297,7 @@ class Vehicle:
         elif self.link is Link.LOST:
             self._event(
                 'error', 'the heartbeat of the autopilot is lost: check the link; poses are still '
-                'be sent', 'link')
+                'sent', 'link')
         elif self.link is Link.WRONG:
             self._event(
                 'error', f'the vehicle runs {self.firmware} and autopilot is '
@@ -303,15 +305,15 @@ class Vehicle:
 
     def _other(self, message: Incoming, monotonic_ns: int) -> None:
         sender = (message.system, message.component)
-        if message.component == AUTOPILOT_COMPONENT:    # own odometry of another vehicle
-            return
+        if message.component == AUTOPILOT_COMPONENT or message.system in self._other_vehicles:
+            return    # odometry of another vehicle, or poses for it
         known = self._others.get(sender)
         self._others[sender] = (message.name, monotonic_ns)
         if known is None or monotonic_ns - known[1] > _OTHER_NS:
-            twin = sender == (self.own_system, self._settings.component_id)
+            own = sender == (self.own_system, self._settings.component_id)
             self._event(
                 'error', f'{message.name} also comes from system {sender[0]} component '
-                f'{sender[1]}{", the ids of this bridge" if twin else ""}: two senders of poses '
+                f'{sender[1]}{", the ids of this bridge" if own else ""}: two senders of poses '
                 'for one vehicle; stop one of them', ('other', sender))
 
     # -- one handler for each message of the autopilot ---------------------------------------
