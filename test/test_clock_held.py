@@ -14,7 +14,7 @@ from conftest import examples
 from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.clock import StampConfig, StampSource
 from optitrack_vrpn.clock.host import HostOffset
-from optitrack_vrpn.clock.rollback import Run
+from optitrack_vrpn.clock.rollback import RollbackCandidate
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import PoseReport
@@ -190,7 +190,7 @@ def test_frames_that_overtake_others_are_no_restart(by, every, rate):
 @given(fall=st.integers(20 * MS, S), rate=st.integers(30, 500), late=st.integers(S, 40 * S))
 def test_a_run_takes_no_frames_for_a_clock_that_fell_where_waiting_explains_them(
         fall, rate, late):
-    run = Run(100 * S, 100 * S - fall, 500 * S, late + fall)
+    run = RollbackCandidate(100 * S, 100 * S - fall, 500 * S, late + fall)
     for i in range(1, rate):
         sent = 100 * S - fall + i * S // rate
         if sent > 100 * S:
@@ -242,7 +242,7 @@ def test_host_offset_measures_from_the_last_time_that_it_knew():
 
 # -- stamps by arrival ----------------------------------------------------------------------------
 
-def worthless(kind, number, rnd):
+def unusable_time(kind, number, rnd):
     return {
         'constant': 0, 'falling': 10**12 - number * 10 * MS, 'whole seconds': number // 100 * S,
         'random': rnd.randrange(10**18), 'jittery': 10**12 + number * 10 * MS + rnd.randrange(S),
@@ -254,7 +254,7 @@ def test_mode_arrival_does_without_the_times_of_the_sender(kind):
     pipeline, rnd = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival'))), random.Random(5)
     late = []
     for i in range(2000):
-        sent, arrival = worthless(kind, i, rnd), S + i * 10 * MS
+        sent, arrival = unusable_time(kind, i, rnd), S + i * 10 * MS
         frame = [PoseReport(body, 0, sent, moving(i / 100), (0.0, 0.0, 0.0, 1.0))
                  for body in ('A', 'B')]
         samples = pipeline.process(frame, arrival, HOST)
@@ -262,7 +262,7 @@ def test_mode_arrival_does_without_the_times_of_the_sender(kind):
         if i >= 1000:
             late.append(len(samples) == 2 and samples[0].stamp_ns == HOST + arrival)
     assert all(late)
-    assert pipeline.stamps.status().restarts.get('sender_times_worthless') == 1
+    assert pipeline.stamps.status().restarts.get('sender_times_unusable') == 1
     pipeline.reconnected()
     sent = []
     for i in range(2000, 2100):

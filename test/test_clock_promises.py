@@ -45,7 +45,7 @@ class Judge:
     def __init__(self, source, slack=0):
         self.source, self.slack = source, slack
         self.times, self.stamps = [], []
-        self.worthless = False
+        self.unusable = False
 
     def stamp(self, sent, arrival, host=0):
         stamp = self.source.stamp(sent, arrival, host)
@@ -55,9 +55,9 @@ class Judge:
         ended = [event for event in self.source.events() if event.data.kind == 'epoch_ended']
         if ended:
             self.times, self.stamps = [], []
-            self.worthless = ended[-1].data.reason == 'sender_times_worthless' or (
-                self.worthless and ended[-1].data.reason == 'host_stepped')
-        if self.worthless:
+            self.unusable = ended[-1].data.reason == 'sender_times_unusable' or (
+                self.unusable and ended[-1].data.reason == 'host_stepped')
+        if self.unusable:
             assert not self.stamps or stamp >= self.stamps[-1], 'backwards'
             self.stamps.append(stamp)
             return stamp

@@ -145,10 +145,9 @@ def test_no_round_trip_makes_a_stamp_fall_or_pass_its_arrival(trips):
 
 
 def test_another_sender_starts_without_the_delay_of_the_one_before():
-    from optitrack_vrpn.clock.types import RECONNECTED
     source = StampSource(StampConfig(latency_ms=1.0))
     feed(source)
-    source.reset(RECONNECTED)
+    source.reconnected()
     assert math.isnan(source.status().network_delay_s)
     found = [source.stamp(n * 10 * MS, 9_000 * S + n * 10 * MS) for n in range(1, 300)]
     assert found[-1] == 9_000 * S + 2_990 * MS - MS

@@ -124,4 +124,4 @@ def test_it_runs_as_a_module_in_a_pipe(tmp_path):
         env=dict(os.environ, PYTHONPATH=str(ROOT)))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 51
-    assert 'for good, the least of 10 messages' in done.stderr
+    assert 'constant, the least of 10 messages' in done.stderr

@@ -103,7 +103,7 @@ class Cadence:
             self._times.clear()
             self._replaced.clear()
 
-    def doubt_ns(self) -> float:
+    def uncertainty_ns(self) -> float:
         """Return the half-width in which the error of a time nearly always lies (ns)."""
         if self.smoothing:
             # The newest end of a line has twice the deviation of a mean; to three deviations.

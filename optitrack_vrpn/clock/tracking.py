@@ -94,14 +94,10 @@ class TrackingRule:
         self._block_from = t
         self._block_end = t + length_ns
 
-    def start(self, keep_rate: bool) -> None:
-        """Begin anew with the next frame."""
+    def start(self) -> None:
+        """Start again with the next frame; the rate is kept."""
         self.learnt = False
         self.samples = 0
-        if not keep_rate:
-            slewable = self._path.slewable
-            self._path = ClockPath()
-            self._path.slewable = slewable
 
     def set_slewable(self, slewable: bool) -> None:
         """Take note whether the sender's clock or that of the arrivals may be slewed."""

@@ -19,7 +19,7 @@ SENDER_RESTARTED = 'sender_restarted'
 HOST_STEPPED = 'host_stepped'
 GAP = 'gap'
 RECONNECTED = 'reconnected'
-WORTHLESS = 'sender_times_worthless'
+UNUSABLE = 'sender_times_unusable'
 
 # What a sender's times count from.
 UNKNOWN_BASE = 'unknown'

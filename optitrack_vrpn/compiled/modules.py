@@ -16,7 +16,7 @@ MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'vrpn': ('codec', 'connection', 'messages', 'names'),
     'natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reader', 'reports'),
     # The rest of the clock is asked once a frame, not with every pose.
-    'clock': ('source',),
+    'clock': ('history', 'source'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
                'transform'),
     'bodies': ('jumps', 'limits', 'statistics', 'track', 'validity'),

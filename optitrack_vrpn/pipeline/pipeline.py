@@ -24,7 +24,7 @@ from optitrack_vrpn.bodies.states import State, StateChange
 from optitrack_vrpn.bodies.track import Seen
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.clock import StampSource
-from optitrack_vrpn.clock.types import HOST_STEPPED, RECONNECTED
+from optitrack_vrpn.clock.types import HOST_STEPPED
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.motion.frames import (
     frame_maps, position_to_enu_north, quat_to_enu_north)
@@ -184,7 +184,7 @@ class Pipeline:
             # Stamp: on the host's clock.
             stamp_ns = stamp_of(
                 sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
-            if stamps.news:
+            if stamps.pending_events:
                 self._follow_clock()
             if stamp_ns is None or stamp_ns >= _LATEST_STAMP_NS:
                 channel.dropped[Disposition.UNSTAMPED] += 1
@@ -464,7 +464,7 @@ class Pipeline:
         The clock model is kept if the next frame fits it, and restarts at once if not. The first
         frames may be a backlog: the clock model does not use them, and they are not published.
         """
-        self.stamps.reset(RECONNECTED)
+        self.stamps.reconnected()
         if not self._sender_mode:
             self._freshness = FreshnessGate()
 
