@@ -8,8 +8,8 @@ import math
 from typing import Protocol
 
 _JUMP_NS = 1_000_000_000
-"""A change of (arrival - sender time) by more is a restart of the sender. Chosen: no delay changes
-by as much; half of it takes stalls of WiFi for restarts, twice as much misses steps of 1 to 2 s."""
+"""A change of (arrival - sender time) by more is a restart of the sender. Chosen: delays
+change by less; half of it takes stalls of WiFi for restarts, twice as much misses steps of 2 s."""
 _ANY_SKEW = 50e-6
 """Standard deviation of the skew between two computers (s/s). Measured: the median of 20 000
 hosts is 78 ppm; half of it or twice as much changes the margin of round trips by 3 us a minute."""
