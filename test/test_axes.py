@@ -439,5 +439,5 @@ def test_a_file_that_is_no_table_is_refused(tmp_path):
     path.write_text('axes: [')
     with pytest.raises(ConfigurationError, match='is not YAML'):
         load_table(path)
-    with pytest.raises(ConfigurationError, match='no such file'):
+    with pytest.raises(ConfigurationError, match='No such file'):
         load_table(tmp_path / 'absent.yaml')

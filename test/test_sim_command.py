@@ -12,14 +12,15 @@ import subprocess
 import sys
 import time
 
+from optitrack_vrpn.cli import config_files_io
+from optitrack_vrpn.cli.config_files_io import find_config
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim import scenario_io as scenario
-from optitrack_vrpn.sim.scenario_io import find_scenario
 import pytest
 import rawvrpn
 from rawvrpn import RawClient
 
 ROOT = Path(__file__).parents[1]
+SCENARIOS = 'scenarios/*.yaml'
 
 
 class Tool:
@@ -92,7 +93,7 @@ def test_a_port_in_use_is_one_clear_line_and_1():
 @pytest.mark.parametrize('argv, wanted', [
     (['--rate', '0'], 'rate is 0.0; allowed: 0.1 to 5000 Hz'),
     (['--scenario', 'nowhere.yaml'], 'nowhere.yaml: cannot be read'),
-    (['--scenario', 'nowhere'], 'its scenarios: hard_day, wireless'),
+    (['--scenario', 'nowhere'], 'the files of the package are: hard_day, wireless'),
     (['--scenario', 'no/hard_day.yaml'], 'no/hard_day.yaml: cannot be read'),
     (['--names', 'a', '--occlude', 'nobody:foo:1-2'],
      "NAME one of 'a' and MODE one of silent, frozen, zeroed"),
@@ -130,25 +131,25 @@ def test_a_sample_scenario_streams():
 @pytest.mark.parametrize('name', ['hard_day', 'hard_day.yaml', 'wireless'])
 def test_the_packages_own_scenarios_are_found_from_anywhere(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Path(find_scenario(name)) == (
+    assert Path(find_config(name, SCENARIOS)) == (
         ROOT / 'config' / 'scenarios' / name).with_suffix('.yaml')
     (tmp_path / name).write_text('rate: 50')
-    assert find_scenario(name) == name
+    assert find_config(name, SCENARIOS) == name
 
 
 def test_an_installed_package_finds_its_scenarios_in_its_share_folder(tmp_path, monkeypatch):
     share = tmp_path / 'share' / 'optitrack_vrpn' / 'config' / 'scenarios'
     share.mkdir(parents=True)
     (share / 'hard_day.yaml').write_text('rate: 50')
-    installed = tmp_path / 'lib' / 'python3' / 'site-packages' / 'optitrack_vrpn' / 'sim'
-    monkeypatch.setattr(scenario, '__file__', str(installed / 'scenario.py'))
+    installed = tmp_path / 'lib' / 'python3' / 'site-packages' / 'optitrack_vrpn' / 'cli'
+    monkeypatch.setattr(config_files_io, '__file__', str(installed / 'config_files_io.py'))
     monkeypatch.setenv('AMENT_PREFIX_PATH', '')
-    assert find_scenario('hard_day') == str(share / 'hard_day.yaml')
-    monkeypatch.setattr(scenario, '__file__', '/elsewhere/optitrack_vrpn/sim/scenario.py')
+    assert find_config('hard_day', SCENARIOS) == str(share / 'hard_day.yaml')
+    monkeypatch.setattr(config_files_io, '__file__', '/elsewhere/optitrack_vrpn/cli/files.py')
     with pytest.raises(ConfigurationError, match='hard_day: cannot be read'):
-        find_scenario('hard_day')
+        find_config('hard_day', SCENARIOS)
     monkeypatch.setenv('AMENT_PREFIX_PATH', os.pathsep.join(['/elsewhere', str(tmp_path)]))
-    assert find_scenario('hard_day') == str(share / 'hard_day.yaml')
+    assert find_config('hard_day', SCENARIOS) == str(share / 'hard_day.yaml')
 
 
 def test_without_descriptors_left_it_waits_for_some_and_does_not_spin():

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import KEEP_ALIVE
 from optitrack_vrpn.natnet.frames import decode_frame
@@ -179,3 +180,36 @@ def test_both_protocols_come_from_one_world():
         with Raw(server) as client, socket.create_connection(('127.0.0.1', server.port)) as tcp:
             assert client.ask(codec.encode_hello('client', (4, 1)), 1)[0] == 1
             assert tcp.recv(16).startswith(b'vrpn: ver')
+
+
+@pytest.mark.parametrize('bodies, natnet', [
+    ([f'{n:03} {"x" * 90}' for n in range(400)], {'markers': 0}),    # the model definitions
+    (500, {'markers': 4})])                                          # the frames
+def test_bodies_that_do_not_fit_a_datagram_are_refused_at_the_start(bodies, natnet):
+    """Motive has no such limit, and a client that asked for the definitions ended the server."""
+    server = MotiveSimServer(scenario_from_mapping({
+        'bodies': bodies, 'protocol': 'natnet', 'natnet': {'port': 0, **natnet}}))
+    with pytest.raises(ConfigurationError, match='too many bodies for NatNet.*use fewer'):
+        server.start()
+
+
+def test_a_request_for_definitions_that_grew_too_large_does_not_end_the_server():
+    with simulated() as server, Raw(server) as client:
+        server.natnet.world.set_models([f'{n:03} {"x" * 90}' for n in range(400)])
+        client.sock.send(codec.encode_definitions_request())
+        assert client.ask(codec.encode_hello('client', (4, 1)), 1)[0] == 1
+        assert server.failure is None
+
+
+@pytest.mark.parametrize('group', ['motive', '239.255.42.300', '192.168.1.5', ''])
+def test_a_group_that_is_no_multicast_address_is_refused(group):
+    with pytest.raises(ConfigurationError, match='natnet.group is .*allowed: 224'):
+        simulated(group=group)
+
+
+def test_a_client_that_records_for_ever_does_not_fill_the_memory():
+    with simulated() as server, Raw(server) as client:
+        for _ in range(1_100):
+            client.ask(codec.encode_request('StartRecording'), 3)
+            client.ask(codec.encode_request('StopRecording'), 3)
+        assert len(server.natnet.takes) == len(server.natnet.commands) == 1_000

@@ -183,7 +183,7 @@ def test_what_ros_adds_to_a_command_line_is_left_out():
 
 
 def settings_classes():
-    return [s.Scenario, s.Body, s.Noise, s.Clock, s.Network, s.Server,
+    return [s.Scenario, s.Body, s.Noise, s.Clock, s.Network, s.Server, s.NatNet,
             *motion.MOTIONS.values(), *faults.BODY_FAULTS.values(), *faults.FRAME_FAULTS.values()]
 
 

@@ -7,47 +7,9 @@ from pathlib import Path
 from typing import Any, Union
 
 from optitrack_vrpn.axes.table import AxisRow, AxisTable, table_from_mapping
+from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
 from optitrack_vrpn.errors import ConfigurationError
 import yaml
-
-
-def read_mapping(path: Union[str, Path]) -> Any:
-    """
-    Read a YAML file as plain data.
-
-    :raises ConfigurationError: if it cannot be read or is not YAML.
-    """
-    try:
-        return yaml.safe_load(Path(path).read_text(encoding='utf-8'))
-    except OSError as error:
-        raise ConfigurationError(f'{path}: cannot be read: {error.strerror}') from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(f'{path}: is not YAML: {error}') from None
-
-
-def find_config(given: str) -> str:
-    """
-    Find a YAML file: at the path or, if only a name is given, in the package's config folder.
-
-    :param given: a path, or a name such as ``axes_orion``.
-    :returns: its path.
-    :raises ConfigurationError: if it does not exist.
-    """
-    if os.path.isfile(given):
-        return given
-    if not os.path.dirname(given):
-        name = given if given.endswith('.yaml') else f'{given}.yaml'
-        here = Path(__file__).resolve()
-        ament = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
-        folders = [here.parents[2] / 'config', *(
-            prefix / 'share' / 'optitrack_vrpn' / 'config'
-            for prefix in (*(Path(p) for p in ament if p), *here.parents))]
-        for folder in folders:
-            if (folder / name).is_file():
-                return str(folder / name)
-    raise ConfigurationError(
-        f'{given}: there is no such file, and none of that name in the config folder of the '
-        'package')
 
 
 def load_table(path: Union[str, Path]) -> AxisTable:
@@ -57,8 +19,8 @@ def load_table(path: Union[str, Path]) -> AxisTable:
     :param path: a file, or the name of a table of the package.
     :raises ConfigurationError: if a value is not allowed; names file, row and key.
     """
-    found = find_config(str(path))
-    return table_from_mapping(read_mapping(found), f'{found}: ')
+    found = find_config(str(path), 'axes_*.yaml')
+    return table_from_mapping(read_yaml(found), f'{found}: ')
 
 
 def row_mapping(row: AxisRow) -> dict[str, Any]:
@@ -86,7 +48,7 @@ def write_row(path: Union[str, Path], row: AxisRow) -> None:
     rows: list[Any] = []
     if path.exists():
         rows = [row_mapping(each) for each in
-                table_from_mapping(read_mapping(path), f'{path}: ').axes]
+                table_from_mapping(read_yaml(path), f'{path}: ').axes]
     names = [each['name'] for each in rows]
     if row.name in names:
         rows[names.index(row.name)] = row_mapping(row)

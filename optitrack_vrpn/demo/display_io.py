@@ -3,10 +3,10 @@
 """Write the rviz display of a demo."""
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Iterator, Sequence
 
+from optitrack_vrpn.cli.config_files_io import config_folders
 from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.demo.isolation import display
 from optitrack_vrpn.errors import ConfigurationError
@@ -20,12 +20,7 @@ def package_display() -> Path:
 
     :raises ConfigurationError: if neither has it.
     """
-    here = Path(__file__).resolve()
-    prefixes = [Path(part) for part in os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
-                if part]
-    for folder in (here.parents[2] / 'config', *(
-            prefix / 'share' / 'optitrack_vrpn' / 'config'
-            for prefix in (*prefixes, *here.parents))):
+    for folder in config_folders():
         if (folder / _NAME).is_file():
             return folder / _NAME
     raise ConfigurationError(f'{_NAME} of the package was not found; build the package again')

@@ -5,7 +5,7 @@
 from pathlib import Path
 from typing import Union
 
-from optitrack_vrpn.axes.table_io import find_config, read_mapping
+from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
 from optitrack_vrpn.gantry.settings import machine_from_mapping, MachineSettings
 
 
@@ -16,5 +16,5 @@ def load_machine(path: Union[str, Path]) -> MachineSettings:
     :param path: a file, or the name of one of the package's own, as ``gantry_orion``.
     :raises ConfigurationError: if anything in it is not allowed; names file, axis and key.
     """
-    found = find_config(str(path))
-    return machine_from_mapping(read_mapping(found), f'{found}: ')
+    found = find_config(str(path), 'gantry_*.yaml')
+    return machine_from_mapping(read_yaml(found), f'{found}: ')

@@ -14,13 +14,13 @@ import sys
 from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.config_files_io import find_config
 from optitrack_vrpn.cli.signals_io import end_with_parent, ENDING, SignalPipe
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.motion import MOTIONS
 from optitrack_vrpn.sim.scenario_io import (
-    find_scenario, MAX_BODIES, named_bodies, NATNET_VERSIONS, read_mapping, Scenario,
-    scenario_from_mapping)
+    NATNET_VERSIONS, plain_bodies, read_mapping, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 
 #: Chosen: period of the check whether the scenario has ended (s). Halved or doubled, the process
@@ -107,7 +107,7 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
     data: dict[str, Any] = {}
     where = ''
     if arguments.scenario is not None:
-        path = find_scenario(arguments.scenario)
+        path = find_config(arguments.scenario, 'scenarios/*.yaml')
         where = f'{path}: '
         data = read_mapping(path)
         scenario_from_mapping(data, where)  # errors of the file, without flags
@@ -120,14 +120,11 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
             target[parent] = dict(target.get(parent) or {})
             target = target[parent]
         target[key] = value
-    if arguments.names is not None or arguments.bodies is not None or not data.get('bodies'):
-        names = arguments.names
-        count = 3 if arguments.bodies is None else arguments.bodies
-        if names is None and not 0 <= count <= MAX_BODIES:
-            raise ConfigurationError(
-                f'--bodies is {count}; allowed: 0 to {MAX_BODIES}')
-        data['bodies'] = [
-            {'name': body.name} for body in named_bodies(count if names is None else names)]
+    if arguments.names is not None:
+        data['bodies'] = arguments.names
+    elif arguments.bodies is not None or not data.get('bodies'):
+        data['bodies'] = 3 if arguments.bodies is None else arguments.bodies
+    data['bodies'] = plain_bodies(data['bodies'], '--bodies')
     if arguments.occlude:
         _occlude(data, arguments.occlude)
     try:
@@ -137,11 +134,7 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
 
 
 def _occlude(data: dict[str, Any], occlusions: Sequence[str]) -> None:
-    bodies = data['bodies']
-    if isinstance(bodies, int):
-        bodies = [body.name for body in named_bodies(bodies)]
-    bodies = [{'name': body} if isinstance(body, str) else dict(body) for body in bodies]
-    data['bodies'] = bodies
+    data['bodies'] = bodies = [dict(body) for body in data['bodies']]
     for text in occlusions:
         match = _OCCLUSION.fullmatch(text)
         body = next((body for body in bodies if match and body['name'] == match['name']), None)

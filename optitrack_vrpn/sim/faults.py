@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.sim.motion import Array, quat_multiply
 
 Frames = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 #: A number beyond all frames.
 _NEVER = 1 << 60
+_HALF_TURN = {'x': (1.0, 0.0, 0.0, 0.0), 'y': (0.0, 1.0, 0.0, 0.0), 'z': (0.0, 0.0, 1.0, 0.0)}
 
 
 class Activity(NamedTuple):
@@ -32,7 +35,7 @@ class Activity(NamedTuple):
         ``active`` is False.
     """
 
-    active: NDArray[np.bool_]
+    active: Mask
     since: Frames
 
 
@@ -63,28 +66,27 @@ def activity(
     return Activity((frames >= first) & (ahead >= 0) & (ahead < length), since)
 
 
-def _start() -> Any:
-    return setting(0.0, unit='s', low=0.0, high=1e7, doc='start of the interval')
+def _time(doc: str, default: Any = 0.0) -> Any:
+    return setting(default, unit='s', low=0.0, high=1e7, doc=doc)
 
 
-def _end() -> Any:
-    return setting(None, unit='s', low=0.0, high=1e7, doc='end of the interval; none: unlimited')
+def _offset(x: float) -> Any:
+    return setting((x, 0.0, 0.0), unit='m', low=-1e6, high=1e6, doc='added to the position')
 
 
-def _every() -> Any:
-    return setting(0.0, unit='s', low=0.0, high=1e7, doc='period of the repetition; 0: once')
+@dataclass(frozen=True, kw_only=True)
+class _Repeated:
+    """Base of all faults."""
+
+    every: float = _time('period of the repetition; 0: once')
 
 
-def _probability() -> Any:
-    return setting(0.0, low=0.0, high=1.0, doc='probability of each frame in the interval')
-
-
-class _Stretch:
+@dataclass(frozen=True, kw_only=True)
+class Interval(_Repeated):
     """Base of faults that last from ``start`` to ``end``."""
 
-    start: float
-    end: Optional[float]
-    every: float
+    start: float = _time('start of the interval')
+    end: Optional[float] = _time('end of the interval; none: unlimited', None)
 
     def check(self) -> None:
         """
@@ -110,116 +112,119 @@ OCCLUSION_MODES = ('silent', 'frozen', 'zeroed')
 
 @checked
 @dataclass(frozen=True)
-class Occlusion(_Stretch):
+class Occlusion(Interval):
     """The cameras lose the body: no reports, the last pose repeated, or zeros."""
 
     mode: str = setting('silent', choices=OCCLUSION_MODES, doc='reports during the occlusion')
-    start: float = _start()
-    end: Optional[float] = _end()
-    every: float = _every()
     attitude: str = setting('zero', choices=('zero', 'identity'),
                             doc='quaternion of a zeroed pose: all 0, or 0 0 0 1')
 
+    def apply(self, position: Array, quat_xyzw: Array, active: Mask) -> None:
+        """Modify the affected poses, (n, 3) m and (n, 4), in place."""
+        if self.mode == 'zeroed':
+            position[active] = 0.0
+            quat_xyzw[active] = (0.0, 0.0, 0.0, float(self.attitude == 'identity'))
+
 
 @checked
 @dataclass(frozen=True)
-class Flip(_Stretch):
+class Flip(Interval):
     """The attitude has an error of half a turn about a body axis: a symmetry."""
 
     axis: str = setting('y', choices=('x', 'y', 'z'), doc='axis of the body')
-    start: float = _start()
-    end: Optional[float] = _end()
-    every: float = _every()
+
+    def apply(self, position: Array, quat_xyzw: Array, active: Mask) -> None:
+        """Modify the affected poses in place."""
+        quat_xyzw[active] = quat_multiply(quat_xyzw[active], np.array(_HALF_TURN[self.axis]))
 
 
 @checked
 @dataclass(frozen=True)
-class Teleport(_Stretch):
+class Teleport(Interval):
     """The body is reported at another position, temporarily or permanently."""
 
-    offset: tuple[float, float, float] = setting(
-        (1.0, 0.0, 0.0), unit='m', low=-1e6, high=1e6, doc='added to the position')
-    start: float = _start()
-    end: Optional[float] = _end()
-    every: float = _every()
+    offset: tuple[float, float, float] = _offset(1.0)
+
+    def apply(self, position: Array, quat_xyzw: Array, active: Mask) -> None:
+        """Modify the affected poses in place."""
+        position[active] += self.offset
 
 
 @checked
 @dataclass(frozen=True)
-class NotFinite(_Stretch):
+class NotFinite(Interval):
     """Reports contain NaN or infinity."""
 
     field: str = setting(
         'position', choices=('position', 'attitude', 'both'), doc='the affected numbers')
     value: str = setting('nan', choices=('nan', 'inf'), doc='the value that is sent')
-    start: float = _start()
-    end: Optional[float] = _end()
-    every: float = _every()
+
+    def apply(self, position: Array, quat_xyzw: Array, active: Mask) -> None:
+        """Modify the affected poses in place."""
+        if self.field != 'attitude':
+            position[active] = float(self.value)
+        if self.field != 'position':
+            quat_xyzw[active] = float(self.value)
 
 
 @checked
 @dataclass(frozen=True)
-class Outlier:
+class Outlier(_Repeated):
     """One single frame is wrong: mislabelled markers."""
 
-    at: float = setting(MISSING, unit='s', low=0.0, high=1e7, doc='time of the frame')
-    offset: tuple[float, float, float] = setting(
-        (0.5, 0.0, 0.0), unit='m', low=-1e6, high=1e6, doc='added to the position')
+    at: float = _time('time of the frame', MISSING)
+    offset: tuple[float, float, float] = _offset(0.5)
     turn_deg: float = setting(0.0, unit='deg', low=-180.0, high=180.0,
                               doc='added to the attitude, about the body axis y')
-    every: float = _every()
 
     def hits(self, frames: Frames, rate: float) -> Activity:
         """Find the affected frames: one, or one per period."""
         first = frame_at(self.at, rate)
         return activity(frames, rate, first / rate, (first + 1) / rate, self.every)
 
+    def apply(self, position: Array, quat_xyzw: Array, active: Mask) -> None:
+        """Modify the affected poses in place."""
+        position[active] += self.offset
+        half = math.radians(self.turn_deg) / 2
+        quat_xyzw[active] = quat_multiply(
+            quat_xyzw[active], np.array((0.0, math.sin(half), 0.0, math.cos(half))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RandomFrames(Interval):
+    """Base of faults that affect frames at random."""
+
+    probability: float = setting(
+        0.0, low=0.0, high=1.0, doc='probability of each frame in the interval')
+
 
 @checked
 @dataclass(frozen=True)
-class DropFrames(_Stretch):
+class DropFrames(_RandomFrames):
     """Whole frames are never sent."""
 
-    probability: float = _probability()
-    start: float = _start()
-    end: Optional[float] = _end()
-    every: float = _every()
-
 
 @checked
 @dataclass(frozen=True)
-class DuplicateFrames(_Stretch):
+class DuplicateFrames(_RandomFrames):
     """Frames are sent twice, with equal stamps."""
 
-    probability: float = _probability()
-    start: float = _start()
-    end: Optional[float] = _end()
-    every: float = _every()
-
 
 @checked
 @dataclass(frozen=True)
-class SwapLabels(_Stretch):
+class SwapLabels(Interval):
     """Two bodies exchange their names."""
 
     bodies: tuple[str, str] = setting(MISSING, doc='names of the two')
-    start: float = _start()
-    end: Optional[float] = _end()
-    every: float = _every()
 
 
 @checked
 @dataclass(frozen=True)
-class Restart:
-    """
-    Motive is closed and opened again.
+class Restart(_Repeated):
+    """Motive is restarted: its clock (with ``base: motive``) starts again, and its ids change."""
 
-    Its clock restarts (with ``base: motive``) and its ids change.
-    """
-
-    at: float = setting(MISSING, unit='s', low=0.0, high=1e7, doc='time of the restart')
+    at: float = _time('time of the restart', MISSING)
     downtime: float = setting(1.0, unit='s', low=0.0, high=3600.0, doc='time without a server')
-    every: float = _every()
 
 
 BodyFault = Union[Occlusion, Flip, Teleport, NotFinite, Outlier]

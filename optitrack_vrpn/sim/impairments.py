@@ -4,19 +4,17 @@
 
 import math
 import random
+from typing import NamedTuple, Optional
 
 import numpy as np
-from numpy.typing import NDArray
 
-from optitrack_vrpn.sim.faults import (
-    BodyFault, Flip, Frames, NotFinite, Occlusion, Outlier, Teleport)
+from optitrack_vrpn.sim.faults import BodyFault, Frames, Mask, Occlusion
 from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_multiply
 from optitrack_vrpn.sim.scenario_io import Network, Noise
+from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: frames per block of random numbers. Halved or doubled, the same seed gives other poses.
 _BLOCK = 256
-_HALF_TURN = {'x': (1.0, 0.0, 0.0, 0.0), 'y': (0.0, 1.0, 0.0, 0.0), 'z': (0.0, 0.0, 1.0, 0.0)}
-_NANOSECONDS = 1e9
 #: Standard deviation of the logarithm of a wireless delay. Chosen: the 99 % delay is 4 times the
 #: median. Halved, 2 times; doubled, 16 times.
 _LOGNORMAL_SIGMA = 0.6
@@ -89,15 +87,6 @@ def add_noise(
     return position, quat_xyzw
 
 
-def frozen_frames(faults: tuple[BodyFault, ...], frames: Frames, rate: float) -> Frames:
-    """Replace frames in which a body is frozen by the last one before it froze."""
-    for fault in faults:
-        if isinstance(fault, Occlusion) and fault.mode == 'frozen':
-            active, since = fault.hits(frames, rate)
-            frames = np.where(active, np.maximum(since - 1, 0), frames)
-    return frames
-
-
 def apply_faults(
     faults: tuple[BodyFault, ...], frames: Frames, rate: float,
     position: Array, quat_xyzw: Array,
@@ -113,49 +102,38 @@ def apply_faults(
     position, quat_xyzw = position.copy(), quat_xyzw.copy()
     for fault in faults:
         active = fault.hits(frames, rate).active
-        if not active.any():
-            continue
-        if isinstance(fault, Flip):
-            quat_xyzw[active] = quat_multiply(
-                quat_xyzw[active], np.array(_HALF_TURN[fault.axis]))
-        elif isinstance(fault, Teleport):
-            position[active] += fault.offset
-        elif isinstance(fault, Outlier):
-            position[active] += fault.offset
-            half = math.radians(fault.turn_deg) / 2
-            quat_xyzw[active] = quat_multiply(
-                quat_xyzw[active], np.array((0.0, math.sin(half), 0.0, math.cos(half))))
-        elif isinstance(fault, NotFinite):
-            if fault.field != 'attitude':
-                position[active] = float(fault.value)
-            if fault.field != 'position':
-                quat_xyzw[active] = float(fault.value)
-        elif fault.mode == 'zeroed':
-            position[active] = 0.0
-            quat_xyzw[active] = (0.0, 0.0, 0.0, float(fault.attitude == 'identity'))
+        if active.any():
+            fault.apply(position, quat_xyzw, active)
     return position, quat_xyzw
 
 
-def visible(
-    faults: tuple[BodyFault, ...], frames: Frames, rate: float,
-) -> NDArray[np.bool_]:
-    """Find the frames (n,) in which a body is sent."""
-    seen = np.ones(len(frames), dtype=bool)
-    for fault in faults:
-        if isinstance(fault, Occlusion) and fault.mode == 'silent':
-            seen &= ~fault.hits(frames, rate).active
-    return seen
+class Occlusions(NamedTuple):
+    """
+    The occlusions of a body in n frames.
+
+    :ivar lost: (n,) whether the cameras do not see the body, whether it is sent or not.
+    :ivar silent: (n,) whether the body is not sent.
+    :ivar held: (n,) number of the frame whose pose is sent: the last one before a body froze.
+    """
+
+    lost: Mask
+    silent: Mask
+    held: Frames
 
 
-def occluded(
-    faults: tuple[BodyFault, ...], frames: Frames, rate: float,
-) -> NDArray[np.bool_]:
-    """Find the frames (n,) in which the cameras do not see a body, whether it is sent or not."""
-    lost = np.zeros(len(frames), dtype=bool)
+def occlusions(faults: tuple[BodyFault, ...], frames: Frames, rate: float) -> Occlusions:
+    """Evaluate the occlusions of a body in some frames (n,)."""
+    lost, silent = np.zeros((2, len(frames)), dtype=bool)
+    held = frames
     for fault in faults:
         if isinstance(fault, Occlusion):
-            lost |= fault.hits(frames, rate).active
-    return lost
+            lost |= (active := fault.hits(frames, rate).active)
+            if fault.mode == 'silent':
+                silent |= active
+            elif fault.mode == 'frozen':
+                frozen, since = fault.hits(held, rate)
+                held = np.where(frozen, np.maximum(since - 1, 0), held)
+    return Occlusions(lost, silent, held)
 
 
 class Link:
@@ -200,15 +178,12 @@ class Link:
         :returns: its arrival time; arguments as in ``datagram``.
         """
         end = self._outage_end(time)
-        held = 0 if end is None else round((end - time) * _NANOSECONDS)
+        held = 0 if end is None else round((end - time) * NS_PER_S)
         self._last = max(self._last, now_ns + held + self._delay())
         return self._last
 
-    def _outage_end(self, time: float) -> 'float | None':
-        for start, end in self._network.outages:
-            if start <= time < end:
-                return end
-        return None
+    def _outage_end(self, time: float) -> Optional[float]:
+        return next((end for start, end in self._network.outages if start <= time < end), None)
 
     def _delay(self) -> int:
         """Draw a delay in nanoseconds."""

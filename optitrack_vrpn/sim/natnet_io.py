@@ -16,7 +16,8 @@ import socket
 import threading
 from typing import Optional
 
-from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from optitrack_vrpn.errors import (
+    ConfigurationError, LocalProtocolError, RemoteProtocolError, TransportError)
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.connection import bitstream_version
 from optitrack_vrpn.natnet.constants import (
@@ -42,6 +43,9 @@ _SEND_BUFFER = 4 << 20
 #: Chosen: time from the boot of the Motive PC, at which its ticks begin, to the scenario (ns).
 #: Halved or doubled, the ticks begin at another value; stamps do not depend on it.
 _BOOT_NS = 3_600 * NS_PER_S
+#: Chosen: stored commands and names of takes; tests need a few. Halved or doubled, so is the memory
+#: that a client can take.
+_MOST_STORED = 1000
 #: Chosen: largest number of delayed transmissions, which bounds a flood of echo requests. Halved,
 #: large scenarios with delay lose datagrams; doubled, twice the memory.
 _MOST_WAITING = 10_000
@@ -70,8 +74,9 @@ class NatNetServer:
     :param counters: updated with each event.
     :param changed: notified when a client connects or disconnects.
     :ivar port: port of commands, once open.
-    :ivar commands: requests of clients, oldest first.
-    :ivar takes: names of the recorded takes, oldest first.
+    :ivar commands: the last requests of clients, oldest first.
+    :ivar takes: names of the last recorded takes, oldest first.
+    :raises ConfigurationError: if the bodies do not fit into one datagram.
     """
 
     def __init__(
@@ -96,6 +101,23 @@ class NatNetServer:
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
         self._log = Throttle(_LOG)
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """
+        Encode a frame and the model definitions in the versions that clients can request.
+
+        :raises ConfigurationError: if one of them does not fit into one datagram.
+        """
+        frame = self.world.frame(WorldFrame(0, [], 0), 0, 0)
+        try:
+            for version in {self.world.version, *filter(self._granted, NATNET_VERSIONS.values())}:
+                encode_frame(frame, version)
+                encode_definitions(self.world.definitions, version)
+        except LocalProtocolError as error:
+            raise ConfigurationError(
+                f'the scenario has too many bodies for NatNet: {error}; use fewer bodies, '
+                'shorter names or fewer natnet.markers') from None
 
     # -- sockets -------------------------------------------------------------------------------
 
@@ -182,7 +204,7 @@ class NatNetServer:
     def _forget(self, address: Address, reason: str) -> None:
         if self._clients.pop(address, None) is not None:
             self._counters.dropped[reason] += 1
-            self._log.log(raw_clock_ns(), logging.INFO, 'NatNet client %s:%d gone: %s',
+            self._log.log(raw_clock_ns(), logging.INFO, 'NatNet client %s:%d removed: %s',
                           *address, reason)
             with self._changed:
                 self._changed.notify_all()
@@ -257,28 +279,30 @@ class NatNetServer:
             now_ns = raw_clock_ns()
             link = self._link_of(address)
             if link.ideal:
-                self._take_safely(datagram, address)
+                self._process(datagram, address)
                 continue
             for due_ns in link.datagram(now_ns, self._stream.time(now_ns)):
                 self._later(due_ns, lambda data=datagram, where=address: (  # type: ignore[misc]
-                    self._take_safely(data, where)))
+                    self._process(data, where)))
 
     def _link_of(self, address: Address) -> Link:
         client = self._clients.get(address)
         return client.link if client is not None else self._group_link
 
-    def _take_safely(self, datagram: bytes, address: Address) -> None:
+    def _process(self, datagram: bytes, address: Address) -> None:
         try:
             message_id, payload = codec.decode_message(datagram)
             client = self._clients.get(address)
             if client is not None:
                 client.heard_ns = raw_clock_ns()
-            self._take_message(message_id, payload, address)
+            self._execute(message_id, payload, address)
         except RemoteProtocolError as error:
             self._counters.malformed_requests += 1
             self._log.log(raw_clock_ns(), logging.WARNING, 'from %s:%d: %s', *address, error)
+        except LocalProtocolError as error:    # models that were added since the start
+            self._log.log(raw_clock_ns(), logging.ERROR, 'no answer to %s:%d: %s', *address, error)
 
-    def _take_message(self, message_id: int, payload: bytes, address: Address) -> None:
+    def _execute(self, message_id: int, payload: bytes, address: Address) -> None:
         self._counters.requests += 1
         if message_id == CONNECT:
             hello = codec.decode_hello(payload)
@@ -340,30 +364,22 @@ class NatNetServer:
 
     def _command_answer(self, command: str, address: Address) -> Optional[bytes]:
         """Execute a command and return the answer."""
-        self.commands = [*self.commands[-999:], command]
+        self.commands = [*self.commands[1 - _MOST_STORED:], command]
         name, _, value = command.partition(',')
         world = self.world
-        if name == 'FrameRate':
-            return codec.encode_response(float(self._scenario.rate))
-        if name == 'UnitsToMillimeters':
-            return codec.encode_response(1000.0)
-        if name == 'UpAxis':
-            return codec.encode_response(1)
-        if name == 'AnalogSamplesPerMocapFrame':
-            return codec.encode_response(0)
-        if name == 'CurrentMode':
-            return codec.encode_response(
-                2 if self._settings.edit_mode else int(world.recording))
+        settings: dict[str, float | int] = {
+            'FrameRate': float(self._scenario.rate), 'UnitsToMillimeters': 1000.0, 'UpAxis': 1,
+            'AnalogSamplesPerMocapFrame': 0,
+            'CurrentMode': 2 if self._settings.edit_mode else int(world.recording)}
+        if name in settings:
+            return codec.encode_response(settings[name])
         if name == 'SetRecordTakeName' and value:
             self._take = value
             return codec.encode_response(0)
-        if name == 'StartRecording':
-            if not world.recording:
-                world.recording = True
-                self.takes.append(self._take)
-            return codec.encode_response(0)
-        if name == 'StopRecording':
-            world.recording = False
+        if name in ('StartRecording', 'StopRecording'):
+            if name == 'StartRecording' and not world.recording:
+                self.takes = [*self.takes[1 - _MOST_STORED:], self._take]
+            world.recording = name == 'StartRecording'
             return codec.encode_response(0)
         if name == 'Bitstream' and world.version >= V4_0:
             if value:

@@ -7,9 +7,11 @@ from dataclasses import MISSING
 from typing import Any
 
 from optitrack_vrpn.settings import allowed
+from optitrack_vrpn.settings.documents import yaml_value
 from optitrack_vrpn.sim.faults import BODY_FAULTS, FRAME_FAULTS
 from optitrack_vrpn.sim.motion import MOTIONS
-from optitrack_vrpn.sim.scenario_io import Body, Clock, Network, Noise, Scenario, Server
+from optitrack_vrpn.sim.scenario_io import (
+    Body, Clock, NatNet, Network, Noise, Scenario, Server)
 
 
 def reference() -> str:
@@ -18,47 +20,43 @@ def reference() -> str:
 
     :returns: Markdown; docs/motive_sim.md contains it unchanged.
     """
-    parts = [
-        _table('The scenario itself', Scenario),
-        _table('`bodies`: each of the list', Body),
-        _table('`noise`', Noise),
-        _table('`clock`', Clock),
-        _table('`network`', Network),
-        _table('`server`', Server),
-        *(_table(f'`motion: {{type: {name}}}`', cls) for name, cls in MOTIONS.items()),
-        *(_table(f'`faults` of a body: `type: {name}`', cls)
-          for name, cls in BODY_FAULTS.items()),
-        *(_table(f'`faults` of the scenario: `type: {name}`', cls)
-          for name, cls in FRAME_FAULTS.items()),
-    ]
-    return '\n'.join(parts)
+    return '\n'.join((
+        *(_table(title, {'': cls}) for title, cls in (
+            ('The scenario itself', Scenario), ('`bodies`: each of the list', Body),
+            ('`noise`', Noise), ('`clock`', Clock), ('`network`', Network), ('`server`', Server),
+            ('`natnet`', NatNet))),
+        _table('`motion: {type: ...}`', MOTIONS),
+        _table('`faults: [{type: ...}]` of a body', BODY_FAULTS),
+        _table('`faults: [{type: ...}]` of the scenario', FRAME_FAULTS)))
 
 
-def _table(title: str, cls: type[Any]) -> str:
+def _table(title: str, classes: dict[str, type[Any]]) -> str:
+    """Write one table for several types; equal rows are written once."""
     lines = [f'#### {title}', '']
-    summary = (cls.__doc__ or '').strip().split('\n\n')[0]
-    if title.startswith(('`motion', '`faults')):
-        lines += [' '.join(summary.split()), '']
-    lines += ['| key | default | allowed | meaning |', '|---|---|---|---|']
-    for field in dataclasses.fields(cls):
-        lines.append(f'| `{field.name}` | {_default(field)} | {_allowed(field)} | '
-                     f'{field.metadata["doc"]} |')
-    return '\n'.join((*lines, ''))
+    rows: dict[str, list[str]] = {}
+    for name, cls in classes.items():
+        if name:
+            summary = (cls.__doc__ or '').strip().split('\n\n')[0]
+            lines.append(f'- `{name}`: {" ".join(summary.split())}'.replace('``', '`'))
+        for field in dataclasses.fields(cls):
+            rows.setdefault(f'| `{field.name}` | {_default(field)} | {_allowed(field)} | '
+                            f'{field.metadata["doc"]} |', []).append(name)
+    if '' in classes:
+        return '\n'.join((
+            *lines, '| key | default | allowed | meaning |', '|---|---|---|---|', *rows, ''))
+    return '\n'.join((
+        *lines, '', '| types | key | default | allowed | meaning |', '|---|---|---|---|---|',
+        *(f'| {"all" if len(names) == len(classes) else ", ".join(names)} {row}'
+          for row, names in rows.items()), ''))
 
 
 def _default(field: 'dataclasses.Field[Any]') -> str:
     value = field.default
     if value is MISSING:
         return 'required'
-    if value is None:
-        return 'none'
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return '[' + ', '.join(f'{item:g}' for item in value) + ']'
     if dataclasses.is_dataclass(value):
         return 'see below'
-    return f'{value:g}' if isinstance(value, float) else str(value)
+    return 'none' if value is None else yaml_value(value)
 
 
 def _allowed(field: 'dataclasses.Field[Any]') -> str:

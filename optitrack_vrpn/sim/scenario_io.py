@@ -7,11 +7,13 @@ A tree of frozen dataclasses, created in Python, from a YAML file or from the fl
 ``motive_sim``; the names of values are the same in all three.
 """
 
+from collections import Counter
 from dataclasses import dataclass, MISSING, replace
-import os
+import ipaddress
 from pathlib import Path
 from typing import Any, Optional, Union
 
+from optitrack_vrpn.cli.config_files_io import read_yaml
 from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
 from optitrack_vrpn.natnet.constants import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
 from optitrack_vrpn.settings import build, checked, setting
@@ -19,7 +21,6 @@ from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, Fram
 from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
 from optitrack_vrpn.vrpn.codec import encode_name
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, DEFAULT_PORT
-import yaml
 
 #: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet. Halved,
 #: the limit of the node cannot be tested; doubled, frames do not fit one datagram.
@@ -169,6 +170,20 @@ class NatNet:
     client_timeout: float = setting(5.0, unit='s', low=0.2, high=3600.0,
                                     doc='silence after which a unicast client is removed')
 
+    def check(self) -> None:
+        """
+        Check the multicast address.
+
+        :raises ConfigurationError: if it is none.
+        """
+        try:
+            valid = ipaddress.IPv4Address(self.group).is_multicast
+        except ValueError:
+            valid = False
+        if not valid:
+            raise ConfigurationError(
+                f'group is {self.group!r}; allowed: 224.0.0.0 to 239.255.255.255')
+
 
 @checked
 @dataclass(frozen=True)
@@ -205,8 +220,8 @@ class Scenario:
         names = [body.name for body in self.bodies]
         if len(names) > MAX_BODIES:
             raise ConfigurationError(f'bodies: {len(names)} are too many; allowed: {MAX_BODIES}')
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(names).items():
+            if count > 1:
                 raise ConfigurationError(f'bodies: two have the name {name!r}; names must differ')
         for i, fault in enumerate(self.faults):
             if isinstance(fault, SwapLabels):
@@ -245,50 +260,25 @@ def scenario_from_mapping(data: Any, where: str = '') -> Scenario:
     :raises ConfigurationError: for an invalid value; names the key and the allowed values.
     """
     if isinstance(data, dict) and 'bodies' in data:
-        data = dict(data)
-        data['bodies'] = _plain_bodies(data['bodies'], where)
+        data = {**data, 'bodies': plain_bodies(data['bodies'], f'{where}bodies')}
     return build(Scenario, data, where)
 
 
-def _plain_bodies(value: Any, where: str) -> Any:
+def plain_bodies(value: Any, where: str) -> Any:
+    """
+    Convert a number of bodies or a list of their names to a list of mappings.
+
+    :param where: name of the value, for messages.
+    :returns: the value unchanged if it is anything else.
+    :raises ConfigurationError: if the number is not allowed.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= MAX_BODIES:
-            raise ConfigurationError(
-                f'{where}bodies is {value}; allowed: 0 to {MAX_BODIES}')
-        return [{'name': body.name} for body in named_bodies(value)]
+            raise ConfigurationError(f'{where} is {value}; allowed: 0 to {MAX_BODIES}')
+        value = [body.name for body in named_bodies(value)]
     if isinstance(value, list):
         return [{'name': item} if isinstance(item, str) else item for item in value]
     return value
-
-
-def _own_folders() -> list[Path]:
-    """List the folders of the package's scenarios: the share folder, or the source."""
-    here = Path(__file__).resolve()
-    ament = os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)
-    prefixes = [*(Path(prefix) for prefix in ament if prefix), *here.parents]
-    return [here.parents[2] / 'config' / 'scenarios', *(
-        prefix / 'share' / 'optitrack_vrpn' / 'config' / 'scenarios' for prefix in prefixes)]
-
-
-def find_scenario(given: str) -> str:
-    """
-    Find a scenario file by its path, or a scenario of the package by its name.
-
-    :param given: a path, or a name with or without suffix, as in `hard_day`.
-    :returns: its path.
-    :raises ConfigurationError: for an unknown name; lists the scenarios of the package.
-    """
-    if os.path.dirname(given) or os.path.isfile(given):
-        return given
-    name = given if given.endswith('.yaml') else f'{given}.yaml'
-    folders = _own_folders()
-    for folder in folders:
-        if (folder / name).is_file():
-            return str(folder / name)
-    own = sorted({path.stem for folder in folders for path in folder.glob('*.yaml')})
-    raise ConfigurationError(
-        f'{given}: cannot be read: neither a file nor a scenario of the package; its scenarios: '
-        f'{", ".join(own) or "none"}')
 
 
 def read_mapping(path: Union[str, Path]) -> dict[str, Any]:
@@ -297,12 +287,7 @@ def read_mapping(path: Union[str, Path]) -> dict[str, Any]:
 
     :raises ConfigurationError: if it cannot be read or is not a YAML mapping.
     """
-    try:
-        data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
-    except OSError as error:
-        raise ConfigurationError(f'{path}: cannot be read: {error.strerror}') from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(f'{path}: is not YAML: {error}') from None
+    data = read_yaml(path)
     if data is None:
         return {}
     if not isinstance(data, dict):

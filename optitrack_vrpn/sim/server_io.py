@@ -142,6 +142,7 @@ class MotiveSimServer:
         Open the sockets and start serving.
 
         :raises TransportError: if the address or port is not available.
+        :raises ConfigurationError: if the bodies do not fit into a datagram of NatNet.
         """
         if self._thread is not None:
             raise TransportError('the simulated Motive is already started')
@@ -154,11 +155,12 @@ class MotiveSimServer:
         self._door = Door(
             self.scenario.server, self._selector, self.counters, self._welcome,
             lambda: len(self._clients), self._clients.knows, lambda: not self._running)
-        if self.scenario.protocol != 'vrpn':
-            self._natnet = NatNetServer(
-                self.scenario, self.world, self._stream, self._selector, self.counters,
-                self._changed)
+        self._back_at_ns = None
         try:
+            if self.scenario.protocol != 'vrpn':
+                self._natnet = NatNetServer(
+                    self.scenario, self.world, self._stream, self._selector, self.counters,
+                    self._changed)
             self._open()
         except BaseException:
             self._close()
@@ -249,7 +251,7 @@ class MotiveSimServer:
 
     def drop_clients(self) -> None:
         """Close every connection; clients may connect again."""
-        self._call(lambda: self._clients.drop_all('told to'))
+        self._call(lambda: self._clients.drop_all('on request'))
 
     def restart(self, downtime: float = 0.0) -> None:
         """

@@ -7,12 +7,9 @@ from typing import cast, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
 
-from optitrack_vrpn.sim.faults import (
-    DropFrames, DuplicateFrames, Frames, SwapLabels)
-from optitrack_vrpn.sim.impairments import (
-    add_noise, apply_faults, Draws, frozen_frames, occluded, visible)
-from optitrack_vrpn.sim.motion import (
-    Array, Motion, MotionState, quat_from_rotation_vector)
+from optitrack_vrpn.sim.faults import DropFrames, Frames, Restart, SwapLabels
+from optitrack_vrpn.sim.impairments import add_noise, apply_faults, Draws, occlusions
+from optitrack_vrpn.sim.motion import Array, Motion, MotionState, quat_from_rotation_vector
 from optitrack_vrpn.sim.scenario_io import Body, Noise, Scenario
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, PoseReport, Quaternion, Vector, VelocityReport)
@@ -51,7 +48,7 @@ class Sample(NamedTuple):
     acceleration: Vector
     turn: Quaternion
     turn_change: Quaternion
-    visible: bool
+    silent: bool
     lost: bool
 
 
@@ -120,7 +117,7 @@ class World:
             sample = samples[row]
             if sample.lost:
                 lost.add(name)
-            if not sample.visible:
+            if sample.silent:
                 continue
             reports.append(PoseReport(name, 0, stamp_ns, sample.position, sample.quat_xyzw))
             if self.scenario.velocities:
@@ -135,20 +132,18 @@ class World:
         copies, names = 1, self.names
         frames = np.array((number,))
         for fault, draws in self._frame_faults:
-            if isinstance(fault, (DropFrames, DuplicateFrames, SwapLabels)):
-                if not fault.hits(frames, self._rate).active[0]:
-                    continue
-                if isinstance(fault, SwapLabels):
-                    one, other = (names.index(name) for name in fault.bodies)
-                    names = list(names)
-                    names[one], names[other] = names[other], names[one]
-                elif draws.at(frames)[0, 0] < fault.probability:
-                    copies = 0 if isinstance(fault, DropFrames) else min(2 * copies, 2)
+            if isinstance(fault, Restart) or not fault.hits(frames, self._rate).active[0]:
+                continue
+            if isinstance(fault, SwapLabels):
+                one, other = (names.index(name) for name in fault.bodies)
+                names = list(names)
+                names[one], names[other] = names[other], names[one]
+            elif draws.at(frames)[0, 0] < fault.probability:
+                copies = 0 if isinstance(fault, DropFrames) else min(2 * copies, 2)
         return copies, names
 
     def _samples(self, index: int, body: Body, frames: Frames) -> list[Sample]:
-        seen = visible(body.faults, frames, self._rate)
-        held = frozen_frames(body.faults, frames, self._rate)
+        lost, silent, held = occlusions(body.faults, frames, self._rate)
         state = self._motions[index].at(held / self._rate)
         position, quat_xyzw = add_noise(
             state.position, state.quat_xyzw, cast(Noise, body.noise),
@@ -160,5 +155,5 @@ class World:
         identity = np.broadcast_to(np.array((0.0, 0.0, 0.0, 1.0)), turn.shape)
         columns = (position, quat_xyzw, state.velocity, state.acceleration, turn, identity)
         rows = zip(*([tuple(row) for row in column.tolist()] for column in columns),
-                   seen.tolist(), occluded(body.faults, frames, self._rate).tolist())
+                   silent.tolist(), lost.tolist())
         return [Sample(*row) for row in rows]
