@@ -43,8 +43,8 @@ _SEND_BUFFER = 4 << 20
 #: Chosen: time from the boot of the Motive PC, at which its ticks begin, to the scenario (ns).
 #: Halved or doubled, the ticks begin at another value; stamps do not depend on it.
 _BOOT_NS = 3_600 * NS_PER_S
-#: Chosen: stored commands and names of takes; tests need a few. Halved or doubled, so is the memory
-#: that a client can take.
+#: Chosen: stored commands and names of takes; tests need a few. Halved or doubled, so is the
+#: memory that a client can take.
 _MOST_STORED = 1000
 #: Chosen: largest number of delayed transmissions, which bounds a flood of echo requests. Halved,
 #: large scenarios with delay lose datagrams; doubled, twice the memory.
