@@ -133,6 +133,42 @@ def test_silence_is_noticed_then_ends_the_conversation():
     assert 'no pose for 3 s' in link.must_reconnect(8 * S)
 
 
+def test_a_connection_without_a_first_pose_is_reported_like_silence():
+    link = Link(LinkConfig(silent_after_s=1.0), 0)
+    link.established(2 * S)
+    link.to(LinkState.CONNECTED, 'connected; no bodies yet', 2 * S)
+    assert link.next_check_s(2 * S) <= 1.0 and link.check(3 * S - 1) is None
+    event = link.check(3 * S)
+    assert (event.severity, event.data) == ('warn', LinkState.SILENT)
+    assert 'no pose within 1 s of' in event.text and 'ticked for streaming' in event.text
+    assert link.check(4 * S) is None
+    assert link.pose_received(5 * S).data is LinkState.STREAMING
+
+
+def test_a_halted_process_reads_what_arrived_before_it_checks_for_silence():
+    link = streaming(LinkConfig(silent_after_s=1.0, reconnect_after_s=10.0))
+    assert link.due(S // 2, lambda: pytest.fail('asked before a deadline'))
+    assert not link.due(20 * S, lambda: 100)
+    link.pose_received(20 * S)
+    assert link.due(20 * S, lambda: 100)
+    assert link.check(20 * S) is None and link.must_reconnect(20 * S) is None
+    # Data without poses postpones the check once.
+    assert [link.due(40 * S, lambda: 100) for _ in range(2)] == [False, True]
+    assert link.check(40 * S).data is LinkState.SILENT
+    assert link.due(41 * S, lambda: 0)
+
+
+def test_the_last_failure_is_kept_until_the_next_conversation():
+    link = Link(LinkConfig(), 0)
+    link.to(LinkState.LOST, 'no route', 1, 'warn')
+    link.to(LinkState.CONNECTING, 'connecting', 2)
+    assert link.last_failure == 'no route'
+    link.to(LinkState.REFUSED, 'too old', 3, 'error')
+    assert link.last_failure == 'too old'
+    link.established(4)
+    assert link.last_failure == ''
+
+
 def test_patience_doubles_while_reconnecting_does_not_help_and_returns_with_the_poses():
     link = Link(LinkConfig(reconnect_after_s=10.0), 0)
     patience, now = [], 0

@@ -5,8 +5,10 @@
 import socket
 import sys
 import threading
+import time
 
 from optitrack_vrpn.client import sockets_io as sockets
+from optitrack_vrpn.client.link import LinkState
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, link, pose, Recorder, say_hello, wait_until
@@ -69,6 +71,44 @@ def test_what_waits_unread_is_told_while_it_waits(way):
             assert running.status().queue.get('dropped_unread', 0) == 0
             assert running.status().queue['most_datagrams_at_once'] == 0
         assert running.status().queue == {}
+
+
+@linux
+@pytest.mark.parametrize('way', ['udp', 'tcp'])
+def test_a_client_that_was_halted_reads_what_arrived_instead_of_reconnecting(way):
+    halted = threading.Event()
+
+    def serve(server, sock):
+        heard = say_hello(sock)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            for frame in range(31):
+                data = pose(time_us=1_000_000 + frame * 4000, x=frame / 1000.0)
+                if way == 'udp':
+                    udp.sendto(data, ('127.0.0.1', int.from_bytes(heard[36:40], 'big')))
+                else:
+                    sock.sendall(data)
+                if frame == 0:
+                    halted.wait(10.0)
+                if frame == 1:
+                    wait_until(lambda: len(sink.poses) == 2)
+            server.hold(sock)
+    sink = Slow()
+    limits = {'silent_after_s': 0.5, 'reconnect_after_s': 0.5}
+    with FakeServer(serve) as server, client(
+            server.port, sink, link=link(connection=way, **limits)) as (running, _):
+        sink.wait(lambda: len(sink.poses) == 1)
+        sink.go_on.clear()
+        halted.set()
+        try:
+            sink.wait(lambda: len(sink.poses) == 2)
+            over = time.monotonic() + 0.6
+            wait_until(lambda: time.monotonic() > over and running.status().queue[
+                f'unread_{way}_bytes'])
+        finally:
+            sink.go_on.set()
+        sink.wait(lambda: len(sink.poses) == 31)
+        assert not {LinkState.SILENT, LinkState.LOST} & set(sink.states)
+        sink.wait_state(LinkState.LOST)    # silence without unread data
 
 
 def test_a_socket_that_has_been_closed_meanwhile_is_no_error():

@@ -352,9 +352,9 @@ def check_demo_without_bodies(seconds):
     assert done.returncode == 1
     line, = done.stderr.splitlines()
     assert line == (
-        'demo: no body appeared: connected to 127.0.0.1, VRPN 07.38, poses by TCP; no bodies yet; '
-        'create a rigid body in Motive and tick it for streaming, or run the doctor with '
-        f'--server 127.0.0.1 --port {server.port}')
+        'demo: no body appeared: silent: no pose within 1 s of the connection: check that Motive '
+        'is live, that a rigid body is ticked for streaming, and that the cameras see it; or run '
+        f'the doctor with --server 127.0.0.1 --port {server.port}')
 
 
 def test_advice_is_for_servers_without_bodies_alone():

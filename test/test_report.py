@@ -65,6 +65,20 @@ def test_the_state_of_the_connection_is_said_once(state, reason, said):
     assert link_entry(state, reason, {}, {}).message == said
 
 
+@pytest.mark.parametrize('state', [
+    LinkState.RESOLVING, LinkState.REQUESTING, LinkState.CONNECTING, LinkState.HANDSHAKING])
+def test_the_next_attempt_keeps_the_reason_of_the_last_failure(state):
+    first = link_entry(state, 'connecting', {}, {})
+    assert first.level is Level.WARN and 'connecting' in first.message
+    later = link_entry(state, 'connecting', {}, {}, last_failure='nothing listens there')
+    assert (later.level, later.message) == (Level.ERROR, 'lost: nothing listens there')
+
+
+def test_a_connection_has_no_failure_any_more():
+    assert link_entry(
+        LinkState.STREAMING, 'poses are arriving', {}, {}, last_failure='old').level is Level.OK
+
+
 def longest_texts(path):
     """
     Give the texts of a module with the length that they may have.

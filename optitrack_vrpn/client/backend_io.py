@@ -51,6 +51,7 @@ class LinkStatus:
     :ivar local: the local address in use.
     :ivar sessions: number of conversations so far.
     :ivar failures: number of failed attempts since the last conversation.
+    :ivar last_failure: reason of the last failure since the last conversation, or ''.
     :ivar unexpected_peers: number of connections and datagrams from addresses other than the
         server's; all are refused.
     :ivar counters: counters of the protocol, summed over all conversations.
@@ -68,6 +69,7 @@ class LinkStatus:
     local: str = ''
     sessions: int = 0
     failures: int = 0
+    last_failure: str = ''
     unexpected_peers: int = 0
     counters: dict[str, int] = field(default_factory=dict)
     queue: dict[str, int] = field(default_factory=dict)

@@ -120,7 +120,8 @@ def connect_back(
     if refusal == errno.ECONNREFUSED:
         raise ServerAbsentError(
             f'nothing listens on UDP port {server[1]} of {server[0]}: start Motive, enable VRPN '
-            "in its streaming settings and select this network's Local Interface there")
+            'in its streaming settings, with this port and with the Local Interface of this '
+            'network, or set protocol: natnet')
     if refusal:
         raise TransportError(
             f'{server[0]} cannot be reached ({os.strerror(refusal)}): check the address, the '
@@ -191,8 +192,9 @@ def connect_out(
         if error == errno.ECONNREFUSED or (
                 not error and not _is_gone(sock) and sock.getsockname() == server):
             raise ServerAbsentError(
-                f'nothing listens on TCP port {server[1]} of {server[0]}: start Motive and '
-                'enable VRPN in its streaming settings')
+                f'nothing listens on TCP port {server[1]} of {server[0]}: start Motive, enable '
+                'VRPN in its streaming settings, with this port and with the Local Interface of '
+                'this network, or set protocol: natnet')
         if error == errno.ECONNRESET or (not error and _is_gone(sock)):
             raise TransportError(
                 f'{server[0]} closed the connection to its TCP port {server[1]} immediately: '

@@ -11,7 +11,7 @@ a disconnected cable causes no error on either side.
 from dataclasses import dataclass
 import enum
 import math
-from typing import Optional
+from typing import Callable, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event
@@ -25,6 +25,10 @@ CONNECTIONS = ('auto', 'udp', 'tcp')
 #: in the thread that serves all clients. The value is the longer timeout plus 3 s; a shorter one
 #: sends requests that block the server again.
 BLOCKED_S = 130.0
+
+#: Chosen: wait until the next check where a deadline has passed (s); poll() counts in ms. Doubled
+#: or halved, silence is reported later or earlier by as much.
+_PASSED_S = 0.001
 
 
 class LinkState(enum.Enum):
@@ -112,6 +116,7 @@ class Link:
     :ivar takes_datagrams: whether a server that connects back is asked to send poses by UDP.
     :ivar sessions: number of conversations that received the server's cookie.
     :ivar failures: number of failed attempts since the last conversation.
+    :ivar last_failure: reason of the last failure since the last conversation, or ''.
     """
 
     #: Chosen: longest pause between reconnections during silence (s). Doubled, recovery from a
@@ -132,11 +137,13 @@ class Link:
         self.takes_datagrams = True
         self.sessions = 0
         self.failures = 0
+        self.last_failure = ''
         self._brief_conversations = 0
         self._searching_since_ns = now_ns
         self._last_pose_ns: Optional[int] = None
         self._established_ns = now_ns
         self._reconnect_after_s = config.reconnect_after_s
+        self._reading_first = False
 
     def to(
         self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
@@ -151,6 +158,8 @@ class Link:
         if state is not self.state:
             self.since_ns = now_ns
         self.state, self.reason = state, reason
+        if state in (LinkState.LOST, LinkState.REFUSED):
+            self.last_failure = reason
         return link_event(state, reason, severity)
 
     def message(self, text: str, severity: str) -> Event:
@@ -195,6 +204,7 @@ class Link:
     def established(self, now_ns: int) -> None:
         """Record that the server's cookie arrived and was accepted."""
         self.sessions += 1
+        self.last_failure = ''
         self._established_ns = now_ns
         self._last_pose_ns = None
 
@@ -225,20 +235,50 @@ class Link:
         self._reconnect_after_s = self.config.reconnect_after_s
         return self.to(LinkState.STREAMING, 'poses are arriving', now_ns)
 
+    def due(self, now_ns: int, unread: Callable[[], object]) -> bool:
+        """
+        Return whether to check for silence now, or to read first.
+
+        A process that was halted (a suspended computer, Ctrl-Z, a debugger) finds all deadlines
+        passed, and the poses of the meantime unread: silence counts only after reading them.
+
+        :param unread: returns whether a socket has unread data; called only if a deadline has
+            passed, and not twice in a row, so that data without poses does not hide silence.
+        """
+        self._reading_first = (
+            not self._reading_first and self.next_check_s(now_ns) <= _PASSED_S and bool(unread()))
+        return not self._reading_first
+
     def check(self, now_ns: int) -> Optional[Event]:
         """
-        Check whether no pose has arrived for ``silent_after_s``.
+        Check whether no pose has arrived for ``silent_after_s``, or since the handshake.
 
         :returns: a change to SILENT, or None.
         """
-        if self.state is not LinkState.STREAMING or not self.config.silent_after_s:
+        deadline_ns = self._silent_at_ns()
+        if deadline_ns is None or now_ns < deadline_ns:
             return None
-        if now_ns - (self._last_pose_ns or 0) < self.config.silent_after_s * NS_PER_S:
-            return None
+        limit = f'{self.config.silent_after_s:g} s'
+        if self._last_pose_ns is None:
+            return self.to(
+                LinkState.SILENT,
+                f'no pose within {limit} of the connection: check that Motive is live, that a '
+                'rigid body is ticked for streaming, and that the cameras see it', now_ns, 'warn')
         return self.to(
             LinkState.SILENT,
-            f'no pose for {self.config.silent_after_s:g} s: check whether Motive is paused or in '
-            'edit mode, and whether the cameras see a body', now_ns, 'warn')
+            f'no pose for {limit}: check the network cables, whether Motive is paused or in edit '
+            'mode, and whether the cameras see a body', now_ns, 'warn')
+
+    def _silent_at_ns(self) -> Optional[float]:
+        """Return when silence is reported unless a pose arrives; None if it is not."""
+        if not self.config.silent_after_s or self.state not in (
+                LinkState.STREAMING, LinkState.CONNECTED):
+            return None
+        return self._quiet_since_ns() + self.config.silent_after_s * NS_PER_S
+
+    def _quiet_since_ns(self) -> int:
+        """Return the time of the last pose, or of the handshake before the first (ns)."""
+        return self._established_ns if self._last_pose_ns is None else self._last_pose_ns
 
     def must_reconnect(self, now_ns: int, datagrams: int = 0) -> Optional[str]:
         """
@@ -253,8 +293,7 @@ class Link:
         """
         if not self._reconnect_after_s:
             return None
-        since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
-        if now_ns - since < self._reconnect_after_s * NS_PER_S:
+        if now_ns - self._quiet_since_ns() < self._reconnect_after_s * NS_PER_S:
             return None
         reason = (f'no pose for {self._reconnect_after_s:g} s; reconnecting'
                   if self._last_pose_ns is not None else
@@ -271,14 +310,14 @@ class Link:
     def next_check_s(self, now_ns: int) -> float:
         """Return the longest wait before the next check for silence (s)."""
         deadlines = []
-        if self.state is LinkState.STREAMING and self.config.silent_after_s:
-            deadlines.append((self._last_pose_ns or 0) + self.config.silent_after_s * NS_PER_S)
+        silent_at_ns = self._silent_at_ns()
+        if silent_at_ns is not None:
+            deadlines.append(silent_at_ns)
         if self._reconnect_after_s:
-            since = self._last_pose_ns if self._last_pose_ns is not None else self._established_ns
-            deadlines.append(since + self._reconnect_after_s * NS_PER_S)
+            deadlines.append(self._quiet_since_ns() + self._reconnect_after_s * NS_PER_S)
         if not deadlines:
             return 1.0
-        return min(max((min(deadlines) - now_ns) / NS_PER_S, 0.001), 1.0)
+        return min(max((min(deadlines) - now_ns) / NS_PER_S, _PASSED_S), 1.0)
 
 
 def silent_handshake(server: str, waited_s: float, until_s: float) -> str:

@@ -100,8 +100,8 @@ class PythonVrpnBackend:
         link = self._link
         return LinkStatus(
             link.state, link.reason, link.since_ns, 'python_vrpn',
-            f'{self._config.server}:{self._config.port}', '', link.sessions, link.failures, 0,
-            {'reports': self._reports})
+            f'{self._config.server}:{self._config.port}', '', link.sessions, link.failures,
+            link.last_failure, 0, {'reports': self._reports})
 
     def _run(self) -> None:
         use_default_scheduling()

@@ -145,7 +145,8 @@ class ReconnectingClient(Generic[C]):
         return LinkStatus(
             link.state, link.reason, link.since_ns, link.way,
             f'{self._server_ip or self._config.server}:{self._port}', self._local,
-            link.sessions, link.failures, self._unexpected_count, _sum(totals, conversation),
+            link.sessions, link.failures, link.last_failure, self._unexpected_count,
+            _sum(totals, conversation),
             conversation.queue() if conversation is not None else {})
 
     # -- the thread ----------------------------------------------------------------------------

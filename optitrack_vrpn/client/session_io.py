@@ -182,6 +182,9 @@ class Conversation:
             return None  # poses only postpone deadlines: none can have passed
         if not self.connection.established:
             return self._check_handshake(now_ns)
+        if not self._link.due(now_ns, self._unread):
+            self._next_check_ns = 0
+            return None
         self._report(self._link.check(now_ns))
         if now_ns >= self._next_ping_ns:
             self._ping(now_ns)
@@ -210,6 +213,10 @@ class Conversation:
         return None
 
     # -- reading -------------------------------------------------------------------------------
+
+    def _unread(self) -> bool:
+        udp = unread_datagrams(self._udp) if self._udp is not None else None
+        return bool(unread_stream_bytes(self._tcp) or (udp and udp[0]))
 
     def _read_stream(self) -> Optional[str]:
         try:

@@ -125,17 +125,16 @@ def existing_file(text: str) -> str:
 
 def advice(cause: str, host: str, port: int) -> str:
     """
-    Return the remedy for a missing body, if the cause does not contain one.
+    Return a further remedy where the server is connected and no body appears.
 
     :param cause: the node's report of its connection.
     :param host: the server.
     :param port: its VRPN port.
     """
-    if not cause.startswith(LinkState.CONNECTED.value):
+    if not cause.startswith((LinkState.CONNECTED.value, LinkState.SILENT.value)):
         return ''
     at_port = '' if port == DEFAULT_PORT else f' --port {port}'
-    return ('; create a rigid body in Motive and tick it for streaming, or run the doctor with '
-            f'--server {host}{at_port}')
+    return f'; or run the doctor with --server {host}{at_port}'
 
 
 def wanted(names: Sequence[str], selection: Selection) -> int:

@@ -174,10 +174,17 @@ class Session:
                     f'within {self._attempt_s:g} s: is NatNet streaming on in Motive, is its '
                     'Local Interface in this network, or does a firewall block UDP?')
             return None
+        if not self._link.due(now_ns, self._unread):
+            self._next_check_ns = 0
+            return None
         self._report(self._link.check(now_ns))
         return self._link.must_reconnect(now_ns)
 
     # -- reading -------------------------------------------------------------------------------
+
+    def _unread(self) -> bool:
+        queues = [unread_datagrams(sock) for sock in (self._command, self._data) if sock]
+        return any(queue and queue[0] for queue in queues)
 
     def _read(self, sock: socket.socket) -> Optional[str]:
         clock = self._clock

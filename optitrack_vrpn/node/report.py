@@ -68,6 +68,9 @@ _LINK_LEVELS = {
     LinkState.REFUSED: Level.ERROR,
     LinkState.STOPPED: Level.ERROR,
 }
+#: States of an attempt to connect.
+_ATTEMPTS = (LinkState.RESOLVING, LinkState.REQUESTING, LinkState.CONNECTING,
+             LinkState.HANDSHAKING)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -77,17 +80,23 @@ def number(value: float, digits: int = 3) -> str:
 
 def link_entry(
     state: LinkState, reason: str, values: Mapping[str, object], counters: Mapping[str, int],
-    loss: Optional[LossWatch] = None,
+    loss: Optional[LossWatch] = None, last_failure: str = '',
 ) -> Entry:
     """
     Report the connection.
 
+    A new attempt keeps the report of the failure before it: a server that cannot be reached is
+    being contacted for most of the time, and that state alone gives no remedy.
+
     :param values: way, server, sessions and the like.
     :param counters: the protocol's counters.
     :param loss: rate of lost messages.
+    :param last_failure: reason of the last failure since the last conversation, or ''.
     """
     details = {name: str(value) for name, value in values.items()}
     details.update({name: str(count) for name, count in counters.items()})
+    if last_failure and state in _ATTEMPTS:
+        state, reason = LinkState.LOST, last_failure
     level = _LINK_LEVELS[state]
     if loss is not None and 'udp_lost' in counters:
         details['udp_lost_percent'] = number(100.0 * loss.share, 1)

@@ -152,7 +152,7 @@ class StatusReporter:
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
             'sessions': link.sessions, 'failed_attempts': link.failures,
             'unexpected_peers_refused': link.unexpected_peers, **link.queue}, link.counters,
-            self._loss)]
+            self._loss, link.last_failure)]
         with self._lock:
             if self._sources is None:
                 return []
