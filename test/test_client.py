@@ -88,7 +88,7 @@ def test_auto_connects_by_tcp_and_sends_no_request(udp):
         stream(server, sock, seconds=0.1)
     with FakeServer(twice, udp=udp) as server, client(server.port) as (running, sink):
         sink.wait_state(LinkState.STREAMING, 3)
-        assert running.status().way == 'tcp'
+        assert running.status().transport == 'tcp'
     assert not server.requests and LinkState.REQUESTING not in sink.states
     assert {way for _, way, _ in server.connections} == {'tcp'}
 

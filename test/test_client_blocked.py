@@ -96,7 +96,7 @@ def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connecti
 def test_a_server_without_a_tcp_port_is_asked_by_udp():
     with FakeServer(stream, accept=False) as server, client(server.port) as (running, sink):
         sink.wait_state(LinkState.STREAMING)
-        assert running.status().way == 'udp'
+        assert running.status().transport == 'udp'
     assert len(server.requests) == 1
 
 

@@ -80,7 +80,7 @@ def test_failed_attempts_do_not_change_the_way():
     for connection, way in (('auto', 'tcp'), ('udp', 'udp'), ('tcp', 'tcp')):
         link = Link(LinkConfig(connection=connection), 0)
         for _ in range(4):
-            assert link.way == way
+            assert link.transport == way
             link.attempt_failed()
         assert link.failures == 4
 
@@ -238,7 +238,7 @@ def test_whatever_happens_pauses_and_states_are_in_bounds(connection, least, mos
             assert change is None or state is LinkState.STREAMING
         else:
             link.must_reconnect(now)
-        assert link.way == connection or connection == 'auto'
+        assert link.transport == connection or connection == 'auto'
         assert link.give_up_reason(now) is None
         assert (link.since_ns == since) or (link.state is not state)
         assert 0 < link.next_check_s(now) <= 1.0
@@ -260,7 +260,7 @@ def test_wrong_settings_are_refused_by_name(wrong):
 def test_a_connect_back_without_a_datagram_is_followed_by_one_with_poses_by_tcp(
         connection, way, datagrams, takes):
     link = Link(LinkConfig(connection=connection, reconnect_after_s=10.0), 0)
-    link.way = way
+    link.transport = way
     link.established(0)
     link.pose_received(0)    # the first poses come by TCP in any case
     assert link.must_reconnect(9 * S, datagrams) is None

@@ -146,7 +146,7 @@ def test_reports_come_out_as_the_built_in_clients_do(module, run):
     assert host_minus_arrival_ns > 0
     assert sink.states == [LinkState.CONNECTING, LinkState.STREAMING]
     status = backend.status()
-    assert (status.way, status.server, status.sessions) == ('python_vrpn', 'motive:3883', 1)
+    assert (status.transport, status.server, status.sessions) == ('python_vrpn', 'motive:3883', 1)
     assert status.counters == {'reports': 3}
     # The library is no friend of threads: one alone touches it.
     assert module.threads == {'python_vrpn'}

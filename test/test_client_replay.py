@@ -113,7 +113,7 @@ def test_a_second_of_the_motive_like_stream_at_recorded_times():
     assert 1100 < len(found) <= 1210
     check_arrivals(sink)
     assert status.state is LinkState.STREAMING
-    assert (status.way, status.sessions) == ('udp', 1)
+    assert (status.transport, status.sessions) == ('udp', 1)
     assert (status.failures, status.unexpected_peers) == (0, 0)
     assert running.status().counters['datagrams'] == datagrams
 

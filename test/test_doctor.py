@@ -49,7 +49,7 @@ def test_nothing_is_wrong_with_a_healthy_server(examine):
     assert "'Rigid Body 1', 'Rigid Body 2', 'Rigid Body 3'" in result.found('senders')
     assert result.values('senders')['send_poses'] == 3
     data = result.values('data')
-    assert data['way'] == 'tcp'
+    assert data['transport'] == 'tcp'
     assert 10 < data['poses'] < 3 * 120 * (data['listened_s'] + 0.2)
     assert result.values('rate')['rate_hz'] == pytest.approx(120.0, rel=0.02)
     assert result.values('stamps')['base'] == 'sender_start'
@@ -62,7 +62,7 @@ def test_a_way_that_is_asked_for_is_examined(examine, way, level):
     with MotiveSimServer(Scenario(bodies=named_bodies(1)), port=0) as server:
         result = examine(server.port, '--connection', way, '--interface', 'lo')
     assert result.levels('udp', 'connect-back', 'tcp', 'data') == [level, level, 'OK', 'OK']
-    assert result.values('data')['way'] == way
+    assert result.values('data')['transport'] == way
 
 
 @despite_load
@@ -104,7 +104,7 @@ def test_a_server_that_answers_by_tcp_alone_is_reached(examine):
         result = examine(server.port)
         assert result.levels('udp', 'connect-back', 'tcp') == ['SKIP', 'SKIP', 'OK']
         assert result.level('data') == 'OK'
-        assert result.values('data')['way'] == 'tcp'
+        assert result.values('data')['transport'] == 'tcp'
         result = examine(server.port, '--connection', 'udp', timeout=IN_VAIN_S)
     assert result.levels('udp', 'data') == ['FAIL', 'SKIP']
 

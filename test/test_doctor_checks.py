@@ -123,7 +123,7 @@ def test_what_stands_between_goes_into_the_advice():
     facts = heard()
     facts.udp = Attempt(Outcome.SILENT, took_s=3.0)
     assert 'container' not in network.check_connect_back(facts).advice
-    facts.surroundings = ('container', 'ufw')
+    facts.environment = ('container', 'ufw')
     advice = network.check_connect_back(facts).advice
     assert '--network host' in advice and 'ufw is enabled' in advice
 
@@ -135,7 +135,7 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
         facts = replace(
             heard(poses=0, first_pose_s=None), addresses=(address,), tcp=Attempt(tcp),
             udp=Attempt(Outcome.SILENT, took_s=3.0), tcp_poses=7,
-            surroundings=('container', 'wsl', 'ufw'))
+            environment=('container', 'wsl', 'ufw'))
         said = [network.check_connect_back(facts), stream.check_data(facts)]
         if tcp is Outcome.SILENT:
             said.append(network.check_tcp(facts))
@@ -187,7 +187,8 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
     facts = heard(
         senders=tuple(watch.senders), answered=tuple(watch.answered),
         bodies=watch.bodies(10**15 + 10**9),
-        rates=watch.rates(), paces=watch.paces(), pace=watch.pace(), returns=watch.returns,
+        rates=watch.rates(), intervals=watch.intervals(),
+        all_intervals=watch.all_intervals(), returns=watch.returns,
         exchanged=watch.exchanged, more_bodies=watch.more_bodies, clock=watch.clock(),
         newest_sender_ns=watch.newest_sender_ns, ahead_s=watch.ahead_s, lifts=watch.lifts,
         texts=tuple(watch.texts), poses=watch.poses, ended=text)

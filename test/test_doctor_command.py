@@ -232,16 +232,16 @@ def test_it_leaves_no_descriptor_open(examine, unused_port):
 
 
 def test_what_stands_between_is_read_from_the_system(tmp_path):
-    assert probe.surroundings(str(tmp_path)) == ()
+    assert probe.environment(str(tmp_path)) == ()
     (tmp_path / '.dockerenv').touch()
     for path, text in (('proc/sys/kernel/osrelease', '5.15.90.1-microsoft-standard-WSL2\n'),
                        ('etc/ufw/ufw.conf', '# ufw\nENABLED=yes\n')):
         file = tmp_path / path
         file.parent.mkdir(parents=True)
         file.write_text(text)
-    assert probe.surroundings(str(tmp_path)) == ('container', 'wsl', 'ufw')
+    assert probe.environment(str(tmp_path)) == ('container', 'wsl', 'ufw')
     (tmp_path / 'etc/ufw/ufw.conf').write_text('ENABLED=no\n')
-    assert 'ufw' not in probe.surroundings(str(tmp_path))
+    assert 'ufw' not in probe.environment(str(tmp_path))
 
 
 def test_an_address_that_no_machine_has_is_told_from_a_firewall(tmp_path):

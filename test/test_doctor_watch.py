@@ -34,7 +34,7 @@ def listened(batches, **changes):
     watch.tick(arrival_ns)
     return heard(
         poses=watch.poses, bodies=watch.bodies(arrival_ns), rates=watch.rates(),
-        paces=watch.paces(), pace=watch.pace(), returns=watch.returns,
+        intervals=watch.intervals(), all_intervals=watch.all_intervals(), returns=watch.returns,
         exchanged=watch.exchanged, clock=watch.clock(), **changes)
 
 

@@ -51,7 +51,7 @@ def test_the_group_is_joined_on_the_card_that_reaches_the_server(networks):
     with motive(networks, networks.lab[1]) as server:
         with following(server, networks.lab[1]) as (client, sink):
             sink.wait(lambda: len(sink.bodies) > 20, 'bodies')
-            assert client.status().way == 'natnet multicast'
+            assert client.status().transport == 'natnet multicast'
             assert client.status().local == networks.lab[0]
 
 

@@ -309,7 +309,7 @@ def test_auto_prefers_natnet_and_says_why():
             sink.wait_for('NatNet is used')
             sink.wait(lambda: len(sink.bodies) > 5, 'bodies')
             assert not sink.of(PoseReport)
-            assert client.status().way == 'natnet unicast'
+            assert client.status().transport == 'natnet unicast'
 
 
 def test_auto_falls_back_to_vrpn_and_says_why():

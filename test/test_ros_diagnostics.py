@@ -155,12 +155,12 @@ def test_what_went_wrong_on_the_way_is_counted_by_kind(troubled):
     assert {key: values[key] for key in (
         'udp_lost', 'udp_repeated', 'udp_reordered', 'malformed', 'bad_time', 'unknown_sender',
         'unknown_type', 'other_type', 'names_refused', 'unexpected_peers_refused', 'sessions',
-        'failed_attempts', 'way')} == {
+        'failed_attempts', 'transport')} == {
             # Three frames, and the datagram that was cut off before its number could count.
             'udp_lost': '4', 'udp_repeated': '1', 'udp_reordered': '1', 'malformed': '2',
             'bad_time': '1', 'unknown_sender': '1', 'unknown_type': '1', 'other_type': '1',
             'names_refused': '1', 'unexpected_peers_refused': '1', 'sessions': '1',
-            'failed_attempts': '0', 'way': 'udp'}
+            'failed_attempts': '0', 'transport': 'udp'}
     assert int(values['poses']) == 397 + 1 + 100
     # With four that are no poses of the body, and five names by TCP.
     assert int(values['messages']) == 397 + 1 + 100 + 4 + 5

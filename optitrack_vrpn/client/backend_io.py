@@ -46,7 +46,7 @@ class LinkStatus:
     :ivar state: link state.
     :ivar reason: reason of the state.
     :ivar since_ns: time of the last change of state, on the arrival clock (ns).
-    :ivar way: 'udp', 'tcp' or the name of the backend.
+    :ivar transport: 'udp', 'tcp' or the name of the backend.
     :ivar server: the server's address once resolved, before that its name.
     :ivar local: the local address in use.
     :ivar sessions: number of conversations so far.
@@ -64,7 +64,7 @@ class LinkStatus:
     state: LinkState = LinkState.STOPPED
     reason: str = 'not started'
     since_ns: int = 0
-    way: str = ''
+    transport: str = ''
     server: str = ''
     local: str = ''
     sessions: int = 0

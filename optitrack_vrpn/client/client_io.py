@@ -67,7 +67,7 @@ class VrpnClient(ReconnectingClient[Conversation]):
         config, link = self._config.link, self._link
         if config.connection == 'udp':
             return self._request(server, config.blocked_s)
-        link.way = 'tcp'
+        link.transport = 'tcp'
         self._change(
             LinkState.CONNECTING,
             f'connecting to {server[0]} port {server[1]} by TCP, from {self._local}')
@@ -78,7 +78,7 @@ class VrpnClient(ReconnectingClient[Conversation]):
             if config.connection == 'tcp' or self._blocked_s(server):
                 raise
             no_tcp = error
-        link.way = 'udp'
+        link.transport = 'udp'
         try:
             return self._request(server, config.attempt_s)
         except ServerAbsentError:

@@ -112,7 +112,7 @@ class Link:
     :ivar state: the current state.
     :ivar reason: its reason.
     :ivar since_ns: time of the last change of state (ns).
-    :ivar way: 'udp' or 'tcp', the transport of the current attempt or conversation.
+    :ivar transport: 'udp' or 'tcp', the transport of the current attempt or conversation.
     :ivar takes_datagrams: whether a server that connects back is asked to send poses by UDP.
     :ivar sessions: number of conversations that received the server's cookie.
     :ivar failures: number of failed attempts since the last conversation.
@@ -133,7 +133,7 @@ class Link:
         self.state = LinkState.STOPPED
         self.reason = 'not started'
         self.since_ns = now_ns
-        self.way = 'udp' if config.connection == 'udp' else 'tcp'
+        self.transport = 'udp' if config.connection == 'udp' else 'tcp'
         self.takes_datagrams = True
         self.sessions = 0
         self.failures = 0
@@ -301,7 +301,7 @@ class Link:
                   'check that Motive streams rigid bodies and that the cameras see one')
         self._reconnect_after_s = min(2 * self._reconnect_after_s, max(
             self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
-        if (self.config.connection == 'auto' and self.way == 'udp' and self.takes_datagrams
+        if (self.config.connection == 'auto' and self.transport == 'udp' and self.takes_datagrams
                 and not datagrams):
             self.takes_datagrams = False
             reason += '; no datagram arrived: poses by TCP (a firewall here may drop UDP)'

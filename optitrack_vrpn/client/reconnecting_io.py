@@ -143,7 +143,7 @@ class ReconnectingClient(Generic[C]):
         link = self._link
         totals, conversation = self._account
         return LinkStatus(
-            link.state, link.reason, link.since_ns, link.way,
+            link.state, link.reason, link.since_ns, link.transport,
             f'{self._server_ip or self._config.server}:{self._port}', self._local,
             link.sessions, link.failures, link.last_failure, self._unexpected_count,
             _sum(totals, conversation),

@@ -83,7 +83,7 @@ class Conversation:
         self._udp: Optional[socket.socket] = None
         self._udp_stamped = False
         udp_address = None
-        if link.way == 'udp' and link.takes_datagrams:
+        if link.transport == 'udp' and link.takes_datagrams:
             host, _, port = config.advertise.partition(':')
             self._udp = datagram_socket(local, int(port or 0))
             self._udp_stamped = ask_for_stamps(self._udp)
@@ -308,12 +308,12 @@ class Conversation:
                 continue
             if isinstance(event, PeerHello):
                 self._link.established(now_ns)
-                way = 'poses by UDP' if self._udp else 'poses by TCP'
+                transport = 'poses by UDP' if self._udp else 'poses by TCP'
                 note = f' ({event.note})' if event.note else ''
                 self._report(self._link.to(
                     LinkState.CONNECTED,
                     f'connected to {self._server_ip}, VRPN {event.major:02d}.'
-                    f'{event.minor:02d}{note}, {way}; no bodies yet', now_ns))
+                    f'{event.minor:02d}{note}, {transport}; no bodies yet', now_ns))
             elif isinstance(event, SenderDescribed):
                 name = event.sender
                 if (name != CONTROL_SENDER and name not in self._asked

@@ -49,7 +49,7 @@ _EXCHANGED = (
     'delete both rigid bodies there and create them again (or refine them); if you exchanged the '
     'names yourself, clean up and configure the node')
 #: Description of unusable poses, and the dispositions that count them.
-_NO_USE = {
+_UNUSABLE = {
     State.FROZEN: ('repeats of one pose', ('repeat',)),
     State.ZEROED: ('zeros', ('zeroed',)),
     State.UNTRACKED: ('not tracked by Motive', ('not_tracked', 'mean_error')),
@@ -57,7 +57,7 @@ _NO_USE = {
     State.JUMPED: ('at positions or attitudes that it cannot reach', (
         'moved_too_far', 'turned_too_far', 'jumped')),
 }
-_NO_FAULT_OF_ITS = ('duplicate', 'out_of_order')
+_NOT_COUNTED = ('duplicate', 'out_of_order')
 
 
 def check_bodies(probed: ProbeResults) -> CheckResult:
@@ -83,8 +83,8 @@ def check_bodies(probed: ProbeResults) -> CheckResult:
     if not faulty:
         return ok('bodies', f'{good} tracked', **values)
     shown, rest = _shown([
-        f'{printable(body.name, _LONGEST_NAME)!r} {" and ".join(said)}'
-        for body, said, _ in faulty])
+        f'{printable(body.name, _LONGEST_NAME)!r} {" and ".join(faults)}'
+        for body, faults, _ in faulty])
     if rest:
         shown += f'; and {rest} more'
     advice = sentences(one for _, _, causes in faulty for one in causes)
@@ -110,47 +110,48 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
 
     :returns: descriptions that follow its name, and remedies.
     """
-    said: list[str] = []
+    faults: list[str] = []
     states: list[State] = []
     other = body.swapped_with or stream.exchanged.get(body.name, '')
     if body.state is not State.TRACKED:
-        said.append(f'is {body.state.value}' + (
+        faults.append(f'is {body.state.value}' + (
             '' if body.swapped_with else f' ({printable(_detail(body), _LONGEST_DETAIL)})'))
         if not other or body.state is not State.JUMPED:
             states.append(body.state)
     if other:
-        said.append(('seems' if body.swapped_with else 'seemed for a while') +
+        faults.append(('seems' if body.swapped_with else 'seemed for a while') +
                     f' to have exchanged names with {printable(other, _LONGEST_NAME)!r}')
     poses = body.good + sum(
-        count for reason, count in body.withheld.items() if reason not in _NO_FAULT_OF_ITS)
-    no_use = {state: sum(body.withheld.get(reason, 0) for reason in reasons)
-              for state, (_, reasons) in _NO_USE.items()}
-    total = sum(no_use.values())
+        count for reason, count in body.withheld.items() if reason not in _NOT_COUNTED)
+    unusable = {state: sum(body.withheld.get(reason, 0) for reason in reasons)
+                for state, (_, reasons) in _UNUSABLE.items()}
+    total = sum(unusable.values())
     if total > MUCH * poses and total >= ENOUGH_FRAMES:
-        kinds = [state for state in no_use if no_use[state] > MUCH * poses / len(no_use)]
-        listed = ' and '.join(f'{_NO_USE[state][0]} ({state.value})' for state in kinds)
-        said.append(f'was unusable in {percent(total / poses)} of its poses: {listed}')
+        kinds = [state for state in unusable if unusable[state] > MUCH * poses / len(unusable)]
+        listed = ' and '.join(f'{_UNUSABLE[state][0]} ({state.value})' for state in kinds)
+        faults.append(f'was unusable in {percent(total / poses)} of its poses: {listed}')
         states += [state for state in kinds if not (other and state is State.JUMPED)]
-    pace, everybody = stream.paces.get(body.name, Intervals()), stream.pace
-    silent_s = pace.silent_s - (everybody.silent_s if len(stream.paces) > 1 else 0.0)
-    if pace.silences and silent_s > MUCH * pace.span_s:
-        said.append(f'was silent for {silence(pace)}')
+    intervals = stream.intervals.get(body.name, Intervals())
+    all_intervals = stream.all_intervals
+    silent_s = intervals.silent_s - (all_intervals.silent_s if len(stream.intervals) > 1 else 0.0)
+    if intervals.silences and silent_s > MUCH * intervals.span_s:
+        faults.append(f'was silent for {silence(intervals)}')
         states.append(State.STALE)
-    missing = missing_share(pace)
+    missing = missing_share(intervals)
     # Loss differs between bodies by chance: five standard deviations of a Poisson count.
-    chance = 5.0 * math.sqrt(lost_share(stream) / max(pace.frames, 1))
+    chance = 5.0 * math.sqrt(lost_share(stream) / max(intervals.frames, 1))
     if missing > MUCH + common_share(stream) + chance:
-        said.append(f'lacked {percent(missing)} of the frames')
+        faults.append(f'lacked {percent(missing)} of the frames')
         states.append(State.STALE)
-    appeared_s = (pace.first_ns - everybody.first_ns) * 1e-9
-    if _LATE_S < appeared_s < everybody.span_s:
-        said.append(f'was absent for the first {appeared_s:.1f} s')
+    appeared_s = (intervals.first_ns - all_intervals.first_ns) * 1e-9
+    if _LATE_S < appeared_s < all_intervals.span_s:
+        faults.append(f'was absent for the first {appeared_s:.1f} s')
         states.append(State.STALE)
-    if said and stream.returns.get(body.name):
-        said.append(f'came back {_times(stream.returns[body.name])}')
+    if faults and stream.returns.get(body.name):
+        faults.append(f'came back {_times(stream.returns[body.name])}')
     causes = [f'{state.value}: {_CAUSES[state]}' for state in dict.fromkeys(states)
               if state in _CAUSES]
-    return said, [*([_EXCHANGED] if other else []), *causes]
+    return faults, [*([_EXCHANGED] if other else []), *causes]
 
 
 def _detail(body: BodyStatus) -> str:

@@ -16,7 +16,7 @@ Check = Callable[[ProbeResults], CheckResult]
 STAGES: dict[str, tuple[Check, ...]] = {
     'name': (network.check_name,),
     'route': (network.check_route,),
-    'ways': (network.check_udp, network.check_connect_back, network.check_tcp),
+    'connections': (network.check_udp, network.check_connect_back, network.check_tcp),
     'stream': (
         stream.check_handshake, stream.check_senders, stream.check_data, stream.check_rate,
         bodies.check_bodies, stream.check_axes, stream.check_stamps, stream.check_clock),

@@ -24,7 +24,7 @@ from optitrack_vrpn.cli.loading import INTERRUPTED
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor.checks import STAGES
-from optitrack_vrpn.doctor.natnet_io import look
+from optitrack_vrpn.doctor.natnet_io import probe_natnet
 from optitrack_vrpn.doctor.probe_io import Probe
 from optitrack_vrpn.doctor.probe_results import Graph, ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, counted, exit_code, Level, skip
@@ -198,8 +198,8 @@ def examine(
         probe.find_route()
         report.run_checks('route')
         if probed.protocol != 'natnet':
-            probe.try_ways()
-        report.run_checks('ways')
+            probe.try_connections()
+        report.run_checks('connections')
         if probed.protocol != 'natnet':
             probe.listen(
                 arguments.seconds, arguments.lift, lambda: _ask_for_lift(
@@ -207,8 +207,9 @@ def examine(
         report.run_checks('stream')
         if probed.local and (probed.protocol != 'vrpn' or probed.stream is None):
             wanted = probed.protocol != 'vrpn'
-            found = look(config, probed.address, arguments.natnet_port, arguments.seconds,
-                         arguments.timeout if wanted else min(arguments.timeout, _IN_PASSING_S))
+            found = probe_natnet(
+                config, probed.address, arguments.natnet_port, arguments.seconds,
+                arguments.timeout if wanted else min(arguments.timeout, _IN_PASSING_S))
             # With protocol vrpn, a missing NatNet server is not reported.
             probed.natnet = found if found.version or wanted else None
         report.run_checks('natnet')

@@ -194,12 +194,12 @@ def _check_selection(
 ) -> None:
     """Find received bodies that the node ignores, and settings that match no body."""
     stream = established(probed)
-    heard = [body.name for body in stream.bodies] if stream is not None else []
-    if not heard:
+    received = [body.name for body in stream.bodies] if stream is not None else []
+    if not received:
         return
     allow, deny = _patterns(node, 'bodies.allow'), _patterns(node, 'bodies.deny')
     selection = Selection(() if '*' in allow else allow, deny)
-    unwanted = [name for name in heard if not selection.wanted(name)]
+    unwanted = [name for name in received if not selection.wanted(name)]
     denied = [name for name in unwanted if not Selection(deny=deny).wanted(name)]
     for where, names, cure in (
             ('deny', denied, 'remove wanted bodies from bodies.deny.'),
@@ -209,7 +209,7 @@ def _check_selection(
             wrong.append(f'{listed(names)} {"is" if len(names) == 1 else "are"} excluded by '
                          f'bodies.{where} of {node.name}')
             advice.append(cure)
-    lines = unmatched(selection, node.bodies, heard)
+    lines = unmatched(selection, node.bodies, received)
     if lines:
         wrong += lines
         advice.append('write each name as in Motive; or is its body out of view?')

@@ -83,8 +83,8 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
              f'{counted(len(natnet.bodies), "body")}: {listed(natnet.bodies)}')
     if natnet.untracked:
         found += f'; not tracked: {listed(natnet.untracked)}'
-    if natnet.remarks:
-        return warn('natnet-data', found, '; '.join(natnet.remarks), **values)
+    if natnet.messages:
+        return warn('natnet-data', found, '; '.join(natnet.messages), **values)
     return ok('natnet-data', found, **values)
 
 

@@ -26,7 +26,7 @@ from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import multicast_socket, receive_into
 
 #: Chosen: limit of the stored messages; halved or doubled, fewer or more are reported.
-_MOST_REMARKS = 5
+_MOST_MESSAGES = 5
 #: Wait for frames on each other network card (s). Chosen: many frames even at 30 Hz. Halved, still
 #: 6 frames; doubled, a failing run takes longer.
 _OTHER_CARD_S = 0.4
@@ -41,7 +41,7 @@ class _Listener:
         self.round_trip_ns = 0
         self.processing_ns: list[int] = []
         self.bodies: dict[str, bool] = {}
-        self.remarks: list[str] = []
+        self.messages: list[str] = []
 
     def receive(
         self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
@@ -63,13 +63,13 @@ class _Listener:
 
     def link_changed(self, change: Event) -> None:
         with self.changed:
-            if change.severity != 'info' and len(self.remarks) < _MOST_REMARKS:
-                self.remarks.append(change.text)
+            if change.severity != 'info' and len(self.messages) < _MOST_MESSAGES:
+                self.messages.append(change.text)
             self.changed.notify_all()
 
 
-def look(
-    config: ClientConfig, address: str, port: int, seconds: float, patience_s: float,
+def probe_natnet(
+    config: ClientConfig, address: str, port: int, seconds: float, timeout_s: float,
 ) -> NatNetResults:
     """
     Connect, receive and disconnect.
@@ -78,23 +78,23 @@ def look(
     :param address: address of the server.
     :param port: its command port.
     :param seconds: time to receive after the first frame (s).
-    :param patience_s: timeout of the answer, and of the first frame (s).
+    :param timeout_s: timeout of the answer, and of the first frame (s).
     """
     listener = _Listener()
     client = NatNetClient(
         dataclasses.replace(config, server=address, link=dataclasses.replace(
-            config.link, attempt_s=patience_s, silent_after_s=0.0, reconnect_after_s=0.0)),
+            config.link, attempt_s=timeout_s, silent_after_s=0.0, reconnect_after_s=0.0)),
         NatNetConfig(port=port), listener)
     probed = NatNetResults(port)
     client.start()
     try:
         with listener.changed:
             listener.changed.wait_for(
-                lambda: client.server_info is not None or bool(listener.remarks), patience_s)
+                lambda: client.server_info is not None or bool(listener.messages), timeout_s)
             info = client.server_info
             if info is not None:
-                listener.remarks.clear()
-                listener.changed.wait_for(lambda: listener.frames > 0, patience_s)
+                listener.messages.clear()
+                listener.changed.wait_for(lambda: listener.frames > 0, timeout_s)
                 if listener.frames:
                     listener.changed.wait_for(lambda: False, seconds)
         counters = client.status().counters
@@ -105,7 +105,7 @@ def look(
         return probed
     probed.name, probed.version = info.name, info.version
     probed.multicast, probed.group = bool(info.multicast), info.group
-    probed.listened_s = seconds if listener.frames else patience_s
+    probed.listened_s = seconds if listener.frames else timeout_s
     probed.frames, probed.echoes = listener.frames, listener.echoes
     probed.malformed = counters.get('malformed', 0)
     probed.bodies = tuple(listener.bodies)
@@ -113,7 +113,7 @@ def look(
     probed.round_trip_ms = listener.round_trip_ns / 1e6
     times = sorted(listener.processing_ns)
     probed.processing_ms = times[len(times) // 2] / 1e6 if times else 0.0
-    probed.remarks = tuple(listener.remarks)
+    probed.messages = tuple(listener.messages)
     if info.multicast is not False and not listener.frames and not probed.malformed:
         probed.other_card, probed.other_source = _other_card(info, address, local)
     return probed
@@ -130,14 +130,14 @@ def _other_card(info: ServerInfo, server: str, local: str) -> tuple[str, str]:
             address = card_address(name)
             if address == local:
                 continue
-            source = _heard(
+            source = _sender_on(
                 info.group or MULTICAST_GROUP, info.data_port or DATA_PORT, address, server)
             if source:
                 return name, source
     return '', ''
 
 
-def _heard(group: str, port: int, local: str, server: str) -> str:
+def _sender_on(group: str, port: int, local: str, server: str) -> str:
     """Listen on one network card; give the server's address if it sends, else another sender's."""
     buffer = memoryview(bytearray(65536))
     source = ''

@@ -113,7 +113,7 @@ def check_connect_back(probed: ProbeResults) -> CheckResult:
             "does this machine's firewall drop it (it must admit inbound TCP from "
             f'{probed.address}: sudo ufw allow from {probed.address}), or the one there (inbound '
             f"UDP {probed.port})? Is Motive's Local Interface that of this network?")
-        hints = [_HINTS[one] for one in probed.surroundings if one in _HINTS]
+        hints = [_HINTS[one] for one in probed.environment if one in _HINTS]
         if hints:
             advice += f' Note: {"; ".join(hints)}.'
     if _open(probed.tcp):

@@ -43,7 +43,7 @@ _MOST_ADDRESSES = 8
 _MOST_PEERS = 8
 #: Chosen: wait for the answer of another program on the port (s). Halved, slow programs are not
 #: recognised; doubled, the report comes later.
-_LAST_WORD_S = 0.5
+_AFTER_SHUTDOWN_S = 0.5
 #: Chosen: period of the checks for the end of the reception (s). Halved or doubled, it ends by so
 #: much earlier or later.
 _LOOK_S = 0.05
@@ -80,7 +80,7 @@ class Probe:
             self._sock.close()
         self._waker.close()
 
-    # -- name, route, ways ---------------------------------------------------------------------
+    # -- name, route, connections --------------------------------------------------------------
 
     def look_up(self) -> None:
         """Resolve the server's name."""
@@ -104,7 +104,7 @@ class Probe:
     def find_route(self) -> None:
         """Find the local address of the route to the server."""
         probed = self._probed
-        probed.surroundings = surroundings()
+        probed.environment = environment()
         if not probed.address:
             return
         try:
@@ -115,7 +115,7 @@ class Probe:
             return
         probed.card = _card_of(probed.local)
 
-    def try_ways(self) -> None:
+    def try_connections(self) -> None:
         """
         Connect by TCP; request a connection by UDP if that is needed, and keep it.
 
@@ -175,7 +175,7 @@ class Probe:
                 if not self._waiting.wait(deadline, (sock, select.POLLIN)):
                     if self._clock.now_ns() < deadline:
                         continue
-                    attempt.fault = self._last_word(sock, connection)
+                    attempt.fault = self._read_after_shutdown(sock, connection)
                     break
                 data = sock.recv(65536)
                 if not data:
@@ -188,7 +188,7 @@ class Probe:
         except OSError as error:
             attempt.fault = f'the connection failed ({error.strerror or error})'
 
-    def _last_word(self, sock: socket.socket, connection: Connection) -> str:
+    def _read_after_shutdown(self, sock: socket.socket, connection: Connection) -> str:
         """
         Close the sending side, after which servers of other protocols usually answer.
 
@@ -197,7 +197,7 @@ class Probe:
         silent = (
             f'it accepts connections but sent nothing within {self._config.link.attempt_s:g} s')
         sock.shutdown(socket.SHUT_WR)
-        deadline = self._clock.now_ns() + int(_LAST_WORD_S * NS_PER_S)
+        deadline = self._clock.now_ns() + int(_AFTER_SHUTDOWN_S * NS_PER_S)
         while self._waiting.wait(deadline, (sock, select.POLLIN)):
             data = sock.recv(65536)
             if not data:
@@ -219,9 +219,9 @@ class Probe:
         """
         probed = self._probed
         sock, self._sock = self._sock, None
-        way = 'udp'
+        transport = 'udp'
         if sock is None:
-            way = 'tcp'
+            transport = 'tcp'
             if self._config.link.connection == 'udp' or not (probed.tcp and probed.tcp.version):
                 return
             try:
@@ -232,9 +232,9 @@ class Probe:
                     fault=f'the first connection worked, the second not ({error})'))
                 return
         with sock:
-            probed.stream = self._converse(sock, way, seconds, lift_s, on_lift)
+            probed.stream = self._converse(sock, transport, seconds, lift_s, on_lift)
         stream = probed.stream
-        if (way == 'udp' and stream.attempt.version and not stream.poses and not stream.ended
+        if (transport == 'udp' and stream.attempt.version and not stream.poses and not stream.ended
                 and probed.tcp and probed.tcp.version):
             probed.tcp_poses = self._count_by_tcp()
 
@@ -248,7 +248,7 @@ class Probe:
             return self._converse(sock, 'tcp', 0.1, 0.0, lambda: None).poses
 
     def _converse(
-        self, sock: socket.socket, way: str, seconds: float, lift_s: float,
+        self, sock: socket.socket, transport: str, seconds: float, lift_s: float,
         on_lift: Callable[[], None],
     ) -> Stream:
         link_config = self._config.link
@@ -257,10 +257,10 @@ class Probe:
             reconnect_after_s=0.0))
         now_ns = self._clock.now_ns()
         link = Link(config.link, now_ns)
-        link.way = way
+        link.transport = transport
         watch = Watch()
         attempt = Attempt(Outcome.OPEN)
-        stream = Stream(way, attempt)
+        stream = Stream(transport, attempt)
         greeted_ns: Optional[int] = None
         try:
             with Conversation(
@@ -288,12 +288,12 @@ class Probe:
                         if now_ns - greeted_ns >= DATA_WITHIN_S * NS_PER_S:
                             break
                         continue
-                    heard_s = (now_ns - first_ns) / NS_PER_S
-                    if heard_s >= seconds and lift_s and not lifting:
+                    received_s = (now_ns - first_ns) / NS_PER_S
+                    if received_s >= seconds and lift_s and not lifting:
                         lifting = True
                         watch.begin_lift()
                         on_lift()
-                    if heard_s >= seconds + lift_s:
+                    if received_s >= seconds + lift_s:
                         break
                 stream.counters = dataclasses.asdict(conversation.connection.counters)
                 stream.counters['names_refused'] = conversation.connection.remote.refused
@@ -345,7 +345,7 @@ def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int
     stream.senders, stream.answered = tuple(watch.senders), tuple(watch.answered)
     stream.bodies, stream.more_bodies = watch.bodies(now_ns), watch.more_bodies
     stream.rates, stream.clock = watch.rates(), watch.clock()
-    stream.paces, stream.pace = watch.paces(), watch.pace()
+    stream.intervals, stream.all_intervals = watch.intervals(), watch.all_intervals()
     stream.returns, stream.exchanged = watch.returns, watch.exchanged
     stream.newest_sender_ns, stream.ahead_s = watch.newest_sender_ns, watch.ahead_s
     stream.lifts, stream.texts = watch.lifts, tuple(watch.texts)
@@ -365,7 +365,7 @@ def _card_of(address: str) -> str:
     return ''
 
 
-def surroundings(root: str = '/') -> tuple[str, ...]:
+def environment(root: str = '/') -> tuple[str, ...]:
     """
     Detect a container, WSL and a firewall between this process and the network.
 

@@ -72,7 +72,7 @@ class Stream:
     """
     Data received in one conversation.
 
-    :ivar way: 'udp' or 'tcp'.
+    :ivar transport: 'udp' or 'tcp'.
     :ivar attempt: the handshake.
     :ivar listened_s: time from the handshake to the end (s).
     :ivar first_pose_s: time from the handshake to the first pose (s), None without any.
@@ -82,8 +82,8 @@ class Stream:
     :ivar answered: names that answered a ping.
     :ivar bodies: bodies that sent poses, with the states that the node would report.
     :ivar rates: frame rate (Hz) of each body, by sender time, without gaps.
-    :ivar paces: interval statistics of each body.
-    :ivar pace: interval statistics of all bodies together.
+    :ivar intervals: interval statistics of each body.
+    :ivar all_intervals: interval statistics of all bodies together.
     :ivar returns: how often a body became TRACKED again after it was lost.
     :ivar exchanged: bodies that were seen at the place of another body, and that body.
     :ivar more_bodies: poses of bodies beyond the limit.
@@ -96,7 +96,7 @@ class Stream:
     :ivar ended: why the conversation ended early, or ''.
     """
 
-    way: str
+    transport: str
     attempt: Attempt
     listened_s: float = 0.0
     first_pose_s: Optional[float] = None
@@ -105,8 +105,8 @@ class Stream:
     answered: tuple[str, ...] = ()
     bodies: tuple[BodyStatus, ...] = ()
     rates: dict[str, float] = field(default_factory=dict)
-    paces: dict[str, Intervals] = field(default_factory=dict)
-    pace: Intervals = field(default_factory=Intervals)
+    intervals: dict[str, Intervals] = field(default_factory=dict)
+    all_intervals: Intervals = field(default_factory=Intervals)
     returns: dict[str, int] = field(default_factory=dict)
     exchanged: dict[str, str] = field(default_factory=dict)
     more_bodies: int = 0
@@ -221,7 +221,7 @@ class NatNetResults:
     :ivar echoes: number of round trips.
     :ivar round_trip_ms: the shortest round trip.
     :ivar processing_ms: time from exposure to transmission (median), 0 if it is not sent.
-    :ivar remarks: messages of the client.
+    :ivar messages: messages of the client.
     :ivar other_card: another network card on which frames arrive, '' for none.
     :ivar other_source: the address that they come from.
     """
@@ -239,7 +239,7 @@ class NatNetResults:
     echoes: int = 0
     round_trip_ms: float = 0.0
     processing_ms: float = 0.0
-    remarks: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     other_card: str = ''
     other_source: str = ''
 
@@ -260,7 +260,7 @@ class ProbeResults:
     :ivar local: this machine's address on the route to the server.
     :ivar card: the network card with that address, '' if unknown.
     :ivar route_error: why there is no route.
-    :ivar surroundings: some of 'container', 'wsl' and 'ufw'.
+    :ivar environment: some of 'container', 'wsl' and 'ufw'.
     :ivar udp: the request and the connect-back; None if not tried.
     :ivar tcp: the connection by ``tcp://``; None if not tried.
     :ivar address_unused: True if no machine of the local network answers for the address (ARP).
@@ -282,7 +282,7 @@ class ProbeResults:
     local: str = ''
     card: str = ''
     route_error: str = ''
-    surroundings: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     udp: Optional[Attempt] = None
     tcp: Optional[Attempt] = None
     address_unused: bool = False

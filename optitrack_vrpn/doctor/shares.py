@@ -40,17 +40,17 @@ def lost_share(stream: Stream) -> float:
     return lost / (lost + max(stream.poses, 1))
 
 
-def missing_share(pace: Intervals) -> float:
+def missing_share(intervals: Intervals) -> float:
     """Compute the share of a body's frames that are missing in short gaps."""
-    if pace.missing < ENOUGH_FRAMES:
+    if intervals.missing < ENOUGH_FRAMES:
         return 0.0
-    return pace.missing / (pace.missing + pace.frames)
+    return intervals.missing / (intervals.missing + intervals.frames)
 
 
 def common_share(stream: Stream) -> float:
     """Compute the share of frames that are missing for every body."""
-    return min((missing_share(pace) for pace in stream.paces.values()
-                if pace.frames >= ENOUGH_POSES), default=0.0)
+    return min((missing_share(intervals) for intervals in stream.intervals.values()
+                if intervals.frames >= ENOUGH_POSES), default=0.0)
 
 
 def unsent_share(stream: Stream) -> float:
@@ -61,12 +61,12 @@ def unsent_share(stream: Stream) -> float:
     return unsent if unsent > MUCH + 0.2 * lost else 0.0
 
 
-def silence(pace: Intervals) -> str:
+def silence(intervals: Intervals) -> str:
     """Describe the silences, of which there is at least one."""
-    if pace.silences == 1:
-        return f'{pace.longest_s:.2f} s'
-    return (f'up to {pace.longest_s:.2f} s at a time, {pace.silences} times, '
-            f'{percent(pace.silent_s / pace.span_s)} of the time')
+    if intervals.silences == 1:
+        return f'{intervals.longest_s:.2f} s'
+    return (f'up to {intervals.longest_s:.2f} s at a time, {intervals.silences} times, '
+            f'{percent(intervals.silent_s / intervals.span_s)} of the time')
 
 
 def percent(share: float) -> str:

@@ -28,7 +28,7 @@ _LEAST_LIFT = 0.1
 #: Largest displacement along another axis, relative to the lift. Chosen: 27 degrees off vertical.
 #: Halved, users must lift straighter; doubled, every direction passes.
 _STRAIGHT = 0.5
-_UNHEARD = 'no data was received'
+_NO_DATA = 'no data was received'
 
 
 def check_handshake(probed: ProbeResults) -> CheckResult:
@@ -64,7 +64,7 @@ def check_senders(probed: ProbeResults) -> CheckResult:
     """Check which rigid bodies the server names."""
     stream = established(probed)
     if stream is None:
-        return skip('senders', _UNHEARD)
+        return skip('senders', _NO_DATA)
     if not stream.senders:
         return warn(
             'senders', 'the server names no rigid body',
@@ -85,17 +85,18 @@ def check_data(probed: ProbeResults) -> CheckResult:
     """Check whether poses arrive, and how soon."""
     stream = established(probed)
     if stream is None:
-        return skip('data', _UNHEARD)
+        return skip('data', _NO_DATA)
     counters = stream.counters
     values: dict[str, Value] = {
-        'poses': stream.poses, 'way': stream.way, 'listened_s': round(stream.listened_s, 3)}
+        'poses': stream.poses, 'transport': stream.transport,
+        'listened_s': round(stream.listened_s, 3)}
     if stream.first_pose_s is None:
         return _check_silence(probed, stream, values)
     values['first_pose_s'] = round(stream.first_pose_s, 4)
     said = f'; {"; ".join(stream.texts)}' if stream.texts else ''
     found = (
         f'{counted(stream.poses, "pose")} of {counted(len(stream.bodies), "body")} by '
-        f'{stream.way.upper()} in {stream.listened_s:.1f} s, the first after '
+        f'{stream.transport.upper()} in {stream.listened_s:.1f} s, the first after '
         f'{stream.first_pose_s * 1e3:.0f} ms{said}')
     if stream.ended:
         return warn('data', f'{found}; then: {stream.ended}',
@@ -146,22 +147,22 @@ def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
         result.append((
             f'{percent(twice / datagrams)} of the datagrams arrived twice; the node uses one',
             'is there a loop, a repeater or a second path in the network?'))
-    frames = sum(pace.frames for pace in stream.paces.values())
-    doubled = sum(pace.doubled for pace in stream.paces.values()) - twice
+    frames = sum(intervals.frames for intervals in stream.intervals.values())
+    doubled = sum(intervals.doubled for intervals in stream.intervals.values()) - twice
     if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
         share = doubled / frames
         result.append((
             ('every frame arrives' if share > NEARLY_ALL else
              f'{percent(share)} of the frames arrive') + ' twice; the node uses one',
             'the server sends them twice: does a second program relay the data of Motive?'))
-    if stream.quiet_s > max(QUIET_S, 5.0 * stream.pace.interval_s):
+    if stream.quiet_s > max(QUIET_S, 5.0 * stream.all_intervals.interval_s):
         result.append((
             f'but none in the last {stream.quiet_s:.1f} s',
             'is Motive paused, or every body out of view? Is the network interrupted?'))
-    pace = stream.pace
-    if len(stream.paces) > 1 and pace.silences:
+    intervals = stream.all_intervals
+    if len(stream.intervals) > 1 and intervals.silences:
         result.append((
-            f'no body sent a pose for {silence(pace)}',
+            f'no body sent a pose for {silence(intervals)}',
             'is Motive paused at times, or its machine too busy?' if lost <= MUCH else
             'check the network for interruptions'))
     return result
@@ -271,13 +272,13 @@ def check_stamps(probed: ProbeResults) -> CheckResult:
     seconds = stream.newest_sender_ns / 1e9
     values: dict[str, Value] = {'base': clock.sender_base, 'sender_time_s': round(seconds, 6)}
     poses = max(stream.poses, 1)
-    stuck = sum(pace.stuck for pace in stream.paces.values())
+    stuck = sum(intervals.stuck for intervals in stream.intervals.values())
     if stuck > MUCH * poses:
         return warn(
             'stamps', f'{percent(stuck / poses)} of the poses have the time of the pose before, '
             'although they differ: the node drops them as repeats', BY_ARRIVAL,
             **values, stuck=stuck)
-    late = sum(pace.late for pace in stream.paces.values())
+    late = sum(intervals.late for intervals in stream.intervals.values())
     if late > MUCH * poses and not stream.counters.get('udp_reordered'):
         return warn(
             'stamps', f'{percent(late / poses)} of the poses are older than the one before, '

@@ -29,10 +29,10 @@ _SILENCE_FRAMES = 5
 _RESTART_NS = 1_000_000_000
 _OTHER_CLOCK_S = 60.0
 #: An interval fits if it is this close to a multiple of the frame interval; if fewer than the
-#: share ``_MOST`` fit, missing frames are not counted. Chosen. Halved, sender jitter prevents the
-#: count; doubled, jitter is counted as missing frames.
-_NEAR = 0.2
-_MOST = 0.8
+#: share ``_ENOUGH_FITTING`` fit, missing frames are not counted. Chosen. Halved, sender jitter
+#: prevents the count; doubled, jitter is counted as missing frames.
+_TOLERANCE = 0.2
+_ENOUGH_FITTING = 0.8
 
 
 class Intervals(NamedTuple):
@@ -97,7 +97,7 @@ class IntervalStatistics:
         self._frames += 1
         self._last_ns, self._pose = time_ns, pose
 
-    def pace(self) -> Intervals:
+    def intervals(self) -> Intervals:
         """Return the statistics of the stored intervals."""
         steps = [step * 1e-9 for step in self._steps if step < _OTHER_CLOCK_S * 1e9]
         interval = frame_interval(steps)
@@ -125,7 +125,7 @@ def frame_interval(steps: Iterable[float]) -> float:
     least = ordered[len(ordered) // 10]
     short = [step for step in ordered if step <= 1.5 * least]
     single = short[(len(short) - 1) // 2]
-    if single < median / 1.5 and _fitting(ordered, single) > _MOST:
+    if single < median / 1.5 and _fitting(ordered, single) > _ENOUGH_FITTING:
         return single
     return median
 
@@ -133,7 +133,7 @@ def frame_interval(steps: Iterable[float]) -> float:
 def _fitting(steps: Sequence[float], interval: float) -> float:
     """Return the share of steps that are about a multiple of an interval."""
     fitting = sum(
-        abs(step / interval - max(1, round(step / interval))) < _NEAR for step in steps)
+        abs(step / interval - max(1, round(step / interval))) < _TOLERANCE for step in steps)
     return fitting / len(steps)
 
 
@@ -144,7 +144,7 @@ def _missing(steps: Sequence[float], interval: float) -> int:
     The smaller of two counts: missing frames in gaps, and missing frames in the whole time. Jitter
     makes gaps that short intervals compensate; coarse times reduce the count without gaps.
     """
-    if not steps or _fitting(steps, interval) < _MOST:
+    if not steps or _fitting(steps, interval) < _ENOUGH_FITTING:
         return 0
-    holes = sum(max(0, round(step / interval) - 1) for step in steps)
-    return max(0, min(holes, round(math.fsum(steps) / interval) - len(steps)))
+    in_gaps = sum(max(0, round(step / interval) - 1) for step in steps)
+    return max(0, min(in_gaps, round(math.fsum(steps) / interval) - len(steps)))

@@ -29,7 +29,7 @@ _MOST_TEXTS = 5
 #: Chosen: silence (s) that makes a body STALE here; the node's 0.1 s is within the delays of a
 #: busy computer that runs the doctor. Halved, these are reported; doubled, short occlusions are
 #: not.
-_PATIENCE_S = 0.5
+_SILENCE_S = 0.5
 
 
 class Watch:
@@ -58,13 +58,13 @@ class Watch:
         self.last_pose_ns = 0
         self.newest_sender_ns = 0
         self.ahead_s = math.nan
-        self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_PATIENCE_S)))
+        self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_SILENCE_S)))
         self.senders: dict[str, None] = {}
         self.answered: dict[str, None] = {}
         self.texts: list[str] = []
         self.exchanged: dict[str, str] = {}
         self._all = IntervalStatistics()
-        self._tallies: dict[tuple[str, int], IntervalStatistics] = {}
+        self._of_bodies: dict[tuple[str, int], IntervalStatistics] = {}
         self._tracked: dict[str, int] = {}
         self._lifting = False
         self._from: dict[str, Vector] = {}
@@ -119,12 +119,12 @@ class Watch:
     def _count(self, pose: PoseReport) -> None:
         """Count a pose of a body, and of all."""
         key = pose.sender, pose.sensor
-        tally = self._tallies.get(key)
-        if tally is None:
-            if len(self._tallies) >= _MOST_BODIES:
+        statistics = self._of_bodies.get(key)
+        if statistics is None:
+            if len(self._of_bodies) >= _MOST_BODIES:
                 return
-            tally = self._tallies[key] = IntervalStatistics()
-        tally.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
+            statistics = self._of_bodies[key] = IntervalStatistics()
+        statistics.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
         self._all.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
 
     def _note_changes(self) -> None:
@@ -157,13 +157,14 @@ class Watch:
         """Count the poses of bodies beyond the limit."""
         return self._pipeline.refused_bodies
 
-    def paces(self) -> dict[str, Intervals]:
+    def intervals(self) -> dict[str, Intervals]:
         """Return the interval statistics of each body."""
-        return {body_name(*key): tally.pace() for key, tally in self._tallies.items()}
+        return {body_name(*key): statistics.intervals()
+                for key, statistics in self._of_bodies.items()}
 
-    def pace(self) -> Intervals:
+    def all_intervals(self) -> Intervals:
         """Return the interval statistics of all bodies together."""
-        return self._all.pace()
+        return self._all.intervals()
 
     def rates(self) -> dict[str, float]:
         """
@@ -171,8 +172,8 @@ class Watch:
 
         Gaps do not affect it; they affect the node's own estimate for some seconds.
         """
-        return {name: 1.0 / pace.interval_s for name, pace in self.paces().items()
-                if pace.interval_s > 0.0}
+        return {name: 1.0 / intervals.interval_s for name, intervals in self.intervals().items()
+                if intervals.interval_s > 0.0}
 
     @property
     def returns(self) -> dict[str, int]:

@@ -53,7 +53,7 @@ class NatNetClient(ReconnectingClient[Session]):
         self._natnet = natnet
         self._up_axis = up_axis
         self._commands: deque[str] = deque(maxlen=32)
-        self._link.way = 'natnet'
+        self._link.transport = 'natnet'
 
     @property
     def server_info(self) -> Optional[ServerInfo]:

@@ -305,7 +305,7 @@ class Session:
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)
         self._link.established(now_ns)
-        self._link.way = f'natnet {"multicast" if multicast else "unicast"}'
+        self._link.transport = f'natnet {"multicast" if multicast else "unicast"}'
         major, minor = info.version
         how = f'{group} port {port} on {self._local}' if multicast else 'unicast'
         self._report(self._link.to(

@@ -148,7 +148,7 @@ class StatusReporter:
         if event is not None:
             self._log(event.severity, event.text, (event.key, now_ns))
         entries = [link_entry(link.state, link.reason, {
-            'way': link.way, 'server': link.server, 'local': link.local,
+            'transport': link.transport, 'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
             'sessions': link.sessions, 'failed_attempts': link.failures,
             'unexpected_peers_refused': link.unexpected_peers, **link.queue}, link.counters,
