@@ -9,6 +9,7 @@ import json
 import os
 from pathlib import Path
 import re
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -139,6 +140,19 @@ def test_python_m_lists_the_tools():
     assert result.returncode == 0
     for tool in TOOLS:
         assert f'{tool.name} ' in result.stdout and tool.summary in result.stdout
+
+
+@pytest.mark.parametrize('arguments', [[], ['parameters']])
+def test_a_command_whose_output_nothing_reads_ends_without_a_traceback(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        result = subprocess.run(
+            [sys.executable, '-m', 'optitrack_vrpn', *arguments], stdout=writer,
+            stderr=subprocess.PIPE, text=True, timeout=60)
+    finally:
+        os.close(writer)
+    assert (result.returncode, result.stderr) == (128 + signal.SIGPIPE, '')
 
 
 def test_python_m_refuses_an_unknown_tool_in_one_line():

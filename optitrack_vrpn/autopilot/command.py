@@ -11,6 +11,7 @@ from typing import Optional, Sequence
 from optitrack_vrpn.autopilot.settings import BridgeSettings
 from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_args
 from optitrack_vrpn.cli.loading import INTERRUPTED, loading
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.doctor.result import CheckResult, exit_code as verdict, Level
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros.node_command import run_node
@@ -72,6 +73,7 @@ def check(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
     return verdict(findings)
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the bridge or the check.

@@ -19,6 +19,7 @@ from typing import Optional, Sequence, TYPE_CHECKING
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, server_address, USAGE
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.signals_io import EndedBySignal, ignore, raised
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool
@@ -43,8 +44,6 @@ NODE = 'optitrack_vrpn_demo'
 REAL_NODE = 'optitrack_vrpn'
 #: Exit code for an error that only the user can correct, as in argparse and in the node.
 WRONG = USAGE
-#: Exit code if the reader of the output has ended, as a shell reports SIGPIPE.
-_UNREAD = 128 + signal.SIGPIPE
 #: Chosen: frame rate of the simulated cameras (Hz) without ``--rate``. Halved or doubled, so are
 #: the rates in the table and the load.
 _RATE = 240.0
@@ -292,6 +291,7 @@ def below(connection: str, autopilot: Optional['AutopilotDemo']) -> str:
     return connection if autopilot is None else f'{connection} -- {autopilot.line()}'
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the demo.
@@ -316,19 +316,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             else:
                 domain = arguments.domain
             isolate(os.environ, domain)
-            code = watch(arguments, domain, children, files)
-            sys.stdout.flush()
-            return code
+            return watch(arguments, domain, children, files)
         except KeyboardInterrupt:
             complain('demo: stopped')
             return 128 + signal.SIGINT
         except EndedBySignal as ended:
             complain(f'demo: {ended}')
             return 128 + ended.number
-        except BrokenPipeError:
-            # The interpreter flushes at its end, and would report the same again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return _UNREAD
         except OptitrackVrpnError as error:
             complain(f'demo: {error}')
             return exit_code(error)

@@ -21,6 +21,7 @@ from typing import Any, Optional, TextIO, TYPE_CHECKING
 
 from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, USAGE
 from optitrack_vrpn.cli.loading import INTERRUPTED
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor.checks import STAGES
@@ -37,8 +38,6 @@ from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 if TYPE_CHECKING:
     from optitrack_vrpn.doctor.graph_ros import GraphView
 
-#: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
-OUTPUT_CLOSED = 141
 #: Chosen: DDS repeats its announcements every 3 s. Halved, nodes are missed; doubled, a run
 #: without a node takes 3.5 s longer.
 _DISCOVERY_S = 3.5
@@ -242,6 +241,7 @@ def _ask_for_lift(seconds: float, stream: TextIO) -> None:
           file=stream, flush=True)
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -269,10 +269,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except KeyboardInterrupt:
         print('doctor: stopped', file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has closed the pipe; at exit Python would try to write again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OUTPUT_CLOSED
 
 
 if __name__ == '__main__':

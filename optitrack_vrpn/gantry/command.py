@@ -9,6 +9,7 @@ from typing import Any, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import Parser, split_ros_args
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.gantry.keyboard_io import Keyboard
 from optitrack_vrpn.gantry.view import table
@@ -57,6 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.

@@ -15,6 +15,7 @@ from typing import Any, Optional, Sequence
 
 from optitrack_vrpn.axes.table_io import load_table
 from optitrack_vrpn.cli.arguments import exit_code, without_ros_arguments
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.machine_io import UdpMachine
@@ -43,6 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -79,8 +81,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except OptitrackVrpnError as error:
         print(f'gantry_sim: {error}', file=sys.stderr)
         return exit_code(error)
-    except BrokenPipeError:
-        return 0
     finally:
         if machine is not None:
             machine.close()

@@ -14,6 +14,7 @@ from typing import Optional, TYPE_CHECKING
 from optitrack_vrpn.cli.arguments import (
     namespace, Parser, seconds, USAGE, without_ros_arguments)
 from optitrack_vrpn.cli.loading import INTERRUPTED, loading
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.graph.node_names import base_name
 from optitrack_vrpn.mocap_control.protocol import AUTO, GENERATIONS, Kind
@@ -61,6 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@ends_with_output
 def main(args: Optional[Sequence[str]] = None) -> int:
     """
     Run the controller.

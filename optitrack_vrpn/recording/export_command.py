@@ -10,6 +10,7 @@ import sys
 from typing import Optional
 
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.recording.export_table import (
@@ -81,6 +82,7 @@ def _write(path: Path, kind: str, tables: Iterable[Table]) -> int:
     return count
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.

@@ -10,6 +10,7 @@ from typing import Optional
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.recording import report_plots_io as plots
@@ -149,6 +150,7 @@ def _worst(names: list[str], found: Sequence[Finding]) -> list[str]:
     return list(dict.fromkeys([*named, *names]))[:_MOST_PICTURED]
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.

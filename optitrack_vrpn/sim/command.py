@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.cli.config_files_io import find_config
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.signals_io import end_with_parent, ENDING, SignalPipe
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
@@ -152,6 +153,7 @@ def _occlude(data: dict[str, Any], occlusions: Sequence[str]) -> None:
         body['faults'] = [*body.get('faults', ()), fault]
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -175,8 +177,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except OptitrackVrpnError as error:
         print(f'motive_sim: {error}', file=sys.stderr)
         return exit_code(error)
-    except BrokenPipeError:
-        return 0  # the reader of the standard output has ended
     return 1 if server.failure is not None else 0
 
 

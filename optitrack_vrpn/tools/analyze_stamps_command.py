@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, split_ros_args
 from optitrack_vrpn.cli.loading import INTERRUPTED, loading
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.errors import (
     BackendUnavailableError, OptitrackVrpnError, TransportError)
 from optitrack_vrpn.tools.intervals import histogram, Spread, StampReport, summarise
@@ -121,6 +122,7 @@ def plot(
         pyplot.close(figure)
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.

@@ -21,6 +21,7 @@ import sys
 from typing import IO, Optional
 
 from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.clock.smoother import Recording, REFUSED
@@ -214,6 +215,7 @@ def _output(name: str, read: IO[str]) -> Iterator[IO[str]]:
         yield write
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -242,7 +244,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print(f'restamp: {error}', file=sys.stderr)
         return 1
     except BrokenPipeError:
-        return 0
+        raise
     except OSError as error:
         print(f'restamp: {arguments.output}: {error.strerror}', file=sys.stderr)
         return 1

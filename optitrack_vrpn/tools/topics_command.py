@@ -3,12 +3,12 @@
 """List topics or print the messages of one, without ROS 2's own tools."""
 
 import argparse
-import os
 import sys
 from typing import Any, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.tools.message_text import lines_of
 
@@ -36,6 +36,7 @@ def count(text: str) -> int:
     return int(text)
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -55,13 +56,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             for info in reader.list(arguments.wait or 1.0):
                 print(f'{info.name}  {", ".join(info.kinds)}  '
                       f'{info.publishers} publishers, {info.subscriptions} subscriptions')
-        sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
     except OptitrackVrpnError as error:
         print(f'topics: {error}', file=sys.stderr)
         return exit_code(error)
