@@ -73,8 +73,9 @@ def test_what_comes_late_is_not_missing():
 
 
 def test_a_clock_that_begins_anew_is_no_silence():
-    intervals = intervals_of([5000 + k / 100 for k in range(100)] + [k / 100 for k in range(100)]
-                   + [9e8 + k / 100 for k in range(100)])
+    intervals = intervals_of(
+        [5000 + k / 100 for k in range(100)] + [k / 100 for k in range(100)]
+        + [9e8 + k / 100 for k in range(100)])
     assert intervals.frames == 300
     assert (intervals.missing, intervals.silences, intervals.late) == (0, 0, 0)
     assert intervals.span_s == pytest.approx(2.97)

@@ -120,7 +120,7 @@ def _faults_of(body: BodyStatus, stream: Stream) -> tuple[list[str], list[str]]:
             states.append(body.state)
     if other:
         faults.append(('seems' if body.swapped_with else 'seemed for a while') +
-                    f' to have exchanged names with {printable(other, _LONGEST_NAME)!r}')
+                      f' to have exchanged names with {printable(other, _LONGEST_NAME)!r}')
     poses = body.good + sum(
         count for reason, count in body.withheld.items() if reason not in _NOT_COUNTED)
     unusable = {state: sum(body.withheld.get(reason, 0) for reason in reasons)
