@@ -30,6 +30,7 @@ and gives its answers, as one in C++: the processor time of the receiver adds to
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 from pathlib import Path
@@ -47,6 +48,7 @@ from latency_tables import side_by_side, summary, tables, write_block
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+from optitrack_vrpn.cli.signals_io import end_with  # noqa: E402
 from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
 HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
@@ -62,9 +64,9 @@ CLAIMS = []
 
 class Child:
     """
-    A process of the measurement, talked to by lines.
+    A process of the measurement, which reads and answers lines; it ends with this process.
 
-    :param command: arguments for Python.
+    :param command: arguments for Python, or the absolute path of a program and its arguments.
     :param variables: its environment.
     """
 
@@ -75,7 +77,8 @@ class Child:
         self.started_ns = time.monotonic_ns()
         self.process = subprocess.Popen(
             [*words, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self.log, text=True, env=variables, cwd=HERE, start_new_session=True)
+            stderr=self.log, text=True, env=variables, cwd=HERE, start_new_session=True,
+            preexec_fn=functools.partial(end_with, os.getpid()))
 
     def line(self):
         """Read a line of its output."""

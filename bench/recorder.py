@@ -30,6 +30,7 @@ import time
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+from optitrack_vrpn.cli.signals_io import with_parent  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')
 #: Growth from the second quarter to the last that is taken for noise of the allocator.
 NOISE_MB = 2.0
@@ -39,7 +40,7 @@ def start(log, *arguments):
     with open(log, 'w') as output:
         return subprocess.Popen(
             [sys.executable, '-m', 'optitrack_vrpn', *map(str, arguments)], cwd=ROOT,
-            stdout=output, stderr=subprocess.STDOUT)
+            env=with_parent(os.environ), stdout=output, stderr=subprocess.STDOUT)
 
 
 def reading(pid):

@@ -26,6 +26,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+from optitrack_vrpn.cli.signals_io import with_parent
 from optitrack_vrpn.recording.evaluation import absolute_error, relative_error
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.rgbd.camera import Intrinsics
@@ -139,7 +140,7 @@ def topics(seconds):
     sequence = render('hand_held', 1)
     node = subprocess.Popen(
         [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_odometry', '--ros-args', '-p',
-         'autostart:=true', '-p', 'control.generations:=[none]'], cwd=ROOT)
+         'autostart:=true', '-p', 'control.generations:=[none]'], cwd=ROOT, env=with_parent(os.environ))
     try:
         measure(seconds, sequence, node)
     finally:

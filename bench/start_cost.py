@@ -22,6 +22,7 @@ import sys
 import time
 
 from latency import environment
+from optitrack_vrpn.cli.signals_io import with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Text of the log line at which a start is measured.
@@ -48,7 +49,7 @@ def start(checkout, plain, variables, timeout_s):
     node = subprocess.Popen(
         [sys.executable, '-m', 'optitrack_vrpn', 'optitrack_vrpn_node', '--ros-args',
          '-p', 'server:=127.0.0.1', '-p', f'port:={closed_port()}', '-p', 'autostart:=true'],
-        env=own, cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        env=with_parent(own), cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         text = b''
         while _CONNECTS.encode() not in text:

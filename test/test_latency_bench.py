@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node accepts the data of the latency benchmark, which reads back what it sent."""
 
+import os
 from pathlib import Path
+import select
 import struct
+import subprocess
 import sys
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent / 'bench')]
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / 'bench')]
 
 from hypothesis import given, strategies as st  # noqa: E402
 from latency_mark import APART, mark, number_of, sent_at  # noqa: E402
@@ -44,6 +48,21 @@ def test_what_is_marked_is_a_body_that_the_node_believes(rate, start):
             withheld.append(number)
     assert withheld == [0, 1]    # until three frames agree
     assert body.resets == 0
+
+
+def test_a_process_of_a_measurement_that_is_killed_ends_too():
+    script = (
+        'import os, sys; sys.path.insert(0, "bench"); from latency import Child; '
+        'child = Child(["-c", "import time; print(flush=True); time.sleep(60)"], os.environ); '
+        'child.line(); print(child.process.pid, flush=True); child.line()')
+    with subprocess.Popen([sys.executable, '-c', script], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as parent:
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+    try:
+        assert select.select([child], [], [], 20.0)[0], 'it still runs'
+    finally:
+        os.close(child)
 
 
 def test_the_readme_quotes_the_page_on_speed():

@@ -3,13 +3,20 @@
 """Serialised messages equal those of rclpy, byte for byte."""
 
 import struct
+from types import SimpleNamespace
 
-from geometry_msgs.msg import TransformStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped
 from hypothesis import given, settings, strategies as st
 from nav_msgs.msg import Odometry
+from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.node import messages
-from optitrack_vrpn.node.body_output import fill_of, message_type, supports_raw_cdr
+from optitrack_vrpn.node.body_output import (
+    BodyOutput, fill_of, message_type, supports_raw_cdr)
+from optitrack_vrpn.node.configuration import make_configuration
 from optitrack_vrpn.node.topic_kinds import KINDS
+from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.ros import cdr
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
@@ -134,3 +141,49 @@ def test_an_encoding_that_is_not_known_is_refused(monkeypatch, spoil):
         cdr.serialisation_template(message_type(kind)(), fill_of(kind), kind.sizes)
     with pytest.raises(cdr.UnsupportedCdr):
         cdr.transform_template(TransformStamped(), messages.fill_transform)
+
+
+class Publisher:
+    """A publisher that keeps its messages; ``handle`` takes bytes only, as rclpy's does."""
+
+    def __init__(self):
+        self.objects, self.bytes = [], []
+        self.handle = SimpleNamespace(publish_raw=self.bytes.append)
+
+    def publish(self, message):
+        self.objects.append(deserialize_message(serialize_message(message), type(message)))
+
+    def get_subscription_count(self):
+        return 1
+
+
+def test_one_kind_of_message_with_another_encoding_is_published_as_objects(monkeypatch):
+    """Its numbers, stamp and frame are those of the bytes; the other kinds remain bytes."""
+    monkeypatch.setattr(cdr, 'serialize_message', lambda message: serialize_message(message) + (
+        b'\0\0\0\0' if isinstance(message, PoseStamped) else b''))
+    publishers = {}
+    config = make_configuration({
+        'server': '10.0.0.1', 'outputs': ['pose', 'tf', 'twist'], 'frames.world': 'lab'}).publish
+    names = BodyNames('wand', 'wand', {name: name for name in KINDS}, {
+        'body': 'wand', 'body_ned': 'wand_ned'}, None)
+    assert supports_raw_cdr(), 'transforms are as expected'
+    output = BodyOutput(
+        Channel(names, ValidityGate('wand'), Estimator(EstimateConfig())),
+        lambda _, topic, __: publishers.setdefault(topic, Publisher()), publishers.pop, True)
+    output.equip(config)
+    stamps = [cdr.stamp_bytes(7_000_000_008), cdr.stamp_bytes(7_000_000_009)]
+    position, quat, rate = (1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8), (4.0, 5.0, 6.0)
+    for stamp in stamps:
+        output.send_pose(output.write_pose(stamp, position, quat))
+        output.send('twist', stamp, position, rate)
+    first, second = publishers['pose'].objects
+    assert not publishers['pose'].bytes
+    expected = PoseStamped()
+    expected.header.frame_id = config.world
+    messages.fill_pose(expected, cdr.time_of(stamps[0]), position, quat)
+    assert first == expected
+    assert (second.header.stamp.sec, second.header.stamp.nanosec) == (7, 9)
+    twist = deserialize_message(publishers['twist'].bytes[1], message_type(KINDS['twist']))
+    assert not publishers['twist'].objects
+    assert (twist.twist.linear.z, twist.twist.angular.z) == (3.0, 6.0)
+    assert isinstance(output.write_tf.first(stamps[0], position, quat), bytes)

@@ -132,11 +132,20 @@ def end_with_parent() -> None:
     Does nothing without ``with_parent`` in the parent, or on systems without prctl(2) (Linux).
     """
     parent = os.environ.pop(PARENT, '')
-    if not parent:
-        return
+    if parent:
+        end_with(int(parent))
+
+
+def end_with(parent: int) -> None:
+    """
+    Request SIGTERM from the kernel for the end of the parent process, if it has this id.
+
+    The request remains after ``exec``, so that it can be made for any program
+    (``preexec_fn`` of ``subprocess``).
+    """
     prctl = getattr(ctypes.CDLL(None), 'prctl', None)
     if prctl is None or prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0):
         return
     # The parent may have ended before the call.
-    if str(os.getppid()) != parent:
+    if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)
