@@ -140,7 +140,8 @@ def topics(seconds):
     sequence = render('hand_held', 1)
     node = subprocess.Popen(
         [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_odometry', '--ros-args', '-p',
-         'autostart:=true', '-p', 'control.generations:=[none]'], cwd=ROOT, env=with_parent(os.environ))
+         'autostart:=true', '-p', 'control.generations:=[none]'], cwd=ROOT,
+        env=with_parent(os.environ))
     try:
         measure(seconds, sequence, node)
     finally:
