@@ -5,10 +5,11 @@
 from dataclasses import replace
 import math
 
-from gantry_kit import NAMES, Rig, settings_of
+from gantry_kit import NAMES, ORION, Rig, settings_of
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.gantry.axis import Axis, Switches
+from optitrack_vrpn.gantry.control import Machine
 from optitrack_vrpn.gantry.cubic import between
 from optitrack_vrpn.gantry.modes import after, COMMANDS, Event, Mode, MOVING, TRANSITIONS
 from optitrack_vrpn.gantry.setpoints import Planner, State
@@ -219,6 +220,21 @@ def test_too_fast_a_sine_or_trajectory_is_refused():
 def test_a_target_outside_the_soft_limits_is_refused(target):
     rig = perfect()
     assert rig.axis.go_to(target) and rig.axis.mode is Mode.STOPPING
+
+
+def test_a_motion_that_the_planner_cannot_make_is_refused():
+    """Ruckig refuses motions above 7600 s; the axis would not move, without a reason."""
+    axis = Machine(ORION).axes['chaser_yaw']        # without limits
+    assert '2 hours' in axis.go_to(1e6) and '2 hours' in axis.go_to(float('nan'))
+    assert axis.mode is Mode.STOPPING
+    assert axis.go_to(1.4e5) == ''
+    axis.step(0.0, None, Switches())
+    assert axis.moving
+
+
+def test_a_sine_faster_than_the_cycles_is_refused():
+    axis = Machine(ORION).axes['chaser_x']
+    assert 'cycles' in axis.sine(1e-5, 100.0) and axis.sine(1e-5, 10.0) == ''
 
 
 def test_a_streamed_target_outside_the_soft_limits_stops_the_axis():

@@ -245,5 +245,5 @@ def test_calibrate_measures_what_the_mocap_saw_of_the_way(
             return 'calibration of target_yaw' in ''.join(log)
         wait_until(measured, 40.0, 'the calibration')
         line = next(each for each in ''.join(log).splitlines() if 'calibration of' in each)
-        assert 'saw 0.980000 of the way' in line
+        assert 'measured 0.980000 of the way' in line
         assert f'set steps_per_unit to {axis.settings.steps_per_unit / ratio:.6g}' in line

@@ -12,6 +12,7 @@ import threading
 from gantry_kit import NAMES, ORION, Rig, settings_of
 from optitrack_vrpn.axes.table_io import load_table
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry import recorder_io
 from optitrack_vrpn.gantry.calibration import Calibration
 from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.correction import Correction, Measurement
@@ -57,6 +58,29 @@ def test_an_error_below_the_dead_band_counts_as_nothing_and_above_it_as_a_whole(
     rule = CorrectionSettings(dead_band=1e-3, max_step=1.0, limit=2.0)
     assert corrected(rule, [0.0, 9e-4])[-1] == 0.0
     assert corrected(rule, [0.0, 1.1e-3])[-1] == pytest.approx(-1.1e-3)
+
+
+@pytest.mark.parametrize('name', ['thesis', 'kalman'])
+def test_an_angle_that_jumps_by_a_turn_is_the_same_position(name):
+    """A bridge that restarts unwraps from another turn."""
+    correction = Correction(CorrectionSettings(
+        dead_band=0.1, max_step=0.01, limit=5.0, action=name), 360.0)
+    correction.enter()
+    for k in range(300):
+        correction.commanded(0.01 * k, 10.0, False, 0.01)
+        correction.correct(Measurement(370.0 if k < 100 else 10.0 if k < 200 else -350.0,
+                                       0.01 * k))
+    assert abs(correction.error) < 1e-9 and abs(correction.offset) < 1e-9
+
+
+def test_a_repeated_measurement_is_integrated_once():
+    correction = Correction(CorrectionSettings(
+        dead_band=0.0, max_step=1.0, action='integral', gain=0.1))
+    correction.enter()
+    for k in range(50):
+        correction.commanded(0.01 * k, 0.0, False, 0.01)
+        correction.correct(Measurement(0.0 if k == 0 else 1.0, 0.0 if k == 0 else 0.01))
+    assert correction.offset == pytest.approx(-0.1)
 
 
 def test_a_correction_is_cut_to_the_greatest_of_a_cycle():
@@ -185,6 +209,39 @@ def test_calibration_finds_the_steps_per_unit():
     assert run.result.uncertainty < 3e-4 and abs(run.result.difference) < 1e-3
 
 
+def calibrate(rig, distance, during=lambda rig, k: None):
+    """Run a calibration with noiseless mocap."""
+    run = Calibration(rig.axis, distance)
+    measure = rig.mocap[rig.name].measure
+    box = []
+    rig.mocap[rig.name].measure = lambda now, p: box.append(measure(now, p)) or box[-1]
+    for k in range(20000):
+        rig.cycle()
+        during(rig, k)
+        run.step(box[-1], 0.01)
+        if run.done:
+            break
+    return run
+
+
+def test_play_does_not_change_the_calibrated_steps_per_unit():
+    """The pitch of ORION has 1 degree of play, a tenth of the way."""
+    run = calibrate(Rig(settings_of('chaser_pitch'), noise=False), 10.0)
+    assert run.reason == ''
+    assert run.result.ratio == pytest.approx(1.0, abs=1e-3)
+    assert run.result.backlash == pytest.approx(1.0, abs=0.01)
+    assert 'play' in calibrate(
+        Rig(settings_of('chaser_pitch'), noise=False), 3.5).reason
+
+
+@pytest.mark.parametrize('command', [
+    lambda axis: axis.jog(0.01), lambda axis: axis.track(True)])
+def test_another_command_ends_a_calibration(command):
+    run = calibrate(Rig(settings_of('chaser_x'), noise=False), 0.2,
+                    lambda rig, k: command(rig.axis) if k == 300 else None)
+    assert run.result is None and 'another command' in run.reason
+
+
 @pytest.mark.parametrize('spoil, words', [
     (lambda rig: rig.axis.track(True), 'open loop'), (lambda rig: rig.axis.go_to(1.0), ''),
 ])
@@ -229,6 +286,24 @@ def test_the_recording_has_the_columns_of_the_thesis(tmp_path):
 
 
 # -- bodies on the machine ----------------------------------------------------------------------
+
+def test_a_full_disk_is_counted_and_a_dead_one_does_not_hold_the_end(tmp_path, monkeypatch):
+    recorder = Recorder(str(tmp_path), NAMES)
+    recorder.close()
+    recorder._file = open('/dev/full', 'w', buffering=1)
+    monkeypatch.setattr(recorder_io, '_CLOSE_S', 0.01)
+    recorder._thread = threading.Thread(target=recorder._run)
+    recorder.write('1\n')
+    recorder._thread.start()
+    recorder.close()
+    assert recorder.dropped >= 1
+    stalled = Recorder(str(tmp_path), NAMES)
+    stalled.close()
+    while not stalled._lines.full():        # its thread has ended: nobody reads
+        stalled.write('1\n')
+    stalled.close()
+    assert stalled.dropped == 10_000
+
 
 def test_the_simulated_motive_sees_what_the_machine_carries():
     machine = SimulatedMachine(ORION)

@@ -14,6 +14,7 @@ from optitrack_vrpn.gantry.control import Machine
 from optitrack_vrpn.gantry.cubic import Cubic
 from optitrack_vrpn.gantry.machine_io import UdpDriver, UdpMachine
 from optitrack_vrpn.gantry.modes import Mode
+from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.view import cells, table
 from optitrack_vrpn.gantry.wire import (
     Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, SetPoints)
@@ -119,6 +120,72 @@ def test_a_second_controller_is_refused_while_the_first_is_there(machine):
             time.sleep(0.001)
     assert machine.refused == 4 and machine.machine.axes['chaser_x'].steps == 0
     first.close()
+
+
+@pytest.mark.parametrize('step', [1e308, float('nan'), -1e16])
+def test_set_points_that_no_machine_can_reach_are_refused(step):
+    with pytest.raises(RemoteProtocolError):
+        decode_set_points(encode_set_points(SetPoints(
+            0, 0.5, True, (Cubic(0.0, 0.0, 0.0, step),))))
+
+
+@pytest.mark.network
+def test_a_restarted_controller_does_not_move_the_motors_to_its_own_zero(machine):
+    first = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    settle(first, machine, {'chaser_x': Cubic(0.0, 30.0, 0.0, 0.0)})
+    first.close()
+    axis = machine.machine.axes['chaser_x']
+    stood = axis.steps
+    assert stood == round(0.3 * 170358)
+    machine._last_s -= 2.0      # the silence of the restart
+    second = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    settle(second, machine)
+    assert axis.steps == stood
+    settle(second, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
+    assert axis.steps == stood + round(0.01 * 170358)
+    second.close()
+
+
+def test_a_reset_does_not_move_the_motors_to_set_points_of_the_time_without_power():
+    plant = SimulatedMachine(settings_of('chaser_x'))
+    axis = plant.axes['chaser_x']
+    plant.run({'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)}, 0.01)
+    plant.power = False
+    plant.run({'chaser_x': Cubic(0.01, 1.0, 0.0, 0.0)}, 0.01)
+    plant.power = True
+    stood = axis.steps
+    plant.run({'chaser_x': Cubic(0.02, 0.0, 0.0, 0.0)}, 0.01)
+    assert axis.steps == stood != 0
+
+
+@pytest.mark.network
+def test_cutting_the_power_does_not_wait_for_a_cycle(machine):
+    driver = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    settle(driver, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
+    assert machine.machine.power
+    driver.cut_power()
+    deadline = time.monotonic() + 10.0
+    while machine.machine.power and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert not machine.machine.power
+    driver.close()
+
+
+@pytest.mark.network
+def test_a_machine_that_floods_the_controller_does_not_hold_a_cycle():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
+        flood.bind(('127.0.0.1', 0))
+        driver = UdpDriver(settings_of('chaser_x'), *flood.getsockname())
+        driver.run({'chaser_x': Cubic(0.0, 0.0, 0.0, 0.0)}, 0.01)
+        _, address = flood.recvfrom(2048)
+        for _ in range(150):
+            flood.sendto(b'x', address)
+        driver.feedback()
+        assert 0 < driver.refused < 150
+        driver.feedback()
+        driver.feedback()
+        assert driver.refused == 150
+        driver.close()
 
 
 @pytest.mark.network

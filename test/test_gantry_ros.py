@@ -10,11 +10,18 @@ import subprocess
 import sys
 import threading
 
+from gantry_kit import ORION
 from optitrack_vrpn.axes.bridge_ros import AxisBridge
-from optitrack_vrpn.gantry import command
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry import command, controller_ros
 from optitrack_vrpn.gantry.client_ros import GantryClient
+from optitrack_vrpn.gantry.control import Machine
 from optitrack_vrpn.gantry.controller_ros import GantryController
+from optitrack_vrpn.gantry.services_ros import COMMANDS, serve
+from optitrack_vrpn.gantry.setpoints import State
+from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of
 import pytest
+from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
 import rclpy.parameter
 from rosgraph import NodeHere, NodeProcess, Observer, ROOT, wait_until
@@ -127,6 +134,64 @@ def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path
     assert len(lines) > 200 and lines[0].startswith('time_ms;chaser_x_position;')
 
 
+@pytest.mark.parametrize('value', [
+    ParameterValue(type=8, double_array_value=[1.0]), ParameterValue(type=99), ParameterValue()])
+@pytest.mark.parametrize('service', COMMANDS)
+def test_a_request_with_any_type_of_value_is_answered(service, value):
+    request = SetParameters.Request(parameters=[Parameter(name='chaser_x', value=value)])
+    answer = serve(lambda: Machine(ORION), service, request, SetParameters.Response())
+    result, = answer.results
+    assert not result.successful and 'expected' in result.reason
+
+
+@pytest.mark.parametrize('kind', ['mkfifo', 'mkdir'])
+def test_a_trajectory_is_read_from_a_regular_file_only(tmp_path, kind):
+    path = tmp_path / 'path'
+    getattr(os, kind)(path)
+    with pytest.raises(ConfigurationError, match='regular file'):
+        load_file(Machine(ORION), {'file': str(path)})
+
+
+@pytest.mark.parametrize('times', [(0.0, 1.0, 2.0), (1.0, 2.0, 3.0)])
+def test_a_joint_trajectory_ends_at_its_absolute_position(times):
+    machine = Machine(ORION)
+    axis = machine.axes['chaser_x']
+    axis.state = State(0.008)       # the trajectory was planned from the measured position
+    message = JointTrajectory(joint_names=['chaser_x'])
+    for t, x in zip(times, (0.0, 0.05, 0.1)):
+        point = JointTrajectoryPoint(positions=[x])
+        point.time_from_start.sec = int(t)
+        message.points.append(point)
+    path = paths_of(machine, message)['chaser_x']
+    assert axis.state.position + path.positions[-1] == pytest.approx(0.1, abs=1e-12)
+    assert path.at(0.0).position == 0.0
+    with pytest.raises(ConfigurationError, match='two points'):
+        del message.points[1:]
+        message.points[0].time_from_start.sec = 0
+        paths_of(machine, message)
+
+
+def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, monkeypatch):
+    """The cycles go on while a long file is read; an inactive node can cut the power."""
+    user = User(observer)
+    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
+        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+        assert user.trigger('emergency_stop') and not here.node._driver.machine.power
+        assert not user.trigger('reset')
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        assert mode(here) == 'emergency' and user.trigger('reset')
+        cycles = []
+
+        def slow(machine, values):
+            before = here.node._thread.cycle.cycles
+            wait_until(lambda: here.node._thread.cycle.cycles > before + 3)
+            cycles.append(before)
+            raise ConfigurationError('it was read')
+
+        monkeypatch.setattr(controller_ros, 'load_file', slow)
+        assert user.set('trajectory_file', file='x') == ['it was read'] and cycles
+
+
 def test_deactivating_stops_a_moving_axis_under_control(observer):
     user = User(observer)
     with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
@@ -138,6 +203,22 @@ def test_deactivating_stops_a_moving_axis_under_control(observer):
         before = axis.state.position
         assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
         assert not axis.moving and before < axis.state.position < 0.9
+
+
+def test_an_interrupt_stops_a_moving_axis_under_control(tmp_path):
+    """ROS shuts down before the node; publishing fails meanwhile and must not stop the axis."""
+    with NodeProcess('-p', 'autostart:=true', '-p', f'record_folder:={tmp_path}',
+                     tool='gantry_controller') as controller:
+        controller.wait_for('recording to')
+        wait_until(lambda: command.main(['jog', 'chaser_x', '1']) == 0)
+        recording, = tmp_path.glob('*.csv')
+        wait_until(lambda: re.search(r'\n[\d.]+;0\.2', recording.read_text()), what='0.2 m')
+        assert controller.end()[0] == 0
+    rows = [line.split(';') for line in recording.read_text().splitlines()]
+    column = rows[0].index('chaser_x_velocity')
+    speeds = [float(cells[column]) for cells in rows[1:]]
+    assert max(speeds) == 0.25 and speeds[-1] == 0.0
+    assert max(abs(b - a) for a, b in zip(speeds, speeds[1:])) < 0.25 * 0.01 + 1e-6
 
 
 def test_a_wrong_machine_makes_configure_fail_and_names_the_axis(tmp_path, console):

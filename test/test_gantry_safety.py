@@ -99,6 +99,7 @@ def test_nothing_that_users_or_networks_do_breaks_a_rule(start, beginnings, acti
     operator = Operator()
     axis, rig = operator.axis, operator.rig
     axis.state = State(start)
+    rig.plant.axes[rig.name].position = start
     low, high = axis.settings.low, axis.settings.high
     outside_since = None
     free = 0.0      # velocity left over from sine and trajectory, which know no limits

@@ -20,6 +20,12 @@ from optitrack_vrpn.gantry.trajectory import Trajectory
 #: A set point this close (unit) to a soft limit does not count as beyond it: rounding of the
 #: planner. Chosen: far below a step, so that half or double has no effect.
 _EPSILON = 1e-9
+#: Longest motion to a target (s). Ruckig refuses motions above 7600 s. Halved, half the way is
+#: permitted; above 7600 s the axis would not move.
+_LONGEST_S = 7200.0
+#: Greatest frequency of a sine, in periods per cycle. Chosen: ten set points a period. Halved,
+#: fast sines are refused; doubled, five cubics a period deviate from the sine.
+_SINE_CYCLES = 0.1
 
 
 class Switches(NamedTuple):
@@ -93,7 +99,8 @@ class Axis:
         self.tracking = False
         self.referenced = False
         self.warnings = Warnings()
-        self.correction = Correction(settings.correction)
+        self.correction = Correction(
+            settings.correction, 360.0 if settings.kind == 'rotary' else math.inf)
         self.remembered: Optional[Mode] = None
         self.switches = Switches()
         self._dt = dt
@@ -145,6 +152,9 @@ class Axis:
         """Follow x0 + A sin(2 pi f (t - t0)); x0 and t0 are position and time at its start."""
         if not (math.isfinite(amplitude) and math.isfinite(frequency) and frequency > 0.0):
             return f'sine needs an amplitude and a frequency above 0, got {amplitude}, {frequency}'
+        if frequency > _SINE_CYCLES / self._dt:
+            return (f'{frequency:.4g} Hz is too fast for the cycles: at most '
+                    f'{_SINE_CYCLES / self._dt:.4g} Hz')
         speed = 2.0 * math.pi * frequency * abs(amplitude)
         if speed > self.settings.motor_velocity:
             return (f'the sine reaches {speed:.4g} {self.settings.unit}/s; the motor follows '
@@ -394,8 +404,8 @@ class Axis:
 
     def _outside(self, target: float) -> str:
         low, high = self.settings.low, self.settings.high
-        if not math.isfinite(target):
-            return 'the target is not a number'
+        if not abs(target - self.state.position) <= _LONGEST_S * self.settings.max_velocity:
+            return f'the motion to {target:.6g} {self.settings.unit} takes more than 2 hours'
         if (low is not None and target < low) or (high is not None and target > high):
             return (f'{target:.6g} {self.settings.unit} is outside the soft limits '
                     f'{low} to {high}')

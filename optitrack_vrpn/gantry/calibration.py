@@ -3,8 +3,10 @@
 """
 Guided calibration of the steps per unit: command a distance, measure it with mocap, correct.
 
-The axis moves back and forth several times in open loop. Upward and downward strokes are averaged
-separately: a difference between them is caused by slip or backlash, not by the steps per unit.
+The axis moves back and forth several times in open loop. After each reversal it moves a quarter of
+the distance before the stroke that counts, so that the play is not measured as a part of it.
+Upward and downward strokes are averaged separately: a difference between them is caused by slip,
+not by the steps per unit.
 """
 
 import math
@@ -24,6 +26,15 @@ READINGS = 100
 #: Chosen: cycles at rest without enough readings after which the calibration fails (5 s). Halved,
 #: short occlusions end it; doubled, the failure is reported later.
 _PATIENCE = 500
+#: Ends of the motions of one period, as shares of the distance: after each reversal a quarter,
+#: then the stroke that counts. Chosen. With half a quarter, less play is permitted; with twice,
+#: the strokes are shorter and noise has more effect.
+_ENDS = (0.25, 1.0, 0.75, 0.0)
+#: Share of the distance that a stroke covers, by ``_ENDS``.
+_STROKE = 0.75
+#: Chosen: periods, of two strokes each. Halved, the standard error grows by 1.4; doubled, the
+#: calibration takes twice as long.
+_PERIODS = 3
 
 
 class Result(NamedTuple):
@@ -31,15 +42,17 @@ class Result(NamedTuple):
     Result of a calibration.
 
     :ivar steps_per_unit: corrected steps per unit.
-    :ivar ratio: measured distance per commanded distance.
+    :ivar ratio: measured distance per commanded distance, without the play.
     :ivar uncertainty: standard error of the ratio.
     :ivar difference: ratio of the upward minus ratio of the downward strokes.
+    :ivar backlash: way lost at a reversal (unit).
     """
 
     steps_per_unit: float
     ratio: float
     uncertainty: float
     difference: float
+    backlash: float
 
 
 class Calibration:
@@ -47,31 +60,29 @@ class Calibration:
     Calibrate one axis; call ``step`` after each cycle.
 
     :param axis: axis in open loop, at rest.
-    :param distance: distance of each stroke (unit), signed.
-    :param strokes: number of strokes, back and forth; even.
+    :param distance: distance from the start to the turning point (unit), signed.
     :ivar result: the result, at the end.
     :ivar reason: reason of a failure, or ''.
     """
 
-    def __init__(self, axis: Axis, distance: float, strokes: int = 6) -> None:
+    def __init__(self, axis: Axis, distance: float) -> None:
         self.axis = axis
         self.result: Optional[Result] = None
         self.reason = ''
-        self._dt_count = 0
+        self._rest_cycles = 0
         self._readings: list[float] = []
         self._ends: list[float] = []
         self._distance = distance
-        self._strokes = strokes
-        self._start = axis.state.position
+        start = axis.state.position
+        self._targets = [start + share * distance for share in _ENDS * _PERIODS]
         if axis.tracking:
             self.reason = 'calibration needs the open loop: switch tracking off first'
         elif axis.moving or axis.mode is Mode.EMERGENCY:
             self.reason = 'calibration starts at rest: stop the axis first'
         elif not math.isfinite(distance) or distance == 0.0:
             self.reason = 'give a distance other than 0'
-        else:
-            # The first reversal removes the backlash from the first stroke.
-            self.reason = axis.go_to(self._start + distance) or axis.go_to(self._start)
+        else:       # the first call checks the limits
+            self.reason = axis.go_to(start + distance) or axis.go_to(self._targets[0])
 
     @property
     def done(self) -> bool:
@@ -90,40 +101,46 @@ class Calibration:
         if self.axis.mode is not Mode.MANUAL:
             self.reason = f'the axis left the mode manual ({self.axis.mode.value})'
             return
+        if self.axis.target != self._targets[len(self._ends)] or self.axis.tracking:
+            self.reason = 'the axis received another command'
+            return
         if self.axis.moving or self.axis.state.position != self.axis.target:
-            self._dt_count = 0
+            self._rest_cycles = 0
             self._readings.clear()
             return
-        self._dt_count += 1
-        if self._dt_count * dt < SETTLE_S:
+        self._rest_cycles += 1
+        if self._rest_cycles * dt < SETTLE_S:
             return
         if measurement is not None:
             self._readings.append(measurement.value)
         if len(self._readings) >= READINGS:
             self._ends.append(statistics.fmean(self._readings))
             self._readings.clear()
-            self._dt_count = 0
+            self._rest_cycles = 0
             self._next()
-        elif self._dt_count > _PATIENCE:
+        elif self._rest_cycles > _PATIENCE:
             self.axis.stop()
             self.reason = 'mocap gave too few valid values: check that the body is in view'
 
     def _next(self) -> None:
-        # The first reading is the start, after a downward stroke that removes the play.
-        made = len(self._ends) - 1
-        if made < self._strokes:
-            up = made % 2 == 0
-            self.reason = self.axis.go_to(self._start + (self._distance if up else 0.0))
+        if len(self._ends) < len(self._targets):
+            self.reason = self.axis.go_to(self._targets[len(self._ends)])
             return
-        ways = [b - a for a, b in zip(self._ends, self._ends[1:])]
-        ratios = [way / (self._distance if k % 2 == 0 else -self._distance)
-                  for k, way in enumerate(ways)]
-        ratio = statistics.fmean(ratios)
+        # ways between neighbouring ends: stroke, reversal, stroke, reversal, ...
+        ways = [(b - a) / self._distance for a, b in zip(self._ends, self._ends[1:])]
+        up, down = ([way / stroke for way in ways[k::4]]
+                    for k, stroke in ((0, _STROKE), (2, -_STROKE)))
+        ratio = statistics.fmean(up + down)
+        reversals = [abs(way) / (1.0 - _STROKE) for way in ways[1::2]]
         if not 0.5 < ratio < 2.0:
             self.reason = (f'mocap measured {ratio:.3f} of the commanded distance: wrong axis, '
                            'sign or body; check the axis table with axis_bridge --teach')
-            return
-        self.result = Result(
-            self.axis.settings.steps_per_unit / ratio, ratio,
-            statistics.stdev(ratios) / math.sqrt(len(ratios)),
-            statistics.fmean(ratios[::2]) - statistics.fmean(ratios[1::2]))
+        elif min(reversals) < 0.1:
+            self.reason = 'the play exceeds a quarter of the distance: give a larger distance'
+        else:
+            self.result = Result(
+                self.axis.settings.steps_per_unit / ratio, ratio,
+                statistics.stdev(up + down) / math.sqrt(len(up + down)),
+                statistics.fmean(up) - statistics.fmean(down),
+                (1.0 - statistics.fmean(reversals) / ratio) * (1.0 - _STROKE)
+                * abs(self._distance))

@@ -3,6 +3,7 @@
 """Watch and command a gantry from the terminal."""
 
 import argparse
+import os
 import sys
 import time
 from typing import Any, Optional, Sequence
@@ -92,7 +93,9 @@ def _send(client: Any, arguments: argparse.Namespace) -> list[str]:
         return [reason] if reason else []
     refused: list[str]
     if name == 'trajectory':
-        values = {'file': arguments.file, **({'loop': True} if arguments.loop else {})}
+        # the controller has another working directory
+        values = {'file': os.path.abspath(os.path.expanduser(arguments.file)),
+                  **({'loop': True} if arguments.loop else {})}
         refused = client.command('trajectory_file', values)[:1]
     elif name == 'sine':
         refused = client.command(
@@ -118,21 +121,20 @@ def _once(client: Any) -> int:
 def _watch(client: Any) -> int:
     """Print the table five times per second; keys act immediately."""
     actions = {' ': 'stop', 's': 'stop', 'e': 'emergency_stop', 'r': 'reset'}
-    said = ''
-    tell = sys.stdout.isatty()
+    result = ''
+    clear = '\x1b[2J\x1b[H' if sys.stdout.isatty() else ''
     with Keyboard() as keyboard:
         while True:
             axes, age_s = client.axes()
             lines = table(axes) if axes else ['no axes yet']
             if axes and age_s > 1.0:
                 lines.append(f'NO DATA FROM THE CONTROLLER FOR {age_s:.0f} s')
-            print(('\x1b[2J\x1b[H' if tell else '') + '\n'.join([*lines, '', _KEYS, said]),
-                  flush=True)
+            print(clear + '\n'.join([*lines, '', _KEYS, result]), flush=True)
             key = keyboard.read(0.2)
             if key in ('q', ''):
                 return 0
             if key in actions:
                 try:
-                    said = f'{actions[key]}: {client.trigger(actions[key]) or "done"}'
+                    result = f'{actions[key]}: {client.trigger(actions[key]) or "done"}'
                 except OptitrackVrpnError as error:
-                    said = f'{actions[key]} FAILED: {error}'
+                    result = f'{actions[key]} FAILED: {error}'

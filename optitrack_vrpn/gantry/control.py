@@ -120,6 +120,7 @@ class Machine:
         for name, axis in self.axes.items():
             if lost and not axis.warnings.machine_lost:
                 axis.fail(Event.FAULT, 'machine_lost')
+                axis.tracking = axis.referenced = False     # where the motors are is unknown
             measurement = measurements.get(name)
             if measurement is not None:
                 self.measured[name] = measurement.value

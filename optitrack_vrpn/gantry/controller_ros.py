@@ -3,10 +3,11 @@
 """The lifecycle node gantry_controller: 100 cycles a second from mocap to the motors."""
 
 import functools
+import math
 import threading
 import time
 import traceback
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.axes.cycle_io import CycleThread
@@ -16,30 +17,30 @@ from optitrack_vrpn.gantry.calibration import Calibration
 from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.control import AxisView, Machine
 from optitrack_vrpn.gantry.correction import Measurement
+from optitrack_vrpn.gantry.cubic import Cubic
 from optitrack_vrpn.gantry.follow_ros import action_type, FollowServer
 from optitrack_vrpn.gantry.machine_io import Driver, SimDriver, UdpDriver
 from optitrack_vrpn.gantry.node_settings import ControllerSettings
 from optitrack_vrpn.gantry.recorder import row
 from optitrack_vrpn.gantry.recorder_io import Recorder
-from optitrack_vrpn.gantry.services_ros import COMMANDS, serve
+from optitrack_vrpn.gantry.services_ros import answer, COMMANDS, serve, value_of
 from optitrack_vrpn.gantry.settings_io import load_machine
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
-from optitrack_vrpn.gantry.trajectories_ros import from_message, load_file
+from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of, start
 from optitrack_vrpn.gantry.view import cells
 from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.sim.scenario_io import Network, Noise, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.units import NS_PER_S
-from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import parameter_value_to_python
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-#: Timeout of deactivate for the stop of the axes, after which it cuts the power (s). Chosen: twice
-#: the time that an axis of ORION needs from its maximum velocity.
-_STOP_S = 5.0
+#: Timeout of deactivate for the stop of the axes, after which it cuts the power: multiple of the
+#: longest time that an axis needs from its motor velocity. Chosen. Halved, a slow stop can end in
+#: a power cut; doubled, an axis that does not stop moves longer.
+_STOP_PATIENCE = 2.0
 #: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles. Halved,
 #: twice the messages; doubled, the display moves in visible steps.
 _VIEW_S = 0.1
@@ -65,6 +66,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._used: Optional[ControllerSettings] = None
         self._entities: list[tuple[Any, Any]] = []
         self._fresh: dict[str, Measurement] = {}
+        self._stamp = (0, 0.0)
         self._began_s = 0.0
         self._cut = False
         self._commanded: Any = None
@@ -149,13 +151,15 @@ class GantryController(SettingsNode[ControllerSettings]):
             return
         with self._lock:
             self._machine.command('all', lambda axis: axis.stop())
-        deadline = time.monotonic() + _STOP_S
+        patience_s = _STOP_PATIENCE * max(
+            axis.settings.stopping_s for axis in self._machine.axes.values())
+        deadline = time.monotonic() + patience_s
         while any(axis.moving for axis in self._machine.axes.values()):
             if time.monotonic() > deadline:
                 self.get_logger().error(
-                    f'an axis still moves after {_STOP_S:g} s: the power is cut')
+                    f'an axis still moves after {patience_s:.1f} s: the power is cut')
                 with self._lock:
-                    self._machine.emergency_stop()
+                    self._cut_power()
                 break
             time.sleep(0.01)
         time.sleep(2.0 * self._machine.dt)      # the last set points reach the motors
@@ -166,6 +170,10 @@ class GantryController(SettingsNode[ControllerSettings]):
                 axis.track(False)
         if self._recorder is not None:
             self._recorder.close()
+            if self._recorder.dropped:
+                self.get_logger().error(
+                    f'{self._recorder.dropped} lines are missing in {self._recorder.path}: the '
+                    'disk is full or too slow')
             self._recorder = None
 
     def release(self) -> None:
@@ -190,37 +198,50 @@ class GantryController(SettingsNode[ControllerSettings]):
     def _cycle(self, periods: int) -> None:
         try:
             with self._lock:
-                self._work(periods)
+                views, cubics = self._work(periods)
         except Exception:
             self._log('error', f'bug in a cycle; the power is cut:\n{traceback.format_exc()}',
                       'cycle')
-            if self._machine is not None and self._driver is not None:
-                self._machine.emergency_stop()
-                self._driver.cut_power()
+            with self._lock:
+                self._cut_power()
+            return
+        # No failure of an output stops the axes: ROS shuts down before ``end`` on Ctrl-C.
+        try:
+            if self._recorder is not None:
+                self._recorder.write(row((time.monotonic() - self._began_s) * 1e3, views, cubics))
+            self._publish(views)
+        except Exception:
+            if self.context.ok():
+                self._log('error', f'bug: a cycle is not published:\n{traceback.format_exc()}',
+                          'output')
 
-    def _work(self, periods: int) -> None:
-        """Read the machine, compute the cycle, drive the motors, publish."""
+    def _cut_power(self) -> bool:
+        """Execute an emergency stop; return whether there is a machine."""
+        if self._machine is None or self._driver is None:
+            return False
+        self._machine.emergency_stop()
+        self._cut = True
+        self._driver.cut_power()
+        return True
+
+    def _work(self, periods: int) -> tuple[Sequence[AxisView], Mapping[str, Cubic]]:
+        """Read the machine, compute the cycle, drive the motors."""
         machine, driver = self._machine, self._driver
         assert machine is not None and driver is not None
-        now_s = time.monotonic()
         fresh, self._fresh = self._fresh, {}
-        cubics = machine.step(now_s, fresh, driver.feedback(), periods)
+        cubics = machine.step(time.monotonic(), fresh, driver.feedback(), periods)
         if machine.emergency and not self._cut:
-            self._cut = True
-            driver.cut_power()
+            self._cut_power()
         driver.run(cubics, machine.dt)
         if self._calibration is not None and not self._calibration.done:
             self._calibration.step(
                 fresh.get(self._calibration.axis.settings.name), machine.dt)
-        views = machine.view()
-        if self._recorder is not None:
-            self._recorder.write(row((now_s - self._began_s) * 1e3, views, cubics))
-        self._publish(machine, views)
+        return machine.view(), cubics
 
-    def _publish(self, machine: Machine, views: Sequence[AxisView]) -> None:
+    def _publish(self, views: Sequence[AxisView]) -> None:
         """Publish the set points and the measured positions of the axes, in m and rad."""
         names = [view.name for view in views]
-        scale = [machine.axes[name].settings.si_per_unit for name in names]
+        scale = [1.0 if view.unit == 'm' else math.radians(1.0) for view in views]
         stamp = self.get_clock().now().to_msg()
         message = JointState(
             name=names, position=[v.position * s for v, s in zip(views, scale)],
@@ -228,8 +249,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         message.header.stamp = stamp
         self._commanded.publish(message)
         message = JointState(name=names, position=[
-            float('nan') if v.measured is None else v.measured * s
-            for v, s in zip(views, scale)])
+            math.nan if v.measured is None else v.measured * s for v, s in zip(views, scale)])
         message.header.stamp = stamp
         self._measured.publish(message)
 
@@ -248,12 +268,14 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._log('warn', f'measured axes are {age_s:.2f} s old and not used: check the '
                       'clocks, or raise max_age_s', 'age')
             return
-        at_s = time.monotonic() - age_s
+        stamp_ns = stamp.sec * NS_PER_S + stamp.nanosec
+        if stamp_ns != self._stamp[0]:      # a repeated value keeps its time: it is not a new one
+            self._stamp = (stamp_ns, time.monotonic() - age_s)
         found = {}
         for name, value in zip(message.name, message.position):
             axis = machine.axes.get(name)
             if axis is not None and value == value and abs(value) < 1e6:
-                found[name] = Measurement(value / axis.settings.si_per_unit, at_s)
+                found[name] = Measurement(value / axis.settings.si_per_unit, self._stamp[1])
         with self._lock:
             self._fresh.update(found)
 
@@ -270,15 +292,14 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _take_trajectory(self, message: JointTrajectory) -> None:
         """Follow a trajectory_msgs/JointTrajectory."""
-        with self._lock:
-            machine = self._active()
-            if machine is None:
-                reason = 'the node is not active'
-            else:
-                try:
-                    reason = from_message(machine, message)
-                except ConfigurationError as error:
-                    reason = str(error)
+        machine, reason = self._active(), 'the node is not active'
+        if machine is not None:
+            try:
+                paths = paths_of(machine, message)
+                with self._lock:
+                    reason = start(machine, paths)
+            except ConfigurationError as error:
+                reason = str(error)
         if reason:
             self.get_logger().error(f'a trajectory is refused: {reason}')
 
@@ -293,17 +314,17 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _take_file(self, request: Any, response: Any) -> Any:
         """Follow the thesis's file: parameters ``file`` and, for a loop, ``loop``."""
-        values = {p.name: parameter_value_to_python(p.value) for p in request.parameters}
-        with self._lock:
-            machine = self._active()
+        reason = 'the node is not active'
+        machine = self._active()
+        if machine is not None:
             try:
-                reason = 'the node is not active' if machine is None else load_file(
-                    machine, values)
+                paths = load_file(
+                    machine, {each.name: value_of(each) for each in request.parameters})
+                with self._lock:        # not while the file is read: cycles must not wait
+                    reason = start(machine, paths)
             except ConfigurationError as error:
                 reason = str(error)
-        response.results = [SetParametersResult(successful=not reason, reason=reason)] * max(
-            1, len(request.parameters))
-        return response
+        return answer(request, response, reason)
 
     def _calibrate(self, request: Any, response: Any) -> Any:
         """Calibrate the steps per unit of an axis: the parameter is its name and a distance."""
@@ -318,16 +339,14 @@ class GantryController(SettingsNode[ControllerSettings]):
                 reason = 'a calibration is running'
             else:
                 name = request.parameters[0].name
-                distance = parameter_value_to_python(request.parameters[0].value)
+                distance = value_of(request.parameters[0])
                 if name not in machine.axes or isinstance(distance, bool) or not isinstance(
                         distance, (int, float)):
                     reason = f'{name!r} with {distance!r} is not an axis with a distance'
                 else:
                     self._calibration = Calibration(machine.axes[name], float(distance))
                     reason = self._calibration.reason
-        response.results = [SetParametersResult(successful=not reason, reason=reason)] * max(
-            1, len(request.parameters))
-        return response
+        return answer(request, response, reason)
 
     def _stop(self, request: Any, response: Any) -> Any:
         with self._lock:
@@ -342,11 +361,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _emergency_stop(self, request: Any, response: Any) -> Any:
         with self._lock:
-            if self._machine is not None and self._driver is not None:
-                self._machine.emergency_stop()
-                self._cut = True
-                self._driver.cut_power()
-        response.success = self._machine is not None
+            response.success = self._cut_power()
         response.message = '' if response.success else 'the node is not configured'
         return response
 
@@ -399,8 +414,9 @@ class GantryController(SettingsNode[ControllerSettings]):
             return
         result = calibration.result
         self.get_logger().info(
-            f'calibration of {name}: mocap saw {result.ratio:.6f} of the way (standard error '
-            f'{result.uncertainty:.1e}; up less down {result.difference:+.1e}): set '
+            f'calibration of {name}: mocap measured {result.ratio:.6f} of the way (standard error '
+            f'{result.uncertainty:.1e}; up less down {result.difference:+.1e}), backlash '
+            f'{result.backlash:.3g} {calibration.axis.settings.unit}: set '
             f'steps_per_unit to {result.steps_per_unit:.6g}')
 
     def _status(self, view: AxisView) -> DiagnosticStatus:

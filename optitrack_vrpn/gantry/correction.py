@@ -72,14 +72,17 @@ class Correction:
     Correct one axis.
 
     :param settings: the rule.
+    :param turn: a full turn (unit), infinite for a linear axis: an angle that is not unwrapped, or
+        is unwrapped from another turn, is the same position.
     :ivar offset: total correction (unit), added to every set point.
     :ivar error: error of the last measurement (unit), None before the first.
     :ivar dead_band: the present dead band (unit).
     :ivar slip: the estimator of the action kalman.
     """
 
-    def __init__(self, settings: CorrectionSettings) -> None:
+    def __init__(self, settings: CorrectionSettings, turn: float = math.inf) -> None:
         self.settings = settings
+        self._turn = turn
         self.offset = 0.0
         self.entry_offset = 0.0
         self.error: Optional[float] = None
@@ -157,17 +160,18 @@ class Correction:
             # Choose the zero so that the error is 0 at the start, for any origin of the two
             # counts.
             self._zero = self._last.value - then.position
-        error = self._last.value - self._zero - then.position
+        error = distance = math.remainder(
+            self._last.value - self._zero - then.position, self._turn)
         if compensated:
             # The measurement does not contain corrections after its stamp yet.
             error += now.offset - then.offset
         self.error = error
         if fresh:
             self._noise.update(error, self._stood_s > SETTLED_S)
-        if measurement is None and self.settings.action != 'thesis':
+        if not fresh and self.settings.action != 'thesis':
             error = 0.0     # only the thesis's rule continues with the last value
         if self.settings.action == 'kalman':
-            self._follow_slip(fresh, then)
+            self._follow_slip(distance - then.offset if fresh else None)
         else:
             self._apply(self.settings.gain * self._with_dead_band(error)
                         if self.settings.action == 'integral' else self._with_dead_band(error))
@@ -186,10 +190,13 @@ class Correction:
         most = self.settings.max_step
         self.offset -= min(max(change, -most), most)
 
-    def _follow_slip(self, fresh: bool, then: Commanded) -> None:
-        """Add the loss that the estimator predicts to the offset."""
-        assert self.slip is not None and self._last is not None and self._zero is not None
-        if fresh:
-            self.slip.measure(self._last.stamp, self._last.value - self._zero - then.position
-                              - (then.offset - self.entry_offset))
+    def _follow_slip(self, distance: Optional[float]) -> None:
+        """
+        Add the loss that the estimator predicts to the offset.
+
+        :param distance: position of the axis minus that of its motor, of a new measurement.
+        """
+        assert self.slip is not None and self._last is not None
+        if distance is not None:
+            self.slip.measure(self._last.stamp, distance + self.entry_offset)
         self._apply(self.offset - self.entry_offset + self.slip.distance())

@@ -17,7 +17,9 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.control import Machine
 from optitrack_vrpn.gantry.goal import (
     Code, deviation, Goal, GOAL_TIME_S, GOAL_TOLERANCE, Outcome, Tolerances)
+from optitrack_vrpn.gantry.modes import Mode
 from optitrack_vrpn.gantry.trajectories_ros import paths_of, refusal, start
+from optitrack_vrpn.gantry.trajectory import Trajectory
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from trajectory_msgs.msg import JointTrajectoryPoint
 
@@ -80,56 +82,58 @@ class FollowServer:
     # -- callbacks -----------------------------------------------------------------------------
 
     def _check(self, goal: Any) -> GoalResponse:
-        with self._lock:
-            reason = self._refusal(goal)
-        if reason:
+        try:
+            self._checked(goal)
+        except ConfigurationError as error:
             self._node.get_logger().error(
-                f'a goal of follow_joint_trajectory is refused: {reason}')
+                f'a goal of follow_joint_trajectory is refused: {error}')
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
 
-    def _refusal(self, goal: Any) -> str:
-        """Return the reason for a refusal, or '', from the checks of the topic and the goal."""
+    def _checked(self, goal: Any) -> tuple[Machine, dict[str, Trajectory]]:
+        """
+        Check a goal, without the lock: cycles must not wait for a long trajectory.
+
+        :raises ConfigurationError: with the reason for a refusal.
+        """
         machine = self._machine()
         if machine is None:
-            return 'the node is not active'
+            raise ConfigurationError('the node is not active')
         stamp = goal.trajectory.header.stamp
         now_s = self._node.get_clock().now().nanoseconds * 1e-9
         ahead_s = stamp.sec + stamp.nanosec * 1e-9 - now_s
         if ahead_s > _AHEAD_S:
-            return f'its start is {ahead_s:.3g} s in the future; use a stamp of 0 to begin at once'
+            raise ConfigurationError(
+                f'its start is {ahead_s:.3g} s in the future; use a stamp of 0 to begin at once')
         if goal.multi_dof_trajectory.points or goal.multi_dof_trajectory.joint_names:
-            return 'multi_dof_trajectory is not supported: an axis has one degree of freedom'
-        try:
-            paths = paths_of(machine, goal.trajectory)
-            tolerances(machine, goal)
-        except ConfigurationError as error:
-            return str(error)
+            raise ConfigurationError(
+                'multi_dof_trajectory is not supported: an axis has one degree of freedom')
+        paths = paths_of(machine, goal.trajectory)
+        tolerances(machine, goal)
         for name in paths:
-            if machine.axes[name].mode.value == 'sine':
-                return f'{name}: a trajectory begins at rest, but the axis follows a sine'
+            if machine.axes[name].mode is Mode.SINE:
+                raise ConfigurationError(
+                    f'{name}: a trajectory begins at rest, but the axis follows a sine')
             if any(name in supervised.axes for _, supervised, _ in self._goals):
-                return f'{name}: another goal is active; cancel it first'
-        return refusal(machine, paths)
+                raise ConfigurationError(f'{name}: another goal is active; cancel it first')
+        reason = refusal(machine, paths)
+        if reason:
+            raise ConfigurationError(reason)
+        return machine, paths
 
     def _start(self, handle: Any) -> None:
         handle.execute()
-        goal = handle.request
-        with self._lock:
-            machine = self._machine()
-            try:
-                reason = self._refusal(goal)
-                if not reason and machine is not None:
-                    reason = start(machine, paths_of(machine, goal.trajectory))
-            except ConfigurationError as error:
-                reason = str(error)
-            if not reason and machine is not None:
-                supervised = Goal(
-                    {name: machine.axes[name] for name in goal.trajectory.joint_names},
-                    tolerances(machine, goal))
+        try:
+            machine, paths = self._checked(handle.request)
+            with self._lock:
+                reason = start(machine, paths)
+                if reason:
+                    raise ConfigurationError(reason)
+                supervised = Goal({name: machine.axes[name] for name in paths},
+                                  tolerances(machine, handle.request))
                 self._goals.append((handle, supervised, time.monotonic()))
-                return
-        self._finish(handle, Outcome(Code.INVALID_GOAL, reason))
+        except ConfigurationError as error:
+            self._finish(handle, Outcome(Code.INVALID_GOAL, str(error)))
 
     def _cancel(self, handle: Any) -> CancelResponse:
         with self._lock:

@@ -16,9 +16,19 @@ from optitrack_vrpn.gantry.wire import (
     Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, in_steps,
     in_units, SetPoints)
 
-#: Chosen: buffer of one datagram (bytes), above the 1 kB of a machine with 64 axes. Halved, such a
-#: machine's datagrams are still complete; doubled, nothing changes.
+#: Chosen: buffer of one datagram (bytes), above the 1048 of a machine with 32 axes. Halved, the
+#: datagrams of such a machine are cut off; doubled, nothing changes.
 _MOST_BYTES = 2048
+#: Chosen: answers read per cycle, 64 times as many as a machine sends. Halved or doubled, so is
+#: the time that a machine which floods its controller takes of each cycle.
+_MOST_ANSWERS = 64
+#: Chosen: copies of the datagram that cuts the power, because UDP can lose one and no cycle may
+#: follow. Halved or doubled, the machine misses it more or less often.
+_CUT_COPIES = 3
+#: Chosen: time without set points (s) after which the machine accepts another controller and a
+#: new count. Halved, gaps in the network end the count; doubled, a restarted controller waits
+#: longer.
+_OWNER_S = 1.0
 
 
 class Driver(Protocol):
@@ -97,6 +107,7 @@ class UdpDriver:
                 f'machine {host}:{port} cannot be used ({error.strerror}): check machine_host '
                 'and machine_port') from None
         self._sequence = 0
+        self._ends = {axis.name: Cubic(0.0, 0.0, 0.0, 0.0) for axis in settings.axes}
         self._answered = -1
         self._restored = 0
         self._power = True
@@ -105,12 +116,10 @@ class UdpDriver:
     def feedback(self) -> Optional[Feedback]:
         """Read the answers; the newest one counts, regardless of the order of arrival."""
         newest: Optional[Answer] = None
-        while True:
+        for _ in range(_MOST_ANSWERS):
             try:
                 data = self._socket.recv(_MOST_BYTES)
-            except BlockingIOError:
-                break
-            except OSError:     # no listener there; the missing answers show it
+            except OSError:     # nothing left, or no listener: the missing answers show it
                 break
             try:
                 answer = decode_answer(data)
@@ -134,6 +143,7 @@ class UdpDriver:
         """Send the cubics of the next cycle, in steps."""
         points = SetPoints(self._sequence, dt, self._power, tuple(
             in_steps(cubics[axis.name], axis.steps_per_unit) for axis in self._settings.axes))
+        self._ends = {name: Cubic(cubic.at(dt), 0.0, 0.0, 0.0) for name, cubic in cubics.items()}
         self._sequence += 1
         try:
             self._socket.send(encode_set_points(points))
@@ -141,8 +151,10 @@ class UdpDriver:
             pass    # the missing answer shows it
 
     def cut_power(self) -> None:
-        """Command the power cut in every following datagram."""
+        """Command the power cut, now and in every following datagram."""
         self._power = False
+        for _ in range(_CUT_COPIES):
+            self.run(self._ends, 1.0 / self._settings.rate_hz)
 
     def restore_power(self) -> None:
         """Permit the machine to switch on again."""
@@ -158,7 +170,8 @@ class UdpMachine:
     """
     A simulated machine behind the datagrams of ``wire.py``; one thread.
 
-    The first controller that sends set points owns it until it is silent for a second.
+    The first controller that sends set points owns it until it is silent for a second. The motors
+    do not move to the first set point after that: it states the count where they are.
 
     :param settings: the machine.
     :param host: local address.
@@ -220,8 +233,9 @@ class UdpMachine:
         except RemoteProtocolError:
             self.refused += 1
             return b''
+        silent = now_s - self._last_s >= _OWNER_S
         if sender != self._owner:
-            if self._owner is not None and now_s - self._last_s < 1.0:
+            if self._owner is not None and not silent:
                 self.refused += 1
                 return b''
             self._owner, self._sequence = sender, -1
@@ -232,6 +246,8 @@ class UdpMachine:
         self._sequence = points.sequence
         self.received += 1
         with self.lock:
+            if silent:
+                self.machine.recount()
             self.machine.power = points.power and not self.pressed
             self.machine.run({
                 axis.name: in_units(cubic, axis.steps_per_unit)

@@ -57,7 +57,7 @@ TRANSITIONS: 'dict[tuple[Mode, Event], Mode]' = {
     # commands start a motion from rest, and from another motion
     **{(mode, event): Mode(event.value)
        for mode in (Mode.STOPPING, *MOVING) for event in COMMANDS.values()},
-    # whatever ends a motion
+    # events that end a motion
     **{(mode, event): Mode.STOPPING
        for mode in (Mode.STOPPING, *MOVING)
        for event in (Event.STOP, Event.LIMIT, Event.LOST, Event.FAULT, Event.END)},

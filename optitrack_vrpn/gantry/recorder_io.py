@@ -14,17 +14,20 @@ from optitrack_vrpn.gantry.recorder import header
 #: Chosen: lines that wait for the disk (100 s at 100 Hz); further lines are dropped and counted.
 #: Halved or doubled: the length of a disk stall without loss.
 _MOST_WAITING = 10_000
+#: Chosen: time for the disk to take the last lines (s). Halved or doubled, deactivate waits for
+#: half or twice as long for a disk that does not answer.
+_CLOSE_S = 10.0
 
 
 class Recorder:
     """
     Write lines to a file named by date and time; it stays open while recording.
 
-    :param folder: where; it is made if it is not there.
-    :param names: of the axes.
-    :raises ConfigurationError: if the file cannot be made.
-    :ivar path: of the file.
-    :ivar dropped: lines that the disk was too slow for, or that could not be written.
+    :param folder: folder of the file; created if it is missing.
+    :param names: names of the axes.
+    :raises ConfigurationError: if the file cannot be created.
+    :ivar path: path of the file.
+    :ivar dropped: number of lines that are missing because the disk was full or too slow.
     """
 
     def __init__(self, folder: str, names: Sequence[str]) -> None:
@@ -67,9 +70,13 @@ class Recorder:
                 self.dropped += 1
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
-        self._lines.put(None)
-        self._thread.join(10.0)
+        """Write the waiting lines, and close the file."""
+        try:
+            self._lines.put(None, timeout=_CLOSE_S)
+        except queue.Full:      # the disk does not answer: nothing more can be written
+            self.dropped += self._lines.qsize()
+            return
+        self._thread.join(_CLOSE_S)
         try:
             self._file.close()
         except OSError:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, Optional, Protocol
 
 from optitrack_vrpn.gantry.axis import Axis
 from optitrack_vrpn.gantry.control import Machine
-from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.msg import Parameter, SetParametersResult
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import parameter_value_to_python
 
@@ -21,7 +21,7 @@ class Act(Protocol):
     """A command to one axis."""
 
     def __call__(self, axis: Axis, value: Any) -> str:
-        """Command an axis; gives '' or why it is refused."""
+        """Command an axis; return '' or the reason of a refusal."""
 
 
 def _number(act: Callable[[Axis, float], str]) -> Act:
@@ -52,10 +52,11 @@ def _mode(axis: Axis, value: Any) -> str:
         'manual': lambda: axis.leave_sine() if axis.mode.value == 'sine' else axis.go_to(
             axis.state.position), 'stream': axis.stream, 'reference': axis.home,
         'stopping': axis.stop, 'lock': axis.lock}
-    if value not in modes:
+    act = modes.get(value) if isinstance(value, str) else None
+    if act is None:
         return f'expected one of {", ".join(modes)}, got {value!r}; sine and trajectory have ' \
-               'services of their own'
-    return modes[value]()
+               'separate services'
+    return act()
 
 
 #: Name of the service -> what it does to an axis with a value.
@@ -70,6 +71,23 @@ COMMANDS: Mapping[str, Act] = {
 }
 
 
+def value_of(parameter: Parameter) -> Any:
+    """Return the value of a parameter in a request; None for a type that does not exist."""
+    try:
+        return parameter_value_to_python(parameter.value)
+    except RuntimeError:
+        return None
+
+
+def answer(
+    request: SetParameters.Request, response: SetParameters.Response, reason: str,
+) -> SetParameters.Response:
+    """Give the same result for every parameter of a request; '' is a success."""
+    response.results = [SetParametersResult(successful=not reason, reason=reason)] * max(
+        1, len(request.parameters))
+    return response
+
+
 def serve(
     machine: Callable[[], Optional[Machine]], name: str, request: SetParameters.Request,
     response: SetParameters.Response,
@@ -77,16 +95,15 @@ def serve(
     """
     Answer a command.
 
-    :param machine: gives the machine while the node is active, None otherwise.
+    :param machine: returns the machine while the node is active, None otherwise.
     """
     found = machine()
     for parameter in request.parameters:
         if found is None:
             reasons = ['the node is not active']
         else:
-            value = parameter_value_to_python(parameter.value)
             refusals = found.command(
-                parameter.name, functools.partial(COMMANDS[name], value=value))
+                parameter.name, functools.partial(COMMANDS[name], value=value_of(parameter)))
             reasons = [f'{axis}: {reason}' for axis, reason in refusals.items() if reason]
         response.results.append(SetParametersResult(
             successful=not reasons, reason='; '.join(reasons)))

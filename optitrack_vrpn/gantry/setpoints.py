@@ -4,8 +4,8 @@
 Set points of one axis within velocity, acceleration and jerk limits, by the library ruckig.
 
 Ruckig (Berscheid and Kroeger, "Jerk-limited real-time trajectory generation with arbitrary
-target states", RSS 2021) gives the time-optimal motion from any state; where the state lies
-beyond a limit it brakes first.
+target states", RSS 2021) computes the time-optimal motion from any state; from a state beyond a
+limit it brakes first.
 """
 
 from typing import Any, NamedTuple
@@ -25,13 +25,13 @@ def load_ruckig() -> Any:
     """
     Import ruckig.
 
-    :raises BackendUnavailableError: if it is not installed; says how to install it.
+    :raises BackendUnavailableError: if it is not installed, with the command that installs it.
     """
     try:
         import ruckig
     except ImportError:
         raise BackendUnavailableError(
-            'the Python module ruckig is not installed, which plans the motions of the gantry: '
+            'the Python module ruckig, which plans the motions of the gantry, is not installed: '
             'install it with: pip install ruckig (MIT licence)') from None
     return ruckig
 
@@ -78,7 +78,7 @@ class Planner:
         inputs = self._input
         goal = (interface, target, velocity)
         if self._last != (goal, state):
-            # Another goal, or the state was changed from outside: plan anew from there.
+            # Another goal, or the state was changed from outside: plan again from there.
             inputs.control_interface = interface
             inputs.target_position = [target]
             inputs.target_velocity = [velocity]

@@ -111,6 +111,12 @@ class AxisSettings:
                 f'axis {self.name!r}: correction.limit is below correction.dead_band')
 
     @property
+    def stopping_s(self) -> float:
+        """Return the time of a stop from the motor velocity and greatest acceleration (s)."""
+        return (self.motor_velocity / self.max_acceleration
+                + 2.0 * self.max_acceleration / self.max_jerk)
+
+    @property
     def si_per_unit(self) -> float:
         """Return one unit in m or rad."""
         return 1.0 if self.kind == 'linear' else math.radians(1.0)

@@ -3,7 +3,7 @@
 """
 Run a simulated gantry: motors by UDP, and a simulated Motive with the carried bodies.
 
-It takes every flag of motive_sim, so that occlusion, noise and network faults act on the loop.
+It accepts all flags of motive_sim, so that occlusion, noise and network faults act on the loop.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
     add('--machine', default='gantry_orion', metavar='FILE',
         help='YAML file of the machine, or a name in config/ (default gantry_orion)')
     add('--axes', default='axes_orion', metavar='FILE',
-        help='axis table that says how the bodies ride on it (default axes_orion)')
+        help='axis table of the bodies that it carries (default axes_orion)')
     add('--machine-host', default='127.0.0.1', metavar='ADDRESS',
         help='local address of the machine (default 127.0.0.1)')
     add('--machine-port', type=int, default=9200, metavar='PORT',

@@ -27,9 +27,14 @@ class SimulatedAxis:
         self.settings = settings
         self.steps = 0
         self.position = settings.plant.start
+        self._origin = 0
         self._load = 0.0      # load side of the play, in the motor's coordinate
         self._direction = 0
         self._owed = 0.0
+
+    def recount(self, motor: float) -> None:
+        """Take a set point (unit) as the count of the present position, without motion."""
+        self._origin = self.steps - round(motor * self.settings.steps_per_unit)
 
     def drive(self, motor: float) -> None:
         """
@@ -37,7 +42,7 @@ class SimulatedAxis:
 
         :param motor: position in the coordinate of the controller (unit).
         """
-        self.steps = round(motor * self.settings.steps_per_unit)
+        self.steps = round(motor * self.settings.steps_per_unit) + self._origin
         plant = self.settings.plant
         angle = self.steps / self.settings.steps_per_unit
         half = 0.5 * plant.backlash
@@ -80,9 +85,14 @@ class SimulatedMachine:
     def __init__(self, settings: MachineSettings) -> None:
         self.settings = settings
         self.power = True
+        self._counted = False
         self._before: dict[str, float] = {}
         self._begun = self._dt = 0.0
         self.axes = {each.name: SimulatedAxis(each) for each in settings.axes}
+
+    def recount(self) -> None:
+        """Take the start of the next cubics as the count of the present positions."""
+        self._counted = False
 
     def run(self, cubics: Mapping[str, Cubic], dt: float, now: float = 0.0) -> None:
         """
@@ -94,11 +104,15 @@ class SimulatedMachine:
         """
         self._before, self._begun, self._dt = self.positions(), now, dt
         if not self.power:
+            self.recount()      # the controller's count can differ from where the motors halted
             return
         for name, cubic in cubics.items():
             axis = self.axes[name]
+            if not self._counted:
+                axis.recount(cubic.start)
             for point in cubic.points(dt):
                 axis.drive(point)
+        self._counted = True
 
     def positions(self) -> dict[str, float]:
         """Return the true position of each axis (unit)."""

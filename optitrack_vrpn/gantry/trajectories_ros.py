@@ -20,11 +20,12 @@ _MOST_BYTES = 100_000_000
 
 
 def refusal(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
-    """Say why axes cannot follow their trajectories now, or ''."""
+    """Return why axes cannot follow their trajectories now, or ''."""
     for name, path in paths.items():
         axis = machine.axes[name]
         if axis.moving or axis.mode.value in ('lock', 'emergency'):
-            return f'{name}: a trajectory begins at rest; the axis is in {axis.mode.value}'
+            return (f'{name}: a trajectory begins at rest, but the axis moves or is in mode '
+                    f'{axis.mode.value}')
         if path.greatest_velocity() > axis.settings.motor_velocity:
             return (f'{name}: the trajectory reaches {path.greatest_velocity():.4g}, the motor '
                     f'follows {axis.settings.motor_velocity:.4g} at most')
@@ -33,27 +34,20 @@ def refusal(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
 
 def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
     """
-    Let axes follow their trajectories, all or none.
+    Start the trajectories of all given axes, or none.
 
-    :returns: '' or why it is refused.
+    :returns: '' or the reason of a refusal.
     """
     return refusal(machine, paths) or '; '.join(filter(None, (
         machine.axes[name].follow(path) for name, path in paths.items())))
 
 
-def from_message(machine: Machine, message: JointTrajectory) -> str:
-    """
-    Follow a JointTrajectory; its positions (m, rad) are absolute.
-
-    :returns: '' or why it is refused.
-    :raises ConfigurationError: if the points make no trajectory.
-    """
-    return start(machine, paths_of(machine, message))
-
-
 def paths_of(machine: Machine, message: JointTrajectory) -> dict[str, Trajectory]:
     """
     Make the trajectories of a JointTrajectory from where the axes are.
+
+    Its positions (m, rad) are absolute. Where the first point differs from the position of the
+    axis, the difference decreases linearly over the trajectory, so that the end is exact.
 
     :raises ConfigurationError: if joints or points are wrong.
     """
@@ -61,8 +55,8 @@ def paths_of(machine: Machine, message: JointTrajectory) -> dict[str, Trajectory
     unknown = [name for name in names if name not in machine.axes]
     if not names or unknown or len(set(names)) < len(names):
         raise ConfigurationError(
-            f'joints {", ".join(map(repr, unknown or names)) or "none"} are no axes, or one '
-            f'comes twice; allowed: {", ".join(machine.axes)}')
+            f'joints {", ".join(map(repr, unknown or names)) or "none"} are not axes, or one '
+            f'is repeated; allowed: {", ".join(machine.axes)}')
     times = [p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in message.points]
     paths = {}
     for i, name in enumerate(names):
@@ -85,27 +79,32 @@ def paths_of(machine: Machine, message: JointTrajectory) -> dict[str, Trajectory
             raise ConfigurationError(
                 f'{name}: the first point is {abs(positions[0] - here):.4g} '
                 f'{settings.unit} from where the axis is')
+        elif at[-1] > at[0]:
+            apart, whole = here - positions[0], at[-1] - at[0]
+            positions = [p + apart * (at[-1] - t) / whole for t, p in zip(at, positions)]
         paths[name] = make(at, positions, speeds)
     return paths
 
 
-def load_file(machine: Machine, values: Mapping[str, Any]) -> str:
+def load_file(machine: Machine, values: Mapping[str, Any]) -> dict[str, Trajectory]:
     """
-    Follow the thesis's file.
+    Read the thesis's file.
 
     :param values: ``file``: its path; ``loop``: begin again at its end.
-    :returns: '' or why it is refused.
-    :raises ConfigurationError: if the file is wrong.
+    :raises ConfigurationError: if a value or the file is wrong.
     """
     path, loop = values.get('file'), values.get('loop', False)
     if not isinstance(path, str) or not isinstance(loop, bool) or set(values) - {'file', 'loop'}:
-        return 'give the parameter file (a path) and perhaps loop (true or false)'
+        raise ConfigurationError(
+            'give the parameter file (a path) and optionally loop (true or false)')
     path = os.path.expanduser(path)
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise ConfigurationError(f'{path}: is not a regular file')
         if os.path.getsize(path) > _MOST_BYTES:
             raise ConfigurationError(f'{path}: is too large for a trajectory')
         with open(path, encoding='utf-8') as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f'{path}: cannot be read: {error}') from None
-    return start(machine, parse(text, list(machine.axes), path, loop))
+    return parse(text, list(machine.axes), path, loop)

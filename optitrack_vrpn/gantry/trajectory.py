@@ -6,6 +6,7 @@ from bisect import bisect_right
 import math
 from typing import NamedTuple, Optional, Sequence
 
+import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.setpoints import State
 
@@ -69,19 +70,18 @@ class Trajectory(NamedTuple):
 
     def greatest_velocity(self) -> float:
         """Return the greatest speed, at the points and between them."""
-        slopes = []
-        for i in range(len(self.times) - 1):
-            dt = self.times[i + 1] - self.times[i]
-            mean = (self.positions[i + 1] - self.positions[i]) / dt
-            slopes.append(abs(mean))
-            if self.velocities is not None:
-                v0, v1 = self.velocities[i], self.velocities[i + 1]
-                slopes += [abs(v0), abs(v1)]
-                # velocity v0 + 2 b u + 3 c u^2 (u in units of dt) has its extremum at -b / 3 c
-                b, c = 3.0 * mean - 2.0 * v0 - v1, v0 + v1 - 2.0 * mean
-                if (c != 0.0 and 0.0 < -b < 3.0 * c) or 3.0 * c < -b < 0.0:
-                    slopes.append(abs(v0 - b * b / (3.0 * c)))
-        return max(slopes, default=0.0)
+        dt = np.diff(self.times)
+        mean = np.diff(self.positions) / dt
+        if self.velocities is None:
+            return float(np.abs(mean).max())
+        v0, v1 = np.array(self.velocities[:-1]), np.array(self.velocities[1:])
+        # velocity v0 + 2 b u + 3 c u^2 (u in units of dt) has its extremum at u = -b / 3 c
+        b, c = 3.0 * mean - 2.0 * v0 - v1, v0 + v1 - 2.0 * mean
+        with np.errstate(divide='ignore', invalid='ignore'):
+            u = -b / (3.0 * c)
+        inside = (u > 0.0) & (u < 1.0)
+        between = v0[inside] + b[inside] * u[inside]
+        return float(np.abs(np.concatenate((mean, v0, v1, between))).max())
 
 
 def make(

@@ -25,7 +25,6 @@ Answer of the machine to each datagram:
 | 16 | uint32 for each axis | bit 0 lower limit switch, bit 1 upper one, bit 2 reference switch |
 """  # noqa: E501
 
-import math
 import struct
 from typing import NamedTuple, Sequence
 
@@ -38,6 +37,9 @@ _COMMAND, _ANSWER = struct.Struct('<4sIdII'), struct.Struct('<4sIII')
 #: Chosen: limit of axes in a datagram; it rejects damaged headers. Halved, larger machines are
 #: rejected; doubled, more of the damaged headers are read.
 _MOST_AXES = 32
+#: Chosen: largest coefficient (steps, steps/s^n), 200 years at 170 kHz; it rejects NaN and values
+#: whose sum is infinite. Halved or doubled, no machine is affected.
+_MOST_STEPS = 1e15
 
 
 class SetPoints(NamedTuple):
@@ -79,9 +81,10 @@ def decode_set_points(data: bytes) -> SetPoints:
     _, sequence, dt, power, _ = _COMMAND.unpack_from(data)
     cubics = tuple(Cubic(*struct.unpack_from('<4d', data, _COMMAND.size + 32 * i))
                    for i in range(count))
-    if not 0.0 < dt < 1.0 or not all(math.isfinite(each) for c in cubics for each in c):
+    if not 0.0 < dt < 1.0 or not all(abs(each) <= _MOST_STEPS for c in cubics for each in c):
         raise RemoteProtocolError(
-            'the cycle time of set points is not between 0 and 1 s, or a value is not finite')
+            'the cycle time of set points is not between 0 and 1 s, or a value is not a possible '
+            'number of steps')
     return SetPoints(sequence, dt, bool(power), cubics)
 
 
