@@ -13,6 +13,8 @@ import time
 
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.axes.bridge_ros import AxisBridge
+from optitrack_vrpn.axes.teach_ros import TeachRecorder
+from optitrack_vrpn.errors import TransportError
 import pytest
 from rosgraph import NodeHere, Observer, ROOT, wait_until
 from sensor_msgs.msg import JointState
@@ -93,7 +95,9 @@ def test_the_bridge_streams_and_clears_what_is_not_tracked(bodies, tmp_path):
             bodies.visible = {'Chaser_1'}
             gone = receive(lambda n, status, t, valid, *_: valid == 1)
             assert gone[5] == pytest.approx(250.0) and math.isnan(gone[6])
+            assert here.node.diagnostics()[0].message == 'receiving'
             assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
+            assert here.node.diagnostics() == ()     # not the last state of the cycles
             assert receive(lambda n, status, *_: status == -1)
             controller.settimeout(0.1)
             with pytest.raises(TimeoutError):
@@ -108,6 +112,17 @@ def test_a_wrong_table_makes_configure_fail_and_names_the_row(tmp_path, console)
                   cls=AxisBridge) as here:
         assert here.run(here.node.trigger_configure).name == 'FAILURE'
         assert 'axes[0].quantity' in console.news()
+
+
+def test_teaching_finds_the_bodies_of_one_namespace(bodies):
+    bodies.observer.node.create_publisher(PoseStamped, '/lab/Chaser_1/pose', 10)
+    for template, found in (('{body}/pose', ('Chaser_1', 'target')),
+                            ('/lab/{body}/pose', ('Chaser_1',))):
+        with TeachRecorder(template) as recorder:
+            assert recorder.find_bodies(3.0) == found
+    with TeachRecorder('/other/{body}/pose') as recorder:
+        with pytest.raises(TransportError, match='/other/BODY/pose'):
+            recorder.find_bodies(0.1)
 
 
 def test_teaching_from_the_command_line_writes_the_row(bodies, tmp_path):

@@ -101,7 +101,7 @@ def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(obser
 
         # rejected: unknown joints, what cannot be checked, and a second goal for the same axis
         assert not client.send([(1, 1.0)], name='nothing').accepted
-        assert "joints 'nothing' are no axes" in console.news()
+        assert "joints 'nothing' are not axes" in console.news()
         assert not client.send([(0, 50.0), (1, 51.0)]).accepted
         assert 'the first point is 48 deg from where the axis is' in console.news()
         from control_msgs.msg import JointTolerance

@@ -72,6 +72,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
     def begin(self) -> None:
         """Start the cycles."""
         assert self._settings is not None and self._mapper is not None
+        self._last = None
         with self._lock:
             self._mapper.end()
             self._mapper.start(time.monotonic_ns())
@@ -151,14 +152,9 @@ class AxisBridge(SettingsNode[BridgeSettings]):
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
         """Return the status of the stream and of each axis."""
         sample, mapper, thread = self._last, self._mapper, self._thread
-        if sample is None or mapper is None:
-            return ()
-        values: dict[str, Any] = {'status': int(sample.status)}
-        if thread is not None:
-            values.update(
-                cycles=thread.cycle.cycles, late=thread.cycle.late,
-                skipped=thread.cycle.skipped, jitter_us=f'{thread.cycle.jitter_ns / 1e3:.0f}',
-                worst_us=f'{thread.cycle.worst_ns / 1e3:.0f}')
+        if sample is None or mapper is None or thread is None:
+            return ()       # the last sample of an earlier activation is not the present state
+        values: dict[str, Any] = {'status': int(sample.status), **thread.cycle.figures()}
         if self._sender is not None:
             values.update(datagrams=self._sender.sent, datagrams_failed=self._sender.failed)
         for body in mapper.table.bodies:

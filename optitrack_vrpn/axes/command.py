@@ -84,7 +84,7 @@ def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
     from optitrack_vrpn.axes.teach import learn, report
     from optitrack_vrpn.names import ros_name
     wanted = {ros_name(name): name for name in arguments.body or ()}
-    with TeachRecorder(arguments.topic.partition('{body}')[2], for_ros) as recorder:
+    with TeachRecorder(arguments.topic, for_ros) as recorder:
         print(f'bodies: {", ".join(recorder.find_bodies(5.0))}', flush=True)
         recorder.record('still')
         _wait(arguments, 'let the machine stand still')

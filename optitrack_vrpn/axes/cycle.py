@@ -58,6 +58,12 @@ class Cycle:
         self._squares += float(delay_ns) * delay_ns
         return 1 + missed
 
+    def figures(self) -> dict[str, object]:
+        """Return the counters for a diagnostic."""
+        return {'cycles': self.cycles, 'late': self.late, 'skipped': self.skipped,
+                'jitter_us': f'{self.jitter_ns / 1e3:.0f}',
+                'worst_us': f'{self.worst_ns / 1e3:.0f}'}
+
     @property
     def jitter_ns(self) -> float:
         """Return the standard deviation of the delay of cycles (ns)."""

@@ -106,8 +106,9 @@ def decode(data: bytes, settings: DatagramSettings) -> Packet:
     values = struct.unpack_from(f'{order}{count}{code}', data, head)
     if not settings.header:
         return Packet(0, 1, 0.0, values, tuple(map(math.isfinite, values)))
-    sequence, status, time, bits, said = struct.unpack_from(order + _HEADER, data)
-    if said != count:
-        raise RemoteProtocolError(f'a datagram announces {said} axes and contains {count}')
+    sequence, status, time, bits, announced = struct.unpack_from(order + _HEADER, data)
+    if announced != count:
+        raise RemoteProtocolError(
+            f'a datagram announces {announced} axes and contains {count}')
     return Packet(sequence, status, time, values,
                   tuple(bool(bits >> i & 1) for i in range(count)))

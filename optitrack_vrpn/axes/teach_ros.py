@@ -13,18 +13,22 @@ from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.motion.frames import Pose
 from optitrack_vrpn.ros.background_node import BackgroundNode
 
+#: Stands for the body where rclpy resolves the topic: a valid part of a name.
+_BODY = 'body_of_axis_bridge_teach'
+
 
 class TeachRecorder(BackgroundNode):
     """
     Subscribe to the poses of bodies on a thread; use it as a context manager.
 
-    :param suffix: the part of the topics after the body, as ``/pose`` in ``{body}/pose``.
+    :param template: topics of the poses, as ``{body}/pose``, relative to the namespace.
     :param ros_args: arguments for ROS.
     """
 
-    def __init__(self, suffix: str, ros_args: Sequence[str] = ()) -> None:
-        self._suffix = suffix
+    def __init__(self, template: str, ros_args: Sequence[str] = ()) -> None:
         super().__init__('axis_bridge_teach', ros_args)
+        self._before, _, self._after = self._node.resolve_topic_name(
+            template.replace('{body}', _BODY)).partition(_BODY)
         self._lock = threading.Lock()
         self._phase: Optional[str] = None
         self._recordings: dict[str, Recording] = {}
@@ -40,9 +44,10 @@ class TeachRecorder(BackgroundNode):
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             for topic, kinds in self._node.get_topic_names_and_types():
-                if topic.endswith(self._suffix) and 'geometry_msgs/msg/PoseStamped' in kinds:
-                    body = topic[:-len(self._suffix)].strip('/')
-                    if body and body not in self._subscriptions:
+                body = topic[len(self._before):-len(self._after)]
+                if (topic == self._before + body + self._after and body and '/' not in body
+                        and 'geometry_msgs/msg/PoseStamped' in kinds):
+                    if body not in self._subscriptions:
                         self._subscriptions[body] = self._node.create_subscription(
                             PoseStamped, topic, lambda m, b=body: self._pose(b, m), POSE_QOS)
             if self._subscriptions and time.monotonic() > deadline - 0.7 * timeout_s:
@@ -50,8 +55,9 @@ class TeachRecorder(BackgroundNode):
             time.sleep(0.05)
         if not self._subscriptions:
             raise TransportError(
-                f'no topic ends in {self._suffix} within {timeout_s:g} s: start the main node '
-                'and activate it')
+                f'no topic {self._before}BODY{self._after} within {timeout_s:g} s: start the main '
+                'node and activate it; if it has a namespace, give --topic /namespace/{body}'
+                f'{self._after}')
         return tuple(sorted(self._subscriptions))
 
     def record(self, phase: Optional[str]) -> None:

@@ -429,10 +429,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             if self._machine is None or self._thread is None:
                 return ()
             cycle, views = self._thread.cycle, self._machine.view()
-        found = [entry(f'{self.get_name()}: cycles', 'ok', 'running', {
-            'cycles': cycle.cycles, 'late': cycle.late, 'skipped': cycle.skipped,
-            'jitter_us': f'{cycle.jitter_ns / 1e3:.0f}',
-            'worst_us': f'{cycle.worst_ns / 1e3:.0f}'})]
+        found = [entry(f'{self.get_name()}: cycles', 'ok', 'running', cycle.figures())]
         for view in views:
             status = self._status(view)
             status.name = f'{self.get_name()}: axis {view.name}'
