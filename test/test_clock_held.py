@@ -103,7 +103,7 @@ def test_of_a_backlog_only_the_fresh_goes_out_in_whatever_order_it_comes(
     frames = held(room.frames(12.0 + 2.0 * hold), 10.0, 10.0 + hold, pace)
     room.feed(swapped(frames, 1000 + at, by))
     assert room.oldest() < MAX_AGE_S + NETWORK_S
-    assert not [n for n in room.pipeline.events if 'epoch' in n.text]
+    assert not [n for n in room.pipeline.reports.events if 'epoch' in n.text]
     # The backlog over, every pose goes out again.
     over = 10.0 + hold * (1.0 + pace) + 0.2
     assert room.silence(over, frames[-1][1]) < 0.1
@@ -168,7 +168,7 @@ def test_a_sender_that_is_set_back_costs_a_quarter_of_a_second(step, mode):
     room.feed(room.frames(6.0, begin=6.0), sender_shift=-step, noise=True)
     assert room.pipeline.stamps.status().restarts == {'sender_restarted': 1}
     assert room.silence(6.0, 12.0) < 0.25
-    told = [n.text for n in room.pipeline.events if 'went back' in n.text]
+    told = [n.text for n in room.pipeline.reports.events if 'went back' in n.text]
     assert float(told[0].split(' s')[-2].split()[-1]) == pytest.approx(step, abs=0.01)
     if mode != 'sender':
         assert room.oldest() < 0.01

@@ -185,7 +185,7 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
     assert len(after) == 98
     stamps = [sample.stamp_ns for sample in before + after]
     assert all(a < b for a, b in zip(stamps, stamps[1:]))
-    assert any(n.severity == 'warn' and 'stamp epoch 1' in n.text for n in pipeline.events)
+    assert any(n.severity == 'warn' and 'stamp epoch 1' in n.text for n in pipeline.reports.events)
 
 
 @pytest.mark.parametrize('untracked', [False, True])
@@ -270,8 +270,8 @@ def test_more_bodies_than_allowed_are_ignored_and_told_of_once():
     many = [f'body {i}' for i in range(1000)]
     out = stream(pipeline, many, 2)
     assert set(names(out)) == {'body 0', 'body 1', 'body 2'}
-    assert len(pipeline.channels) == 3 and pipeline.refused_bodies == 2 * 997
-    assert sum(n.key == 'too many bodies' for n in pipeline.events) == 1
+    assert len(pipeline.roster.channels) == 3 and pipeline.roster.refused == 2 * 997
+    assert sum(n.key == 'too many bodies' for n in pipeline.reports.events) == 1
 
 
 @pytest.mark.parametrize('selection', [Selection(allow=('wand*',)), Selection(deny=('[!w]*',))])
@@ -280,13 +280,13 @@ def test_bodies_that_are_ignored_take_no_room_from_those_that_are_wanted(selecti
     ignored = ['a', 'b', 'c']
     assert set(names(stream(pipeline, [*ignored, 'wand', 'wand 2', 'wand 3'], 2))) == {
         'wand', 'wand 2'}
-    assert pipeline.refused_bodies == 2
+    assert pipeline.roster.refused == 2
     said = pipeline.take_events()
     assert sum(notice.key == 'too many bodies' for notice in said) == 1
     assert sum(notice.key[0] == 'ignored' for notice in said) == 3
     # Those that are ignored are not among those that are too many.
     stream(pipeline, ['d'], 2, begin=2)
-    assert pipeline.refused_bodies == 2
+    assert pipeline.roster.refused == 2
 
 
 def test_a_body_that_is_denied_while_it_runs_makes_room_for_another():
@@ -307,21 +307,21 @@ def test_what_the_settings_name_is_looked_for_once_when_bodies_have_had_time_to_
         selection=Selection(deny=('wand',)), overrides={'A': {'max_speed': 3.0}},
         titles={'B': ('b', None)}, estimates={'C': {'offset': Transform()}})
     pipeline = Pipeline(config)
-    assert pipeline.to_match(0) is None    # nothing streams: that is no fault of names
-    assert pipeline.to_match(100 * S) is None
+    assert pipeline.roster.to_match(0) is None    # nothing streams: that is no fault of names
+    assert pipeline.roster.to_match(100 * S) is None
     stream(pipeline, ['a', 'wand'], 3)
-    assert pipeline.to_match(101 * S) is None
-    assert pipeline.to_match(105 * S) is None
-    selection, named, seen = pipeline.to_match(107 * S)
+    assert pipeline.roster.to_match(101 * S) is None
+    assert pipeline.roster.to_match(105 * S) is None
+    selection, named, seen = pipeline.roster.to_match(107 * S)
     assert (selection, sorted(named), seen) == (
         config.selection, ['A', 'B', 'C'], ['a', 'wand'])
-    assert pipeline.to_match(120 * S) is None
+    assert pipeline.roster.to_match(120 * S) is None
     # The same settings again are no news, others are.
     for more, news in (({}, False), ({'D': {'max_speed': 3.0}}, True)):
         pipeline.reconfigure(replace(config, overrides={**config.overrides, **more}))
         stream(pipeline, ['a', 'wand'], 3, begin=100)
-        assert pipeline.to_match(200 * S) is None
-        assert (pipeline.to_match(206 * S) is not None) is news
+        assert pipeline.roster.to_match(200 * S) is None
+        assert (pipeline.roster.to_match(206 * S) is not None) is news
 
 
 def test_a_pattern_names_a_body_unless_its_own_name_does():
@@ -330,7 +330,7 @@ def test_a_pattern_names_a_body_unless_its_own_name_does():
     stream(pipeline, ['drone.1', 'wand', 'drone 1', 'bird'], 3)
     assert [(names.ros, names.frames['body']) for names in names_of_all(pipeline)] == [
         ('d1', 'd1'), ('stick', 'otherframe'), ('d1_2', 'd1_2'), ('bird', 'bird')]
-    assert ('name taken', 'drone 1') in [notice.key for notice in pipeline.events]
+    assert ('name taken', 'drone 1') in [notice.key for notice in pipeline.reports.events]
 
 
 def names_of_all(pipeline):
@@ -340,8 +340,8 @@ def names_of_all(pipeline):
 def test_where_not_all_names_are_known_nobody_says_that_one_is_missing():
     pipeline = Pipeline(PipelineConfig(max_bodies=1, overrides={'A': {'max_speed': 3.0}}))
     stream(pipeline, ['a', 'b'], 3)
-    assert pipeline.to_match(0) is None
-    assert pipeline.to_match(60 * S) is None
+    assert pipeline.roster.to_match(0) is None
+    assert pipeline.roster.to_match(60 * S) is None
 
 
 def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
@@ -351,9 +351,9 @@ def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
     for number in range(5000):
         assert pipeline.process([pose(f'made up {number}', 0)], S, HOST) == []
         texts += [n.text for n in pipeline.take_events()]
-    assert len(pipeline.channels) == 1000 and len(texts) == 1001
+    assert len(pipeline.roster.channels) == 1000 and len(texts) == 1001
     assert set(names(stream(pipeline, ['made up 4999', 'wand'], 2))) == {'wand'}
-    assert pipeline.refused_bodies == 0
+    assert pipeline.roster.refused == 0
 
 
 def test_sensors_of_one_sender_are_bodies_of_their_own():

@@ -79,7 +79,7 @@ class Node:
 
     def check(self):
         """Compare the counters with what was received and sent."""
-        for key, channel in self.pipeline.channels.items():
+        for key, channel in self.pipeline.roster.channels.items():
             if channel is None:
                 continue
             counts = channel.dispositions()

@@ -56,10 +56,10 @@ class Session:
         return self.pipeline.process(events, exposure + processing + NETWORK + OFFSET, 0)
 
     def state(self, name='Wand'):
-        return self.pipeline.channels[name, 0].gate.state
+        return self.pipeline.roster.channels[name, 0].gate.state
 
     def withheld(self, name='Wand'):
-        return self.pipeline.channels[name, 0].status(0).withheld
+        return self.pipeline.roster.channels[name, 0].status(0).withheld
 
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset'])

@@ -155,7 +155,7 @@ class Watch:
     @property
     def more_bodies(self) -> int:
         """Count the poses of bodies beyond the limit."""
-        return self._pipeline.refused_bodies
+        return self._pipeline.roster.refused
 
     def intervals(self) -> dict[str, Intervals]:
         """Return the interval statistics of each body."""

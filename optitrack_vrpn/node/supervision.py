@@ -77,7 +77,7 @@ class Supervision:
             changed = {change.body for change in pipeline.take_state_changes()}
             held = [channel for channel in pipeline.bodies
                     if channel.gate.held and not channel.accept_service]
-            to_match = pipeline.to_match(now_ns)
+            to_match = pipeline.roster.to_match(now_ns)
             self._publishers.listen()
             turn = self._conflicts.turn(now_ns)
             topics = [] if turn is None else self._publishers.pose_topics(turn)

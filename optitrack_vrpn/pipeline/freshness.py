@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Distinguish a backlog from live frames at the beginning of a connection.
+Distinguish a backlog from live frames at the beginning of a connection; find superseded poses.
 
 After a server was blocked or a TCP connection stalled, old frames arrive first, much faster than
 their sender times advance. The offset of the sender's clock is unknown at that time, so the age of
@@ -14,7 +14,11 @@ recurs, but no frame falls below it. Frames are fresh when the minimum has recur
 with some time between the recurrences and without a lower value.
 """
 
+from collections.abc import Sequence
 from typing import Optional
+
+from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
+from optitrack_vrpn.vrpn.messages import Event, PoseReport
 
 #: Frames within this (ns) of the minimum count as recurrences; a frame that is lower by more
 #: restarts the observation. The value bounds the error of the first stamps. Chosen: wired networks
@@ -103,9 +107,46 @@ class FreshnessGate:
         self._pending += not self._open
         return self._open
 
+    def divide(
+        self, events: Sequence[Event], arrival_ns: int,
+    ) -> tuple[list[Event], list[PoseReport]]:
+        """
+        Divide events that arrived together into those to process and the poses to withhold.
+
+        :param arrival_ns: arrival (ns) on a monotonic clock.
+        """
+        kept: list[Event] = []
+        withheld = []
+        for event in events:
+            if not isinstance(event, PoseReport) or event.sender == CONTROL_SENDER or (
+                    self.admits(event.sender_time_ns, arrival_ns)):
+                kept.append(event)
+            else:
+                withheld.append(event)
+        return kept, withheld
+
     def _begin(self, offset_ns: int, arrival_ns: int) -> None:
         self._minimum_ns = offset_ns
         self._recurrences = 0
         self._recurred_ns = arrival_ns
         self._heard_ns = 0
         self._pending = 0
+
+
+def divide_newest(events: Sequence[Event]) -> tuple[list[Event], list[PoseReport]]:
+    """
+    Divide events into those to process and the poses that a newer pose of the body supersedes.
+
+    In mode ``arrival``, events that arrive together have one stamp, and only one pose of a body
+    can have it.
+    """
+    newest = {(event.sender, event.sensor): event for event in events
+              if isinstance(event, PoseReport)}
+    kept: list[Event] = []
+    superseded = []
+    for event in events:
+        if isinstance(event, PoseReport) and event is not newest[event.sender, event.sensor]:
+            superseded.append(event)
+        else:
+            kept.append(event)
+    return kept, superseded

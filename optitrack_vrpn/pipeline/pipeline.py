@@ -11,49 +11,35 @@ counts. Samples are in ENU; ``frames.enu_to_ned`` converts them to NED if that i
 This module does not log: ``events`` collects the events for the user.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Optional, Union
 
-from optitrack_vrpn.bodies import swap
-from optitrack_vrpn.bodies.change_log import ChangeLog
 from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.jumps import SwapCandidate
-from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.bodies.states import State, StateChange
-from optitrack_vrpn.bodies.track import Seen
-from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.bodies.states import StateChange
 from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.clock.types import HOST_STEPPED
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.motion.frames import (
     frame_maps, position_to_enu_north, quat_to_enu_north)
 from optitrack_vrpn.motion.stamp_error import with_stamp_error
-from optitrack_vrpn.names import printable
 from optitrack_vrpn.natnet.reports import (
     EchoReport, FrameReport, MarkersReport, RigidBodyReport)
-from optitrack_vrpn.pipeline.channel import Channel, how_to_accept, Sample, ServerMotion
+from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.freshness import FreshnessGate
-from optitrack_vrpn.pipeline.load_shedding import LoadShedder, PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.pipeline.freshness import divide_newest, FreshnessGate
+from optitrack_vrpn.pipeline.load_shedding import LoadShedder
 from optitrack_vrpn.pipeline.markers import marker_cloud, MarkerCloud
+from optitrack_vrpn.pipeline.reports import Reports
 from optitrack_vrpn.pipeline.roster import Roster
 from optitrack_vrpn.pipeline.server_motion import server_motion
+from optitrack_vrpn.pipeline.state_monitor import StateMonitor
 from optitrack_vrpn.units import NS_PER_S
-from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
 
 _new = tuple.__new__
-#: A jump that only the user can end is reported after this time (s). Chosen: the default of
-#: jump_accept_s. Halved, flips that end by themselves are reported; doubled, the user waits longer
-#: for the remedy.
-_HELD_S = 2.0
-#: Maximum number of events that are kept until they are taken, as a limit for hostile servers.
-#: Chosen: two events for each of 128 new bodies. Halved, fewer new bodies are reported; doubled, a
-#: hostile server writes twice as many lines.
-_MOST_EVENTS = 256
 #: After this time (ns) without VRPN events no event is waiting to be read. Chosen: 2.5 periods of
 #: the ticker. Halved, silence of a body may be reported while its poses wait; doubled, it is
 #: reported later.
@@ -70,7 +56,8 @@ class Pipeline:
 
     :param config: the settings.
     :param discovered: called with each new channel, before its first sample.
-    :ivar events: events for the user, until ``take_events``.
+    :ivar roster: the bodies, by name.
+    :ivar reports: events for the user.
     :ivar server_motions: motions of the last call of ``process``, to be published after its
         samples.
     :ivar shedder: monitors whether this computer keeps up.
@@ -90,16 +77,14 @@ class Pipeline:
         self.stamps = StampSource(config.stamps)
         self._stamp_error = config.stamps.in_covariance
         self.shedder = LoadShedder()
-        self.events: list[UserEvent] = []
-        self.state_changes: list[StateChange] = []
+        self.reports = Reports()
         self.server_motions: list[ServerMotion] = []
-        self._roster = Roster(config, self._report)
+        self.roster = Roster(config, self.reports.add)
+        self._states = StateMonitor(self.roster)
         self._coarse = CoarseClock(self.stamps)
         # From the beginning of a connection until its frames are live. None in mode ``sender``,
         # whose stamps are correct for a backlog too.
         self._freshness: Optional[FreshnessGate] = None
-        self._unreported: list[StateChange] = []
-        self._change_log = ChangeLog()
         self._maps = frame_maps(config.axes)
         self._usual_axes = self._maps.quat_to_enu is quat_to_enu_north
         self._discovered = discovered
@@ -137,13 +122,14 @@ class Pipeline:
         position_to_enu, quat_to_enu = self._maps
         usual_axes = self._usual_axes
         arrival_mode = self._arrival_mode
-        channels = self._roster.channels
+        channels = self.roster.channels
         stamps = self.stamps
         stamp_of = stamps.stamp
         if self._freshness is not None:
             events = self._admitted(self._freshness, events, arrival_ns)
         if arrival_mode and len(events) > 1:
-            events = self._newest_poses(events)
+            events, superseded = divide_newest(events)
+            self._count(superseded, Disposition.SUPERSEDED)
         if now_ns is None:
             now_ns = arrival_ns
         self._taken_ns = now_ns
@@ -218,7 +204,7 @@ class Pipeline:
                 quat = None
                 gate.refuse(time_ns, arrival_ns, position, quat_xyzw, refused)
             if gate.changes:
-                self._follow_gate(gate)
+                self._states.follow(gate)
             # Load: leave out whole frames while this computer cannot keep up.
             shed = shedding and shedder.sheds(channel)
             if quat is None:
@@ -265,15 +251,10 @@ class Pipeline:
 
     # -- rarer stages --------------------------------------------------------------------------
 
-    def _channel_of(self, event: PoseReport) -> Optional[Channel]:
-        key = event.sender, event.sensor
-        channels = self._roster.channels
-        return channels[key] if key in channels else self._discover(*key)
-
     def _discover(self, sender: str, sensor: int) -> Optional[Channel]:
-        channel = self._roster.discover(sender, sensor)
+        channel = self.roster.discover(sender, sensor)
         if channel is not None:
-            channel.gate.find_swap = self._find_swap
+            channel.gate.find_swap = self._states.find_swap
             self._discovered(channel)
         return channel
 
@@ -286,43 +267,24 @@ class Pipeline:
             # the age of each frame.
             self._freshness = None
             return events
-        kept: list[Event] = []
-        for event in events:
-            if not isinstance(event, PoseReport) or event.sender == CONTROL_SENDER or (
-                    freshness.admits(event.sender_time_ns, arrival_ns)):
-                kept.append(event)
-                continue
-            channel = self._channel_of(event)    # so that its topics are created already
-            if channel is not None:
-                channel.dropped[Disposition.BACKLOG] += 1
+        kept, withheld = freshness.divide(events, arrival_ns)
+        self._count(withheld, Disposition.BACKLOG)    # so that their topics are created already
         if freshness.is_open:
             self._freshness = None
             if freshness.withheld:
-                self._report('info', 'backlog at the beginning', (
+                self.reports.add('info', 'backlog at the beginning', (
                     f'the connection began with a backlog of {freshness.withheld} poses, up to '
                     f'{freshness.fallen_ns / 1e9:.2f} s old: none of them is published'))
         return kept
 
-    def _newest_poses(self, events: Sequence[Event]) -> list[Event]:
-        """
-        Remove all but the newest pose of each body.
-
-        In mode ``arrival``, events that arrive together have one stamp, and only one pose of a
-        body can have it.
-        """
-        newest = {(event.sender, event.sensor): event for event in events
-                  if isinstance(event, PoseReport)}
-        kept: list[Event] = []
-        for event in events:
-            if isinstance(event, PoseReport):
-                key = event.sender, event.sensor
-                if event is not newest[key]:
-                    channel = self._channel_of(event)
-                    if channel is not None:
-                        channel.dropped[Disposition.SUPERSEDED] += 1
-                    continue
-            kept.append(event)
-        return kept
+    def _count(self, poses: Sequence[PoseReport], disposition: Disposition) -> None:
+        """Count poses that are not processed; they create channels as others do."""
+        for pose in poses:
+            key = pose.sender, pose.sensor
+            channels = self.roster.channels
+            channel = channels[key] if key in channels else self._discover(*key)
+            if channel is not None:
+                channel.dropped[disposition] += 1
 
     def _withhold(
         self, channel: Channel, stamp_ns: int, position: Vector, quat_xyzw: Quaternion,
@@ -365,7 +327,7 @@ class Pipeline:
         for event in self.stamps.events():
             change = event.data
             ended = change.kind == 'epoch_ended'
-            self._report(event.severity, event.key, f'clock: {event.text}', change)
+            self.reports.add(event.severity, event.key, f'clock: {event.text}', change)
             if ended:
                 self._coarse.reset()
             stepped = change.reason == HOST_STEPPED
@@ -382,17 +344,6 @@ class Pipeline:
                     # Stamps before and after a step of their clock cannot be ordered.
                     channel.last_stamp_ns = 0
 
-    def _follow_gate(self, gate: ValidityGate) -> None:
-        """Collect changes of state; check for a swap after a jump."""
-        changes = gate.take_changes()
-        self.state_changes += changes
-        self._unreported += changes
-        if any(change.after is State.JUMPED for change in changes):
-            swap.review([channel.gate for channel in self.bodies])
-
-    def _find_swap(self, gate: ValidityGate, seen: Seen) -> Optional[SwapCandidate]:
-        return swap.find_swap(gate, [channel.gate for channel in self.bodies], seen)
-
     def _take_markers(
         self, report: MarkersReport, stamp_ns: Optional[int], oldest_ns: int,
     ) -> None:
@@ -407,26 +358,18 @@ class Pipeline:
         if isinstance(event, EchoReport):
             self.stamps.echo(*event)
         elif isinstance(event, TextReport):
-            if len(self.events) >= _MOST_EVENTS:
-                return    # saves the conversion of the text
-            severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(event.severity, 'info')
-            text = (f'the server says for {printable(event.sender)!r}: '
-                    f'{printable(event.text, 300)}')
-            self._report(severity, text, text)
+            self.reports.server_text(event)
         elif self.config.server_motion and isinstance(
                 event, (VelocityReport, AccelerationReport)):
-            channel = self._roster.channels.get((event.sender, event.sensor))
+            channel = self.roster.channels.get((event.sender, event.sensor))
             if channel is None:
                 return
             motion = server_motion(
                 channel, event, self._maps, self.config.estimate.world_from_mocap.quat_xyzw)
             if isinstance(motion, ServerMotion):
                 self.server_motions.append(motion)
-            elif motion is not None and motion not in channel.reported:
-                channel.reported.add(motion)
-                name = channel.names.motive
-                self._report('warn', ('server motion', name, motion),
-                             f'for body {printable(name)!r} the server sends {motion}')
+            elif motion is not None:
+                self.reports.incomplete_motion(channel, motion)
 
     # -- between frames ------------------------------------------------------------------------
 
@@ -439,23 +382,16 @@ class Pipeline:
 
         :param now_ns: present time on the arrival clock (ns).
         """
-        self._report_age(now_ns)
+        self.reports.ages(self.bodies, now_ns, self.config.max_age_s)
         if self.shedder.end(now_ns):    # even if no poses arrive
             self._report_load()
         if now_ns - self._taken_ns < _CATCHING_UP_NS:
             now_ns -= self._behind_ns
-        gates = [channel.gate for channel in self.bodies]
-        for gate in gates:
-            gate.tick(now_ns)
-            if gate.changes:
-                self._follow_gate(gate)
-        swap.review(gates)
-        changes, self._unreported = self._unreported, []
-        self.events += self._change_log.take(changes, (gate.state for gate in gates))
-        self._report_held()
+        self.reports.events += self._states.tick(now_ns)
+        self.reports.held_jumps(self.bodies)
         event = self._coarse.take_event()
         if event is not None:
-            self._report(*event)
+            self.reports.add(*event)
 
     def reconnected(self) -> None:
         """
@@ -483,97 +419,31 @@ class Pipeline:
             self.config, body=config.body, overrides=config.overrides,
             selection=config.selection, estimate=config.estimate, estimates=config.estimates,
             keep_up=config.keep_up)
-        for channel in self._roster.reconfigure(changed):
+        for channel in self.roster.reconfigure(changed):
             self._coarse.forget(channel)
         if changed.keep_up != self.config.keep_up:
             self.shedder = LoadShedder()
         self.config = changed
 
-    # -- what others ask for -------------------------------------------------------------------
-
     @property
     def bodies(self) -> list[Channel]:
         """Return all selected bodies seen so far, in the order of their first poses."""
-        return self._roster.bodies
-
-    @property
-    def channels(self) -> dict[tuple[str, int], Optional[Channel]]:
-        """Return the channels by sender and sensor; None for a name that is ignored."""
-        return self._roster.channels
-
-    @property
-    def refused_bodies(self) -> int:
-        """Return the number of poses of bodies beyond ``max_bodies``."""
-        return self._roster.refused
-
-    def to_match(self, now_ns: int) -> Optional[tuple[Selection, list[str], list[str]]]:
-        """Return the arguments of ``selection.unmatched`` once; see ``Roster.to_match``."""
-        return self._roster.to_match(now_ns)
+        return self.roster.bodies
 
     @property
     def dropped(self) -> dict[str, int]:
         """Return the numbers of poses that were not published, by reason, over all bodies."""
-        counts = dict.fromkeys((Disposition.TOO_OLD.value, Disposition.SHED.value,
-                                Disposition.STAMP_NOT_RISING.value, Disposition.BACKLOG.value), 0)
-        for channel in self.bodies:
-            for reason, count in channel.dropped.items():
-                counts[reason.value] = counts.get(reason.value, 0) + count
-        if self.refused_bodies:
-            counts['more_than_bodies_max'] = self.refused_bodies
-        return counts
+        return self.roster.dropped()
 
     def take_events(self) -> list[UserEvent]:
         """Return and clear the events for the user, oldest first."""
-        events, self.events = self.events, []
-        return events
+        return self.reports.take()
 
     def take_state_changes(self) -> list[StateChange]:
         """Return and clear the bodies' changes of state, oldest first."""
-        changes, self.state_changes = self.state_changes, []
-        return changes
-
-    # -- reports -------------------------------------------------------------------------------
-
-    def _report(self, severity: str, key: Hashable, text: str, data: Any = None) -> None:
-        if len(self.events) < _MOST_EVENTS:
-            self.events.append(UserEvent(severity, key, text, data))
-
-    def _report_age(self, now_ns: int) -> None:
-        """Report bodies of which nothing is published because every pose is too old."""
-        names = [channel.names.motive for channel in self.bodies
-                 if channel.look_at_age(now_ns)]
-        if names:
-            more = f' and {len(names) - 3} more' if len(names) > 3 else ''
-            self._report('warn', 'all too old', (
-                f'no pose of {", ".join(map(repr, map(printable, names[:3])))}'
-                f'{more} is published: each is more than {self.config.max_age_s:g} s old '
-                '(stamps.max_age_s) before it can be published; check whether this computer or '
-                'the network is overloaded'))
-
-    def _report_held(self) -> None:
-        """Report bodies with a jump that only the user can end."""
-        for channel in self.bodies:
-            held = channel.gate.held
-            if not held:
-                channel.held_reported = False
-            elif not channel.held_reported and channel.gate.jumped_s >= _HELD_S:
-                channel.held_reported = True
-                name = channel.names.motive
-                self._report('warn', ('held', name), (
-                    f'body {printable(name)!r} is JUMPED for {_HELD_S:g} s and stays so: {held}. '
-                    f'{how_to_accept(channel)}'))
+        return self._states.take_changes()
 
     def _report_load(self) -> None:
         """Report that load shedding begins or ends."""
-        if not self.config.keep_up:
-            return
-        if self.shedder.shedding:
-            self._report('warn', 'load', (
-                f'this computer cannot keep up: for {PATIENCE_NS / NS_PER_S:g} s every pose has '
-                f'waited more than {STANDING_NS / 1e6:g} ms before it was read. From now on whole '
-                'frames are left out as needed, so that the others are on time (load_shedding). '
-                'Remedies: fewer bodies (bodies.allow), fewer topics or a lower rate'))
-        else:
-            self._report('info', 'load over', (
-                f'this computer keeps up again; {self.dropped[Disposition.SHED.value]} poses '
-                'have been left out so far'))
+        if self.config.keep_up:
+            self.reports.load(self.shedder.shedding, self.dropped[Disposition.SHED.value])

@@ -5,6 +5,7 @@
 from collections.abc import Callable
 from typing import Optional
 
+from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.estimator import Estimator
@@ -54,6 +55,17 @@ class Roster:
     def bodies(self) -> list[Channel]:
         """Return all selected bodies seen so far, in the order of their first poses."""
         return [channel for channel in self.channels.values() if channel is not None]
+
+    def dropped(self) -> dict[str, int]:
+        """Return the numbers of poses that were not published, by reason, over all bodies."""
+        counts = dict.fromkeys((Disposition.TOO_OLD.value, Disposition.SHED.value,
+                                Disposition.STAMP_NOT_RISING.value, Disposition.BACKLOG.value), 0)
+        for channel in self.bodies:
+            for reason, count in channel.dropped.items():
+                counts[reason.value] = counts.get(reason.value, 0) + count
+        if self.refused:
+            counts['more_than_bodies_max'] = self.refused
+        return counts
 
     def discover(self, sender: str, sensor: int) -> Optional[Channel]:
         """

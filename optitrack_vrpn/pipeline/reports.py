@@ -1,0 +1,102 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Texts of the pipeline for the user, as events; none of them concerns a single pose."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from optitrack_vrpn.events import Event
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.pipeline.channel import Channel, how_to_accept
+from optitrack_vrpn.pipeline.load_shedding import PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.vrpn.constants import TEXT_ERROR, TEXT_WARNING
+from optitrack_vrpn.vrpn.messages import TextReport
+
+#: A jump that only the user can end is reported after this time (s). Chosen: the default of
+#: jump_accept_s. Halved, flips that end by themselves are reported; doubled, the user waits longer
+#: for the remedy.
+_HELD_S = 2.0
+#: Maximum number of events that are kept until they are taken, as a limit for hostile servers.
+#: Chosen: two events for each of 128 new bodies. Halved, fewer new bodies are reported; doubled, a
+#: hostile server writes twice as many lines.
+_MOST_EVENTS = 256
+
+
+class Reports:
+    """
+    Collect events for the user.
+
+    :ivar events: events since the last ``take``, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def add(self, severity: str, key: Hashable, text: str, data: Any = None) -> None:
+        """Add an event, unless the maximum number waits to be taken."""
+        if len(self.events) < _MOST_EVENTS:
+            self.events.append(Event(severity, key, text, data))
+
+    def take(self) -> list[Event]:
+        """Return and clear the events, oldest first."""
+        events, self.events = self.events, []
+        return events
+
+    def server_text(self, report: TextReport) -> None:
+        """Report a text of the server."""
+        if len(self.events) >= _MOST_EVENTS:
+            return    # saves the conversion of the text
+        severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(report.severity, 'info')
+        text = (f'the server says for {printable(report.sender)!r}: '
+                f'{printable(report.text, 300)}')
+        self.add(severity, text, text)
+
+    def incomplete_motion(self, channel: Channel, what: str) -> None:
+        """Report once that motion sent by the server is not published."""
+        if what in channel.reported:
+            return
+        channel.reported.add(what)
+        name = channel.names.motive
+        self.add('warn', ('server motion', name, what),
+                 f'for body {printable(name)!r} the server sends {what}')
+
+    def ages(self, bodies: Sequence[Channel], now_ns: int, max_age_s: float) -> None:
+        """Report bodies of which nothing is published because every pose is too old."""
+        names = [channel.names.motive for channel in bodies if channel.look_at_age(now_ns)]
+        if names:
+            more = f' and {len(names) - 3} more' if len(names) > 3 else ''
+            self.add('warn', 'all too old', (
+                f'no pose of {", ".join(map(repr, map(printable, names[:3])))}'
+                f'{more} is published: each is more than {max_age_s:g} s old '
+                '(stamps.max_age_s) before it can be published; check whether this computer or '
+                'the network is overloaded'))
+
+    def held_jumps(self, bodies: Sequence[Channel]) -> None:
+        """Report bodies with a jump that only the user can end."""
+        for channel in bodies:
+            held = channel.gate.held
+            if not held:
+                channel.held_reported = False
+            elif not channel.held_reported and channel.gate.jumped_s >= _HELD_S:
+                channel.held_reported = True
+                name = channel.names.motive
+                self.add('warn', ('held', name), (
+                    f'body {printable(name)!r} is JUMPED for {_HELD_S:g} s and stays so: {held}. '
+                    f'{how_to_accept(channel)}'))
+
+    def load(self, shedding: bool, shed: int) -> None:
+        """
+        Report that load shedding begins or ends.
+
+        :param shed: number of poses left out so far.
+        """
+        if shedding:
+            self.add('warn', 'load', (
+                f'this computer cannot keep up: for {PATIENCE_NS / NS_PER_S:g} s every pose has '
+                f'waited more than {STANDING_NS / 1e6:g} ms before it was read. From now on whole '
+                'frames are left out as needed, so that the others are on time (load_shedding). '
+                'Remedies: fewer bodies (bodies.allow), fewer topics or a lower rate'))
+        else:
+            self.add('info', 'load over', (
+                f'this computer keeps up again; {shed} poses have been left out so far'))
