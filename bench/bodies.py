@@ -269,12 +269,12 @@ CASES = (
     Case('two bodies exchange names, 0.5 s', exchanged, 0.5, every_body=True),
     Case('two bodies exchange names, 1.5 s', exchanged, 1.5, every_body=True),
     Case('two bodies exchange names, 4 s', exchanged, 4.0, every_body=True),
-    Case('two bodies exchange names for good', exchanged, 1e6, every_body=True),
+    Case('two bodies exchange names permanently', exchanged, 1e6, every_body=True),
     Case('two bodies exchange names out of sight, 0.3 s, for 1 s', lost_then(exchanged, 0.3 / 1.3),
          1.3, every_body=True),
-    Case('two bodies exchange names out of sight for good', lost_then(exchanged, 3e-7), 1e6,
+    Case('two bodies exchange names out of sight, permanently', lost_then(exchanged, 3e-7), 1e6,
          every_body=True),
-    Case('two bodies exchange names for good, with outliers', exchanged_with_outliers, 1e6,
+    Case('two bodies exchange names permanently, with outliers', exchanged_with_outliers, 1e6,
          every_body=True),
     Case('sender clock restarts or steps', restarted, 0.0, every_body=True),
 )
@@ -422,8 +422,8 @@ def _close(pose: Pose, truth: Pose) -> bool:
 def table(rate: float = 240.0, slow: float = 60.0) -> str:
     """Make the table, in Markdown."""
     lines = [
-        f'{EVENTS} events each (one for "for good"), on a drone at up to 2.5 m/s and a wand at up '
-        'to 4 m/s and',
+        f'{EVENTS} events each (one for "permanently"), on a drone at up to 2.5 m/s and a wand at '
+        'up to 4 m/s and',
         f'6 rad/s, noise 0.3 mm and 0.3 mrad, default thresholds. Two figures: at {rate:.0f} Hz / '
         f'at {slow:.0f} Hz.',
         '',

@@ -132,7 +132,7 @@ def accuracy() -> str:
     """Make the table of velocity errors, in Markdown."""
     lines = [
         'Root mean square error over 30 s; noise of one axis (attitude: 3 mrad for each mm). '
-        'Kalman: told the noise / with default settings.',
+        'Kalman: with the true noise as a setting / with default settings.',
         '',
         '| Body | Hz | Noise (mm) | v Kalman (m/s) | default | Savitzky-Golay (window) '
         '| Differences | at mid-step | w Kalman (rad/s) | default | Savitzky-Golay '

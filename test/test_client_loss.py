@@ -26,7 +26,7 @@ class Connection:
             self.now_ns += 10**9 + (-1) ** second * 20_000_000
             self.counters['messages'] += round(self.rate * (1 - share))
             self.counters['udp_lost'] += round(self.rate * share)
-            remark = self.watch.look(self.counters, self.unread, self.now_ns)
+            remark = self.watch.update(self.counters, self.unread, self.now_ns)
             if remark is not None:
                 self.said.append(remark)
         return self.watch
@@ -109,7 +109,7 @@ def test_datagrams_that_this_machine_had_no_room_for_are_not_blamed_on_the_netwo
 def test_a_backend_that_counts_nothing_has_no_share_to_tell():
     watch = LossWatch()
     for second in range(20):
-        assert watch.look({}, 0, second * 10**9) is None
+        assert watch.update({}, 0, second * 10**9) is None
     assert 'udp_lost_percent' not in link_entry(LinkState.STREAMING, '', {}, {}, watch).values
 
 

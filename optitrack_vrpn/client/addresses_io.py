@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Resolve names of hosts and network interfaces to IPv4 addresses (VRPN supports IPv4 only)."""
 
+import fcntl
 import ipaddress
 import os
 import socket
@@ -17,7 +18,7 @@ _SIOCGIFADDR = 0x8915
 _SIOCGIFNETMASK = 0x891b
 
 
-class _Search:
+class _Query:
     """One query to the system's resolver, with the callbacks that wait for its answer."""
 
     def __init__(self) -> None:
@@ -39,49 +40,49 @@ class Lookup:
     """
 
     _lock = threading.Lock()
-    _searches: dict[str, _Search] = {}
+    _queries: dict[str, _Query] = {}
 
     def __init__(self, host: str, done: Callable[[], None]) -> None:
         self.host = host
         if is_ipv4(host):
-            self._search = _Search()
-            self._search.addresses = [host]
-            self._search.finished = True
+            self._query = _Query()
+            self._query.addresses = [host]
+            self._query.finished = True
             done()
             return
         with self._lock:
-            search = self._searches.get(host)
-            if search is None:
-                search = _Search()
+            query = self._queries.get(host)
+            if query is None:
+                query = _Query()
                 threading.Thread(
-                    target=self._run, args=(host, search), name='vrpn lookup',
+                    target=self._run, args=(host, query), name='vrpn lookup',
                     daemon=True).start()
-                self._searches[host] = search
-            search.waiting.append(done)
-        self._search = search
+                self._queries[host] = query
+            query.waiting.append(done)
+        self._query = query
 
     @property
     def finished(self) -> bool:
         """Return whether ``address`` can be called."""
-        return self._search.finished
+        return self._query.finished
 
     def abandon(self, done: Callable[[], None]) -> None:
         """Remove the callback; the thread ends when the system's resolver returns."""
         with self._lock:
-            if done in self._search.waiting:
-                self._search.waiting.remove(done)
+            if done in self._query.waiting:
+                self._query.waiting.remove(done)
 
     @classmethod
-    def _run(cls, host: str, search: _Search) -> None:
+    def _run(cls, host: str, query: _Query) -> None:
         try:
             found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
-            search.addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+            query.addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         except Exception as error:  # OSError, or UnicodeError for an invalid name
-            search.error = error
+            query.error = error
         with cls._lock:
-            del cls._searches[host]
-            search.finished = True
-            waiting, search.waiting = search.waiting, []
+            del cls._queries[host]
+            query.finished = True
+            waiting, query.waiting = query.waiting, []
         for done in waiting:
             done()
 
@@ -94,9 +95,9 @@ class Lookup:
         :returns: an IPv4 address.
         :raises TransportError: if the name has no IPv4 address.
         """
-        addresses = self._search.addresses
+        addresses = self._query.addresses
         if not addresses:
-            why = f' ({self._search.error})' if self._search.error else ''
+            why = f' ({self._query.error})' if self._query.error else ''
             raise TransportError(
                 f'the name {self.host!r} has no IPv4 address{why}: check server, or give the IP '
                 'address of the Motive PC')
@@ -145,7 +146,7 @@ def broadcast_addresses(local: str = '') -> list[str]:
             address = _card_value(name, _SIOCGIFADDR)
             network = ipaddress.IPv4Interface(
                 f'{address}/{_card_value(name, _SIOCGIFNETMASK)}').network
-        except (OSError, ImportError):
+        except OSError:
             continue    # an interface without an IPv4 address
         if local in ('', address) and network.prefixlen < 31 and not network.is_loopback:
             found.append(str(network.broadcast_address))
@@ -160,7 +161,7 @@ def card_address(name: str) -> str:
     """
     try:
         return _card_value(name, _SIOCGIFADDR)
-    except (OSError, ImportError) as error:
+    except OSError as error:
         cards = ', '.join(card for _, card in socket.if_nameindex())
         raise TransportError(
             f'{name!r} is not a network interface with an IPv4 address ({error}); '
@@ -169,7 +170,6 @@ def card_address(name: str) -> str:
 
 def _card_value(name: str, request: int) -> str:
     """Read an address of a network interface from the system."""
-    import fcntl
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         answer = fcntl.ioctl(
             probe.fileno(), request, struct.pack('256s', os.fsencode(name)[:15]))

@@ -152,16 +152,16 @@ def _accept(
         if error.errno in _NO_ROOM:
             raise TransportError(f'cannot accept the connection: {error.strerror}') from error
         return None  # the peer closed the connection before accept()
-    try:
-        if address[0] == server:
-            prepare_stream(sock)
-            return sock
-    except OSError:
-        pass  # the peer has reset the connection
-    sock.close()
     if address[0] != server:
+        sock.close()
         waiting.unexpected_peer(address[0], 'a TCP connection')
-    return None
+        return None
+    try:
+        prepare_stream(sock)
+    except OSError:
+        sock.close()  # the peer has reset the connection
+        return None
+    return sock
 
 
 def connect_out(
@@ -188,14 +188,15 @@ def connect_out(
                 if waiting.wait(deadline, (sock, select.POLLOUT)):
                     error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                     break
+        gone = not error and _is_gone(sock)
         # A socket can connect to itself on an ephemeral port; then no server listens there.
         if error == errno.ECONNREFUSED or (
-                not error and not _is_gone(sock) and sock.getsockname() == server):
+                not error and not gone and sock.getsockname() == server):
             raise ServerAbsentError(
                 f'nothing listens on TCP port {server[1]} of {server[0]}: start Motive, enable '
                 'VRPN in its streaming settings, with this port and with the Local Interface of '
                 'this network, or set protocol: natnet')
-        if error == errno.ECONNRESET or (not error and _is_gone(sock)):
+        if error == errno.ECONNRESET or gone:
             raise TransportError(
                 f'{server[0]} closed the connection to its TCP port {server[1]} immediately: '
                 'check whether another program uses that port')

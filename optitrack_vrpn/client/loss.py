@@ -21,10 +21,10 @@ from optitrack_vrpn.throttle import Throttle
 WINDOW_S = 5.0
 #: Chosen: shares of lost messages that start and end a warning, with hysteresis between them.
 #: Halved, usual wireless links cause warnings; doubled, losses of 5 % are not reported.
-MUCH, LITTLE = 0.03, 0.01
+WARN_SHARE, CLEAR_SHARE = 0.03, 0.01
 #: Chosen: smallest number of messages, and of lost messages, from which a share is computed.
 #: Halved, 5 lost messages cause a warning; doubled, slow senders never do.
-ENOUGH = 10
+FEWEST_MESSAGES = 10
 #: Chosen: shortest time between two warnings (s). Halved, twice as many lines; doubled, half.
 _REPEAT_S = 60.0
 
@@ -53,7 +53,7 @@ class LossWatch:
         self._throttle = Throttle(_REPEAT_S)
         self._reported = False
 
-    def look(
+    def update(
         self, counters: Mapping[str, int], dropped_unread: int, now_ns: int,
     ) -> Optional[Event]:
         """
@@ -75,20 +75,20 @@ class LossWatch:
         while len(samples) > 2 and now_ns - samples[1].now_ns >= 0.95 * window_ns:
             samples.popleft()
         old = samples[0]
-        came, lost = new.messages - old.messages, max(new.lost - old.lost, 0)
+        received, lost = new.messages - old.messages, max(new.lost - old.lost, 0)
         # A shorter window is not evaluated: a reordered message counts as lost until it arrives.
-        if now_ns - old.now_ns < 0.95 * window_ns or came + lost < ENOUGH:
+        if now_ns - old.now_ns < 0.95 * window_ns or received + lost < FEWEST_MESSAGES:
             self.share, self.trouble = math.nan, ''
             return None
-        self.share = lost / (came + lost)
-        if self.share < LITTLE:
-            return self._over()
-        if not self.trouble and (self.share <= MUCH or lost < ENOUGH):
+        self.share = lost / (received + lost)
+        if self.share < CLEAR_SHARE:
+            return self._end()
+        if not self.trouble and (self.share <= WARN_SHARE or lost < FEWEST_MESSAGES):
             return None
         unread = new.unread - old.unread if new.unread >= old.unread else new.unread
-        return self._lasts(self.share, unread > 0)
+        return self._continue(self.share, unread > 0)
 
-    def _lasts(self, share: float, unread: bool) -> Optional[Event]:
+    def _continue(self, share: float, unread: bool) -> Optional[Event]:
         begins = not self.trouble
         lost = f'{share:.0%} of the messages of the last {WINDOW_S:g} s were lost'
         self.trouble = (
@@ -101,11 +101,11 @@ class LossWatch:
             return Event('warn', 'loss', f'lossy: {self.trouble}')
         return None
 
-    def _over(self) -> Optional[Event]:
+    def _end(self) -> Optional[Event]:
         self.trouble = ''
         if not self._reported:
             return None
         self._reported = False
         return Event(
             'info', 'loss', 'losses have ended: less than '
-            f'{LITTLE:.0%} of the messages of the last {WINDOW_S:g} s were lost')
+            f'{CLEAR_SHARE:.0%} of the messages of the last {WINDOW_S:g} s were lost')

@@ -10,6 +10,7 @@ outside this package. The built-in client has neither limitation.
 """
 
 from datetime import datetime
+from functools import partial
 import importlib
 import logging
 import threading
@@ -28,6 +29,7 @@ from optitrack_vrpn.vrpn.messages import AccelerationReport, Event, PoseReport, 
 
 _LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)
+_DERIVATIVES: dict[str, Any] = {'velocity': VelocityReport, 'acceleration': AccelerationReport}
 #: Chosen: polling period (s), because the module cannot wait for data. It is the largest delay
 #: that polling adds to a report; half the period doubles the processor load of the polling.
 _POLL_S = 0.001
@@ -76,6 +78,7 @@ class PythonVrpnBackend:
         self._pending: list[Event] = []
         self._trackers: list[Any] = []
         self._reports = 0
+        self._last_bug = ''
         self._polling_since_ns = 0
 
     def start(self) -> None:
@@ -116,14 +119,17 @@ class PythonVrpnBackend:
                 break
             except Exception as error:
                 # The module or the sink raised the exception; the trackers are created again.
-                _LOG.exception('the vrpn module or the sink failed; restarting')
-                self._change(LinkState.LOST, f'the vrpn module failed: {error!r}', 'error')
+                reason = f'the vrpn module failed: {error!r}'
+                if reason != self._last_bug:
+                    self._last_bug = reason
+                    _LOG.exception('the vrpn module or the sink failed; restarting')
+                self._change(LinkState.LOST, reason, 'error')
                 pause_s = self._link.attempt_failed()
             finally:
                 self._trackers.clear()
-            reason = self._link.give_up_reason(self._clock.now_ns())
-            if reason is not None:
-                self._change(LinkState.STOPPED, reason, 'error')
+            ended = self._link.give_up_reason(self._clock.now_ns())
+            if ended is not None:
+                self._change(LinkState.STOPPED, ended, 'error')
                 return
             self._stop.wait(pause_s)
         self._change(LinkState.STOPPED, 'stopped')
@@ -133,8 +139,8 @@ class PythonVrpnBackend:
         for name in self._config.trackers:
             tracker = self._tracker_class(tracker_address(name, self._config))
             tracker.register_change_handler(name, self._on_position, 'position')
-            tracker.register_change_handler(name, self._on_velocity, 'velocity')
-            tracker.register_change_handler(name, self._on_acceleration, 'acceleration')
+            for kind in _DERIVATIVES:
+                tracker.register_change_handler(name, partial(self._on_derivative, kind), kind)
             self._trackers.append(tracker)
         self._polling_since_ns = self._clock.now_ns()
         while not self._stop.wait(_POLL_S):
@@ -176,13 +182,8 @@ class PythonVrpnBackend:
             name, report['sensor'], sender_time_ns(report['time']),
             tuple(report['position']), tuple(report['quaternion'])))
 
-    def _on_velocity(self, name: str, report: dict[str, Any]) -> None:
+    def _on_derivative(self, kind: str, name: str, report: dict[str, Any]) -> None:
         # The module's 'future delta' (dt) is wrong, and without dt the rotation has no meaning.
-        self._pending.append(VelocityReport(
-            name, report['sensor'], sender_time_ns(report['time']),
-            tuple(report['velocity']), (0.0, 0.0, 0.0, 1.0), 0.0))
-
-    def _on_acceleration(self, name: str, report: dict[str, Any]) -> None:
-        self._pending.append(AccelerationReport(
-            name, report['sensor'], sender_time_ns(report['time']),
-            tuple(report['acceleration']), (0.0, 0.0, 0.0, 1.0), 0.0))
+        self._pending.append(_DERIVATIVES[kind](
+            name, report['sensor'], sender_time_ns(report['time']), tuple(report[kind]),
+            (0.0, 0.0, 0.0, 1.0), 0.0))

@@ -12,8 +12,8 @@ from optitrack_vrpn.client.backend_io import Sink
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import Link, LinkState, silent_handshake
 from optitrack_vrpn.client.sockets_io import (
-    ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns, unread_datagrams,
-    unread_stream_bytes)
+    ANCILLARY_SIZE, arrival_time_ns, ask_for_stamps, datagram_socket, kernel_time_ns,
+    unread_datagrams, unread_stream_bytes)
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.events import Event as UserEvent
@@ -31,9 +31,6 @@ _STREAM_PIECE = 65536
 #: Chosen: datagrams read before TCP and the watchdog are served again. Halved, a backlog needs
 #: more polls; doubled, TCP waits longer during a backlog.
 _MOST_DATAGRAMS = 64
-#: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns). Halved, a process
-#: that was suspended for so long loses the arrival times; doubled, smaller steps pass as age.
-_LONGEST_QUEUE_NS = 60 * NS_PER_S
 #: Servers fill a datagram before they begin another one of the same frame: a datagram with room
 #: for another pose is the last one of its frame.
 _LAST_OF_A_FRAME = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
@@ -247,8 +244,8 @@ class Conversation:
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
         arrival_ns = now_ns
         if self._tcp_stamped:
-            arrival_ns = max(self._last_arrival_ns, _arrival_ns(
-                ancillary, host_minus_arrival_ns, now_ns))
+            arrival_ns = max(self._last_arrival_ns, arrival_time_ns(
+                kernel_time_ns(ancillary), host_minus_arrival_ns, now_ns))
         self._last_arrival_ns = arrival_ns
         if self._tap is not None:
             self._tap('tcp', data, arrival_ns, host_minus_arrival_ns, self._server_ip,
@@ -279,8 +276,8 @@ class Conversation:
             now_ns = clock.now_ns()
             arrival_ns = now_ns
             if self._udp_stamped:
-                arrival_ns = max(self._last_arrival_ns, _arrival_ns(
-                    ancillary, host_minus_arrival_ns, now_ns))
+                arrival_ns = max(self._last_arrival_ns, arrival_time_ns(
+                    kernel_time_ns(ancillary), host_minus_arrival_ns, now_ns))
             self._last_arrival_ns = arrival_ns
             if self._tap is not None:
                 self._tap('udp', bytes(self._buffer[:size]), arrival_ns, host_minus_arrival_ns,
@@ -359,18 +356,3 @@ class Conversation:
 
     def _host_ns(self) -> int:
         return self._clock.now_ns() + self._clock.host_minus_arrival_ns()
-
-
-def _arrival_ns(
-    ancillary: list[tuple[int, int, bytes]], host_minus_arrival_ns: int, now_ns: int,
-) -> int:
-    """
-    Convert the kernel's receive time to the arrival clock.
-
-    :returns: arrival time (ns); the present time if the kernel's stamp is absent or implausible.
-    """
-    kernel_ns = kernel_time_ns(ancillary)
-    if kernel_ns is None:
-        return now_ns
-    arrival_ns = kernel_ns - host_minus_arrival_ns
-    return arrival_ns if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS else now_ns

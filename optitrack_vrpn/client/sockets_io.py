@@ -12,6 +12,7 @@ import termios
 from typing import Optional
 
 from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.units import NS_PER_S
 
 #: Linux: nanosecond receive time stamps of datagrams and streams. Number of the option and of its
 #: control message (asm-generic/socket.h), for Python versions whose socket module lacks it.
@@ -28,6 +29,9 @@ _RECEIVE_BUFFER = 4 << 20
 #: Halved or doubled: after that much less or more. The watchdog usually reacts earlier but can be
 #: disabled.
 _KEEPALIVE = {'TCP_KEEPIDLE': 10, 'TCP_KEEPINTVL': 3, 'TCP_KEEPCNT': 4}
+#: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns). Halved, a process
+#: that was suspended for so long loses the arrival times; doubled, smaller steps pass as age.
+_LONGEST_QUEUE_NS = 60 * NS_PER_S
 #: Size of the ancillary data of a read: one time stamp.
 ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
 
@@ -100,8 +104,24 @@ def kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> Optional[int]:
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= 16:
             seconds, nanoseconds = _TIMESPEC.unpack_from(data)
-            return int(seconds) * 1_000_000_000 + int(nanoseconds)
+            return int(seconds) * NS_PER_S + int(nanoseconds)
     return None
+
+
+def arrival_time_ns(
+    kernel_ns: Optional[int], host_minus_arrival_ns: int, now_ns: int,
+) -> int:
+    """
+    Convert the kernel's receive time to the arrival clock.
+
+    :param kernel_ns: result of ``kernel_time_ns``.
+    :param host_minus_arrival_ns: system time minus arrival clock (ns).
+    :returns: arrival time (ns); the present time if the kernel's is absent or implausible.
+    """
+    if kernel_ns is None:
+        return now_ns
+    arrival_ns = kernel_ns - host_minus_arrival_ns
+    return arrival_ns if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS else now_ns
 
 
 def listening_socket(local: str, port: int) -> socket.socket:

@@ -11,7 +11,7 @@ from typing import Optional
 
 from optitrack_vrpn.client.backend_io import Sink
 from optitrack_vrpn.client.link import Link, LinkState
-from optitrack_vrpn.client.sockets_io import unread_datagrams
+from optitrack_vrpn.client.sockets_io import arrival_time_ns, unread_datagrams
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.natnet.connection import ClientConnection, FIRST_ECHOES
@@ -22,8 +22,7 @@ from optitrack_vrpn.natnet.messages import (
     Definitions, Disconnected, Echo, Event, Frame, Response, ServerInfo, Unanswered, Unrecognized)
 from optitrack_vrpn.natnet.reports import name_table, RigidBodyReport, Translator
 from optitrack_vrpn.natnet.settings import NatNetConfig
-from optitrack_vrpn.natnet.sockets_io import (
-    arrival_time_ns, command_socket, multicast_socket, receive_into)
+from optitrack_vrpn.natnet.sockets_io import command_socket, multicast_socket, receive_into
 from optitrack_vrpn.units import NS_PER_S
 
 #: More than the largest payload of UDP over IPv4 (65 507 bytes).

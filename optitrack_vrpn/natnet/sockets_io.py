@@ -18,10 +18,6 @@ from optitrack_vrpn.natnet.messages import ServerInfo
 #: Chosen: receive buffer (bytes), which Linux limits to net.core.rmem_max. It holds some seconds
 #: of frames of some kB; half loses frames after half as long a pause of the process.
 _RECEIVE_BUFFER = 4 << 20
-#: Chosen: a kernel arrival time older than this (ns) indicates a step of the host's clock; the
-#: time of the read replaces it. Halved or doubled, steps from 30 s or from 120 s are recognised;
-#: the frame of a smaller step gets an arrival that is too early by it.
-_LONGEST_QUEUE_NS = 60_000_000_000
 #: Linux option: whether a socket receives data of groups that only other sockets joined.
 _IP_MULTICAST_ALL = 49
 #: Chosen: maximum number of servers in one search, as a limit for floods of forged answers. Halved
@@ -89,16 +85,6 @@ def receive_into(sock: socket.socket, buffer: memoryview) -> 'Arrival | None':
     except ConnectionError:
         return None    # ICMP error for an earlier datagram: nothing listens at its destination
     return Arrival(size, kernel_time_ns(ancillary), (address[0], address[1]))
-
-
-def arrival_time_ns(
-    kernel_ns: 'int | None', host_minus_arrival_ns: int, now_ns: int,
-) -> int:
-    """Convert the kernel's receive time to the arrival clock; without one, return the present."""
-    if kernel_ns is None:
-        return now_ns
-    arrival_ns = kernel_ns - host_minus_arrival_ns
-    return arrival_ns if 0 <= now_ns - arrival_ns < _LONGEST_QUEUE_NS else now_ns
 
 
 def send_discovery(sock: socket.socket, port: int, name: str, local: str = '') -> None:
