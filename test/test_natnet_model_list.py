@@ -253,7 +253,7 @@ def test_a_body_that_takes_over_an_id_is_never_published_under_the_old_name():
         try:
             sink.wait(lambda: len(sink.bodies) > 20, 'bodies')
             natnet, deaf = server.natnet, [3]
-            take, numbers = natnet._take_message, []
+            take, numbers = natnet._execute, []
 
             def hard_of_hearing(message_id, payload, address):
                 if message_id == REQUEST_MODEL_DEFINITIONS and deaf[0]:
@@ -262,7 +262,7 @@ def test_a_body_that_takes_over_an_id_is_never_published_under_the_old_name():
                 take(message_id, payload, address)
 
             def change():
-                natnet._take_message = hard_of_hearing
+                natnet._execute = hard_of_hearing
                 natnet.world.set_models(['Intruder', 'Box'])
                 numbers.append(server._stream.number)
             server._call(change)
