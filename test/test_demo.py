@@ -316,14 +316,13 @@ def test_a_lost_answer_to_a_transition_is_made_up_for_by_the_state(begin, late, 
     name = f'late_{begin}_{late}'
     node = LateNode(name, late)
     node._state = begin
-    view = demo_view.DemoView(name)
     try:
-        view.bring_up(30.0, lambda: None)
+        with demo_view.DemoView(name) as view:
+            view.bring_up(30.0, lambda: None)
         assert node.asked == asked and node._state == 3
         assert node.over.is_set() is False
     finally:
         node.over.set()
-        view.close()
         node.close()
 
 
@@ -392,12 +391,9 @@ def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch)
 
 def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
     demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
-    view = demo_view.DemoView('nobody_at_all')
-    try:
-        with pytest.raises(demo_view.TransportError, match='is the loopback interface up'):
-            view.bring_up(0.3, lambda: None)
-    finally:
-        view.close()
+    with demo_view.DemoView('nobody_at_all') as view, pytest.raises(
+            demo_view.TransportError, match='is the loopback interface up'):
+        view.bring_up(0.3, lambda: None)
 
 
 @pytest.mark.parametrize('number', [

@@ -56,7 +56,7 @@ BELOW = {
     'rgbd': {'errors', 'cli', 'mocap_control', 'names', 'recording', 'ros', 'settings',
              'settings_ros', 'sim', 'units'},
     'demo': {'errors', 'autopilot', 'bodies', 'cli', 'client', 'graph', 'names', 'node',
-             'recording', 'rgbd', 'ros', 'settings', 'sim', 'vrpn'},
+             'recording', 'rgbd', 'ros', 'settings', 'sim', 'units', 'vrpn'},
     '__main__': {'cli'},
     '__init__': {'compiled'},
 }

@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 import sys
-from typing import Any, NoReturn, Sequence
+from typing import Any, Callable, NoReturn, Optional, Sequence
 
 from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
@@ -103,6 +103,21 @@ def hertz(text: str) -> float:
     :raises argparse.ArgumentTypeError: for other text.
     """
     return _number(text, 10_000.0, 'a rate in Hz')
+
+
+def whole(low: int, high: Optional[int] = None) -> Callable[[str], int]:
+    """
+    Make a parser of whole numbers in a range.
+
+    :returns: a function that raises argparse.ArgumentTypeError for other text.
+    """
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and low <= int(text)
+                and (high is None or int(text) <= high)):
+            limits = f'{low} or more' if high is None else f'{low} to {high}'
+            raise argparse.ArgumentTypeError(f'{text!r} is not allowed; allowed is {limits}')
+        return int(text)
+    return parse
 
 
 def namespace(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
 from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
 from optitrack_vrpn.demo.child_io import Child, start_tool
+from optitrack_vrpn.units import NS_PER_S
 
 NODE = 'optitrack_vrpn_demo_bridge'
 KINDS = ('px4', 'ardupilot')
@@ -21,7 +22,6 @@ _BOOT_NS, _SKEW_PPM = 50_000_000_000, 40.0
 #: Chosen: requests of TIMESYNC per second: five times PX4's, so that a demo of 15 s shows the
 #: convergence. Halved, it takes 20 s.
 _TIMESYNC_HZ = 50.0
-_SECOND_NS = 1_000_000_000
 
 
 class AutopilotDemo:
@@ -57,15 +57,15 @@ class AutopilotDemo:
         if not heard:
             return f'{name}: no pose yet'
         fake, now_ns, last = self._server.fake, time.time_ns(), heard[-1]
-        rate = sum(now_ns - one.arrival_ns < _SECOND_NS for one in heard)
+        rate = sum(now_ns - one.arrival_ns < NS_PER_S for one in heard)
         age_ms = (last.arrival_ns - last.message.fields['time_usec'] * 1000) / 1e6
         estimator = 'fuses the poses' if fake.fused(now_ns) else 'does not fuse'
         stamps = '' if fake.converged else ', stamps on arrival until TIMESYNC converges'
         return (f'{name}: {last.message.name} at {rate} Hz, {age_ms:.1f} ms old, reset counter '
                 f'{last.message.fields["reset_counter"]}; its estimator {estimator}{stamps}')
 
-    def lacking(self) -> list[str]:
-        """Return the failures; empty if the estimator fuses the poses."""
+    def failures(self) -> list[str]:
+        """List the failures; empty if the estimator fuses the poses."""
         if not self.messages:
             return [f'no pose reached the fake autopilot; output of the bridge:\n'
                     f'{self.bridge.text()}']

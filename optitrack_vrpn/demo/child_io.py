@@ -4,6 +4,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ PATIENCE_S = 8.0
 #: Timeout of the simulator's start (s). Chosen: 0.3 s are measured on an idle machine with two
 #: cores. Halved, a very busy machine fails; doubled, a failure is reported later.
 _START_S = 15.0
+_LISTENING = re.compile(r'^listening on (.*?):(\d+)\b.*\n', re.MULTILINE)
 #: Replaces the process by another program; the request to end with the parent stays (prctl(2)).
 _EXEC = ('import os, sys; from optitrack_vrpn.cli.signals_io import end_with_parent; '
          'end_with_parent(); os.execvp(sys.argv[1], sys.argv[1:])')
@@ -28,18 +30,18 @@ _EXEC = ('import os, sys; from optitrack_vrpn.cli.signals_io import end_with_par
 @contextlib.contextmanager
 def signals_later() -> Iterator[None]:
     """Delay signals that end the demo until the end of a block."""
-    came: list[int] = []
+    received: list[int] = []
     # A blocked signal would stay blocked in the child; a handler does not outlive the exec.
     before: dict[int, Any] = {
-        number: signal.signal(number, lambda n, frame: came.append(n)) for number in ENDING
+        number: signal.signal(number, lambda n, frame: received.append(n)) for number in ENDING
         if callable(signal.getsignal(number))}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if came:
-        before[came[0]](came[0], None)
+    if received:
+        before[received[0]](received[0], None)
 
 
 class Child:
@@ -103,11 +105,20 @@ def start_sim(names: Sequence[str], rate: float, children: list[Child]) -> tuple
     sim = start_tool('motive_sim', [
         '--names', *names, '--rate', str(rate), '--port', '0', '--noise-mm', '0.1',
         '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm', '40'], children)
-    deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline and sim.process.poll() is None:
-        line = sim.text().partition('\n')[0]
-        if line.startswith('listening on ') and '\n' in sim.text():
-            host, _, port = line[len('listening on '):].strip().rpartition(':')
-            return host, int(port)
+    return address_of(sim, 'the simulated Motive', _START_S)
+
+
+def address_of(server: Child, what: str, timeout_s: float) -> tuple[str, int]:
+    """
+    Wait until a process prints the line ``listening on HOST:PORT``.
+
+    :param what: its name in the error.
+    :returns: its address and port.
+    :raises TransportError: if it does not within the timeout, or ends.
+    """
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and server.process.poll() is None:
+        if found := _LISTENING.search(server.text()):
+            return found[1], int(found[2])
         time.sleep(0.02)
-    raise TransportError(f'the simulated Motive did not start:\n{sim.text()}')
+    raise TransportError(f'{what} did not start:\n{server.text()}')

@@ -14,10 +14,11 @@ import shutil
 import signal
 import sys
 import time
-from typing import Optional, Sequence, TYPE_CHECKING
+from typing import Callable, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, server_address, USAGE
+from optitrack_vrpn.cli.arguments import (
+    duration, exit_code, Parser, server_address, USAGE, whole)
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.signals_io import EndedBySignal, ignore, raised
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 NODE = 'optitrack_vrpn_demo'
 #: The node's usual name, which users' parameter files contain.
 REAL_NODE = 'optitrack_vrpn'
-#: Exit code for an error that only the user can correct, as in argparse and in the node.
-WRONG = USAGE
 #: Chosen: frame rate of the simulated cameras (Hz) without ``--rate``. Halved or doubled, so are
 #: the rates in the table and the load.
 _RATE = 240.0
@@ -67,7 +66,7 @@ def make_parser() -> argparse.ArgumentParser:
         '--seconds', type=duration, default=10.0,
         help='how long, from the time when all bodies stream (default 10)')
     parser.add_argument(
-        '--bodies', type=body_count, metavar='N',
+        '--bodies', type=whole(1, MAX_BODIES), metavar='N',
         help='number of simulated bodies (default 3)')
     parser.add_argument(
         '--rate', type=float, help='simulated frames per second (default 240)')
@@ -75,7 +74,7 @@ def make_parser() -> argparse.ArgumentParser:
         '--params-file', type=existing_file, metavar='FILE',
         help='parameter file of the node, as for any ROS node')
     parser.add_argument(
-        '--domain', type=domain_number, metavar='N',
+        '--domain', type=whole(0, DOMAINS[-1]), metavar='N',
         help='ROS domain of the demo (default: a free one)')
     parser.add_argument(
         '--autopilot', choices=('px4', 'ardupilot'), nargs='?', const='px4',
@@ -84,29 +83,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--rviz', action='store_true', help='open rviz2 with the demo, if it is installed')
     return parser
-
-
-def domain_number(text: str) -> int:
-    """
-    Read a ROS domain.
-
-    :raises argparse.ArgumentTypeError: if it is none; the numbers are those of ROS 2 on Linux.
-    """
-    if not (text.isascii() and text.isdigit() and int(text) <= DOMAINS[-1]):
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is not allowed; allowed is 0 to {DOMAINS[-1]}')
-    return int(text)
-
-
-def body_count(text: str) -> int:
-    """
-    Parse the number of simulated bodies.
-
-    :raises argparse.ArgumentTypeError: if it is not a number from 1 to the simulator's limit.
-    """
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_BODIES):
-        raise argparse.ArgumentTypeError(f'{text!r} is not allowed; allowed is 1 to {MAX_BODIES}')
-    return int(text)
 
 
 def existing_file(text: str) -> str:
@@ -182,7 +158,7 @@ def watch(
         host, port = start_sim(names, arguments.rate, children)
         print(f'demo: a simulated Motive streams {len(names)} bodies at {arguments.rate:g} Hz '
               f'on {host} port {port}')
-    print(f'demo: ROS domain {domain}, of its own: other systems do not see the demo', flush=True)
+    print(f'demo: ROS domain {domain}: other systems do not see the demo', flush=True)
     ros_arguments = ['--ros-args', '-r', f'__node:={NODE}']
     if arguments.params_file:
         ros_arguments += ['--params-file', files.enter_context(
@@ -192,14 +168,14 @@ def watch(
     if arguments.autopilot and not arguments.params_file:
         ros_arguments += ['-p', f'{NODE}:outputs:={[*DEFAULT_OUTPUTS, "odom"]}']
     node = start_tool('optitrack_vrpn_node', ros_arguments, children)
-    view = DemoView(NODE)
+    view = files.enter_context(DemoView(NODE))
     autopilot: Optional[AutopilotDemo] = None
 
     def check() -> None:
         """Check whether the node still runs."""
         code = node.process.poll()
         if code is not None:
-            kind = ConfigurationError if code == WRONG else TransportError
+            kind = ConfigurationError if code == USAGE else TransportError
             raise kind('the node ended, see below')
 
     try:
@@ -212,7 +188,7 @@ def watch(
                 ['rviz2', '-d', files.enter_context(display_file('', names))], children)
         print(f'demo: the node is active; for {arguments.seconds:g} s\n', flush=True)
         screen = Screen()
-        hinted = False
+        hint_shown = False
         begin = time.monotonic()
         graph_at = begin
         end, latest, complete = begin + arguments.seconds, begin + _DISCOVERY_S, False
@@ -230,27 +206,25 @@ def watch(
             if not complete and not missing(rows, expected, view.transforms_wanted):
                 complete, end = True, now + arguments.seconds
             seen = [row.name for row in rows if row.poses]
-            if seen and not hinted:
-                hinted = True
+            if seen and not hint_shown:
+                hint_shown = True
                 screen.say(f'try: {inspection(domain, view.topic(seen[-1]))}')
             if screen.live:
                 screen.draw(table(
-                    rows, view.clock, below(view.connection, autopilot), *screen.size(),
+                    rows, view.clock, status(view.connection, autopilot), *screen.size(),
                     elapsed_s=now - begin)
                     if rows else [view.connection[:screen.size()[0]]])
         rows = view.rows()
         if not screen.live and rows:
-            screen.draw(table(rows, view.clock, below(view.connection, autopilot)))
+            screen.draw(table(rows, view.clock, status(view.connection, autopilot)))
     except (TransportError, ConfigurationError) as error:
         print(f'demo: {error}', file=sys.stderr)
         print(node.text(), file=sys.stderr)
         return exit_code(error)
-    finally:
-        view.close()
-    lacking = missing(rows, expected, view.transforms_wanted)
-    lacking += autopilot.lacking() if autopilot is not None else []
+    failures = missing(rows, expected, view.transforms_wanted)
+    failures += autopilot.failures() if autopilot is not None else []
     if names:
-        lacking += filter(None, (
+        failures += filter(None, (
             too_fast(row.name, row.poses, row.rate_hz, row.arrival_rate_hz, arguments.rate)
             for row in rows))
     cause = view.trouble or view.connection
@@ -258,9 +232,9 @@ def watch(
         # All other failures are consequences of that.
         print(f'demo: no body appeared: {cause}{advice(cause, host, port)}', file=sys.stderr)
         return 1
-    for line in lacking:
+    for line in failures:
         print(f'demo: {line}', file=sys.stderr)
-    if lacking:
+    if failures:
         print(f'\noutput of the node:\n{node.text()}', file=sys.stderr)
         return 1
     print(f'\ndemo: all {len(rows)} bodies streamed')
@@ -286,8 +260,8 @@ def start_autopilot(
     return autopilot
 
 
-def below(connection: str, autopilot: Optional['AutopilotDemo']) -> str:
-    """Return what stands below the table."""
+def status(connection: str, autopilot: Optional['AutopilotDemo']) -> str:
+    """Return the lines below the table."""
     return connection if autopilot is None else f'{connection} -- {autopilot.line()}'
 
 
@@ -307,24 +281,39 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.rviz and not shutil.which('rviz2'):
         parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
     arguments.rate = _RATE if arguments.rate is None else arguments.rate
+    return run('demo', arguments.domain, lambda domain, children, files: watch(
+        arguments, domain, children, files))
+
+
+def run(
+    name: str, domain: Optional[int],
+    work: Callable[[int, list[Child], contextlib.ExitStack], int],
+) -> int:
+    """
+    Run a demo in a ROS domain of its own, and end its processes.
+
+    :param name: name of the command.
+    :param domain: the domain; None for a free one.
+    :param work: called with the domain, the list of started processes, and a stack for what must
+        be removed at the end; returns the exit code.
+    :returns: the exit code; 128 and the signal's number if a signal ended it.
+    """
     children: list[Child] = []
     files = contextlib.ExitStack()
     with raised():
         try:
-            if arguments.domain is None:
+            if domain is None:
                 domain = files.enter_context(claim_domain({own_domain()})).domain
-            else:
-                domain = arguments.domain
             isolate(os.environ, domain)
-            return watch(arguments, domain, children, files)
+            return work(domain, children, files)
         except KeyboardInterrupt:
-            complain('demo: stopped')
+            complain(f'{name}: stopped')
             return 128 + signal.SIGINT
         except EndedBySignal as ended:
-            complain(f'demo: {ended}')
+            complain(f'{name}: {ended}')
             return 128 + ended.number
         except OptitrackVrpnError as error:
-            complain(f'demo: {error}')
+            complain(f'{name}: {error}')
             return exit_code(error)
         finally:
             finish(children, files)

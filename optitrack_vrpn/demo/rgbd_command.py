@@ -3,36 +3,39 @@
 """
 Score visual odometry against mocap on one machine, without hardware: ``rgbd_demo``.
 
-A simulated camera on a simulated body, the node, rgbd_odometry and the recorder run as processes
-of their own; a table shows both paths; at the end the recording is evaluated.
+A simulated camera on a simulated body, the node, rgbd_odometry and the recorder run as separate
+processes; a table shows both paths; at the end the recording is evaluated.
 """
 
 import argparse
 import contextlib
-import os
 from pathlib import Path
-import signal
 import sys
 import time
 from typing import Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.cli.arguments import duration, exit_code, Parser
+from optitrack_vrpn.cli.arguments import duration, hertz, Parser
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.scratch_io import scratch_folder
-from optitrack_vrpn.cli.signals_io import EndedBySignal, raised
-from optitrack_vrpn.demo.child_io import Child, start_tool
-from optitrack_vrpn.demo.command import complain, finish
+from optitrack_vrpn.demo.child_io import address_of, Child, start_tool
+from optitrack_vrpn.demo.command import run
 from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary
 from optitrack_vrpn.demo.screen_io import Screen
-from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
-from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
+from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.rgbd.sim_settings import SimMountSettings
 from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
 
 BODY = 'Camera'
 POSE_TOPIC, ODOMETRY_TOPIC = f'/{BODY}/pose', '/vo'
+#: Parameters of the nodes with image input.
+_CAMERA_INPUT = (
+    '--ros-args', '-p', 'input.colour:=/camera/color/image_raw',
+    '-p', 'input.depth:=/camera/aligned_depth_to_color/image_raw',
+    '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
+    '-p', 'autostart:=true')
 #: Chosen: greatest error of the estimated transform on the trajectory 'calibration', three times
 #: what was measured (0.6 mm, 0.03 deg). Beyond it the demo fails. Halved, chance can fail it;
 #: doubled, a loss of accuracy by a factor of five passes.
@@ -57,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--trajectory', choices=tuple(TRAJECTORIES), default='calibration',
                         help='motion of the body (default %(default)s, the only one for which '
                         'the error of the transform decides on the exit code)')
-    parser.add_argument('--rate', type=float, default=15.0, metavar='HZ',
+    parser.add_argument('--rate', type=hertz, default=15.0, metavar='HZ',
                         help='images per second (default %(default)g)')
     parser.add_argument('-o', '--output', type=Path, default=Path('rgbd_report.html'),
                         metavar='FILE', help='the report (default %(default)s)')
@@ -78,14 +81,7 @@ def start_camera(arguments: argparse.Namespace, children: list[Child]) -> tuple[
         '--names', BODY, '--port', '0', '--noise-mm', '0.3', '--noise-deg', '0.05', '--ros-args',
         '-p', f'trajectory:={arguments.trajectory}', '-p', f'camera.rate_hz:={arguments.rate}',
         '-r', '__ns:=/camera'], children)
-    deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline and camera.process.poll() is None:
-        for text in camera.text().splitlines():
-            if text.startswith('listening on '):
-                host, _, rest = text[len('listening on '):].partition(':')
-                return host, int(rest.partition(':')[0])
-        time.sleep(0.05)
-    raise TransportError(f'the simulated camera did not start:\n{camera.text()}')
+    return address_of(camera, 'the simulated camera', _START_S)
 
 
 def start_nodes(host: str, port: int, children: list[Child]) -> None:
@@ -95,30 +91,24 @@ def start_nodes(host: str, port: int, children: list[Child]) -> None:
         children)
     # The camera's link has a parent already, the body; a frame has one parent in TF.
     start_tool('rgbd_odometry', [
-        '--ros-args', '-p', 'input.colour:=/camera/color/image_raw',
-        '-p', 'input.depth:=/camera/aligned_depth_to_color/image_raw',
-        '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
-        '-p', 'output.base_frame:=simulated_camera_link', '-p', 'autostart:=true'], children)
+        *_CAMERA_INPUT, '-p', 'output.base_frame:=simulated_camera_link'], children)
 
 
 def start_mapper(folder: Path, children: list[Child]) -> None:
-    """Start the mapper, which is to save its map in a folder."""
+    """Start the mapper, which saves its map in a folder."""
     start_tool('rgbd_mapper', [
-        '--ros-args', '-p', 'input.colour:=/camera/color/image_raw',
-        '-p', 'input.depth:=/camera/aligned_depth_to_color/image_raw',
-        '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
-        '-p', f'file.folder:={folder.resolve()}', '-p', 'autostart:=true'], children)
+        *_CAMERA_INPUT, '-p', f'file.folder:={folder.resolve()}'], children)
 
 
 def check(children: Sequence[Child]) -> None:
     """
-    Look whether all processes run.
+    Check that all processes run.
 
-    :raises TransportError: with the output of one that ended.
+    :raises TransportError: if one has ended; contains its output.
     """
     for child in children:
         if child.process.poll() is not None:
-            raise TransportError(f'a process ended by itself:\n{child.text()}')
+            raise TransportError(f'a process ended:\n{child.text()}')
 
 
 def watch(
@@ -127,8 +117,8 @@ def watch(
     """
     Start everything, show the table, and evaluate.
 
-    :param children: list to which every process is added.
-    :param files: gets what has to be removed at the end.
+    :param children: list to which each process is added.
+    :param files: stack for what must be removed at the end.
     :returns: exit code, see ``main``.
     """
     with loading('rgbd_demo'):
@@ -219,6 +209,7 @@ def evaluate(
     return 0
 
 
+@ends_with_output
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the demo.
@@ -228,20 +219,4 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         number if a signal ended it.
     """
     arguments = make_parser().parse_args(argv)
-    children: list[Child] = []
-    files = contextlib.ExitStack()
-    with raised():
-        try:
-            isolate(os.environ, files.enter_context(claim_domain({own_domain()})).domain)
-            return watch(arguments, children, files)
-        except KeyboardInterrupt:
-            complain('rgbd_demo: stopped')
-            return 128 + signal.SIGINT
-        except EndedBySignal as ended:
-            complain(f'rgbd_demo: {ended}')
-            return 128 + ended.number
-        except OptitrackVrpnError as error:
-            complain(f'rgbd_demo: {error}')
-            return exit_code(error)
-        finally:
-            finish(children, files)
+    return run('rgbd_demo', None, lambda _, children, files: watch(arguments, children, files))

@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 #: Chosen: a pose of mocap further from the stamp of an image is not compared with it (ns): a fifth
 #: of a millimetre at 0.1 m/s. Doubled, gaps of mocap add to the error shown.
 _NEAR_NS = 10_000_000
-#: Chosen: poses of mocap that are kept, 16 s at 240 Hz; odometry is late by less. Halved, odometry
-#: that is late by more than 8 s is not compared; doubled, twice the memory.
+#: Chosen: poses of mocap that are kept, 16 s at 240 Hz; odometry arrives within that time. Halved,
+#: odometry that arrives after more than 8 s is not compared; doubled, twice the memory.
 _KEPT = 4000
 
 
@@ -25,7 +25,7 @@ class Row(NamedTuple):
     The newest pose of both in the frame of mocap.
 
     :ivar seconds: since the first pair.
-    :ivar mocap: place of the camera by mocap and the known transform (m).
+    :ivar mocap: position of the camera by mocap and the known transform (m).
     :ivar odometry: by odometry, which begins at the same pose (m).
     :ivar travelled: path length by mocap (m).
     """
@@ -47,7 +47,8 @@ class Comparison:
 
     The first pair aligns both, so that the error is the drift since then.
 
-    :param body_from_camera: (4, 4), of the frame that odometry gives the poses of.
+    :param body_from_camera: (4, 4); the camera is the frame whose poses odometry publishes.
+    :ivar last: the newest pair; None before the first.
     """
 
     def __init__(self, body_from_camera: Floats) -> None:
@@ -56,10 +57,10 @@ class Comparison:
         self._mocap: list[Floats] = []
         self._world_from_odom: Optional[Floats] = None
         self._begin_ns = 0
-        self.rows: list[Row] = []
+        self.last: Optional[Row] = None
 
     def add_mocap(self, stamp_ns: int, world_from_body: Floats) -> None:
-        """Take a pose of the body; stamps rise."""
+        """Add a pose of the body; one that is not newer than the last is ignored."""
         if self._stamps and stamp_ns <= self._stamps[-1]:
             return
         self._stamps.append(stamp_ns)
@@ -68,7 +69,7 @@ class Comparison:
             del self._stamps[:_KEPT], self._mocap[:_KEPT]
 
     def add_odometry(self, stamp_ns: int, odom_from_camera: Floats) -> None:
-        """Take a pose of odometry."""
+        """Add a pose of odometry; one without a pose of mocap near its stamp is ignored."""
         at = bisect_left(self._stamps, stamp_ns)
         near = [index for index in (at - 1, at) if 0 <= index < len(self._stamps)
                 and abs(self._stamps[index] - stamp_ns) <= _NEAR_NS]
@@ -80,11 +81,10 @@ class Comparison:
             self._world_from_odom = camera @ np.linalg.inv(odom_from_camera)
             self._begin_ns = stamp_ns
         estimate = (self._world_from_odom @ odom_from_camera)[:3, 3]
-        last = self.rows[-1] if self.rows else None
-        travelled = 0.0 if last is None else last.travelled + float(
-            np.linalg.norm(camera[:3, 3] - last.mocap))
-        self.rows.append(Row((stamp_ns - self._begin_ns) / 1e9, camera[:3, 3], estimate,
-                             travelled))
+        travelled = 0.0 if self.last is None else self.last.travelled + float(
+            np.linalg.norm(camera[:3, 3] - self.last.mocap))
+        self.last = Row(
+            (stamp_ns - self._begin_ns) / 1e9, camera[:3, 3], estimate, travelled)
 
 
 def matrix(position: tuple[float, float, float],
@@ -109,7 +109,7 @@ def line(row: Row) -> str:
 
 
 class MountError(NamedTuple):
-    """How far an estimated transform from body to camera is from the truth."""
+    """Error of an estimated transform from body to camera."""
 
     millimetres: float
     degrees: float
@@ -128,7 +128,7 @@ def mount_error(found: OdometryEvaluation, truth: Floats) -> MountError:
 
 def summary(found: OdometryEvaluation, truth: Floats, resets: int) -> list[str]:
     """
-    Return the lines that close the demo.
+    Return the lines at the end of the demo.
 
     :param truth: body_from_camera (4, 4).
     :param resets: interruptions of odometry, after each of which its path is displaced.

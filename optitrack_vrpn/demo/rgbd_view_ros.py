@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Listen to mocap and odometry for the comparison of both."""
+"""Subscribe to mocap and odometry, and compare them."""
 
 import threading
 from typing import Optional
@@ -29,6 +29,7 @@ class RgbdView(BackgroundNode):
     :param pose_topic: of the body.
     :param odometry_topic: of odometry.
     :param body_from_camera: (4, 4).
+    :ivar poses: poses of mocap so far.
     :ivar resets: interruptions of odometry so far.
     """
 
@@ -38,7 +39,7 @@ class RgbdView(BackgroundNode):
         super().__init__('rgbd_demo_view')
         self._lock = threading.Lock()
         self._comparison = Comparison(body_from_camera)
-        self._poses = 0
+        self.poses = 0
         self.resets = 0
         self._node.create_subscription(
             PoseStamped, pose_topic, self._on_mocap, qos_profile_sensor_data)
@@ -48,16 +49,10 @@ class RgbdView(BackgroundNode):
             UInt32, 'reset_count', self._on_resets, QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
 
-    @property
-    def poses(self) -> int:
-        """Return the number of poses of mocap so far."""
-        return self._poses
-
     def last(self) -> Optional[Row]:
         """Return the newest pair, or None."""
         with self._lock:
-            rows = self._comparison.rows
-            return rows[-1] if rows else None
+            return self._comparison.last
 
     def call(self, service: str) -> str:
         """
@@ -69,7 +64,7 @@ class RgbdView(BackgroundNode):
         client = self._node.create_client(Trigger, service)
         answered = threading.Event()
         if not client.wait_for_service(_CALL_S):
-            raise TransportError(f'{service} is not there')
+            raise TransportError(f'{service} is not available; is its node running?')
         future = client.call_async(Trigger.Request())
         future.add_done_callback(lambda _: answered.set())
         if not answered.wait(_CALL_S):
@@ -81,7 +76,7 @@ class RgbdView(BackgroundNode):
 
     def _on_mocap(self, message: PoseStamped) -> None:
         with self._lock:
-            self._poses += 1
+            self.poses += 1
             self._comparison.add_mocap(stamp_ns(message.header), _matrix(message.pose))
 
     def _on_resets(self, message: UInt32) -> None:

@@ -4,7 +4,6 @@
 
 from collections import deque
 import math
-import threading
 import time
 from typing import Any, Callable, Optional, Sequence
 
@@ -19,10 +18,10 @@ from optitrack_vrpn.demo.view import BodyRow
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 from optitrack_vrpn.names import ros_name
+from optitrack_vrpn.ros.background_node import BackgroundNode
 from optitrack_vrpn.settings import sift
+from optitrack_vrpn.units import NS_PER_S
 from rcl_interfaces.srv import GetParameters
-import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.expand_topic_name import expand_topic_name
 from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -54,9 +53,10 @@ _STEPS = (
 _Key = tuple[str, int, float, float, float]
 
 
-def _key(header: Any, place: Any) -> _Key:
+def _key(header: Any, position: Any) -> _Key:
     stamp = header.stamp
-    return (header.frame_id, stamp.sec * 1_000_000_000 + stamp.nanosec, place.x, place.y, place.z)
+    return (header.frame_id, stamp.sec * NS_PER_S + stamp.nanosec,
+            position.x, position.y, position.z)
 
 
 def _rate(times: Any) -> float:
@@ -109,18 +109,18 @@ class BodyTopic:
         p, q = message.pose.position, message.pose.orientation
         yaw = math.degrees(quat2euler((q.w, q.x, q.y, q.z), 'sxyz')[2])
         # A heading is the yaw of NED; that of ENU is from east and runs the other way.
-        place, heading = (((p.y, p.x, -p.z), yaw) if ned else ((p.x, p.y, p.z), 90.0 - yaw))
+        position, heading = (((p.y, p.x, -p.z), yaw) if ned else ((p.x, p.y, p.z), 90.0 - yaw))
         return BodyRow(
             name, self.count,
             _rate(stamps), _rate(arrivals),
-            place, heading % 360.0,
+            position, heading % 360.0,
             float(np.median(arrivals - stamps)) if known else math.nan,
             float(np.std(np.diff(stamps))) if known else math.nan,
             float(np.std(np.diff(arrivals))) if known else math.nan,
             transforms)
 
 
-class DemoView:
+class DemoView(BackgroundNode):
     """
     The node of the demo that subscribes to the shown node.
 
@@ -128,11 +128,7 @@ class DemoView:
     """
 
     def __init__(self, target: str) -> None:
-        self._context = rclpy.Context()
-        self._context.init()
-        self._node = rclpy.create_node(f'{target}_view', context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        super().__init__(f'{target}_view')
         self._target = target
         self._client = self._node.create_client(ChangeState, f'/{target}/change_state')
         # Readers are discovered in the order of their creation: a node that answers this client
@@ -155,14 +151,6 @@ class DemoView:
         self.connection = ''
         #: The last error of the connection; the node may have connected again since.
         self.trouble = ''
-        self._thread = threading.Thread(target=self._spin, name='demo view', daemon=True)
-        self._thread.start()
-
-    def _spin(self) -> None:
-        try:
-            self._executor.spin()
-        except ExternalShutdownException:
-            pass
 
     def bring_up(
         self, timeout_s: float, check: Callable[[], None], names: Sequence[str] = (),
@@ -278,7 +266,7 @@ class DemoView:
         :param topics: topics besides /tf and those of the bodies seen so far.
         :returns: one line for each foreign node; empty if the demo is alone.
         """
-        seen = [self.topic(name) for name in self._bodies]
+        seen = [self.topic(name) for name in list(self._bodies)]    # grows meanwhile
         watched = {'/tf', '/tf_static'} if self.transforms_wanted else set()
         endpoints = [
             Endpoint(topic, full_name(info.node_name, info.node_namespace))
@@ -293,13 +281,6 @@ class DemoView:
         """Return the topic of a body's poses."""
         return str(expand_topic_name(
             self._template.replace('{body}', name), self._target, '/'))
-
-    def close(self) -> None:
-        """Leave ROS."""
-        self._executor.shutdown()
-        self._thread.join()
-        self._node.destroy_node()
-        self._context.try_shutdown()
 
     def rows(self) -> list[BodyRow]:
         """Return the statistics of each body seen so far, in the order of names."""

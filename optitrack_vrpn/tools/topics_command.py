@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import Any, Optional, Sequence
 
-from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import (
+    duration, exit_code, Parser, whole, without_ros_arguments)
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.errors import OptitrackVrpnError
@@ -19,21 +20,10 @@ def make_parser() -> argparse.ArgumentParser:
         prog='topics', description='List the topics in this ROS domain, or show one.',
         epilog='ROS_DOMAIN_ID chooses the domain, as in: ROS_DOMAIN_ID=5 topics /wand/pose')
     parser.add_argument('topic', nargs='?', help='show the messages of this topic')
-    parser.add_argument('--count', type=count, default=1, help='number of messages (default 1)')
+    parser.add_argument('--count', type=whole(1), default=1, help='number of messages (default 1)')
     parser.add_argument('--wait', type=duration, default=None, metavar='SECONDS',
                         help='time to wait: default 1 for the list, 10 for a message')
     return parser
-
-
-def count(text: str) -> int:
-    """
-    Parse a number of messages.
-
-    :raises argparse.ArgumentTypeError: if it is not a positive integer.
-    """
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'{text!r} is not allowed; allowed is 1 or more')
-    return int(text)
 
 
 @ends_with_output
