@@ -277,8 +277,58 @@ def test_a_full_disk_ends_the_recording_and_the_file_is_whole_or_repairable(tmp_
         assert len(by_mcap(writer.path)) == found
 
 
+def test_a_disk_that_is_full_for_the_index_leaves_a_readable_file(tmp_path):
+    writer = BagWriter(tmp_path / 'take', 'none')
+    writer.add_topic(topic('/a'), POSE_TEXT)
+    for number in range(3):
+        writer.write(message(number), 1)
+        if number == 2:
+            real, writer._index = writer._index, Full(writer._index)
+            with pytest.raises(OSError):
+                writer.flush()
+            writer._index = real
+        else:
+            writer.flush()
+    writer.close()
+    found = sum(isinstance(r, Message) for r in read_records(writer.path))
+    assert len(by_mcap(writer.path)) == found == writer.messages == 2
+
+
+class Full:
+    """A file on a disk that becomes full within the next write."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def write(self, data):
+        self._file.write(bytes(data)[:5])
+        raise OSError(28, 'No space left on device')
+
+
+def test_messages_dropped_by_a_slow_disk_are_a_problem_of_the_recording(tmp_path):
+    writer = SlowWriter()
+    spool = spooled(writer, tmp_path, max_waiting=10 * len(message(0).data))
+    spool.put([message(number) for number in range(30)])
+    writer.go_on.set()
+    spool.start()
+    assert '20 messages were dropped' in spool.stop()
+
+
+def test_a_bug_in_the_notes_does_not_leave_the_file_open_without_a_report(tmp_path):
+    def notes():
+        raise RuntimeError('no notes')
+    spool = spooled(BagWriter(tmp_path / 'take', 'none'), tmp_path, notes=notes)
+    spool.start()
+    assert 'no notes' in spool.stop()
+
+
 class SlowWriter:
     """A disk that hangs until it is let go."""
+
+    remedy = 'repair it with record --recover'
 
     def __init__(self):
         self.go_on = threading.Event()
@@ -312,7 +362,7 @@ def test_a_slow_disk_never_holds_up_who_hands_over_and_drops_are_counted(tmp_pat
     assert status.waiting <= 1000 * size
     assert status.dropped >= 5000 - 1000 - 2000    # what a batch takes is on its way
     writer.go_on.set()
-    assert spool.stop() == ''
+    assert 'messages were dropped' in spool.stop()
     assert writer.messages + spool.status().dropped == 5000
     assert writer.notes['dropped'] == str(spool.status().dropped)
 

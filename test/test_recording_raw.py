@@ -3,6 +3,7 @@
 """Raw recordings: replayed captures of the real library, and exact repetition of live runs."""
 
 import random
+import socket
 import threading
 import tracemalloc
 
@@ -20,7 +21,8 @@ from optitrack_vrpn.recording.pcap import (
 from optitrack_vrpn.recording.raw_events import arrivals, stamped
 from optitrack_vrpn.recording.raw_recorder_io import (
     LostDatagrams, PcapWriter, RawSink, record_raw)
-from optitrack_vrpn.recording.raw_session import clip, first_sender_time_ns, scale_times
+from optitrack_vrpn.recording.raw_session import (
+    clip, first_sender_time_ns, scale_times, Session)
 from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pcap
@@ -388,6 +390,13 @@ def test_a_part_keeps_names_and_a_rate_scales_the_senders_times():
     for slow, quick in zip(part, fast):
         assert quick[1] - origin == pytest.approx((slow[1] - origin) / 2, abs=1000)
         assert quick[2:] == slow[2:]
+
+
+def test_a_conversation_in_which_the_server_sent_nothing_ends_the_replay():
+    empty = Session('127.0.0.1', ('127.0.0.1', 1), 0, 0, lambda: iter(()))
+    with ReplayServer([empty], ReplayConfig()) as server:
+        with socket.create_connection(('127.0.0.1', server.port), 5.0):
+            assert server.finished.wait(5.0)
 
 
 @pytest.mark.parametrize('arguments, said', [

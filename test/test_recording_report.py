@@ -3,13 +3,17 @@
 """The report: its figures against closed forms, its verdict, and a page without scripts."""
 
 import re
+import struct
 from xml.etree import ElementTree
 
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import report_command
+from optitrack_vrpn.recording.bag_io import BagWriter, recover
 from optitrack_vrpn.recording.figures import body_figures, running_deviation
 from optitrack_vrpn.recording.findings import findings, Severity
+from optitrack_vrpn.recording.mcap_format import Message
 from optitrack_vrpn.recording.take import Body, ClockRow, StateRow, Take
 from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.trajectory import Trajectory
@@ -17,7 +21,7 @@ from optitrack_vrpn.recording.tum import format_tum
 from optitrack_vrpn.units import NS_PER_S
 import pcap
 import pytest
-from recording_kit import BEGIN_NS, write_poses
+from recording_kit import BEGIN_NS, POSE, pose_cdr, POSE_TEXT, topic, write_poses
 from scipy.spatial.transform import Rotation
 from test_recording_evaluation import CAMERA_M, recording
 
@@ -98,7 +102,7 @@ def test_gaps_jumps_freezes_and_resets_are_found_where_they_are():
 
 
 @pytest.mark.parametrize('change, severity, said', [
-    ({'cut': 'the file ends'}, Severity.ERROR, 'not closed'),
+    ({'cut': 'it was not closed'}, Severity.ERROR, 'not closed'),
     ({'notes': {'dropped': '12'}}, Severity.ERROR, '12 messages were dropped'),
     ({'notes': {'clock_steps': '1: 2, 3: 4'}}, Severity.ERROR, 'set 2 times'),
     ({'notes': {'lost': '/wand/pose: 3'}}, Severity.ERROR, '/wand/pose: 3'),
@@ -111,6 +115,136 @@ def test_what_the_recorder_and_the_node_noticed_is_in_the_verdict(change, severi
     first = texts(take_of(body(noise_m=0.0002), **change))[0]
     assert first[0] is severity
     assert said in first[1]
+
+
+def status_cdr(name, **values):
+    """Serialise a DiagnosticStatus by hand."""
+    data = bytearray(b'\0')
+    for text in (f'node: body {name}', '', ''):
+        data += bytes(-len(data) % 4) + struct.pack('<I', len(text) + 1) + text.encode() + b'\0'
+    data += bytes(-len(data) % 4) + struct.pack('<I', len(values))
+    for pair in values.items():
+        for text in pair:
+            data += bytes(-len(data) % 4) + struct.pack('<I', len(text) + 1)
+            data += text.encode() + b'\0'
+    return b'\0\1\0\0' + bytes(data)
+
+
+def array_cdr():
+    """Serialise an empty DiagnosticArray by hand."""
+    return b'\0\1\0\0' + struct.pack('<iII', 0, 0, 1) + bytes(4) + struct.pack('<I', 0)
+
+
+def written(folder, topics, close=True):
+    """
+    Write a bag.
+
+    :param topics: by topic its type, and rows of log time (s) and data.
+    """
+    writer = BagWriter(folder, 'none')
+    rows = []
+    for name, (kind, messages) in topics.items():
+        channel = writer.add_topic(topic(name, kind), POSE_TEXT)
+        rows += [(BEGIN_NS + round(at_s * 1e9), channel, data) for at_s, data in messages]
+    for number, (log_ns, channel, data) in enumerate(sorted(rows)):
+        writer.write(Message(channel, number, log_ns, log_ns, data), log_ns)
+        writer.tick(log_ns)
+    if close:
+        writer.close()
+    return load_take(folder)
+
+
+STATUS, ARRAY = 'diagnostic_msgs/msg/DiagnosticStatus', 'diagnostic_msgs/msg/DiagnosticArray'
+
+
+def poses_of(x, seconds=4.0, rate=100):
+    return [(at, pose_cdr(BEGIN_NS + round(at * 1e9), (x, 0.0, 0.001 * (k % 7)), STILL))
+            for k, at in enumerate(np.arange(0.0, seconds, 1 / rate))]
+
+
+def test_a_body_without_any_pose_is_an_error(tmp_path):
+    take = written(tmp_path / 'take', {
+        '/seen/pose': (POSE, poses_of(1.0)),
+        '/seen/status': (STATUS, [(0.0, status_cdr('seen', state='TRACKED'))]),
+        '/never/status': (STATUS, [(0.0, status_cdr('never', state='UNTRACKED'))])})
+    assert texts(take)[0] == (
+        Severity.ERROR, 'never: no pose was published during the whole take.')
+
+
+def test_other_poses_in_the_namespace_of_a_body_do_not_replace_its_poses(tmp_path):
+    for number, names in enumerate((('/a/goal', '/a/pose'), ('/a/pose', '/a/zz'))):
+        take = written(tmp_path / f'take{number}', {
+            name: (POSE, poses_of(1.0 if name == '/a/pose' else 9.0)) for name in names})
+        assert list(take.bodies) == ['a']
+        assert take.bodies['a'].trajectory.positions[0, 0] == 1.0
+        assert set(take.estimates) == set(names)
+
+
+def test_a_node_that_publishes_only_pose_cov_has_bodies(tmp_path):
+    take = written(tmp_path / 'take', {
+        '/a/pose_cov': ('geometry_msgs/msg/PoseWithCovarianceStamped', poses_of(1.0)),
+        '/camera/pose_cov': ('geometry_msgs/msg/PoseWithCovarianceStamped', poses_of(2.0)),
+        '/a/status': (STATUS, [(0.0, status_cdr('a', state='TRACKED'))])})
+    assert list(take.bodies) == ['a']
+
+
+@pytest.mark.parametrize('begin, end, said', [
+    (0.0, 1.0, []), (5.0, 1.0, ['first 5 s']), (0.0, 9.0, ['last 8 s'])])
+def test_a_recording_that_goes_on_without_poses_says_so(tmp_path, begin, end, said):
+    take = written(tmp_path / 'take', {
+        '/a/pose': (POSE, poses_of(1.0)),
+        '/diagnostics': (ARRAY, [(at, array_cdr()) for at in np.arange(-begin, 4.0 + end)])})
+    assert [text for severity, text in texts(take) if severity is Severity.WARNING] == [
+        f'No pose arrived in the {one} of the recording.' for one in said]
+
+
+def test_a_repaired_recording_is_no_recording_without_loss(tmp_path):
+    written(tmp_path / 'take', {'/a/pose': (POSE, poses_of(1.0))}, close=False)
+    recover(tmp_path / 'take')
+    found = texts(load_take(tmp_path / 'take'))
+    assert found[0][0] is Severity.WARNING and 'was repaired' in found[0][1]
+    assert not any(severity is Severity.GOOD for severity, _ in found)
+
+
+def test_damage_in_the_middle_is_not_called_the_end(tmp_path):
+    written(tmp_path / 'take', {'/a/pose': (POSE, poses_of(1.0))})
+    path = tmp_path / 'take' / 'take.mcap'
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x55
+    path.write_bytes(bytes(data))
+    severity, text = texts(load_take(tmp_path / 'take'))[0]
+    assert severity is Severity.ERROR
+    assert 'everything after that is missing' in text and 'not closed' not in text
+
+
+def test_names_with_dollars_are_no_formulas(tmp_path, capsys):
+    csv = MOTIVE_CSV.replace('Wand', r'a $\frac$').replace('Box', r'b_$1')
+    (tmp_path / 'take.csv').write_text(csv)
+    assert 'frac' in page_of(tmp_path, capsys, tmp_path / 'take.csv')
+
+
+KINDS = [('Rotation', axis) for axis in 'XYZW'] + [('Position', axis) for axis in 'XYZ']
+MOTIVE_CSV = '\n'.join([
+    'Format Version,1.23,Rotation Type,Quaternion,Length Units,Meters', '',
+    ',Type' + ',Rigid Body' * 14, ',Name' + ',Wand' * 7 + ',Box' * 7,
+    ',' + ''.join(f',{kind}' for kind, _ in KINDS * 2),
+    'Frame,Time (Seconds)' + ''.join(f',{axis}' for _, axis in KINDS * 2),
+    *(f'{k},{k / 100:.2f}' + f',0,0,0,1,1,{k / 1000},3' * 2 for k in range(300))])
+
+
+@pytest.mark.parametrize('arguments', [
+    ['--rpe-seconds', '-1'], ['--max-offset', 'nan'], ['--max-offset', '-3']])
+def test_times_that_are_none_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        report_command.main(['take', *arguments])
+    assert ended.value.code == USAGE
+
+
+def test_a_bag_in_sqlite_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / 'take').mkdir()
+    (tmp_path / 'take' / 'take_0.db3').write_bytes(b'SQLite format 3')
+    with pytest.raises(ConfigurationError, match='ros2 bag convert'):
+        load_take(tmp_path / 'take')
 
 
 def test_no_bodies_are_the_worst_finding():

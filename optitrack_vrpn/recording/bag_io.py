@@ -41,6 +41,7 @@ RECORDER = 'optitrack_vrpn'
 _CHUNK_SIZE = 1 << 20
 _CHUNK_NS = 400_000_000
 _COPY = 1 << 20
+_NOT_CLOSED = 'it was not closed: up to a second at its end is missing'
 
 
 def _compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
@@ -91,10 +92,13 @@ class BagWriter:
 
     :param folder: the folder to create; must not exist.
     :param compression: see ``_compressor``.
+    :ivar remedy: for a file that could not be closed.
     :ivar messages: number of messages, including the open chunk.
     :ivar size: size of the file (bytes).
     :raises ConfigurationError: if the folder exists or cannot be created.
     """
+
+    remedy = 'free some space and repair it with record --recover'
 
     def __init__(self, folder: Path, compression: str = 'auto') -> None:
         self._compression, self._compress = _compressor(compression)
@@ -104,13 +108,13 @@ class BagWriter:
             folder.mkdir(parents=True)
             # Unbuffered: written data survive the end of this process.
             self._file: IO[bytes] = open(self.path, 'xb', buffering=0)
-            self._index: IO[bytes] = tempfile.TemporaryFile(dir=folder)
+            self._index: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)
         except FileExistsError:
             raise ConfigurationError(
                 f'{folder} exists already: choose another name, or remove it') from None
         except OSError as error:
             raise ConfigurationError(f'cannot create {folder}: {error.strerror}') from None
-        self.size = 0
+        self.size = self._index_size = 0
         self.messages = 0
         self._chunk = mcap.ChunkBuilder()
         self._chunk_began_ns = 0
@@ -187,11 +191,13 @@ class BagWriter:
         data, index = chunk.records(
             content, self._compress(content), self._compression, self.size)
         try:
+            _append(self._index, index, self._index_size)
             self._write(data)
         except OSError:
             self.messages -= sum(counts.values())
+            _truncate(self._index, self._index_size)
             raise
-        self._index.write(index)
+        self._index_size += len(index)
         if not counts:
             return
         start_ns, end_ns = chunk.span_ns
@@ -280,16 +286,25 @@ class BagWriter:
 
     def _write(self, data: bytes) -> None:
         """Write all data or none."""
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[self._file.write(rest):]
-        except OSError:
-            with contextlib.suppress(OSError):
-                self._file.truncate(self.size)
-                self._file.seek(self.size)
-            raise
+        _append(self._file, data, self.size)
         self.size += len(data)
+
+
+def _append(file: IO[bytes], data: bytes, size: int) -> None:
+    """Write all data at the end of a file of this size, or none."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[file.write(rest):]
+    except OSError:
+        _truncate(file, size)
+        raise
+
+
+def _truncate(file: IO[bytes], size: int) -> None:
+    with contextlib.suppress(OSError):
+        file.truncate(size)
+        file.seek(size)
 
 
 def find_mcap(path: Path) -> Path:
@@ -304,6 +319,9 @@ def find_mcap(path: Path) -> Path:
     if not path.is_dir():
         raise ConfigurationError(f'{path}: no such file or folder')
     found = sorted(path.glob('*.mcap'))
+    if not found and any(path.glob('*.db3')):
+        raise ConfigurationError(
+            f'{path}: is a bag in sqlite3; convert it to mcap with ros2 bag convert')
     if len(found) != 1:
         raise ConfigurationError(
             f'{path}: contains {len(found) or "no"} .mcap files; give the path of one')
@@ -326,11 +344,11 @@ def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
             at = file.tell()
             head = file.read(mcap.HEAD_SIZE)
             if len(head) < mcap.HEAD_SIZE:
-                yield mcap.Cut(at, 'the file ends without an index: it was not closed')
+                yield mcap.Cut(at, _NOT_CLOSED)
                 return
             opcode, size = mcap.unpack_head(head)
             if size > min(mcap.MAX_RECORD, end - at - mcap.HEAD_SIZE):
-                yield mcap.Cut(at, 'the last record is cut off: the file was not closed')
+                yield mcap.Cut(at, _NOT_CLOSED)
                 return
             if opcode in (mcap.DATA_END, mcap.FOOTER):
                 yield mcap.End()
@@ -341,7 +359,7 @@ def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
             content = file.read(size)
             try:
                 if opcode == mcap.CHUNK:
-                    chunk = mcap.parse_chunk(content, at, mcap.HEAD_SIZE + size)
+                    chunk = mcap.parse_chunk(content)
                     records = decompress(chunk.compression, chunk.records, chunk.size)
                     if chunk.crc and zlib.crc32(records) != chunk.crc:
                         raise ValueError('a chunk has a wrong checksum')
@@ -351,7 +369,8 @@ def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
                     if found is not None:
                         yield found
             except ValueError as error:
-                yield mcap.Cut(at, f'broken at byte {at}: {error}')
+                yield mcap.Cut(at, f'it is damaged at byte {at} of {end} ({error}): everything '
+                               'after that is missing')
                 return
 
 

@@ -20,7 +20,6 @@ class Stamped(NamedTuple):
 
     stamp_ns: int
     frame: str
-    child: str
     pose: Pose7
 
 
@@ -92,13 +91,12 @@ def read_pose(type_name: str, data: bytes) -> Stamped:
     """
     reader = _Reader(data)
     stamp_ns, frame = reader.header()
-    child = ''
     if type_name == 'nav_msgs/msg/Odometry':
-        child = reader.text()
+        reader.text()    # child frame
     elif type_name not in ('geometry_msgs/msg/PoseStamped',
                            'geometry_msgs/msg/PoseWithCovarianceStamped'):
         raise ValueError(f'{type_name} is not a pose')
-    return Stamped(stamp_ns, frame, child, reader.pose())
+    return Stamped(stamp_ns, frame, reader.pose())
 
 
 def read_status(data: bytes) -> Status:
@@ -110,13 +108,12 @@ def read_status(data: bytes) -> Status:
     return _Reader(data).status()
 
 
-def read_diagnostics(data: bytes) -> tuple[int, list[Status]]:
+def read_diagnostics(data: bytes) -> list[Status]:
     """
-    Decode a DiagnosticArray.
+    Decode the entries of a DiagnosticArray.
 
-    :returns: its stamp (ns) and entries.
     :raises ValueError: if it is damaged.
     """
     reader = _Reader(data)
-    stamp_ns, _ = reader.header()
-    return stamp_ns, [reader.status() for _ in range(reader.integer())]
+    reader.header()
+    return [reader.status() for _ in range(reader.integer())]

@@ -9,7 +9,7 @@ from pathlib import Path
 import sys
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, without_ros_arguments
 from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, OptitrackVrpnError
@@ -33,8 +33,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--body', action='append', default=[], metavar='NAME',
                         help='only this body; may be repeated')
     parser.add_argument('--frame', choices=('enu', 'ned'), default='enu')
-    parser.add_argument('--start', type=float, metavar='S', help='seconds after the first pose')
-    parser.add_argument('--end', type=float, metavar='S', help='likewise')
+    parser.add_argument('--start', type=duration, metavar='S', help='seconds after the first pose')
+    parser.add_argument('--end', type=duration, metavar='S', help='likewise')
     parser.add_argument('--resample', type=float, metavar='HZ',
                         help='resample at this rate; no rows in gaps and across resets')
     return parser
@@ -112,7 +112,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return 1
     print(f'{arguments.output}: {count} poses of {len(bodies)} '
           f'bod{"ies" if len(bodies) != 1 else "y"}'
-          + (f'; the recording was not closed ({take.cut})' if take.cut else ''))
+          + (f'; the recording is incomplete: {take.cut}' if take.cut else ''))
     return 0
 
 

@@ -55,7 +55,7 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
     for name in names:
         if name not in take.bodies:
             raise ConfigurationError(
-                f'{take.name}: holds no body {name!r}, only {", ".join(take.bodies)}')
+                f'{take.name}: has no body {name!r}, only {", ".join(take.bodies)}')
     return list(names or take.bodies)
 
 

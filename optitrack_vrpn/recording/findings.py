@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 import enum
 import math
+import statistics
 from typing import NamedTuple
 
 from optitrack_vrpn.recording.figures import Figures
@@ -20,6 +21,10 @@ LONG_GAP_S = 0.5
 #: Halved, usual wireless networks are reported; doubled, delays of twice the size pass.
 LATE_MS = 50.0
 JITTER_MS = 20.0
+#: Time without any pose at the begin or the end of a recording (s). Chosen: three times the period
+#: of the diagnostics, whose arrivals show that the recording continued. Halved, usual ends of a
+#: session are reported; doubled, a loss of 5 s before the end passes.
+SILENT_S = 3.0
 #: Fraction of the duration with valid poses, and fraction of the fastest body's rate. Chosen. Half
 #: as far from 1, single occlusions are reported; twice as far, 2 % and 20 % of the poses can be
 #: missing.
@@ -59,6 +64,11 @@ class Finding(NamedTuple):
 def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
     """Assess a take, worst finding first; a take without faults has one finding that states it."""
     found = [*_of_the_file(take), *_of_the_clock(take)]
+    seen = [figures.name for figures in bodies]
+    for name in dict.fromkeys([*take.unseen, *take.bodies]):
+        if name not in seen:
+            found.append(Finding(
+                Severity.ERROR, f'{name}: no pose was published during the whole take.', 1e6))
     if not bodies:
         found.append(Finding(Severity.ERROR, 'No pose of any body was recorded.', 1e9))
     fastest = max((f.rate_hz for f in bodies if not math.isnan(f.rate_hz)), default=0.0)
@@ -68,7 +78,7 @@ def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
     if all(finding.severity <= Severity.NOTE for finding in found):
         found.insert(0, Finding(
             Severity.GOOD, f'No fault was found: {len(bodies)} '
-            f'bod{"y" if len(bodies) == 1 else "ies"}, no long gaps, no jumps, nothing lost.'))
+            f'bod{"y" if len(bodies) == 1 else "ies"}, no gaps, no jumps, no reported loss.'))
     return found
 
 
@@ -76,16 +86,24 @@ def _of_the_file(take: Take) -> list[Finding]:
     found = []
     if take.cut:
         found.append(Finding(
-            Severity.ERROR, f'The recording was not closed ({take.cut}); up to a second at its '
-            'end is missing. Repair it with record --recover.', 1e8))
-    for note, text in (('dropped', 'messages were dropped because the disk was too slow'),
-                       ('lost', 'messages were lost between publisher and recorder')):
+            Severity.ERROR, f'The recording is incomplete: {take.cut}. Repair it with record '
+            '--recover.', 1e8))
+    if take.notes.get('recovered'):
+        found.append(Finding(
+            Severity.WARNING, 'The recording was repaired after an interruption '
+            f'({take.notes["recovered"]}); the recorder\'s counts of lost messages are missing.',
+            1e7))
+    for note, text in (
+            ('dropped', '{} messages were dropped because the disk was too slow.'),
+            ('lost', 'Some messages were lost between publisher and recorder ({}).'),
+            ('stopped', 'The recording ended early: {}.')):
         if take.notes.get(note):
-            found.append(Finding(Severity.ERROR, f'{take.notes[note]} {text}.' if note == 'dropped'
-                                 else f'Some {text} ({take.notes[note]}).', 1e7))
-    if take.notes.get('stopped'):
-        found.append(Finding(Severity.ERROR, 'The recording ended by itself: '
-                             f'{take.notes["stopped"]}.', 1e7))
+            found.append(Finding(Severity.ERROR, text.format(take.notes[note]), 1e7))
+    for silent_s, part in zip(take.silent_s, ('first', 'last')):
+        if silent_s >= SILENT_S:
+            found.append(Finding(
+                Severity.WARNING, f'No pose arrived in the {part} {silent_s:.0f} s of the '
+                'recording.', silent_s))
     if take.notes.get('clock_steps'):
         count = take.notes['clock_steps'].count(',') + 1
         found.append(Finding(
@@ -117,10 +135,11 @@ def _of_the_clock(take: Take) -> list[Finding]:
             f'time{"s" if epochs > 1 else ""} (a restart of Motive, or a set clock): stamps step '
             'there by up to the uncertainty.', 1e3))
     known = [row.uncertainty_us for row in take.clock if not math.isnan(row.uncertainty_us)]
-    if known and known[-1] > UNCERTAIN_US:
+    worst = max(statistics.median(known), known[-1]) if known else 0.0
+    if worst > UNCERTAIN_US:
         found.append(Finding(
-            Severity.WARNING, f'Stamps are uncertain by {known[-1] / 1000:.1f} ms: the network '
-            'delays frames unevenly.', known[-1]))
+            Severity.WARNING, f'Stamps are uncertain by {worst / 1000:.1f} ms: the network '
+            'delays frames unevenly.', worst))
     return found
 
 

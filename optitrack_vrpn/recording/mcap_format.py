@@ -74,7 +74,7 @@ class Cut(NamedTuple):
     The file ends or is damaged here.
 
     :ivar offset: offset of the first byte that is not part of a complete record.
-    :ivar reason: description of the fault.
+    :ivar reason: description of the fault, and of what is missing.
     """
 
     offset: int
@@ -82,12 +82,8 @@ class Cut(NamedTuple):
 
 
 class ChunkFound(NamedTuple):
-    """A chunk: its offset in the file, compression and compressed records."""
+    """A chunk: size and checksum of its records, their compression, the compressed records."""
 
-    offset: int
-    length: int
-    start_ns: int
-    end_ns: int
     size: int
     crc: int
     compression: str
@@ -272,25 +268,21 @@ def _take_map(data: bytes, at: int) -> dict[str, str]:
     return found
 
 
-def parse_chunk(content: bytes, offset: int, length: int) -> ChunkFound:
+def parse_chunk(content: bytes) -> ChunkFound:
     """
-    Decode a chunk record.
+    Decode the content of a chunk record.
 
-    :param content: content of the record.
-    :param offset: offset of the record in the file.
-    :param length: length of the whole record.
     :raises ValueError: if it is not a chunk.
     """
     try:
-        start_ns, end_ns, size, crc = _CHUNK.unpack_from(content)
+        _, _, size, crc = _CHUNK.unpack_from(content)
         compression, at = _take_text(content, _CHUNK.size)
         (packed,) = struct.unpack_from('<Q', content, at)
     except struct.error as error:
         raise ValueError(str(error)) from None
     if at + 8 + packed != len(content) or size > MAX_RECORD:
         raise ValueError('a chunk has a wrong length')
-    return ChunkFound(
-        offset, length, start_ns, end_ns, size, crc, compression, content[at + 8:])
+    return ChunkFound(size, crc, compression, content[at + 8:])
 
 
 def parse_record(opcode: int, content: bytes) -> Record | None:

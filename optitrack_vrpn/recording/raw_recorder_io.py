@@ -47,7 +47,10 @@ class PcapWriter:
     Write packets to a file; not thread-safe.
 
     :raises ConfigurationError: if the file exists or cannot be created.
+    :ivar remedy: for a file that could not be closed.
     """
+
+    remedy = 'it can be read up to its last complete packet'
 
     def __init__(self, path: Path) -> None:
         try:
@@ -206,8 +209,6 @@ def record_raw(
         lost.note(client.status().queue.get('dropped_unread'))
         client.stop()
         problem = spool.stop()
-    dropped = spool.status().dropped
-    losses = [f'{count} {what}' for count, what in (
-        (lost.total, 'datagrams were lost before the recorder read them (receive buffer full)'),
-        (dropped, 'packets were dropped because the disk was too slow')) if count]
-    return '; '.join(filter(None, (problem, *losses)))
+    loss = (f'{lost.total} datagrams were lost before the recorder read them (receive buffer full)'
+            if lost.total else '')
+    return '; '.join(filter(None, (problem, loss)))

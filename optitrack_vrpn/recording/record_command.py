@@ -57,8 +57,8 @@ def _checked(argv: Sequence[str]) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     if (arguments.output is None) == (arguments.recover is None):
         parser.error('give either -o FOLDER to record or --recover FILE to repair')
-    if arguments.min_free < 0:
-        parser.error('--min-free must not be negative')
+    if not 0 <= arguments.min_free < float('inf'):
+        parser.error('--min-free must be 0 or more')
     if arguments.raw:
         for option in ('bodies', 'topic', 'control'):
             if getattr(arguments, option):

@@ -92,6 +92,7 @@ class _Bag:
         self._writer = writer
         self._write = writer.write
         self.tick, self.sync, self.close = writer.tick, writer.sync, writer.close
+        self.remedy = writer.remedy
 
     @property
     def size(self) -> int:
@@ -145,8 +146,8 @@ class Recorder(ControlledLifecycleNode):
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timers = [self.create_timer(_LOOK_S, self._look, clock=steady),
                         self.create_timer(_WATCH_S, self._watch, clock=steady)]
-        self._unknown_told: set[str] = set()
-        self._stop_told = False
+        self._unknown_reported: set[str] = set()
+        self._stop_reported = False
 
     # -- lifecycle -----------------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ class Recorder(ControlledLifecycleNode):
             return TransitionCallbackReturn.FAILURE
         assert self._intake is not None
         self._session, self._steps = session, ClockSteps()
-        self._stop_told = False
+        self._stop_reported = False
         spool: Spool[_Item] = Spool(
             _Bag(writer), self._folder, _size, self._config.max_waiting, self._config.min_free,
             self._free_bytes, self._notes)
@@ -251,8 +252,8 @@ class Recorder(ControlledLifecycleNode):
                     and self.count_publishers(topic)):
                 intake.add(topic, types[0])
         for topic, type_name in intake.unknown.items():
-            if topic not in self._unknown_told:
-                self._unknown_told.add(topic)
+            if topic not in self._unknown_reported:
+                self._unknown_reported.add(topic)
                 self.get_logger().warning(
                     f'{topic} is not recorded: its type {type_name} is not installed here')
 
@@ -268,10 +269,10 @@ class Recorder(ControlledLifecycleNode):
             for reader in self._intake.readers:
                 name = reader.metadata.name
                 self._intake.note_publishers(name, self.count_publishers(name))
-        if self._spool is not None and not self._stop_told:
+        if self._spool is not None and not self._stop_reported:
             stopped = self._spool.status().stopped
             if stopped:
-                self._stop_told = True
+                self._stop_reported = True
                 self.get_logger().error(f'recording has stopped: {stopped}')
 
     def _notes(self) -> dict[str, str]:
@@ -296,17 +297,16 @@ class Recorder(ControlledLifecycleNode):
         self.finished = (self._folder, problem)
         # After Ctrl-C the log topic is closed; a logger without a node does not use it.
         log = self.get_logger() if self.context.ok() else rclpy.logging.get_logger('record')
-        said = (f'{status.messages} messages, {status.size / 1e6:.1f} MB in {self._folder}'
-                + (f', {status.dropped} dropped' if status.dropped else ''))
+        summary = f'{status.messages} messages, {status.size / 1e6:.1f} MB in {self._folder}'
         if lost:
             log.warning(
                 f'{lost} messages were lost on the way: their publishers had dropped them before '
                 'they were received; record with config/fast_recording.xml and qos.depth of the '
                 'node at 200, see "Losses" in docs/recording.md')
         if problem:
-            log.error(f'recorded {said}; {problem}')
+            log.error(f'recorded {summary}; {problem}')
         else:
-            log.info(f'recorded {said}')
+            log.info(f'recorded {summary}')
 
     def _leave(self) -> None:
         self._close()

@@ -27,7 +27,6 @@ from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
 _REQUEST = re.compile(rb'([A-Za-z0-9.]+) (\d{1,5})\0?')
-_COOKIE_SIZE = 24
 #: Chosen: maximum number of clients, and timeouts (s) for a handshake and for a connection. They
 #: limit the resources of idle or hostile peers; half rejects slower clients.
 _MOST_CLIENTS = 8
@@ -66,7 +65,7 @@ class ReplayConfig:
         """
         if not 0.01 <= self.rate <= 100:
             raise ConfigurationError(f'rate is {self.rate:g}; allowed: 0.01 to 100')
-        if self.start_s < 0 or (self.end_s is not None and self.end_s <= self.start_s):
+        if not self.start_s >= 0 or (self.end_s is not None and self.end_s <= self.start_s):
             raise ConfigurationError('the end must be after the start, and both not negative')
 
 
@@ -214,7 +213,9 @@ class ReplayServer:
         :returns: False if the client never sent a VRPN cookie.
         """
         heard = bytearray()
-        first = next(actions)
+        first = next(actions, None)
+        if first is None:
+            return True
         self._send(sock, heard, first.data)
         deadline = time.monotonic() + _HANDSHAKE_S
         # A client may wait for the cookie, and describes its UDP port last.

@@ -9,7 +9,8 @@ import sys
 from typing import Optional
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import (
+    duration, exit_code, Parser, seconds, without_ros_arguments)
 from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
@@ -43,9 +44,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--reference', metavar='BODY', help='evaluate an odometry against it')
     parser.add_argument('--estimate', metavar='TOPIC_OR_FILE',
                         help='the odometry: a recorded topic, or a file in TUM format')
-    parser.add_argument('--rpe-seconds', type=float, default=1.0, metavar='S',
+    parser.add_argument('--rpe-seconds', type=duration, default=1.0, metavar='S',
                         help='time over which motions are compared (default %(default)s)')
-    parser.add_argument('--max-offset', type=float, default=2.0, metavar='S',
+    parser.add_argument('--max-offset', type=seconds, default=2.0, metavar='S',
                         help='largest time offset of the search (default %(default)s)')
     return parser
 

@@ -63,12 +63,11 @@ class Picture:
 
 @dataclass
 class Section:
-    """A part of the page: pictures and paragraphs under a heading, optionally folded."""
+    """A part of the page: pictures and paragraphs under a heading."""
 
     title: str
     pictures: list[Picture] = field(default_factory=list)
     html: str = ''
-    folded: bool = False
 
 
 def number(value: float, digits: int = 1) -> str:
@@ -193,10 +192,7 @@ def page(
             inside += '<div class="grid">' + ''.join(
                 f'<figure>{picture.svg}<figcaption>{escape(picture.caption)}</figcaption>'
                 '</figure>' for picture in section.pictures) + '</div>'
-        if section.folded:
-            body.append(f'<details><summary>{escape(section.title)}</summary>{inside}</details>')
-        else:
-            body.append(f'<h2>{escape(section.title)}</h2>{inside}')
+        body.append(f'<h2>{escape(section.title)}</h2>{inside}')
     return ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width,initial-scale=1">'
             f'<title>{escape(take.name)}</title><style>{_STYLE}</style></head><body>'

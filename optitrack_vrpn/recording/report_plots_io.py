@@ -157,7 +157,9 @@ def path_plot(lines: Sequence[PathLine]) -> str:
     def draw(axes: Any) -> None:
         for number, line in enumerate(lines):
             colour = _COLOURS[number % 5]
-            axes.plot(line.shown[:, 0], line.shown[:, 1], color=colour, label=line.name)
+            # A dollar sign would begin a formula.
+            axes.plot(line.shown[:, 0], line.shown[:, 1], color=colour,
+                      label=line.name.replace('$', r'\$'))
             axes.plot(line.begin[0], line.begin[1], 'o', color=colour, markersize=4)
         # One scale for both, and noise alone shall not fill the picture.
         limits = (axes.get_xlim(), axes.get_ylim())

@@ -16,6 +16,7 @@ import tempfile
 from typing import Generic, Optional, TypeVar
 
 import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.take import Columns
 
 T = TypeVar('T')
@@ -31,7 +32,7 @@ class Scratch:
     """
     A temporary file that many topics share.
 
-    :raises OSError: if there is no room for it, here and in every method.
+    :raises OSError: if it cannot be created or read.
     """
 
     def __init__(self) -> None:
@@ -43,12 +44,18 @@ class Scratch:
         Write a block.
 
         :returns: its place and size.
+        :raises ConfigurationError: if the disk is full.
         """
         place, rest = self._size, memoryview(data)
-        while rest:
-            done = os.pwrite(self._file.fileno(), rest, self._size)
-            self._size += done
-            rest = rest[done:]
+        try:
+            while rest:
+                done = os.pwrite(self._file.fileno(), rest, self._size)
+                self._size += done
+                rest = rest[done:]
+        except OSError as error:
+            raise ConfigurationError(
+                f'cannot store the poses in {tempfile.gettempdir()} ({error.strerror}): set '
+                'TMPDIR to a folder with more space') from None
         return place, len(data)
 
     def read(self, place: int, size: int) -> bytes:
@@ -60,21 +67,24 @@ class StoredRows:
     """
     Poses of one topic in the order of their arrival, as ``take.Rows``.
 
-    :param scratch: where they are written.
+    :param scratch: the file for them.
+    :ivar count: number of poses.
     """
 
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self._blocks: list[tuple[int, int]] = []
         self._waiting = bytearray()
+        self.count = 0
 
     def add(self, stamp_ns: int, arrival_ns: int, pose: Iterable[float]) -> None:
         """
         Append a pose.
 
         :param pose: seven numbers.
-        :raises OSError: if the disk is full.
+        :raises ConfigurationError: if the disk is full.
         """
+        self.count += 1
         self._waiting += _ROW.pack(stamp_ns, arrival_ns, *pose)
         if len(self._waiting) >= _BLOCK:
             self._blocks.append(self._scratch.append(self._waiting))

@@ -17,8 +17,6 @@ import threading
 import time
 from typing import Generic, NamedTuple, Optional, Protocol, TypeVar
 
-from optitrack_vrpn.errors import OptitrackVrpnError
-
 T_contra = TypeVar('T_contra', contravariant=True)
 T = TypeVar('T')
 
@@ -36,7 +34,10 @@ _SYNC_NS = 1_000_000_000
 
 
 class Writer(Protocol[T_contra]):
-    """Interface of the writer; the methods are those of ``BagWriter``."""
+    """Interface of the writer; see ``BagWriter``."""
+
+    @property
+    def remedy(self) -> str: ...
 
     @property
     def size(self) -> int: ...
@@ -57,20 +58,18 @@ class SpoolStatus(NamedTuple):
     """
     State of the recording.
 
-    :ivar messages: written.
+    :ivar messages: number of written messages.
     :ivar size: bytes written.
-    :ivar dropped: messages for which the queue had no room.
+    :ivar dropped: number of messages for which the queue had no space.
     :ivar waiting: bytes in the queue.
-    :ivar most_waiting: the most there ever were.
-    :ivar free: bytes free on the disk; -1 where not known.
-    :ivar stopped: why the thread has stopped by itself; '' while it runs.
+    :ivar free: free bytes on the disk; -1 if unknown.
+    :ivar stopped: reason why the thread has stopped without ``stop``; '' while it runs.
     """
 
     messages: int
     size: int
     dropped: int
     waiting: int
-    most_waiting: int
     free: int
     stopped: str
 
@@ -99,10 +98,10 @@ class Spool(Generic[T]):
         self._size_of = size_of
         self._max_waiting, self._min_free = max_waiting, min_free
         self._free_bytes = free_bytes or (lambda: _free(folder))
-        #: What was handed over together, with its size in bytes.
+        #: Items of one call of ``put``, with their size (bytes).
         self._queue: deque[tuple[list[T], int]] = deque()
         self._lock = threading.Lock()
-        self._waiting = self._most_waiting = self._dropped = 0
+        self._waiting = self._dropped = 0
         self._free = -1
         self._stopped = ''
         self._ending = threading.Event()
@@ -127,7 +126,6 @@ class Spool(Generic[T]):
             self._queue.append((items, total))
             self._waiting += total
             self._dropped += dropped
-            self._most_waiting = max(self._most_waiting, self._waiting)
 
     def _fitting(self, items: list[T]) -> tuple[list[T], int, int]:
         """Return the items that have room, their size, and how many have none."""
@@ -144,21 +142,23 @@ class Spool(Generic[T]):
         with self._lock:
             return SpoolStatus(
                 self._writer.messages, self._writer.size, self._dropped, self._waiting,
-                self._most_waiting, self._free, self._stopped)
+                self._free, self._stopped)
 
     def stop(self, patience_s: float = 30.0) -> str:
         """
         Write the waiting items, close the file and stop the thread.
 
         :param patience_s: timeout for the disk (s).
-        :returns: what went wrong, '' if nothing did.
+        :returns: what went wrong, including dropped messages; '' if nothing did.
         """
         self._ending.set()
         self._thread.join(patience_s)
         if self._thread.is_alive():
             return (f'the disk did not accept the rest within {patience_s:g} s; the file is not '
-                    'closed: repair it with record --recover')
-        return self._stopped
+                    f'closed: {self._writer.remedy}')
+        lost = (f'{self._dropped} messages were dropped because the disk was too slow'
+                if self._dropped and not self._stopped else '')
+        return self._stopped or lost
 
     # -- the thread ----------------------------------------------------------------------------
 
@@ -176,18 +176,18 @@ class Spool(Generic[T]):
             self._dropped += sum(len(items) for items, _ in self._queue)
             self._queue.clear()
             self._waiting = 0
-        notes = dict(self._notes())
-        if self._stopped:
-            notes['stopped'] = self._stopped
-        if self._dropped:
-            notes['dropped'] = str(self._dropped)
         try:
+            notes = dict(self._notes())
+            if self._stopped:
+                notes['stopped'] = self._stopped
+            if self._dropped:
+                notes['dropped'] = str(self._dropped)
             self._writer.close(notes)
-        except (OSError, OptitrackVrpnError) as error:
+        except Exception as error:    # as above
             reason = getattr(error, 'strerror', None) or error
-            self._stopped = ((self._stopped + '; ') if self._stopped else '') + (
-                f'the file could not be closed ({reason}): free some space and repair it with '
-                'record --recover')
+            self._stopped = '; '.join(filter(None, (
+                self._stopped,
+                f'the file could not be closed ({reason}): {self._writer.remedy}')))
 
     def _write_all(self) -> None:
         looked_ns, synced_ns, write = 0, time.monotonic_ns(), self._writer.write

@@ -128,10 +128,13 @@ class Take:
     :ivar estimates: trajectories of odometry topics and others with poses, by topic; likewise.
     :ivar clock: rows of the clock's diagnostics.
     :ivar connection: last values of the connection's diagnostics.
-    :ivar notes: what the recorder kept beside the messages.
-    :ivar cut: why the file ends early, '' if it does not.
+    :ivar notes: notes of the recorder.
+    :ivar cut: reason why the file ends early, and what is missing; '' for a complete file.
+    :ivar unseen: bodies with a published state and without any pose.
+    :ivar arrivals_ns: first and last arrival of a pose of a body (ns); None if unknown.
+    :ivar silent_s: time without poses at the begin and at the end of the recording (s).
     :ivar topics: messages by topic.
-    :ivar span_ns: first and last stamp of all bodies; None to look at them.
+    :ivar span_ns: first and last stamp of all bodies; None to compute it from the bodies.
     """
 
     name: str
@@ -144,6 +147,9 @@ class Take:
     cut: str = ''
     topics: dict[str, int] = field(default_factory=dict)
     span_ns: Optional[tuple[int, int]] = None
+    unseen: list[str] = field(default_factory=list)
+    silent_s: tuple[float, float] = (0.0, 0.0)
+    arrivals_ns: Optional[tuple[int, int]] = None
 
     @property
     def begin_ns(self) -> int:

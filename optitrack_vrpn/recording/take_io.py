@@ -24,6 +24,7 @@ from optitrack_vrpn.recording.take import Body, ClockRow, PoseRows, rising, Stat
 from optitrack_vrpn.recording.topics import body_of
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.recording.tum import parse_tum
+from optitrack_vrpn.units import NS_PER_S
 
 _POSES = ('geometry_msgs/msg/PoseStamped', 'geometry_msgs/msg/PoseWithCovarianceStamped',
           'nav_msgs/msg/Odometry')
@@ -36,7 +37,7 @@ def load_take(path: Path, estimate: Optional[str] = None) -> Take:
     Read a take.
 
     :param path: a bag's folder or .mcap, a .pcap, or a .csv of Motive.
-    :param estimate: a topic whose poses are kept also where they are those of a body in NED.
+    :param estimate: a topic whose poses are kept even if they are those of a body in NED.
     :raises ConfigurationError: if it cannot be read.
     """
     if path.is_dir() and not list(path.glob('*.mcap')) and list(path.glob('*.pcap')):
@@ -78,7 +79,7 @@ class _Topic:
     """
     Poses of one topic of a bag.
 
-    :ivar ned: they are in NED, as every body is in ENU too.
+    :ivar ned: whether they are in NED; the bodies of a node are in ENU as well.
     """
 
     def __init__(self, type_name: str, scratch: Scratch, wanted: bool) -> None:
@@ -102,10 +103,13 @@ def _load_bag(path: Path, estimate: Optional[str]) -> Take:
     scratch = Scratch()
     poses: dict[str, _Topic] = {}
     states: dict[str, list[StateRow]] = {}
+    first_ns, last_ns = sys.maxsize, 0
     for row in read_records(file):
         if isinstance(row, mcap.Message):
             topic, type_name = channels.get(row.channel_id, ('', ''))
             take.topics[topic] = take.topics.get(topic, 0) + 1
+            if type_name == _ARRAY:    # once a second, and never latched
+                first_ns, last_ns = min(first_ns, row.log_time_ns), max(last_ns, row.log_time_ns)
             try:
                 if type_name in _POSES:
                     if topic not in poses:
@@ -130,17 +134,36 @@ def _load_bag(path: Path, estimate: Optional[str]) -> Take:
         elif isinstance(row, mcap.Cut):
             take.cut = row.reason
     take.topics.pop('', None)
-    # A body is what the node says the state of, or any PoseStamped in ENU where no state was
-    # recorded.
-    bodies = {topic: body_of(topic) for topic, found in poses.items()
-              if found.type_name == _POSES[0] and not found.ned
-              and (body_of(topic) in states or not states)}
-    _keep(take, {topic: found.rows for topic, found in poses.items()}, bodies, states)
+    _keep(take, {topic: found.rows for topic, found in poses.items()},
+          _body_topics(poses, states), states)
+    take.unseen = [name for name in states if name not in take.bodies]
+    if take.arrivals_ns is not None and last_ns:
+        begin_ns, end_ns = take.arrivals_ns
+        take.silent_s = ((begin_ns - first_ns) / NS_PER_S, (last_ns - end_ns) / NS_PER_S)
     return take
 
 
+def _body_topics(
+    poses: dict[str, _Topic], states: dict[str, list[StateRow]],
+) -> dict[str, str]:
+    """
+    Choose the topic of each body; other poses in its namespace can be targets or estimates.
+
+    Bodies are those whose state the node publishes; without any state, all with a PoseStamped.
+
+    :returns: names of the bodies, by topic.
+    """
+    chosen: dict[str, tuple[tuple[bool, bool, int], str]] = {}
+    for topic, found in poses.items():
+        name, stamped = body_of(topic), found.type_name == _POSES[0]
+        rank = (stamped, topic.endswith('/pose'), found.rows.count), topic
+        if not found.ned and (name in states if states else stamped):
+            chosen[name] = max(rank, chosen.get(name, rank))
+    return {topic: name for name, (_, topic) in chosen.items()}
+
+
 def _add_state(rows: list[StateRow], row: StateRow) -> None:
-    """Append a state that says something new: an hour has many that do not."""
+    """Append a state that differs from the last one; most states of an hour do not."""
     if not rows or rows[-1][1:] != row[1:]:
         rows.append(row)
 
@@ -150,23 +173,25 @@ def _keep(
     states: dict[str, list[StateRow]],
 ) -> None:
     """
-    Give a take its bodies and estimates, which are read from disk when they are used.
+    Add bodies and estimates to a take; they are read from disk when they are used.
 
     :param poses: by topic.
     :param bodies: names of the bodies, by topic.
     """
     makers, trajectories, spans = {}, {}, []
     for topic, rows in poses.items():
-        trajectory, _, _ = rising(rows)
+        trajectory, arrivals, _ = rising(rows)
         if not len(trajectory):
             continue
         trajectories[topic] = partial(_trajectory, rows)
         if topic in bodies:
             makers[bodies[topic]] = partial(_body, bodies[topic], rows, states)
-            spans.append((int(trajectory.stamps_ns[0]), int(trajectory.stamps_ns[-1])))
+            spans.append((trajectory.stamps_ns[[0, -1]], arrivals[[0, -1]]))
     take.bodies, take.estimates = Stored(makers), Stored(trajectories)
     if spans:
-        take.span_ns = (min(begin for begin, _ in spans), max(end for _, end in spans))
+        take.span_ns, take.arrivals_ns = (
+            (int(min(begin for begin, _ in found)), int(max(end for _, end in found)))
+            for found in zip(*spans))
 
 
 def _trajectory(rows: PoseRows) -> Trajectory:
@@ -193,8 +218,7 @@ def _number(text: Optional[str]) -> float:
 
 
 def _take_diagnostics(take: Take, row: mcap.Message) -> None:
-    _, entries = read_diagnostics(row.data)
-    for entry in entries:
+    for entry in read_diagnostics(row.data):
         what = entry.name.partition(': ')[2]
         if what == 'clock' and 'offset_s' in entry.values:
             values = entry.values

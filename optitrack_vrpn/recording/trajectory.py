@@ -90,12 +90,6 @@ class Trajectory:
         return Trajectory(
             self.stamps_ns[index], self.positions[index], self.quats_xyzw[index])
 
-    def between(self, start_ns: Optional[int], end_ns: Optional[int]) -> Trajectory:
-        """Return the poses with start <= stamp <= end; None means no limit."""
-        first = 0 if start_ns is None else np.searchsorted(self.stamps_ns, start_ns, 'left')
-        last = len(self) if end_ns is None else np.searchsorted(self.stamps_ns, end_ns, 'right')
-        return self.at(slice(int(first), int(last)))
-
     def shifted(self, offset_ns: int) -> Trajectory:
         """Return the trajectory with a time added to every stamp."""
         return Trajectory(self.stamps_ns + offset_ns, self.positions, self.quats_xyzw)
