@@ -21,7 +21,7 @@ from optitrack_vrpn.recording.tum import format_tum
 from optitrack_vrpn.units import NS_PER_S
 import pcap
 import pytest
-from recording_kit import BEGIN_NS, POSE, pose_cdr, POSE_TEXT, topic, write_poses
+from recording_kit import BEGIN_NS, POSE, pose_cdr, POSE_TEXT, topic as topic_of, write_poses
 from scipy.spatial.transform import Rotation
 from test_recording_evaluation import CAMERA_M, recording
 
@@ -144,7 +144,7 @@ def written(folder, topics, close=True):
     writer = BagWriter(folder, 'none')
     rows = []
     for name, (kind, messages) in topics.items():
-        channel = writer.add_topic(topic(name, kind), POSE_TEXT)
+        channel = writer.add_topic(topic_of(name, kind), POSE_TEXT)
         rows += [(BEGIN_NS + round(at_s * 1e9), channel, data) for at_s, data in messages]
     for number, (log_ns, channel, data) in enumerate(sorted(rows)):
         writer.write(Message(channel, number, log_ns, log_ns, data), log_ns)
