@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ControlledLifecycleNode in process: counters, threads, parameters, missing packages."""
 
+import dataclasses
 import threading
 
 from control_graph import (
@@ -72,11 +73,11 @@ def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
         controller.send(kind, ['counted'], 's')
     controller.send(START, ['other'])
     assert len(controller.answers(4)) == 4
-    assert controller.spin_until(lambda: node.control_counters.acknowledgements_heard == 4)
-    counted = {name: n for name, n in node.control_counters.as_dict().items() if n}
+    assert controller.spin_until(lambda: node.control_counters.acknowledgements_received == 4)
+    counted = {name: n for name, n in dataclasses.asdict(node.control_counters).items() if n}
     assert counted == {
         'starts': 2, 'stops': 2, 'acknowledged': 4, 'for_others': 1, 'unknown': 2,
-        'acknowledgements_heard': 4}
+        'acknowledgements_received': 4}
     # Told of what changed its state, not of what found it so.
     assert node.told == [('start', 's', Control), ('stop', 's', Control)]
     node.trigger_cleanup()

@@ -42,7 +42,7 @@ def test_nothing_but_start_and_stop_matters(number):
     follower = c.Follower('cam')
     assert follower.concerns(c.Command(number, 0, 'x', '', ())) is (number in (0, 2))
     assert follower.counters.unknown == (number not in (0, 1, 2, 3))
-    assert follower.counters.acknowledgements_heard == (number in (1, 3))
+    assert follower.counters.acknowledgements_received == (number in (1, 3))
 
 
 # -- what to do -----------------------------------------------------------------------------------
@@ -184,34 +184,34 @@ def test_generations_are_chosen_by_name():
 
 def test_a_round_takes_the_first_answer_of_each_system_and_measures_it():
     current = Round(START, ['a', 'b', 'a'])
-    current.hear(command(c.Kind.ACK_START, source='b'), 5, 5)   # an answer to somebody else
-    current.sent(1_000)
-    current.hear(command(START, source='me'), 1_100, 0)
-    current.hear(command(c.Kind.ACK_STOP, source='a'), 1_150, 0)
-    current.hear(command(c.Kind.ACK_START, source='a', stamp_ns=7_000), 1_200, 7_500)
-    current.hear(command(c.Kind.ACK_START, source='a', stamp_ns=7_000), 9_999, 9_999)
+    current.record_answer(command(c.Kind.ACK_START, source='b'), 5, 5)   # sent nothing yet
+    current.record_sent(1_000)
+    current.record_answer(command(START, source='me'), 1_100, 0)
+    current.record_answer(command(c.Kind.ACK_STOP, source='a'), 1_150, 0)
+    current.record_answer(command(c.Kind.ACK_START, source='a', stamp_ns=7_000), 1_200, 7_500)
+    current.record_answer(command(c.Kind.ACK_START, source='a', stamp_ns=7_000), 9_999, 9_999)
     assert current.missing == ['b']
     assert (current.answers['a'].after_ns, current.answers['a'].deviation_ns) == (200, 500)
-    current.hear(command(c.Kind.ACK_START, source='stranger'), 1_300, 0)
-    current.hear(command(c.Kind.ACK_START, source='b'), 1_300, 0)
+    current.record_answer(command(c.Kind.ACK_START, source='stranger'), 1_300, 0)
+    current.record_answer(command(c.Kind.ACK_START, source='b'), 1_300, 0)
     assert not current.missing
     assert set(current.answers) == {'a', 'b', 'stranger'}
 
 
 def test_a_round_keeps_the_first_pose_after_the_command():
     current = Round(START, ['a'])
-    current.see_pose('a', '/early', 900)
-    current.sent(1_000)
-    current.see_pose('a', '/x', 1_500)
-    current.see_pose('a', '/y', 1_600)
+    current.record_pose('a', '/early', 900)
+    current.record_sent(1_000)
+    current.record_pose('a', '/x', 1_500)
+    current.record_pose('a', '/y', 1_600)
     assert current.poses == {'a': (500, '/x')}
 
 
 def test_announcements_add_up():
     system = KnownSystem('a')
-    system.hear('mocap', ['/x'])
-    system.hear('mocap4r2', ['/x', '/y'])
-    system.hear('mocap', ['/x'])
+    system.record('mocap', ['/x'])
+    system.record('mocap4r2', ['/x', '/y'])
+    system.record('mocap', ['/x'])
     assert (system.generations, system.topics) == (['mocap', 'mocap4r2'], ['/x', '/y'])
 
 
@@ -222,7 +222,8 @@ ONE = frozenset({'mocap'})
 def acks(current, *generations):
     """Let acknowledgements of that name come, one in each generation given."""
     for number, generation in enumerate(generations):
-        current.hear(command(c.Kind.ACK_START, source='a', generation=generation), number, 0)
+        current.record_answer(
+            command(c.Kind.ACK_START, source='a', generation=generation), number, 0)
 
 
 @pytest.mark.parametrize('duplicates, came, sure', [
@@ -247,22 +248,22 @@ def test_as_many_systems_of_one_name_have_answered_as_is_sure(duplicates, came, 
         'a': {f'/lab{n}/a': spoken for n, spoken in enumerate(duplicates)}})
     acks(current, *came)
     assert not current.acknowledged('a'), 'it is not sent yet'
-    current.sent(0)
+    current.record_sent(0)
     acks(current, *came)
     assert len(current.acknowledged('a')) == sure
     assert ('a' in current.missing) == (sure < len(duplicates))
-    current.hear(command(c.Kind.ACK_START, source='b', generation='mocap'), 9, 0)
-    current.hear(command(c.Kind.ACK_START, source='b', generation='mocap'), 10, 0)
+    current.record_answer(command(c.Kind.ACK_START, source='b', generation='mocap'), 9, 0)
+    current.record_answer(command(c.Kind.ACK_START, source='b', generation='mocap'), 10, 0)
     assert [answer.after_ns for answer in current.acknowledged('b')] == [9]
 
 
 def test_each_system_of_one_name_shall_have_a_pose():
     current = Round(START, ['a', 'b'], {'a': {'/x/a': BOTH, '/y/a': BOTH}})
-    current.sent(0)
+    current.record_sent(0)
     for system in ('b', '/x/a'):
-        current.see_pose(system, '/t', 1)
+        current.record_pose(system, '/t', 1)
         assert not current.all_have_poses
-    current.see_pose('/y/a', '/t', 1)
+    current.record_pose('/y/a', '/t', 1)
     assert current.all_have_poses
 
 
@@ -272,11 +273,11 @@ def test_listeners_of_one_base_name_are_told_apart_by_their_full_names():
         ('/c', 'mocap')])
     assert listeners.names == {'a', 'b', 'c'}
     assert listeners.shared(['a', 'b', 'd']) == {'a': {'/x/a': BOTH, '/y/a': ONE}}
-    assert list(listeners.called('a')) == ['/x/a', '/y/a']
+    assert list(listeners.with_base_name('a')) == ['/x/a', '/y/a']
     # Users may give either name; a full one that nobody has is for nobody, never for all.
     asked = ['a', '/x/b', 'x/b/', '/c', '/y/b', 'd', '']
-    assert listeners.targets(asked) == ['a', 'b', 'b', 'c', '/y/b', 'd', '']
-    assert [listeners.knows([name]) for name in asked] == [True] * 4 + [False] * 3
+    assert [listeners.target(name) for name in asked] == ['a', 'b', 'b', 'c', '/y/b', 'd', '']
+    assert [listeners.include([name]) for name in asked] == [True] * 4 + [False] * 3
     for asked, found in (
             (['/x/a'], ['a']), (['/x/a', '/x/b'], ['a']), (['/x/a', '/y/a'], []),
             (['/x/a', 'a'], []), (['a'], []), (['/x/b'], []), (['/z/a'], [])):
@@ -288,8 +289,8 @@ def test_a_listener_whose_name_is_not_known_may_be_one_of_a_known_name():
     def found(heard, announced=()):
         heard = [*heard, (f'_NODE_NAMESPACE_UNKNOWN_/{NAMELESS}', 'mocap')]
         return Listeners(heard, ['/x/a', '/y/a', '/nav/planner'], announced)
-    assert found([('/x/a', 'mocap4r2')]).called('a') == {
+    assert found([('/x/a', 'mocap4r2')]).with_base_name('a') == {
         '/x/a': frozenset({'mocap4r2'}), '/y/a': ONE}
-    assert found([], ['a']).called('a') == {'/x/a': ONE, '/y/a': ONE}
+    assert found([], ['a']).with_base_name('a') == {'/x/a': ONE, '/y/a': ONE}
     assert found([]).names == set()
-    assert Listeners([('/x/a', 'mocap')], ['/y/a']).called('a') == {'/x/a': ONE}
+    assert Listeners([('/x/a', 'mocap')], ['/y/a']).with_base_name('a') == {'/x/a': ONE}

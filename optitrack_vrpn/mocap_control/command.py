@@ -139,7 +139,7 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
         _report_duplicates(
             inseparable, '; a command reaches all of one name: give the base name, {name}')
         return CANNOT
-    systems = [name if name in controller.systems else listeners.targets([name])[0]
+    systems = [name if name in controller.systems else listeners.target(name)
                for name in arguments.systems]
     unknown = [name for name in dict.fromkeys(systems)
                if name not in controller.systems and name not in listeners.names]
@@ -147,7 +147,7 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
         _report_known_systems(controller, listeners, unknown)
         if len(unknown) == len(set(systems)):
             return SYSTEM_MISSING
-    if not systems and not controller.everyone(kind):
+    if not systems and not controller.all_systems(kind):
         return _report_no_system(controller, arguments)
     outcome = controller.command(kind, systems, arguments.session, arguments.timeout)
     states = controller.states(
@@ -181,13 +181,13 @@ def _report_duplicates(shared: 'dict[str, Duplicates]', consequence: str) -> Non
 def _report_known_systems(
     controller: 'MocapController', listeners: 'Listeners', unknown: Sequence[str],
 ) -> None:
-    there = []
+    known = []
     for name in sorted({*controller.systems, *controller.silent()}):
-        found = listeners.called(name)
-        there.append(name if found.keys() <= {f'/{name}'} else f'{name} ({", ".join(found)})')
+        found = listeners.with_base_name(name)
+        known.append(name if found.keys() <= {f'/{name}'} else f'{name} ({", ".join(found)})')
     for name in unknown:
         print(f'mocap_control: no system of that name: {name}; there are: '
-              f'{", ".join(there) or "none at all (see --namespace)"}', file=sys.stderr)
+              f'{", ".join(known) or "none at all (see --namespace)"}', file=sys.stderr)
 
 
 def _report_missing(
@@ -202,10 +202,10 @@ def _report_missing(
         if name in outcome.missing:
             print(f'mocap_control: {len(outcome.acknowledged(name))} of the {len(found)} systems '
                   f'with the name {name} answered within {timeout_s:g} s', file=sys.stderr)
-    asleep = [one for name in outcome.missing for one in outcome.duplicates.get(name, (name,))
-              if states.get(one) == 'unconfigured']
-    if asleep:
-        print(f'mocap_control: configure {", ".join(asleep)} first, or set its parameter '
+    idle = [one for name in outcome.missing for one in outcome.duplicates.get(name, (name,))
+            if states.get(one) == 'unconfigured']
+    if idle:
+        print(f'mocap_control: configure {", ".join(idle)} first, or set its parameter '
               'control.configure_on_start', file=sys.stderr)
 
 

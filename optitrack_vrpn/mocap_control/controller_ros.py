@@ -31,7 +31,7 @@ _MOST_POSE_TOPICS = 50
 _STEP_S = 0.02
 #: Chosen: time after which an unanswered request is repeated (s). Halved, a slow answer causes a
 #: second request; doubled, a lost answer takes longer.
-_ASK_AGAIN_S = 0.5
+_REPEAT_S = 0.5
 #: Chosen: period of the search for new pose topics (s). Halved, twice the graph queries; doubled,
 #: a first pose is seen later.
 _LOOK_S = 0.2
@@ -55,7 +55,7 @@ def _owner_of(endpoint: Any) -> str:
     return full_name(endpoint.node_name, endpoint.node_namespace)
 
 
-class _Line:
+class _GenerationTopics:
     """Publisher and subscriptions of one generation."""
 
     def __init__(self, node: Node, dialect: Dialect, namespace: str,
@@ -96,7 +96,7 @@ class MocapController:
         self._looked = 0.0
         namespace = '/' + namespace.strip('/') if namespace.strip('/') else ''
         self._lines = [
-            _Line(node, dialect, namespace, self._on_control, self._on_info)
+            _GenerationTopics(node, dialect, namespace, self._on_control, self._on_info)
             for dialect in dialects]
 
     def discover(self, timeout_s: float, names: Sequence[str] = ()) -> None:
@@ -111,14 +111,14 @@ class MocapController:
         earliest = time.monotonic() + min(timeout_s, DUPLICATES_S)
         self._spin_until(
             lambda: bool(names) and time.monotonic() >= earliest and self._matched()
-            and self.listeners().knows(names), timeout_s)
+            and self.listeners().include(names), timeout_s)
 
     def listeners(self) -> Listeners:
         """List the nodes that subscribe to commands."""
-        heard = (
+        subscribed = (
             (_owner_of(entry), line.dialect.generation.name) for line in self._lines
             for entry in self._node.get_subscriptions_info_by_topic(line.publisher.topic_name))
-        return Listeners(heard, (name for name, _ in self._state_services()), self.systems)
+        return Listeners(subscribed, (name for name, _ in self._state_services()), self.systems)
 
     def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         """
@@ -133,7 +133,7 @@ class MocapController:
         services = [
             (name, service) for name in names for system, service in self._state_services()
             if name in (system, base_name(system)) and (
-                name == system or system in (listeners.called(name) or (system,)))]
+                name == system or system in (listeners.with_base_name(name) or (system,)))]
         clients = [(name, self._node.create_client(GetState, service))
                    for name, service in services]
         self._spin_until(lambda: all(c.service_is_ready() for _, c in clients), timeout_s)
@@ -141,11 +141,11 @@ class MocapController:
         left: list[tuple[str, Any, list[Any]]] = [
             (name, client, []) for name, client in clients if client.service_is_ready()]
         deadline = time.monotonic() + timeout_s
-        while left and (patience_s := deadline - time.monotonic()) > 0:
+        while left and (left_s := deadline - time.monotonic()) > 0:
             for _, client, futures in left:
                 futures.append(client.call_async(GetState.Request()))
             asked = [futures for *_, futures in left]
-            self._spin_until(functools.partial(_answered, asked), min(patience_s, _ASK_AGAIN_S))
+            self._spin_until(functools.partial(_answered, asked), min(left_s, _REPEAT_S))
             for name, _, futures in left:
                 answer = _answer(futures)
                 if answer is not None:
@@ -164,13 +164,13 @@ class MocapController:
         :param systems: addressed systems; empty for all.
         :param timeout_s: time in which acknowledgements and poses must arrive (s).
         """
-        wanted = list(systems) or self.everyone(kind)
+        wanted = list(systems) or self.all_systems(kind)
         duplicates = self.listeners().shared(wanted)
         if kind is Kind.STOP and not systems:
             duplicates = self._with_something_to_stop(duplicates, min(1.0, timeout_s))
         current = self._round = Round(kind, wanted, duplicates)
         self._look_for_poses()
-        current.sent(time.monotonic_ns())
+        current.record_sent(time.monotonic_ns())
         stamp = self._node.get_clock().now().to_msg()
         for line in self._lines:
             line.publisher.publish(line.dialect.write(
@@ -178,7 +178,7 @@ class MocapController:
         self._spin_until(lambda: self._is_over(current), timeout_s)
         return current
 
-    def everyone(self, kind: Kind) -> list[str]:
+    def all_systems(self, kind: Kind) -> list[str]:
         """
         List the systems that a command without names addresses.
 
@@ -193,7 +193,7 @@ class MocapController:
         """Remove the unconfigured systems of each name that several systems share."""
         states = self.states([one for found in duplicates.values() for one in found], timeout_s)
         running = {
-            name: {one: spoken for one, spoken in found.items()
+            name: {one: generations for one, generations in found.items()
                    if states.get(one) != 'unconfigured'}
             for name, found in duplicates.items()}
         return {name: found for name, found in running.items() if len(found) > 1}
@@ -255,12 +255,12 @@ class MocapController:
 
     def _on_info(self, dialect: Dialect, message: Any) -> None:
         name, topics = dialect.read_info(message)
-        self.systems.setdefault(name, KnownSystem(name)).hear(dialect.generation.name, topics)
+        self.systems.setdefault(name, KnownSystem(name)).record(dialect.generation.name, topics)
         self._look_for_poses()
 
     def _on_control(self, dialect: Dialect, message: Any) -> None:
         if self._round is not None:
-            self._round.hear(dialect.read(message), time.monotonic_ns(),
+            self._round.record_answer(dialect.read(message), time.monotonic_ns(),
                              self._node.get_clock().now().nanoseconds)
 
     def _owner(self, name: str, topic: str) -> str:
@@ -306,7 +306,7 @@ class MocapController:
 
     def _on_pose(self, name: str, topic: str, message: Any) -> None:
         if self._round is not None and not self._round.all_have_poses:
-            self._round.see_pose(self._owner(name, topic), topic, time.monotonic_ns())
+            self._round.record_pose(self._owner(name, topic), topic, time.monotonic_ns())
 
     def _is_over(self, current: Round) -> bool:
         """

@@ -14,13 +14,13 @@ from rclpy.node import Node
 #: mocap4r2cli sends its command before it subscribes, and gives up 0.5 s after the command.
 #: Halved, slow discovery loses the answer; doubled, a controller that never subscribes delays it
 #: by 0.4 s.
-_PATIENCE_NS = 200_000_000
+_LONGEST_WAIT_NS = 200_000_000
 #: Chosen: period of the checks during that wait (s). Halved, twice the graph queries; doubled, an
 #: acknowledgement is up to 10 ms later.
 _RETRY_S = 0.005
 #: Chosen: limit of the stored publishers without subscription. Halved or doubled, so is the memory
 #: that foreign publishers can take.
-_MOST_DEAF = 1000
+_MOST_IGNORED = 1000
 
 
 def idle_timer(node: Node, period_s: float, callback: Callable[[], None], clock: Clock) -> Any:
@@ -50,7 +50,7 @@ class Endpoint:
         self._dialect = dialect
         self._clock = clock
         self._due: deque[tuple[Kind, str, int]] = deque()
-        self._deaf: set[bytes] = set()
+        self._ignored: set[bytes] = set()
         self._unmatched = 0
         control_topic, info_topic = dialect.generation.topics(absolute)
         # Plain publishers: those of a lifecycle node are silent until it is active.
@@ -67,7 +67,7 @@ class Endpoint:
 
     def acknowledge(self, kind: Kind, session_id: str) -> None:
         """Send an acknowledgement as soon as all controllers have subscribed, in order."""
-        self._due.append((kind, session_id, self._clock.now().nanoseconds + _PATIENCE_NS))
+        self._due.append((kind, session_id, self._clock.now().nanoseconds + _LONGEST_WAIT_NS))
         self._send()
 
     def _send(self) -> None:
@@ -90,14 +90,16 @@ class Endpoint:
         topic = self._control.topic_name
         listeners = self._node.get_subscriptions_info_by_topic(topic)
         nodes = {(entry.node_namespace, entry.node_name) for entry in listeners}
-        deaf = {
+        not_subscribed = {
             bytes(entry.endpoint_gid)
             for entry in self._node.get_publishers_info_by_topic(topic)
-            if (entry.node_namespace, entry.node_name) not in nodes} - self._deaf
+            if (entry.node_namespace, entry.node_name) not in nodes} - self._ignored
         unmatched = max(0, len(listeners) - self._control.get_subscription_count())
         self._unmatched = min(self._unmatched, unmatched)
         if give_up:
-            self._deaf = deaf if len(self._deaf) >= _MOST_DEAF else self._deaf | deaf
+            if len(self._ignored) >= _MOST_IGNORED:
+                self._ignored.clear()
+            self._ignored |= not_subscribed
             self._unmatched = unmatched
             return True
-        return not deaf and unmatched <= self._unmatched
+        return not not_subscribed and unmatched <= self._unmatched

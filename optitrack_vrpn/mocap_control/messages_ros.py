@@ -13,23 +13,23 @@ from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 
+def _qos(depth: int, durability: DurabilityPolicy) -> QoSProfile:
+    return QoSProfile(
+        depth=depth, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
+        durability=durability)
+
+
 #: Control: reliable and volatile as in the reference, whose depth is 100. The depth is local to
 #: each endpoint; a longer history loses no message in a burst of commands and acknowledgements.
-CONTROL_QOS = QoSProfile(
-    depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.VOLATILE)
+CONTROL_QOS = _qos(1000, DurabilityPolicy.VOLATILE)
 
 #: Info of one system: reliable and transient local as in the reference. The reference keeps all
 #: messages because it sends only one; here each message replaces the previous one, and a late
 #: subscriber must receive only the latest.
-INFO_QOS = QoSProfile(
-    depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL)
+INFO_QOS = _qos(1, DurabilityPolicy.TRANSIENT_LOCAL)
 
 #: Info of all systems, for subscribers.
-INFO_LISTENER_QOS = QoSProfile(
-    depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL)
+INFO_LISTENER_QOS = _qos(1000, DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 def time_ns(stamp: Time) -> int:

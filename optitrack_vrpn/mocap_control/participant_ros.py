@@ -149,7 +149,8 @@ class ControlledLifecycleNode(LifecycleNode):
     def _set_up_control(self, config: Optional[ControlConfig]) -> None:
         try:
             if config is None:
-                config = self._declared_config()
+                declare_settings(self, ControlConfig, _PREFIX)
+                config = read_settings(self, ControlConfig, _PREFIX)
             dialects, problems = find_dialects(config.generations)
         except ConfigurationError as error:
             self._control_error = str(error)
@@ -168,15 +169,6 @@ class ControlledLifecycleNode(LifecycleNode):
             self.get_logger().warning(
                 f'mocap control is off, all other functions work: {how_to_install()}; or set '
                 "control.generations: ['none'] to disable it")
-
-    def _declared_config(self) -> ControlConfig:
-        """
-        Read the parameters ``control.*``, declared here unless a subclass has done so.
-
-        :raises ConfigurationError: if one is wrong.
-        """
-        declare_settings(self, ControlConfig, _PREFIX)
-        return read_settings(self, ControlConfig, _PREFIX)
 
     def _watched(
         self, name: str, callback: Callable[[LifecycleState], Any],

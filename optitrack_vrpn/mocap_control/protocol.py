@@ -12,13 +12,13 @@ command requires in the current lifecycle state, makes them and reports the resu
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-import difflib
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from typing import Any, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import Change, checked, setting
+from optitrack_vrpn.settings.schema import did_you_mean
 
 
 class Kind(IntEnum):
@@ -165,11 +165,10 @@ def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
     known = {generation.name: generation for generation in GENERATIONS}
     for name in names:
         if name not in (AUTO, NONE) and name not in known:
-            near = difflib.get_close_matches(str(name), [AUTO, *known, NONE], 1)
+            near = did_you_mean(str(name), [AUTO, *known, NONE])
             raise ConfigurationError(
-                f'generations contains {name!r}; allowed: {AUTO}, {", ".join(known)}, '
-                f'{NONE}'
-                f'{f" (did you mean {near[0]!r}?)" if near else ""}')
+                f'generations contains {name!r}; allowed: {AUTO}, {", ".join(known)}, {NONE}'
+                f'{f" ({near})" if near else ""}')
     return tuple(g for g in GENERATIONS if AUTO in names or g.name in names)
 
 
@@ -185,12 +184,9 @@ def match_generation(
     :param info_fields: field names of its ``MocapInfo`` and their types, in order.
     :returns: the generation, or None for an unknown one.
     """
-    for generation in GENERATIONS:
-        if (generation.package == package
-                and list(generation.control_fields.items()) == list(control_fields.items())
-                and list(generation.info_fields.items()) == list(info_fields.items())):
-            return generation
-    return None
+    given = package, [*control_fields.items()], [*info_fields.items()]
+    return next((g for g in GENERATIONS if given == (
+        g.package, [*g.control_fields.items()], [*g.info_fields.items()])), None)
 
 
 @dataclass(frozen=True)
@@ -222,18 +218,6 @@ class Command:
             return Kind(self.control_type)
         except ValueError:
             return None
-
-
-def is_addressed(name: str, systems: Sequence[str]) -> bool:
-    """
-    Return whether a command addresses a system.
-
-    As in the reference, an empty list addresses all systems. rqt adds an empty string to each
-    list, which addresses no system: a list without selected systems is then not empty.
-
-    :param name: the base name of the system's node.
-    """
-    return not systems or name in systems
 
 
 class Action(Enum):
@@ -297,7 +281,7 @@ class ControlCounters:
     :ivar failed: commands whose transition failed.
     :ivar dropped: commands lost because too many waited for a transition.
     :ivar for_others: START and STOP commands for other systems.
-    :ivar acknowledgements_heard: acknowledgements on the topic, including this system's own.
+    :ivar acknowledgements_received: acknowledgements on the topic, including this system's own.
     :ivar unknown: messages of unknown type.
     """
 
@@ -308,12 +292,8 @@ class ControlCounters:
     failed: int = 0
     dropped: int = 0
     for_others: int = 0
-    acknowledgements_heard: int = 0
+    acknowledgements_received: int = 0
     unknown: int = 0
-
-    def as_dict(self) -> dict[str, int]:
-        """List all counters by name."""
-        return {counter.name: getattr(self, counter.name) for counter in fields(self)}
 
 
 class Follower:
@@ -340,9 +320,11 @@ class Follower:
             counters.unknown += 1
             return False
         if kind in (Kind.ACK_START, Kind.ACK_STOP):
-            counters.acknowledgements_heard += 1
+            counters.acknowledgements_received += 1
             return False
-        if not is_addressed(self.name, command.systems):
+        # As in the reference, an empty list addresses all systems. rqt adds an empty string to
+        # each list, which addresses no system: without a selected system it is not empty.
+        if command.systems and self.name not in command.systems:
             counters.for_others += 1
             return False
         if kind is Kind.START:

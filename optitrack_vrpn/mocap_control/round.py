@@ -27,16 +27,16 @@ class Listeners:
     """
     Nodes that subscribe to commands, by full name; several nodes can have one base name.
 
-    :param heard: full name of each node, and a generation that it subscribes to.
+    :param subscribed: full name of each node, and a generation that it subscribes to.
     :param lifecycle_nodes: full names of lifecycle nodes.
     :param announced: names in the announcements of systems.
     """
 
-    def __init__(self, heard: Iterable[tuple[str, str]] = (),
+    def __init__(self, subscribed: Iterable[tuple[str, str]] = (),
                  lifecycle_nodes: Iterable[str] = (), announced: Iterable[str] = ()) -> None:
         found: dict[str, set[str]] = {}
         nameless: set[str] = set()
-        for full_name, generation in heard:
+        for full_name, generation in subscribed:
             if base_name(full_name) == NAMELESS:
                 nameless.add(generation)
             else:
@@ -55,14 +55,14 @@ class Listeners:
         """Return their base names, which commands contain."""
         return {base_name(name) for name in self._generations}
 
-    def called(self, name: str) -> Duplicates:
+    def with_base_name(self, name: str) -> Duplicates:
         """Find all nodes of one base name."""
         return {full_name: generations for full_name, generations in self._generations.items()
                 if base_name(full_name) == name}
 
     def shared(self, names: Iterable[str]) -> dict[str, Duplicates]:
         """Find the base names that several nodes have, with these nodes."""
-        found = {name: self.called(name) for name in names}
+        found = {name: self.with_base_name(name) for name in names}
         return {name: systems for name, systems in found.items() if len(systems) > 1}
 
     def full_name(self, asked: str) -> Optional[str]:
@@ -70,18 +70,18 @@ class Listeners:
         full_name = '/' + asked.strip('/')
         return full_name if '/' in asked and full_name in self._generations else None
 
-    def knows(self, asked: Iterable[str]) -> bool:
+    def include(self, asked: Iterable[str]) -> bool:
         """Return whether all systems that a user names are known, by base name or full name."""
         names = self.names
         return all(name in names or self.full_name(name) for name in asked)
 
-    def targets(self, asked: Iterable[str]) -> list[str]:
+    def target(self, asked: str) -> str:
         """
         Convert a user's name of a system to the name in a command.
 
         An unknown full name stays unchanged and addresses no system.
         """
-        return [base_name(self.full_name(name) or '') or name for name in asked]
+        return base_name(self.full_name(asked) or '') or asked
 
     def inseparable(self, asked: Collection[str]) -> dict[str, Duplicates]:
         """
@@ -109,7 +109,7 @@ class KnownSystem:
     generations: list[str] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
 
-    def hear(self, generation: str, topics: Iterable[str]) -> None:
+    def record(self, generation: str, topics: Iterable[str]) -> None:
         """Record an announcement; topics are added, as in rqt."""
         if generation not in self.generations:
             self.generations.append(generation)
@@ -154,18 +154,18 @@ class Round:
         self.duplicates = dict(duplicates or {})
         self.answers: dict[str, Answer] = {}
         self.poses: dict[str, tuple[int, str]] = {}
-        self._heard: dict[str, list[Answer]] = {}
+        self._repeated: dict[str, list[Answer]] = {}
         self._sent_ns: Optional[int] = None
 
-    def sent(self, now_ns: int) -> None:
+    def record_sent(self, now_ns: int) -> None:
         """Record when the command was sent, on a clock that does not step."""
         self._sent_ns = now_ns
 
-    def hear(self, command: Command, now_ns: int, clock_ns: int) -> None:
+    def record_answer(self, command: Command, now_ns: int, clock_ns: int) -> None:
         """
         Process a message of the control topic.
 
-        :param now_ns: its arrival, on the clock of ``sent``.
+        :param now_ns: its arrival, on the clock of ``record_sent``.
         :param clock_ns: its arrival on the clock of the stamps.
         """
         kind = command.kind
@@ -175,9 +175,9 @@ class Round:
             kind, command.generation, now_ns - self._sent_ns, clock_ns - command.stamp_ns)
         self.answers.setdefault(command.source, answer)
         if command.source in self.duplicates:
-            self._heard.setdefault(command.source, []).append(answer)
+            self._repeated.setdefault(command.source, []).append(answer)
 
-    def see_pose(self, system: str, topic: str, now_ns: int) -> None:
+    def record_pose(self, system: str, topic: str, now_ns: int) -> None:
         """Record a pose of a system."""
         if self._sent_ns is not None:
             self.poses.setdefault(system, (now_ns - self._sent_ns, topic))
@@ -193,18 +193,18 @@ class Round:
         if name not in self.duplicates:
             return [self.answers[name]] if name in self.answers else []
         by_generation: dict[str, list[Answer]] = {}
-        for answer in self._heard.get(name, ()):
+        for answer in self._repeated.get(name, ()):
             by_generation.setdefault(answer.generation, []).append(answer)
         sure: set[str] = set()
         count = 0
         for generation, answers in by_generation.items():
-            listening = {system for system, spoken in self.duplicates[name].items()
-                         if generation in spoken}
+            listening = {system for system, generations in self.duplicates[name].items()
+                         if generation in generations}
             if len(answers) >= len(listening):
                 sure |= listening
             count = max(count, len(sure), min(len(answers), len(listening) or 1))
-        heard = sorted(by_generation.values(), key=len, reverse=True)
-        return [answer for answers in heard for answer in answers][:count]
+        received = sorted(by_generation.values(), key=len, reverse=True)
+        return [answer for answers in received for answer in answers][:count]
 
     @property
     def missing(self) -> list[str]:
