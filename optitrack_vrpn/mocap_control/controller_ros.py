@@ -261,7 +261,7 @@ class MocapController:
     def _on_control(self, dialect: Dialect, message: Any) -> None:
         if self._round is not None:
             self._round.record_answer(dialect.read(message), time.monotonic_ns(),
-                             self._node.get_clock().now().nanoseconds)
+                                      self._node.get_clock().now().nanoseconds)
 
     def _owner(self, name: str, topic: str) -> str:
         """Return the publisher of a topic; the base name if the graph does not identify it."""
