@@ -170,6 +170,24 @@ def test_trackers_that_never_report_are_worried_about(run):
     assert 'trackers' in sink.changes[-1].text
 
 
+def test_a_module_that_keeps_failing_is_logged_once(module, monkeypatch, caplog):
+    def fail(tracker):
+        raise module.error('the connection is broken')
+    monkeypatch.setattr(module.receiver.Tracker, 'mainloop', fail)
+    backend = make_backend(ClientConfig(
+        backend='python_vrpn', trackers=('wand',),
+        link=link(retry_min_s=0.01, retry_max_s=0.01)), Recorder())
+    backend.start()
+    try:
+        end = time.monotonic() + 20.0
+        while backend.status().failures < 4:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+    finally:
+        backend.stop()
+    assert len([record for record in caplog.records if record.exc_info]) == 1
+
+
 def test_a_fault_of_the_module_is_told_and_begun_anew(module, run):
     _, sink = run(trackers=('wand',))
     module.fault = module.error('the connection is broken')

@@ -62,9 +62,9 @@ def split(name: str) -> tuple[str, str]:
     :returns: the body's name or pattern, and the setting, without ``validation.``.
     """
     body, _, key = name[len('bodies.'):].rpartition('.')
-    whose, _, above = body.rpartition('.')
-    if whose and above in _SECTIONS:
-        return whose, key if above == _OPTIONAL_SECTION else f'{above}.{key}'
+    parent, _, section_name = body.rpartition('.')
+    if parent and section_name in _SECTIONS:
+        return parent, key if section_name == _OPTIONAL_SECTION else f'{section_name}.{key}'
     return body, key
 
 

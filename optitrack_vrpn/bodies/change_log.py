@@ -37,17 +37,14 @@ class ChangeLog:
         :param states: the present states of all bodies.
         :returns: one event for each kind of change; those to STALE may come with the next tick.
         """
-        waiting, self._silent = self._silent, []
+        due = self._silent + [change for change in changes if change.after is not State.STALE]
+        silent = [change for change in changes if change.after is State.STALE]
+        if self._silent or all(state is State.STALE for state in states):
+            due, silent = due + silent, []
+        self._silent = silent
         groups: dict[tuple[State, State], list[StateChange]] = {}
-        for change in waiting + list(changes):
-            if change.after is State.STALE and change not in waiting:
-                self._silent.append(change)
-            else:
-                groups.setdefault((change.before, change.after), []).append(change)
-        if self._silent and (waiting or all(state is State.STALE for state in states)):
-            for change in self._silent:
-                groups.setdefault((change.before, change.after), []).append(change)
-            self._silent = []
+        for change in due:
+            groups.setdefault((change.before, change.after), []).append(change)
         return [_event(group) for group in groups.values()]
 
 
@@ -58,10 +55,10 @@ def _event(changes: list[StateChange]) -> Event:
     names = list(dict.fromkeys(change.body for change in changes))
     shown = ', '.join(repr(printable(name)) for name in names[:MOST_NAMES])
     if len(names) == 1:
-        who, key = f'body {shown}', names[0]
+        subject, key = f'body {shown}', names[0]
     else:
         if len(names) > MOST_NAMES:
             shown += f' and {len(names) - MOST_NAMES} more'
-        who, key = f'{len(names)} bodies ({shown})', ''
+        subject, key = f'{len(names)} bodies ({shown})', ''
     return Event(severity, ('body state', key, first.before, first.after), (
-        f'{who}: {first.before.value} -> {first.after.value}: {first.detail}'), tuple(changes))
+        f'{subject}: {first.before.value} -> {first.after.value}: {first.detail}'), tuple(changes))

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 import math
 
 from optitrack_vrpn.errors import ConfigurationError
@@ -99,8 +99,7 @@ class BodyConfig:
 
         :raises ConfigurationError: a value is not a number, negative, or out of its range.
         """
-        for name in ('stale_frames', 'stale_min_s', 'position_margin', 'attitude_margin',
-                     'max_turn', 'memory_s', 'norm_tolerance'):
+        for name in (each.name for each in fields(self) if not each.metadata):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not (
                     0 <= value < math.inf):

@@ -26,7 +26,7 @@ from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.limits import MotionLimits
 from optitrack_vrpn.bodies.states import State, StateChange
 from optitrack_vrpn.bodies.statistics import NEVER_NS
-from optitrack_vrpn.bodies.track import apart, Flip, Origin, Seen, Track
+from optitrack_vrpn.bodies.track import Flip, Origin, pose_distance, TimedPose, Track
 from optitrack_vrpn.bodies.transitions import Observed, TRANSITIONS
 from optitrack_vrpn.motion.quaternion import (
     angle_between, conjugate, IDENTITY, multiply, Vector)
@@ -86,7 +86,7 @@ class JumpRules(MotionLimits):
         self.changes: list[StateChange] = []
         self.swapped_with = ''
         self.unconfirmed = False
-        self.find_swap: Callable[[Any, Seen], SwapCandidate | None] = _no_swap
+        self.find_swap: Callable[[Any, TimedPose], SwapCandidate | None] = _no_swap
         self._since = -NEVER_NS
         self._detail = 'not seen yet'
         self._settle_ns = NEVER_NS
@@ -138,7 +138,7 @@ class JumpRules(MotionLimits):
         return now if self._track is None else self._track.began_ns
 
     @property
-    def candidate(self) -> Seen | None:
+    def candidate(self) -> TimedPose | None:
         """Return the latest pose of the track that may become the next valid one, if any."""
         return None if self._track is None else self._track.last
 
@@ -150,7 +150,7 @@ class JumpRules(MotionLimits):
             self.state, self._since, self._detail = after, time_ns, detail
 
     def _check_jumped(
-        self, track: Track, seen: Seen, receive_ns: int,
+        self, track: Track, seen: TimedPose, receive_ns: int,
     ) -> Disposition | Observed | None:
         """Check a pose of a body that has jumped: it continues or ends the jump."""
         if not self._continues(track, seen):
@@ -169,13 +169,13 @@ class JumpRules(MotionLimits):
         self._observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return Disposition.JUMPED
 
-    def _follows(self, track: Track, seen: Seen) -> bool:
+    def _follows(self, track: Track, seen: TimedPose) -> bool:
         """Return whether a body can have come from the latest pose of a track to this one."""
         last = track.last
         return self._too_far(
             seen.position, seen.quat, seen.now - last.now, last.position, last.quat) is None
 
-    def _continues(self, track: Track, seen: Seen) -> bool:
+    def _continues(self, track: Track, seen: TimedPose) -> bool:
         """
         Return whether a pose continues the jump.
 
@@ -186,21 +186,21 @@ class JumpRules(MotionLimits):
             return False
         _, position, quat = seen
         last = track.last
-        away = apart(position, quat, last.position, last.quat)
-        if self._other is not None and apart(
+        away = pose_distance(position, quat, last.position, last.quat)
+        if self._other is not None and pose_distance(
                 position, quat, self._other.last.position, self._other.last.quat) < away:
             return False
         if track.flip is not None:
-            return away <= apart(position, quat, last.position, track.true_quat)
+            return away <= pose_distance(position, quat, last.position, track.true_quat)
         expected = self.expected(seen.now)
-        if expected is not None and not self.swapped_with and apart(
+        if expected is not None and not self.swapped_with and pose_distance(
                 position, quat, expected, self._quat) < away:
             return False
         return (self._too_far(position, quat, seen.now - self._good_ns) is not None
-                or away <= apart(position, quat, self._position, self._quat))
+                or away <= pose_distance(position, quat, self._position, self._quat))
 
     def _check_return(
-        self, track: Track, seen: Seen, receive_ns: int,
+        self, track: Track, seen: TimedPose, receive_ns: int,
     ) -> Disposition | Observed | None:
         """
         Check a pose that does not continue the jump.
@@ -233,7 +233,7 @@ class JumpRules(MotionLimits):
         self._observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return reason or Disposition.ACQUIRING
 
-    def _not_back(self, track: Track, seen: Seen) -> Disposition | None:
+    def _not_back(self, track: Track, seen: TimedPose) -> Disposition | None:
         """
         Explain why a pose is not a flipped body's return from its flip; None if it is.
 
@@ -249,7 +249,7 @@ class JumpRules(MotionLimits):
             return Disposition.TURNED_TOO_FAR
         return None
 
-    def _flip_of(self, seen: Seen) -> Flip | None:
+    def _flip_of(self, seen: TimedPose) -> Flip | None:
         """
         Determine the flip between the body and a pose.
 
@@ -272,7 +272,7 @@ class JumpRules(MotionLimits):
             return None
         return Flip(multiply(conjugate(attitude), seen.quat), min(limit, self._turn_cap))
 
-    def _is_swapped(self, seen: Seen) -> bool:
+    def _is_swapped(self, seen: TimedPose) -> bool:
         """Return whether this is another body's place, and store that body's name."""
         swap = self.find_swap(self, seen)
         if swap is None:
@@ -280,7 +280,7 @@ class JumpRules(MotionLimits):
         self.swapped_with, self.unconfirmed = swap.name, not swap.confirmed
         return True
 
-    def _jump(self, seen: Seen, receive_ns: int, reason: Disposition,
+    def _jump(self, seen: TimedPose, receive_ns: int, reason: Disposition,
               flip: Flip | None = None) -> Disposition:
         """Start a track in a place where the body cannot be, or where another body is."""
         swapped = reason is Disposition.SWAPPED
@@ -298,6 +298,6 @@ class JumpRules(MotionLimits):
         return reason
 
 
-def _no_swap(gate: JumpRules, seen: Seen) -> SwapCandidate | None:
+def _no_swap(gate: JumpRules, seen: TimedPose) -> SwapCandidate | None:
     """Return None: the default for a body without others."""
     return None

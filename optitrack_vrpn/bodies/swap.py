@@ -19,7 +19,7 @@ import math
 
 from optitrack_vrpn.bodies.jumps import SwapCandidate
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.track import apart, Seen
+from optitrack_vrpn.bodies.track import pose_distance, TimedPose
 from optitrack_vrpn.bodies.validity import ValidityGate
 
 CLEARANCE = 0.05
@@ -37,7 +37,7 @@ unseen between its frames; doubled, a swap is confirmed with one old pose.
 
 
 def find_swap(
-    gate: ValidityGate, gates: Collection[ValidityGate], seen: Seen,
+    gate: ValidityGate, gates: Collection[ValidityGate], seen: TimedPose,
 ) -> SwapCandidate | None:
     """
     Find the body that a pose probably belongs to, instead of the one it is sent for.
@@ -67,7 +67,7 @@ def find_swap(
 
 
 def _from_expected(
-    gate: ValidityGate, seen: Seen, memory: int | None = None, at_most: float = math.inf,
+    gate: ValidityGate, seen: TimedPose, memory: int | None = None, at_most: float = math.inf,
 ) -> float | None:
     """
     Measure the distance (m) of a pose from the expected place of a body.
@@ -80,7 +80,7 @@ def _from_expected(
         return None
     if math.dist(seen.position, place) > at_most:
         return None
-    return apart(seen.position, seen.quat, place, good[2])
+    return pose_distance(seen.position, seen.quat, place, good[2])
 
 
 def _in_place_of(gate: ValidityGate, other: ValidityGate, now: int) -> bool | None:

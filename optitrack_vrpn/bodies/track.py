@@ -29,7 +29,7 @@ class Origin(Enum):
     """Where the body cannot be: a jump."""
 
 
-class Seen(NamedTuple):
+class TimedPose(NamedTuple):
     """
     One pose.
 
@@ -68,14 +68,14 @@ class Track:
 
     __slots__ = ('origin', 'began_ns', 'last', 'count', 'flip')
 
-    def __init__(self, origin: Origin, first: Seen, flip: Flip | None = None) -> None:
+    def __init__(self, origin: Origin, first: TimedPose, flip: Flip | None = None) -> None:
         self.origin = origin
         self.began_ns = first.now
         self.last = first
         self.count = 1
         self.flip = flip
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: TimedPose) -> None:
         """Add a pose that is consistent with the latest one."""
         self.last = seen
         self.count += 1
@@ -88,7 +88,7 @@ class Track:
         return multiply(self.last.quat, conjugate(self.flip.turn))
 
 
-def apart(p: Vector, a: Quat, q: Vector, b: Quat) -> float:
+def pose_distance(p: Vector, a: Quat, q: Vector, b: Quat) -> float:
     """
     Return the distance (m) of two poses as one number.
 

@@ -24,7 +24,7 @@ from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.jumps import JumpRules
 from optitrack_vrpn.bodies.states import BodyStatus, State, StateChange
 from optitrack_vrpn.bodies.statistics import GAP_INTERVALS, NEVER_NS
-from optitrack_vrpn.bodies.track import Origin, Seen, Track
+from optitrack_vrpn.bodies.track import Origin, TimedPose, Track
 from optitrack_vrpn.bodies.transitions import Observed
 from optitrack_vrpn.motion.quaternion import normalised, Quat, Vector
 
@@ -68,12 +68,12 @@ class ValidityGate(JumpRules):
     Pass every pose of the body to ``update`` and call ``tick`` ten times a second.
 
     :ivar reason: why the last pose was withheld (valid after ``update`` returned None).
-    :ivar time_falls: number of suspected steps back of the sender's clock that are smaller
+    :ivar steps_back: number of suspected steps back of the sender's clock that are smaller
         than a restart; the sender time between two poses is wrong there.
     """
 
     __slots__ = (
-        'reason', 'time_falls', '_late_ns', '_late_run', '_last_receive', '_good_receive',
+        'reason', 'steps_back', '_late_ns', '_late_run', '_last_receive', '_good_receive',
         '_last_ns', '_seen_position', '_seen_raw', '_seen_since', '_frozen_ns', '_shown')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
@@ -85,7 +85,7 @@ class ValidityGate(JumpRules):
         """
         super().__init__(name, config if config is not None else BodyConfig())
         self.reason = Disposition.ACQUIRING
-        self.time_falls = 0
+        self.steps_back = 0
         # Sender time of the last late frame, and the number of late frames in a row, in order.
         self._late_ns = -NEVER_NS
         self._late_run = 0
@@ -298,7 +298,7 @@ class ValidityGate(JumpRules):
                         else Disposition.OUT_OF_ORDER)
             self.restart()
         elif self._late_run >= ROLLBACK_FRAMES:
-            self.time_falls += 1
+            self.steps_back += 1
         self._late_run = 0
         unseen = self._follow_time(now, receive_ns)
 
@@ -323,7 +323,8 @@ class ValidityGate(JumpRules):
                               'the sender repeats one pose bit for bit')
             return Disposition.REPEAT
 
-        seen = Seen(now, position, normalised(raw) if abs(_excess(raw)) >= UNIT_ERROR else raw)
+        quat = normalised(raw) if abs(_excess(raw)) >= UNIT_ERROR else raw
+        seen = TimedPose(now, position, quat)
         outcome = (self._check_tracked(seen, receive_ns) if self.state is State.TRACKED
                    else self._check_untracked(seen, receive_ns))
         if isinstance(outcome, Disposition):
@@ -390,7 +391,7 @@ class ValidityGate(JumpRules):
         if track.origin is not Origin.FAR or outlier:
             self._track = None
 
-    def _check_tracked(self, seen: Seen, receive_ns: int) -> Disposition | Observed | None:
+    def _check_tracked(self, seen: TimedPose, receive_ns: int) -> Disposition | Observed | None:
         """
         Check a pose of a TRACKED body.
 
@@ -409,7 +410,7 @@ class ValidityGate(JumpRules):
         self._observe(Observed.UNSEEN, receive_ns, f'not seen for {dt * 1e-9:.2f} s')
         return self._check_untracked(seen, receive_ns)
 
-    def _check_untracked(self, seen: Seen, receive_ns: int) -> Disposition | Observed | None:
+    def _check_untracked(self, seen: TimedPose, receive_ns: int) -> Disposition | Observed | None:
         """
         Check a pose of a body that is not TRACKED.
 
@@ -433,7 +434,9 @@ class ValidityGate(JumpRules):
             return self._jump(seen, receive_ns, Disposition.SWAPPED)
         return Observed.ACQUIRED
 
-    def _accept(self, seen: Seen, receive_ns: int, raw: Quat, observed: Observed | None) -> Quat:
+    def _accept(
+        self, seen: TimedPose, receive_ns: int, raw: Quat, observed: Observed | None,
+    ) -> Quat:
         """
         Accept a pose.
 

@@ -226,7 +226,7 @@ class Pipeline:
                 continue
             if not estimator.idle:
                 stamp_ns, position, quat = estimator.update(
-                    stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.time_falls)
+                    stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.steps_back)
                 if channel.wants_motion:
                     motion = estimator.motion_estimate()
                     if motion is not None and self._stamp_error:
@@ -320,7 +320,7 @@ class Pipeline:
         if channel.estimator.lowpass is not None:
             gate = channel.gate
             channel.estimator.update(
-                stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.time_falls)
+                stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.steps_back)
 
     def _follow_clock(self) -> None:
         """Report the events of the clocks, and reset state that is invalid after them."""

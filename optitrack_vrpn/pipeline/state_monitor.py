@@ -8,7 +8,7 @@ from optitrack_vrpn.bodies import swap
 from optitrack_vrpn.bodies.change_log import ChangeLog
 from optitrack_vrpn.bodies.jumps import SwapCandidate
 from optitrack_vrpn.bodies.states import State, StateChange
-from optitrack_vrpn.bodies.track import Seen
+from optitrack_vrpn.bodies.track import TimedPose
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.pipeline.roster import Roster
@@ -39,7 +39,7 @@ class StateMonitor:
         if any(change.after is State.JUMPED for change in changes):
             swap.review(self._gates)
 
-    def find_swap(self, gate: ValidityGate, seen: Seen) -> Optional[SwapCandidate]:
+    def find_swap(self, gate: ValidityGate, seen: TimedPose) -> Optional[SwapCandidate]:
         """Find a body whose place a jumping body may have taken."""
         return swap.find_swap(gate, self._gates, seen)
 
