@@ -281,7 +281,6 @@ def test_the_autopilots_own_odometry_is_no_second_sender():
     ('px4', {'message': ('vision_position_estimate',)}, {}),
     ('px4', {'message': ('att_pos_mocap',)}, {'not read by the estimator': 1}),
     ('px4', {'message': ('vision_speed_estimate',)}, {'unsupported message': 1}),
-    ('px4', {'estimator_type': 'mocap'}, {'estimator_type': 1}),
     ('ardupilot', {}, {}),
     ('ardupilot', {'message': ('vision_position_estimate',)}, {}),
     ('ardupilot', {'message': ('att_pos_mocap',)}, {}),
@@ -383,8 +382,7 @@ def test_settings_that_cannot_work_are_refused(settings, words):
 
 def test_defaults_follow_the_autopilot():
     px4 = plan(BridgeSettings(body='cf1'))
-    assert (px4.messages, px4.period_ns, px4.frame_id, px4.estimator_type) == (
-        ('odometry',), 20 * MS, 20, 2)
+    assert (px4.messages, px4.period_ns, px4.frame_id) == (('odometry',), 20 * MS, 20)
     ardupilot = plan(BridgeSettings(body='cf1', autopilot='ardupilot'))
     assert (ardupilot.messages, ardupilot.period_ns, ardupilot.frame_id) == (
         ('odometry',), 25 * MS, 20)

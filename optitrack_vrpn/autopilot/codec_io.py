@@ -86,14 +86,12 @@ class Codec:
         """Process received bytes; return the messages that they complete."""
         found = []
         for message in self._parse(data) or ():
-            if message.get_type() in ('BAD_DATA', 'UNKNOWN'):
-                self.bad += message.get_type() == 'BAD_DATA'
+            kind = message.get_type()
+            if kind == 'BAD_DATA' or kind.startswith('UNKNOWN'):
+                self.bad += kind == 'BAD_DATA'
                 continue
-            if message.get_type().startswith('UNKNOWN'):
-                continue
-            fields = message.to_dict()
-            found.append(Incoming(
-                message.get_type(), message.get_srcSystem(), message.get_srcComponent(), fields))
+            found.append(Incoming(kind, message.get_srcSystem(), message.get_srcComponent(),
+                                  message.to_dict()))
         return found
 
     def _parse(self, data: bytes) -> Optional[list[Any]]:

@@ -23,7 +23,7 @@ PX4, ARDUPILOT = 12, 3
 #: Flags of ESTIMATOR_STATUS and EKF_STATUS_REPORT, which share these bits.
 ATTITUDE, CONST_POS = 1, 128
 FUSED = 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512
-_VISION = ('ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP')
+VISION = ('ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP')
 #: Periods of heartbeats and of telemetry (ns): 1 Hz as MAVLink recommends, and (chosen) 5 Hz.
 #: Halved or doubled, so are the load and the age of the values.
 _HEARTBEAT_NS = 1_000_000_000
@@ -254,7 +254,7 @@ class FakeAutopilot:
             return [self._origin_message()]
         elif message.name == 'COMMAND_LONG' and fields['command'] == 512:
             return self._requested(round(fields['param1']), host_ns)
-        elif message.name in _VISION:
+        elif message.name in VISION:
             reason = self._vision(message, now_ns)
             if reason:
                 self.dropped[reason] += 1

@@ -18,7 +18,7 @@ import tty
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.codec_io import Codec
-from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot
+from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, VISION
 from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.vehicle import Incoming
 
@@ -28,7 +28,6 @@ _TICK_S = 0.005
 #: Linux option for the arrival of datagrams; Python 3.10 has no name for it.
 SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct('@qq')
-_VISION = ('ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP')
 
 
 class Heard(NamedTuple):
@@ -132,7 +131,7 @@ class FakeServer:
         data, now_ns = self._read()
         answers: list[Outgoing] = []
         for message in self._codec.decode(data) if data else ():
-            if message.name in _VISION:
+            if message.name in VISION:
                 self.heard.append(Heard(now_ns, message))
             answers += self.fake.receive(message, now_ns)
         for message_out in [*answers, *self.fake.tick(time.time_ns())]:

@@ -28,6 +28,9 @@ _UNKNOWN_3: Vector = (NAN, NAN, NAN)
 _FROM_ENU = ((1, 1.0), (0, 1.0), (2, -1.0))
 #: For each axis of FRD: its index in FLU, and its sign.
 _FROM_FLU = ((0, 1.0), (1, -1.0), (2, -1.0))
+#: MAV_ESTIMATOR_TYPE_VISION: PX4's estimator does not read ODOMETRY of type MOCAP, and ArduPilot
+#: does not read the type.
+_VISION = 2
 #: Quality (percent) of a pose that passed the node's validity gate; 0 would mean unknown.
 _QUALITY = 100
 
@@ -166,7 +169,7 @@ def _odometry(state: State, plan: Plan, reset_counter: int) -> Outgoing:
         'rollspeed': roll, 'pitchspeed': pitch, 'yawspeed': yaw,
         'pose_covariance': upper_triangle(state.pose_covariance),
         'velocity_covariance': upper_triangle(state.twist_covariance),
-        'reset_counter': reset_counter, 'estimator_type': plan.estimator_type,
+        'reset_counter': reset_counter, 'estimator_type': _VISION,
         'quality': _QUALITY})
 
 

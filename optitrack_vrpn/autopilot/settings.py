@@ -25,8 +25,6 @@ _WITH_VELOCITY = frozenset(('odometry', 'vision_speed_estimate'))
 FRAMES = {'local_frd': 20, 'local_ned': 1}
 #: MAV_FRAME_BODY_FRD, of the twist in ODOMETRY.
 BODY_FRD = 12
-#: MAV_ESTIMATOR_TYPE.
-ESTIMATORS = {'unknown': 0, 'naive': 1, 'vision': 2, 'vio': 3, 'mocap': 6}
 #: Size of each message (bytes) in MAVLink 2 without signature, for the load of serial lines.
 #: Measured with pymavlink; zero bytes at the end of a payload are omitted, so this is the maximum.
 WIRE_BYTES = {'odometry': 245, 'vision_position_estimate': 129, 'vision_speed_estimate': 69,
@@ -88,8 +86,6 @@ class BridgeSettings:
     frame: str = setting(
         'local_frd', choices=tuple(FRAMES), doc='frame_id of ODOMETRY; local_ned states that '
         'the heading is relative to true north')
-    estimator_type: str = setting(
-        'vision', choices=tuple(ESTIMATORS), doc='estimator_type of ODOMETRY')
     input: str = setting(
         'auto', choices=INPUTS, doc='odom: with velocities and covariances (output odom of the '
         'node); pose: without; auto: odom if it is published, else pose')
@@ -169,7 +165,6 @@ class Plan(NamedTuple):
     :ivar period_ns: time between two samples (ns).
     :ivar min_interval_ns: see ``Profile``.
     :ivar frame_id: MAV_FRAME of the pose.
-    :ivar estimator_type: MAV_ESTIMATOR_TYPE.
     :ivar velocity: whether a message contains a velocity.
     :ivar origin: latitude (deg), longitude (deg), altitude (m), or None.
     :ivar warnings: combinations that work, but probably not as intended; a sentence each.
@@ -179,7 +174,6 @@ class Plan(NamedTuple):
     period_ns: int
     min_interval_ns: int
     frame_id: int
-    estimator_type: int
     velocity: bool
     origin: Optional[tuple[float, float, float]]
     warnings: tuple[str, ...]
@@ -204,7 +198,6 @@ def plan(settings: BridgeSettings) -> Plan:
             raise ConfigurationError(f'connection: {problem}')
     return Plan(
         messages, round(1e9 / rate_hz), profile.min_interval_ns, FRAMES[settings.frame],
-        ESTIMATORS[settings.estimator_type],
         settings.input != 'pose' and not _WITH_VELOCITY.isdisjoint(messages),
         settings.origin if any(settings.origin) else None,
         tuple(_warnings(settings, profile, messages)))
@@ -219,10 +212,6 @@ def _warnings(
     if {'odometry', 'vision_position_estimate'} <= set(messages):
         found.append('odometry and vision_position_estimate send the same pose twice; the '
                      'estimator drops one of the two')
-    if settings.autopilot == 'px4' and settings.estimator_type == 'mocap' and (
-            'odometry' in messages):
-        found.append("PX4's estimator (EKF2) does not read ODOMETRY with estimator_type mocap; "
-                     'use vision')
     if settings.input == 'pose' and 'vision_speed_estimate' in messages:
         found.append('input pose has no velocity: vision_speed_estimate is never sent')
     return found

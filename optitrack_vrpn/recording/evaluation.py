@@ -43,16 +43,14 @@ class Statistics(NamedTuple):
 
 class Alignment(NamedTuple):
     """
-    A similarity ``reference_from_estimate``: ``scale R p + t``.
+    A rigid transform ``reference_from_estimate``: ``R p + t``.
 
     :ivar rotation: R.
     :ivar translation: t (m).
-    :ivar scale: 1 unless it was estimated.
     """
 
     rotation: Rotation
     translation: Floats
-    scale: float
 
 
 class Absolute(NamedTuple):
@@ -111,27 +109,23 @@ def statistics(values: Floats) -> Statistics:
 
 def associate(
     reference: Trajectory, estimate: Trajectory, *, method: str = 'interpolation',
-    max_difference_s: float = MAX_DIFFERENCE_S, max_gap_s: Optional[float] = None,
 ) -> tuple[Trajectory, Trajectory]:
     """
     Associate the poses of two trajectories at stamps of the estimate.
 
     :param method: 'interpolation' interpolates the reference, for a reference with a high rate;
-        'nearest' uses the nearest pose of the reference, as the tools of the TUM benchmark do.
-    :param max_difference_s: for 'nearest', the largest difference of stamps (s).
-    :param max_gap_s: for 'interpolation', the longest gap of the reference that is bridged (s); by
-        default two and a half of its intervals.
+        'nearest' uses the nearest pose of the reference within ``MAX_DIFFERENCE_S``, as the tools
+        of the TUM benchmark do.
     :returns: reference and estimate with equal numbers of poses, and the estimate's stamps.
     :raises ConfigurationError: if no poses can be associated.
     """
     if method == 'interpolation':
-        limit = None if max_gap_s is None else round(max_gap_s * NS_PER_S)
-        positions, quats, valid = interpolate(reference, estimate.stamps_ns, limit)
+        positions, quats, valid = interpolate(reference, estimate.stamps_ns)
         stamps = estimate.stamps_ns[valid]
         matched = Trajectory(stamps, positions[valid], quats[valid])
     elif method == 'nearest':
         index, valid = _nearest(reference.stamps_ns, estimate.stamps_ns,
-                                round(max_difference_s * NS_PER_S))
+                                round(MAX_DIFFERENCE_S * NS_PER_S))
         stamps = estimate.stamps_ns[valid]
         chosen = index[valid]
         matched = Trajectory(
@@ -165,16 +159,15 @@ def _span(trajectory: Trajectory) -> str:
     return f'{len(trajectory)} poses, {first / NS_PER_S:.3f} s to {last / NS_PER_S:.3f} s'
 
 
-def umeyama(reference: Floats, estimate: Floats, with_scale: bool = False) -> Alignment:
+def umeyama(reference: Floats, estimate: Floats) -> Alignment:
     """
-    Find the similarity that maps points of the estimate to those of the reference.
+    Find the rigid transform that maps points of the estimate to those of the reference.
 
     Umeyama, Least-squares estimation of transformation parameters between two point patterns,
-    IEEE PAMI 13(4), 1991, equations 38 to 43.
+    IEEE PAMI 13(4), 1991, equations 38 to 41 with a scale of 1.
 
     :param reference: (n, 3).
     :param estimate: (n, 3), the same points.
-    :param with_scale: whether to estimate a scale too, as for a single camera without depth.
     :raises ConfigurationError: if there are fewer than three points, or all are on one line; then
         the rotation about that line is unknown.
     """
@@ -182,8 +175,7 @@ def umeyama(reference: Floats, estimate: Floats, with_scale: bool = False) -> Al
         raise ConfigurationError(
             f'an alignment needs three or more pairs of points, and there are {len(reference)}')
     mean_reference, mean_estimate = reference.mean(axis=0), estimate.mean(axis=0)
-    deviations = estimate - mean_estimate
-    covariance = (reference - mean_reference).T @ deviations / len(reference)
+    covariance = (reference - mean_reference).T @ (estimate - mean_estimate) / len(reference)
     left, singular, right = np.linalg.svd(covariance)
     if singular[1] <= 1e-9 * max(singular[0], 1e-300) or singular[0] < 1e-300:
         raise ConfigurationError(
@@ -193,32 +185,24 @@ def umeyama(reference: Floats, estimate: Floats, with_scale: bool = False) -> Al
     if np.linalg.det(left) * np.linalg.det(right) < 0.0:
         signs[2] = -1.0
     matrix = left @ np.diag(signs) @ right
-    scale = 1.0
-    if with_scale:
-        scale = float(np.sum(singular * signs) / np.mean(np.sum(deviations ** 2, axis=1)))
-    return Alignment(Rotation.from_matrix(matrix),
-                     mean_reference - scale * (matrix @ mean_estimate), scale)
+    return Alignment(Rotation.from_matrix(matrix), mean_reference - matrix @ mean_estimate)
 
 
 def absolute_error(
-    reference: Trajectory, estimate: Trajectory, *, with_scale: bool = False,
-    align: bool = True,
+    reference: Trajectory, estimate: Trajectory, *, align: bool = True,
 ) -> Absolute:
     """
     Compute the absolute trajectory error of associated trajectories.
 
     :param reference: reference at the stamps of the estimate, see ``associate``.
-    :param with_scale: whether to estimate the scale of the estimate too.
     :param align: whether to transform the estimate to the reference's frame first.
     :raises ConfigurationError: if the alignment is not determined.
     """
     if align:
-        alignment = umeyama(reference.positions, estimate.positions, with_scale)
+        alignment = umeyama(reference.positions, estimate.positions)
     else:
-        alignment = Alignment(Rotation.identity(), np.zeros(3), 1.0)
-    scaled = Trajectory(
-        estimate.stamps_ns, alignment.scale * estimate.positions, estimate.quats_xyzw)
-    aligned = scaled.transformed(alignment.rotation, alignment.translation)
+        alignment = Alignment(Rotation.identity(), np.zeros(3))
+    aligned = estimate.transformed(*alignment)
     distances = np.linalg.norm(aligned.positions - reference.positions, axis=1)
     angles = np.degrees((reference.rotations.inv() * aligned.rotations).magnitude())
     return Absolute(statistics(distances), statistics(angles), estimate.stamps_ns, distances,

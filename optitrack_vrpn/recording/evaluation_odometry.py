@@ -51,7 +51,7 @@ class OdometryEvaluation:
 def evaluate_odometry(
     reference: Trajectory, estimate: Trajectory, *, offset_s: Optional[float] = None,
     body_from_sensor: Optional[tuple[Rotation, np.ndarray[tuple[int], np.dtype[np.float64]]]]
-    = None, rpe_seconds: float = 1.0, max_offset_s: float = 2.0, with_scale: bool = False,
+    = None, rpe_seconds: float = 1.0, max_offset_s: float = 2.0,
 ) -> OdometryEvaluation:
     """
     Compare an odometry with the mocap body that its sensor is fixed to.
@@ -62,7 +62,6 @@ def evaluate_odometry(
     :param body_from_sensor: rotation and translation (m); estimated by default.
     :param rpe_seconds: time over which motions are compared (s).
     :param max_offset_s: largest offset of the search (s).
-    :param with_scale: whether the alignment of the ATE estimates a scale.
     :raises ConfigurationError: if the two do not overlap, or the motion is too short or does not
         determine the alignment.
     """
@@ -90,5 +89,5 @@ def evaluate_odometry(
             'has gaps or does not cover the rest')
     return OdometryEvaluation(
         offset, hand_eye, offset_ns, rotation, np.asarray(translation, dtype=float),
-        absolute_error(truth, compared, with_scale=with_scale),
+        absolute_error(truth, compared),
         relative_error(truth, compared, seconds=rpe_seconds), matched, tuple(warnings))

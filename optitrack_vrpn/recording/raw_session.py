@@ -16,8 +16,8 @@ COOKIE = b'vrpn: ver.'
 _COOKIE_SIZE = 24
 _HEADER = struct.Struct('>IIIii')
 _HEADER_SIZE = 24
-#: Message types that describe names or ports are negative; this one describes a UDP port.
-_UDP_PORT = -3
+#: Message types that describe names or ports are negative; these describe a type or a UDP port.
+_TYPE, _UDP_PORT = -2, -3
 _US = 1000
 #: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken
 #: captures. Halved or doubled, only these are read differently.
@@ -114,28 +114,23 @@ def messages(data: bytes) -> list[bytes]:
 
 def described_udp_port(stream: bytes) -> Optional[int]:
     """Return the UDP port that a client's stream describes."""
-    at = _COOKIE_SIZE
-    while len(stream) - at >= _HEADER_SIZE:
-        size, _, _, sender, kind = _HEADER.unpack_from(stream, at)
-        if kind == _UDP_PORT:
-            return int(sender) or None
-        if size < _HEADER_SIZE:
-            return None
-        at += (size + 7) // 8 * 8
-    return None
+    return next((sender or None for sender, kind in _described(stream) if kind == _UDP_PORT), None)
 
 
 def described_all(stream: bytes) -> bool:
     """Return whether a client has begun to describe types, its last descriptions."""
+    return any(kind == _TYPE for _, kind in _described(stream))
+
+
+def _described(stream: bytes) -> Iterator[tuple[int, int]]:
+    """Return number and kind of each message that follows the cookie in a client's stream."""
     at = _COOKIE_SIZE
     while len(stream) - at >= _HEADER_SIZE:
-        size, _, _, _, kind = _HEADER.unpack_from(stream, at)
-        if kind == -2:
-            return True
+        size, _, _, sender, kind = _HEADER.unpack_from(stream, at)
+        yield sender, kind
         if size < _HEADER_SIZE:
-            return False
+            return
         at += (size + 7) // 8 * 8
-    return False
 
 
 def descriptions(data: bytes) -> bytes:

@@ -70,7 +70,7 @@ def _pictures(take: Take, body: Body, kind: str) -> list[Picture]:
     begin = take.begin_ns
     made = [
         Picture(plots.path_plot([plots.path_line(body)]),
-                'Path from above; the dot is its begin.'),
+                'Path from above; the dot marks the start.'),
         Picture(plots.position_plot(body, begin), 'Position. Orange: no pose; blue: frozen; '
                 'dotted: a jump or reset.'),
         Picture(plots.attitude_plot(body, begin), 'Attitude.'),

@@ -170,41 +170,41 @@ def path_plot(lines: Sequence[PathLine]) -> str:
         axes.set_xlabel('east (m)')
         axes.set_ylabel('north (m)')
         if 1 < len(lines) <= 6:
-            axes.legend(fontsize=8)
+            _legend_above(axes, 1.15 if len(lines) > 3 else 1.1)
     return _drawn(3.6, draw)
 
 
 def position_plot(body: Body, begin_ns: int) -> str:
     """Plot position over time, including height."""
-    times = (body.trajectory.stamps_ns - begin_ns) / NS_PER_S
-
-    def draw(axes: Any) -> None:
-        for number, name in enumerate(('east', 'north', 'up')):
-            axes.plot(*thin(*_broken(times, body.trajectory.positions[:, number], body, begin_ns)),
-                      color=_COLOURS[number], label=name)
-        _mark(axes, body, begin_ns)
-        axes.set_ylabel('position (m)')
-        axes.set_xlabel('time (s)')
-        axes.legend(fontsize=8, ncols=3, loc='upper center', bbox_to_anchor=(0.5, 1.17))
-    return _drawn(2.6, draw)
+    return _three_lines(
+        body, begin_ns, body.trajectory.positions, ('east', 'north', 'up'), 'position (m)')
 
 
 def attitude_plot(body: Body, begin_ns: int) -> str:
     """Plot roll, pitch and yaw over time."""
-    times = (body.trajectory.stamps_ns - begin_ns) / NS_PER_S
     angles = np.degrees(body.trajectory.rotations.as_euler('ZYX')[:, ::-1])
+    angles[1:][np.abs(np.diff(angles, axis=0)) > 180.0] = np.nan    # an angle wraps
+    return _three_lines(body, begin_ns, angles, ('roll', 'pitch', 'yaw'), 'attitude (deg)')
+
+
+def _three_lines(
+    body: Body, begin_ns: int, values: Floats, names: Sequence[str], label: str,
+) -> str:
+    """Plot the columns of values over time, with marks."""
+    times = (body.trajectory.stamps_ns - begin_ns) / NS_PER_S
 
     def draw(axes: Any) -> None:
-        for number, name in enumerate(('roll', 'pitch', 'yaw')):
-            values = angles[:, number].copy()
-            values[1:][np.abs(np.diff(values)) > 180.0] = np.nan    # where it wraps
-            axes.plot(*thin(*_broken(times, values, body, begin_ns)), color=_COLOURS[number],
-                      label=name)
+        for column, name, colour in zip(values.T, names, _COLOURS):
+            axes.plot(*thin(*_broken(times, column, body, begin_ns)), color=colour, label=name)
         _mark(axes, body, begin_ns)
-        axes.set_ylabel('attitude (deg)')
+        axes.set_ylabel(label)
         axes.set_xlabel('time (s)')
-        axes.legend(fontsize=8, ncols=3, loc='upper center', bbox_to_anchor=(0.5, 1.17))
+        _legend_above(axes, 1.17)
     return _drawn(2.6, draw)
+
+
+def _legend_above(axes: Any, top: float) -> None:
+    axes.legend(fontsize=8, ncols=3, loc='upper center', bbox_to_anchor=(0.5, top))
 
 
 def rate_plot(body: Body, begin_ns: int) -> str:
@@ -262,6 +262,10 @@ def noise_plot(body: Body, begin_ns: int) -> Optional[str]:
     if len(positions) < 2:
         return None
     angles = np.degrees(running_deviation(attitude_steps(body)).max(axis=1, initial=0.0))
+    stamps = body.trajectory.stamps_ns
+    across = stamps[WINDOW - 1:] - stamps[:1 - WINDOW] > 1.5 * WINDOW * (
+        body.trajectory.median_interval_ns)    # windows that contain a gap
+    positions[across] = angles[across] = np.nan
     times = (body.trajectory.stamps_ns[WINDOW - 1:] - begin_ns) / NS_PER_S
 
     def draw(axes: Any) -> None:
@@ -270,6 +274,9 @@ def noise_plot(body: Body, begin_ns: int) -> Optional[str]:
             axes[number].plot(*thin(*_broken(
                 times, np.maximum(values, 1e-4), body, begin_ns)), color=_COLOURS[number])
             axes[number].set_yscale('log')
+            low, high = axes[number].get_ylim()    # at least a decade, for labels that differ
+            middle, half = np.sqrt(low * high), np.sqrt(max(high / low, 10.0))
+            axes[number].set_ylim(middle / half, middle * half)
             axes[number].set_ylabel(label)
         axes[1].set_xlabel('time (s)')
     return _drawn(3.4, draw, rows=2)
