@@ -53,14 +53,20 @@ def word(text):
     return match[1] if match else text[:40]
 
 
-def running(name, mapping=None, bodies=BODIES, **parameters):
-    """Make a session in which the node streams; for cases that begin so."""
+def running(mapping=None, bodies=BODIES, relayed=False, **parameters):
+    """
+    Make a session in which the node streams; for cases that begin so.
+
+    :param relayed: whether a relay stands between the node and the server.
+    :returns: the session, the relay or else the server, and the time from which poses are judged.
+    """
     session = Session(bodies)
     session.__enter__()
     try:
         server = session.server(mapping or scenario(bodies))
-        session.start_node(server.port, **parameters)
-        return session, server, session.steady()
+        followed = session.hold(relay_to(server.port)) if relayed else server
+        session.start_node(followed.port, **parameters)
+        return session, followed, session.steady()
     except BaseException:
         session.__exit__()
         raise
@@ -93,7 +99,7 @@ def late():
 
 
 def killed():
-    session, server, steady = running('killed')
+    session, server, steady = running()
     with session:
         begin = time.time_ns()
         server.kill()
@@ -105,7 +111,7 @@ def killed():
 
 def restarted():
     mapping = scenario(BODIES, clock={'base': 'motive', 'start': 5000.0})
-    session, server, steady = running('restarted', mapping)
+    session, server, steady = running(mapping)
     with session:
         begin = time.time_ns()
         server.ask('restart 1')
@@ -116,7 +122,7 @@ def restarted():
 
 
 def paused():
-    session, server, steady = running('paused')
+    session, server, steady = running()
     with session:
         begin = time.time_ns()
         server.stop_for(20.0)
@@ -125,7 +131,7 @@ def paused():
 
 
 def _node_stopped(name, **parameters):
-    session, _, steady = running('node stopped', **parameters)
+    session, _, steady = running(**parameters)
     with session:
         begin = time.time_ns()
         session.node.process.send_signal(signal.SIGSTOP)
@@ -160,16 +166,13 @@ def version_refused():
 # -- networks -----------------------------------------------------------------------------------
 
 def _black_hole(name, seconds, **parameters):
-    with Session(BODIES) as session:
-        server = session.server(scenario(BODIES))
-        proxy = session.hold(relay_to(server.port))
-        session.start_node(proxy.port, **parameters)
-        steady = session.steady()
+    session, relay, steady = running(relayed=True, **parameters)
+    with session:
         begin = time.time_ns()
-        proxy.hole(True)
+        relay.hole(True)
         time.sleep(seconds)
         end = time.time_ns()
-        proxy.hole(False)
+        relay.hole(False)
         return [row(session, name, steady, begin, end)]
 
 
@@ -187,29 +190,23 @@ def black_hole_long():
                        connection='tcp', **{'watchdog.reconnect_after_s': 0.0})
 
 
-def held_up():
-    with Session(BODIES) as session:
-        server = session.server(scenario(BODIES))
-        proxy = session.hold(relay_to(server.port))
-        session.start_node(proxy.port)
-        steady = session.steady()
+def held_up(name='datagrams held up for 3 s (proxy), then a burst, some overtaken', **settings):
+    """Hold datagrams up."""
+    session, relay, steady = running(scenario(BODIES, **settings), relayed=True)
+    with session:
         begin = time.time_ns()
-        proxy.hold(True)
+        relay.hold(True)
         time.sleep(3.0)
         end = time.time_ns()
-        proxy.hold(False)
-        return [row(session, 'datagrams held up for 3 s (proxy), then a burst, some overtaken',
-                    steady, begin, end)]
+        relay.hold(False)
+        return [row(session, name, steady, begin, end)]
 
 
 def half_open():
-    with Session(BODIES) as session:
-        server = session.server(scenario(BODIES))
-        proxy = session.hold(relay_to(server.port))
-        session.start_node(proxy.port)
-        steady = session.steady()
+    session, relay, steady = running(relayed=True)
+    with session:
         begin = time.time_ns()
-        proxy.half_open()
+        relay.half_open()
         return [row(session, 'half-open TCP: the server forgot the node', steady, begin, begin,
                     lag_ns=_LAG_NS)]
 
@@ -241,7 +238,7 @@ def address_changed():
 
 
 def _impaired(name, seconds, **network):
-    session, server, _ = running(name)
+    session, server, _ = running()
     with session:
         begin = time.time_ns()
         server.ask(f'network {json.dumps(network)}')
@@ -270,7 +267,7 @@ def jitter():
 # -- other clients ------------------------------------------------------------------------------
 
 def five_clients():
-    session, server, steady = running('five clients')
+    session, server, steady = running()
     with session:
         others = [session.hold(other_client(server.port)) for _ in range(4)]
         wait_until(lambda: all(count() > 20 for count in others))
@@ -284,7 +281,7 @@ def five_clients():
 
 
 def deaf_client():
-    session, server, steady = running('deaf client', scenario(
+    session, server, steady = running(scenario(
         BODIES, server={'client_buffer': 20000, 'client_timeout': 2.0}))
     with session:
         begin = time.time_ns()
@@ -375,7 +372,7 @@ def clock_stepped():
 
 def sender_stepped():
     session, server, steady = running(
-        'sender stepped', scenario(BODIES, clock={'base': 'motive', 'start': 5000.0}))
+        scenario(BODIES, clock={'base': 'motive', 'start': 5000.0}))
     with session:
         begin = time.time_ns()
         server.ask('step -0.3')
@@ -420,7 +417,7 @@ def bodies():
         {**fault, 'start': start, 'end': end,
          **({'bodies': [f'body{i}' for i in hit]} if hit else {})}
         for _, start, end, hit, fault in FRAME_FAULTS]
-    session, server, steady = running('bodies', mapping, count)
+    session, server, steady = running(mapping, count)
     with session:
         def at(seconds):
             return server.origin_ns + round(seconds * 1e9)

@@ -7,23 +7,23 @@ Most are those of VRPN. Not among them: what needs TCP (backlogs of a stream, a 
 reading); what VRPN's handshake has and NatNet has not.
 """
 
+import contextlib
 import socket
-import threading
 import time
 
 import fault_cases
 from fault_cases import BODIES, row, running, session_begin
 from fault_kit import scenario, Session
-from fault_protocol import relay_to
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.messages import ServerInfo
+from relay_kit import Background
 
 _OLD = (2, 5)
 
 
 def models_changed():
     """Return the streaming ids of two bodies to each other; new definitions arrive late."""
-    session, server, steady = running('models changed')
+    session, server, steady = running()
     with session:
         begin = time.time_ns()
         server.ask('models body1 body0 body2')
@@ -35,7 +35,7 @@ def models_changed():
 
 def take_played():
     """Play a take for a while."""
-    session, server, steady = running('take played')
+    session, server, steady = running()
     with session:
         begin = time.time_ns()
         server.ask('edit 1')
@@ -47,49 +47,31 @@ def take_played():
 
 def held_up_2_9():
     """Hold datagrams of Motive 1.9 up: its frames have no times of transmission."""
-    with Session(BODIES) as session:
-        server = session.server(scenario(BODIES, natnet={'version': '2.9'}))
-        relay = session.hold(relay_to(server.port))
-        session.start_node(relay.port)
-        steady = session.steady()
-        begin = time.time_ns()
-        relay.hold(True)
-        time.sleep(3.0)
-        end = time.time_ns()
-        relay.hold(False)
-        return [row(session, 'NatNet 2.9: datagrams held up for 3 s (relay), then a burst',
-                    steady, begin, end)]
+    return fault_cases.held_up('NatNet 2.9: datagrams held up for 3 s (relay), then a burst',
+                               natnet={'version': '2.9'})
 
 
-class OldServer:
+class OldServer(Background):
     """Answer every request to connect with a version that is too old."""
 
     def __init__(self):
+        super().__init__()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(('127.0.0.1', 0))
         self._socket.settimeout(0.1)
         self.port = self._socket.getsockname()[1]
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stopping = True
-        self._thread.join()
-        self._socket.close()
-
-    def _run(self):
-        answer = codec.encode_server_info(ServerInfo(
+        self._answer = codec.encode_server_info(ServerInfo(
             'NatNetLib', (2, 5, 0, 0), _OLD, 0, 0, None, ''))
-        while not self._stopping:
-            try:
-                _, address = self._socket.recvfrom(65536)
-            except TimeoutError:
-                continue
-            self._socket.sendto(answer, address)
+
+    def turn(self):
+        """Answer one request."""
+        with contextlib.suppress(TimeoutError):
+            _, address = self._socket.recvfrom(65536)
+            self._socket.sendto(self._answer, address)
+
+    def close(self):
+        """Close the socket."""
+        self._socket.close()
 
 
 def version_refused():
@@ -109,7 +91,8 @@ _SHARED = (
     'black_hole_udp', 'held_up', 'black_hole_namespace', 'loss', 'reordering', 'duplicates',
     'jitter', 'half_open', 'address_changed', 'clock_stepped', 'sender_stepped', 'five_clients')
 CASES = {**{name: fault_cases.CASES[name] for name in _SHARED},
-         'held_up_2_9': held_up_2_9, 'version_refused': version_refused,
+         'held_up_2_9': held_up_2_9,
+         'version_refused': version_refused,
          'models_changed': models_changed, 'take_played': take_played}
 PRIVILEGED = fault_cases.PRIVILEGED
 QUICK = ('bodies', 'killed', 'models_changed')

@@ -9,9 +9,9 @@ import shutil
 import socket
 import struct
 import subprocess
-import threading
 import time
 
+from relay_kit import Between
 from server_kit import drain, pair_of_sockets, REQUEST
 
 _UDP_DESCRIPTION = -3
@@ -53,17 +53,7 @@ class Pair:
         return bytes(data)
 
 
-def in_a_burst(held):
-    """Yield what was held up, ten times as fast as it was sent, every 30th ahead of one more."""
-    for at in range(29, len(held), 30):
-        held[at - 1], held[at] = held[at], held[at - 1]
-    for at, datagram in enumerate(held):
-        yield datagram
-        # A tenth of the time in which they were sent: more does not fit into a socket.
-        time.sleep(0.001 if at % 10 else 0.002)
-
-
-class Proxy:
+class Proxy(Between):
     """
     A proxy between clients and a server on this machine, for both kinds of connection.
 
@@ -72,64 +62,46 @@ class Proxy:
     """
 
     def __init__(self, server_port):
+        super().__init__()
         self._server = ('127.0.0.1', server_port)
         self._listener, self._udp = pair_of_sockets()
         self.port = self._udp.getsockname()[1]
         self._pairs = []
         self._dead = []
-        self._hole = self._holding = self._stopping = False
-        self._held = []
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stopping = True
-        self._thread.join()
+    def close(self):
+        """Close all sockets."""
         for pair in self._pairs + self._dead:
             pair.close()
         self._listener.close()
         self._udp.close()
 
-    def hole(self, open_):
-        """Drop datagrams, and delay TCP as during packet loss; or end that."""
-        with self._lock:
-            self._hole = open_
-
-    def hold(self, on):
-        """Hold datagrams up; or let them go in one burst, every 30th ahead of the one before."""
-        with self._lock:
-            self._holding = on
-            if on:
-                return
-            held, self._held = self._held, []
-            for pair, data in in_a_burst(held):
-                pair.relay.sendto(data, ('127.0.0.1', pair.client_port))
+    def deliver(self, pair, data):
+        """Send a datagram to a client."""
+        pair.relay.sendto(data, ('127.0.0.1', pair.client_port))
 
     def half_open(self):
         """Make the server lose every client, without notice to the clients."""
-        with self._lock:
+        with self.lock:
             for pair in self._pairs:
                 pair.server.close()
                 pair.relay.close()
             self._dead += self._pairs
             self._pairs = []
 
-    def _run(self):
-        while not self._stopping:
-            with self._lock:
-                if self._hole:
-                    for sock in (self._udp, *(pair.relay for pair in self._pairs)):
-                        sock.setblocking(False)
-                        drain(sock)
-                else:
-                    self._turn()
-            time.sleep(0.01 if self._hole else 0)
+    def turn(self):
+        """Pass on what has arrived; a hole drops datagrams and delays TCP, as packet loss does."""
+        with self.lock:
+            hole = self.hole_open
+            if hole:
+                for sock in (self._udp, *(pair.relay for pair in self._pairs)):
+                    sock.setblocking(False)
+                    drain(sock)
+            else:
+                self._pass_all_on()
+        time.sleep(0.01 if hole else 0)
 
-    def _turn(self):
+    def _pass_all_on(self):
         owners = {sock: pair for pair in self._pairs
                   for sock in (pair.client, pair.server, pair.relay)}
         ready, _, _ = select.select([self._listener, self._udp, *owners], [], [], 0.01)
@@ -169,10 +141,10 @@ class Proxy:
     def _pass_on(self, pair, sock):
         data = sock.recv(65536)
         if sock is pair.relay:
-            if pair.client_port and self._holding:
-                self._held.append((pair, data))
+            if pair.client_port and self.holding:
+                self.held.append((pair, data))
             elif pair.client_port:
-                sock.sendto(data, ('127.0.0.1', pair.client_port))
+                self.deliver(pair, data)
         elif not data:
             self._drop(pair)
         elif sock is pair.client:

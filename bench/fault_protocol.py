@@ -8,18 +8,15 @@ The protocol comes from the environment, so that each case, a process of its own
 
 import contextlib
 import os
-import select
-import socket
-import threading
-import time
 
-from fault_net import in_a_burst, Proxy
+from fault_net import Proxy
 from natnet_kit import Sink
 from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.reports import RigidBodyReport
 from optitrack_vrpn.natnet.settings import NatNetConfig
+from relay_kit import Relay
 from transport_kit import client as vrpn_client
 
 VARIABLE = 'FAULT_PROTOCOL'
@@ -92,85 +89,3 @@ def other_client(port):
 def relay_to(server_port):
     """Make something that stands between clients and a server and can fail."""
     return Relay(server_port) if NATNET else Proxy(server_port)
-
-
-class Relay:
-    """
-    Stand between NatNet clients and a server on this machine, by unicast.
-
-    :param server_port: the command port of the server.
-    :ivar port: the command port that clients find.
-    """
-
-    def __init__(self, server_port):
-        self._server = ('127.0.0.1', server_port)
-        self._front = self._socket()
-        self.port = self._front.getsockname()[1]
-        self._backs = {}
-        self._hole = self._holding = self._stopping = False
-        self._held = []
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    @staticmethod
-    def _socket():
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-        sock.bind(('127.0.0.1', 0))
-        sock.setblocking(False)
-        return sock
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stopping = True
-        self._thread.join()
-        for sock in (self._front, *self._backs.values()):
-            sock.close()
-
-    def hole(self, open_):
-        """Swallow all datagrams; or end that."""
-        with self._lock:
-            self._hole = open_
-
-    def hold(self, on):
-        """Hold datagrams to the clients; or send them at once, every 30th ahead of one more."""
-        with self._lock:
-            self._holding = on
-            if on:
-                return
-            held, self._held = self._held, []
-            for data, client in in_a_burst(held):
-                self._front.sendto(data, client)
-
-    def half_open(self):
-        """Let the server lose every client: what a client sends comes from an unknown port."""
-        with self._lock:
-            for address, sock in self._backs.items():
-                sock.close()
-                self._backs[address] = self._socket()
-
-    def _run(self):
-        while not self._stopping:
-            with self._lock:
-                owners = {sock: address for address, sock in self._backs.items()}
-                ready, _, _ = select.select([self._front, *owners], [], [], 0.01)
-                for sock in ready:
-                    with contextlib.suppress(OSError):
-                        self._pass_on(sock, owners.get(sock))
-            time.sleep(0)
-
-    def _pass_on(self, sock, client):
-        data, address = sock.recvfrom(65536)
-        if self._hole:
-            return
-        if client is None:
-            if address not in self._backs:
-                self._backs[address] = self._socket()
-            self._backs[address].sendto(data, self._server)
-        elif self._holding:
-            self._held.append((data, client))
-        else:
-            self._front.sendto(data, client)

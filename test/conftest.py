@@ -10,12 +10,14 @@ beyond this machine, and logs that vanish with the run. Subprocesses of tests in
 import ast
 import contextlib
 import functools
+import gc
 import logging
 import os
 from pathlib import Path
 import re
 import signal
 import sys
+import tracemalloc
 
 from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
@@ -87,6 +89,42 @@ def children_of(parent):
         if int(fields[1]) == parent:
             found.append(int(stat.parent.name))
     return found
+
+
+def lacking(text, *parts):
+    """
+    Give the parts that a message does not contain.
+
+    A test of a message asks for what a reader needs: the value or the name that is wrong, the
+    option that helps. It does not ask for a sentence, which may be worded better tomorrow.
+    """
+    return [part for part in parts if part not in text]
+
+
+def lacking_in_lines(lines, *expected):
+    """Give what each line lacks of its expected parts; there are as many lines as expected."""
+    assert len(lines) == len(expected), lines
+    return [lack for line, parts in zip(lines, expected) if (lack := lacking(line, *parts))]
+
+
+def memory_growth(step, count):
+    """
+    Measure how much memory (bytes) the second half of many steps keeps.
+
+    :param step: called with 0 to 2 * count - 1.
+    """
+    def kept(numbers):
+        for number in numbers:
+            step(number)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = kept(range(count))
+        return kept(range(count, 2 * count)) - before
+    finally:
+        tracemalloc.stop()
 
 
 def restore_signals():

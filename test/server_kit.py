@@ -157,7 +157,7 @@ class ReplayServer(FakeServer):
         self, played: Sequence[sessions.Session], *, real_time: bool = False,
         gate: Optional[threading.Event] = None, hold_before: int = 1, port: int = 0,
     ) -> None:
-        super().__init__(type(self)._next, port=port)
+        super().__init__(type(self).play_next, port=port)
         self.finished = threading.Event()
         self.held = threading.Event()
         self.client_streams: list[bytearray] = []
@@ -181,7 +181,7 @@ class ReplayServer(FakeServer):
         super().__exit__(*error)
         assert all(REQUEST.fullmatch(request) for request in self.requests), self.requests
 
-    def _next(self, sock: socket.socket) -> None:
+    def play_next(self, sock: socket.socket) -> None:
         """Play the next session, if there is one left."""
         with self._turn:
             if self._index == len(self._played):

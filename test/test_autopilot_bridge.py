@@ -102,6 +102,10 @@ def bridge(**parameters):
     return NodeHere({'body': 'cf1', **parameters}, cls=MavlinkBridge)
 
 
+def finding(node, check):
+    return next(one for one in node.findings() if one.check == check)
+
+
 def test_poses_go_out_only_while_active_and_tracked(body):
     with fake_server() as server, bridge(connection=server.connection) as here:
         node = here.node
@@ -118,14 +122,14 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         assert first.fields['vx'] == 0.5
 
         body.state('STALE')
-        wait_until(lambda: node._status == 'STALE', what='the state')
+        wait_until(lambda: finding(node, 'input').values['state'] == 'STALE', what='the state')
         count = len(server.heard)
         here.run(lambda: time.sleep(0.3))
         assert len(server.heard) <= count + 1
         body.state('TRACKED', resets=1)
         wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == 1, what='reset')
         body.state('TRACKED', resets=1, publish_untracked='true')
-        wait_until(lambda: node._gate._debug, what='the state')
+        wait_until(lambda: finding(node, 'sending').values['withheld_debug'], what='the state')
         count = len(server.heard)
         here.run(lambda: time.sleep(0.3))
         assert len(server.heard) <= count + 1, 'the node publishes what is not validated'
@@ -189,7 +193,7 @@ def test_findings_are_read_by_the_check_and_by_the_doctor(observer, body):
             connection=server.connection) as here:
         here.run(here.node.trigger_configure)
         here.run(here.node.trigger_activate)
-        wait_until(lambda: here.node._vehicle.parameters.done, what='parameters')
+        wait_until(lambda: finding(here.node, 'parameters').values, what='parameters')
         found = running(observer.context, [], 10.0, 'mavlink_bridge')['mavlink_bridge']
         levels = {one.check: one.level for one in found}
         assert levels['input'] is levels['link'] is levels['autopilot'] is Level.OK

@@ -4,6 +4,7 @@
 
 import math
 
+from conftest import lacking, lacking_in_lines
 from hypothesis import given, strategies as st
 import numpy as np
 from optitrack_vrpn.bodies.config import BodyConfig
@@ -48,19 +49,18 @@ def test_settings_lists_and_patterns_that_match_nothing_are_named_with_what_was_
     lines = unmatched(
         Selection(allow=('Rigid*', 'dorne1'), deny=('Wnad*', 'wand')),
         ['rigid body 1', 'Rigid_Body_1', 'drone?', 'wand', 'rigid body 1', 'zeppelin'], seen)
-    assert lines == [
-        "settings for 'rigid body 1' match no body seen so far; did you mean 'Rigid Body 1'?",
-        "settings for 'Rigid_Body_1' match no body seen so far; did you mean 'Rigid Body 1'?",
-        "settings for 'zeppelin' match no body seen so far",
-        "'dorne1' in bodies.allow matches no body seen so far; did you mean 'drone1'?",
-        "'Wnad*' in bodies.deny matches no body seen so far; did you mean 'wand'?"]
+    assert not lacking_in_lines(
+        lines, ["'rigid body 1'", "did you mean 'Rigid Body 1'?"],
+        ["'Rigid_Body_1'", "did you mean 'Rigid Body 1'?"], ["'zeppelin'"],
+        ["'dorne1'", 'bodies.allow', "did you mean 'drone1'?"],
+        ["'Wnad*'", 'bodies.deny', "did you mean 'wand'?"])
+    assert 'did you mean' not in lines[2]
     assert unmatched(Selection(), ['*'], seen) == []
 
 
 def test_what_a_dotted_name_of_the_parameter_file_took_in_is_recognised():
     line, = unmatched(Selection(), ['drone.1', 'drone.a'], ['drone.1', 'a'])
-    assert line.startswith("settings for 'drone.a' match no body seen so far; did you mean 'a'?")
-    assert 'README' in line
+    assert not lacking(line, "'drone.a'", "did you mean 'a'?", 'README')
 
 
 def test_the_own_name_beats_patterns_and_later_patterns_earlier_ones():

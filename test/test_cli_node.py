@@ -41,8 +41,7 @@ def test_a_list_of_mixed_numbers_is_explained(tmp_path):
     done = run('--ros-args', '--params-file', str(file))
     assert done.returncode == 64, done.stderr
     assert str(file) in done.stderr
-    assert done.stderr.rstrip().splitlines()[-1].startswith(
-        'a list must be all decimals or all whole numbers: write 0.0 for 0')
+    assert 'write 0.0 for 0' in done.stderr.rstrip().splitlines()[-1]
     assert 'Traceback' not in done.stderr
 
 

@@ -6,6 +6,7 @@ import socket
 import threading
 from types import SimpleNamespace
 
+from conftest import lacking
 from optitrack_vrpn.client import handshake_io
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkState
@@ -168,7 +169,7 @@ def test_a_server_that_says_nothing_is_reported_and_left_when_it_cannot_be_block
     assert (late.data, late.severity) == (LinkState.HANDSHAKING, 'warn')
     assert 'Waiting for up to 0.3 s' in late.text
     for said in (late.text, sink.reasons(LinkState.LOST)[0]):
-        assert 'probably blocked, by a client whose firewall' in said
+        assert not lacking(said, 'blocked', 'firewall')
     assert 'no VRPN greeting within 0.3 s' in sink.reasons(LinkState.LOST)[0]
 
 
@@ -200,9 +201,9 @@ def test_a_server_that_hangs_up_at_once_is_not_called_in_a_frenzy(after):
         calls = [at for at, _, _ in server.connections[:5]]
     assert calls[4] - calls[0] >= 0.74
     reason = sink.reasons(LinkState.LOST)[0]
-    assert reason == 'the server closed the connection' if after == 'hello' else (
+    assert 'closed the connection' in reason if after == 'hello' else (
         ('closed the connection' in reason and 'handshake' in reason)
-        or 'closed the connection to its TCP port' in reason)
+        or not lacking(reason, 'closed the connection', 'TCP port'))
 
 
 def test_a_server_whose_conversations_are_brief_is_called_ever_more_rarely():
@@ -388,8 +389,7 @@ def test_an_advertised_port_that_is_taken_is_named(unused_port):
         with client(server.port, advertise=f'127.0.0.1:{unused_port}',
                     link=link(connection='udp')) as (_, sink):
             sink.wait_state(LinkState.LOST)
-    assert f'cannot listen by TCP on 127.0.0.1 port {unused_port}' in \
-        sink.reasons(LinkState.LOST)[0]
+    assert f'127.0.0.1 port {unused_port}' in sink.reasons(LinkState.LOST)[0]
 
 
 @pytest.mark.parametrize('advertise', [

@@ -90,7 +90,7 @@ def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connecti
                 sink.wait_state(LinkState.STREAMING)
                 assert running.status().sessions == 1
     assert LinkState.LOST not in sink.states
-    assert not any('another program is on that port' in c.text for c in sink.changes)
+    assert not any('another program' in c.text for c in sink.changes)
 
 
 def test_a_server_without_a_tcp_port_is_asked_by_udp():
@@ -108,7 +108,7 @@ def test_a_server_without_a_tcp_port_that_does_not_answer_is_asked_once():
         wait_until(lambda: server.requests)
         assert len(server.requests) == 1
     assert 'did not connect back' in sink.reasons(LinkState.LOST)[0]
-    assert 'nothing listens on TCP port' in sink.reasons(LinkState.LOST)[1]
+    assert 'nothing listens on TCP' in sink.reasons(LinkState.LOST)[1]
 
 
 def test_a_client_that_replaces_another_one_does_not_ask_a_blocked_server_again():

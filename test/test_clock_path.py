@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The path under the minima: its solver held to numpy, its hull to scipy, its choices to truth."""
 
-from conftest import examples
+from conftest import examples, memory_growth
 from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.clock.banded import smooth
@@ -146,9 +146,7 @@ def test_treads_of_polling_at_the_rate_of_the_frames_show_the_rate_at_their_seco
 
 def test_nodes_are_bounded_however_long_it_runs():
     path = ClockPath()
-    for k in range(3000):
-        path.add(k * S, float(k % 7) * 1e3)
-    assert len(path._nodes.t) < 140
+    assert memory_growth(lambda k: path.add(k * S, float(k % 7) * 1e3), 1500) < 2000
 
 
 @pytest.mark.slow

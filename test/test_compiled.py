@@ -137,21 +137,16 @@ def test_the_switch_turns_compiled_modules_off():
 
 
 @needs_compiled
-def test_broken_compiled_modules_are_reported_and_not_used(tmp_path):
+@pytest.mark.parametrize(('permissions', 'trusted'), [(0o755, True), (0o777, False)])
+def test_broken_compiled_modules_are_reported_and_those_that_others_can_write_are_not_loaded(
+        tmp_path, permissions, trusted):
     package = copied(tmp_path)
     folder = package / PACKAGE.name / importer_io.INSTALLED / importer_io.name_for(
         package / PACKAGE.name)
     folder.mkdir(parents=True)
     (folder / f'abc__mypyc{importer_io.SUFFIX}').write_bytes(b'no library')
-    assert 'cannot be loaded' in mode(package)
-
-
-def test_folders_that_others_can_write_to_are_not_trusted(tmp_path):
-    tmp_path.chmod(0o777)
-    assert not importer_io._trusted(tmp_path)
-    tmp_path.chmod(0o755)
-    assert importer_io._trusted(tmp_path)
-    assert not importer_io._trusted(tmp_path / 'absent')
+    folder.chmod(permissions)
+    assert ('cannot be loaded' in mode(package)) is trusted
 
 
 def test_a_missing_compiler_is_named(monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ import termios
 import threading
 import time
 
-from conftest import at_last, children_of
+from conftest import at_last, children_of, lacking, lacking_in_lines
 from optitrack_vrpn.demo import child_io, command as demo_tool
 from optitrack_vrpn.demo.params_file_io import renamed
 from optitrack_vrpn.demo.view import BodyRow, missing, table
@@ -187,8 +187,8 @@ def test_demo_says_so_where_parameters_leave_no_body(tmp_path):
     path = tmp_path / 'none.yaml'
     path.write_text("/**: {ros__parameters: {bodies: {deny: ['*']}}}\n")
     done = demo('--params-file', str(path))
-    assert done.returncode == 64 and 'select none of the simulated bodies' in done.stderr
-    assert 'Demo Body 1, 1demo, demo wand' in done.stderr
+    assert done.returncode == 64
+    assert not lacking(done.stderr, 'bodies.deny', 'Demo Body 1, 1demo, demo wand')
 
 
 @pytest.mark.parametrize('arguments, said', [
@@ -230,7 +230,7 @@ def test_demo_says_so_where_parameters_switch_all_poses_off(tmp_path):
     path = tmp_path / 'off.yaml'
     path.write_text('/**: {ros__parameters: {outputs: [tf, status]}}\n')
     done = demo('--params-file', str(path))
-    assert done.returncode == 64 and 'there are no poses to show' in done.stderr
+    assert done.returncode == 64 and 'no poses to show' in done.stderr
 
 
 @pytest.mark.parametrize('ned', [False, True])
@@ -272,7 +272,7 @@ class LateNode:
         from rclpy.callback_groups import ReentrantCallbackGroup
         from rclpy.executors import MultiThreadedExecutor
         self.asked, self.late, self.over = [], late, threading.Event()
-        self._state = 1
+        self.state = 1
         self._context = rclpy.Context()
         rclpy.init(args=[], context=self._context)
         self._node = rclpy.create_node(name, context=self._context)
@@ -290,13 +290,13 @@ class LateNode:
         self._thread.start()
 
     def _tell(self, request, response):
-        response.current_state.id = self._state
+        response.current_state.id = self.state
         return response
 
     def _change(self, request, response):
         self.asked.append(request.transition.id)
-        response.success = request.transition.id == {1: 1, 2: 3}.get(self._state)
-        self._state = {1: 2, 2: 3}.get(self._state, self._state)
+        response.success = request.transition.id == {1: 1, 2: 3}.get(self.state)
+        self.state = {1: 2, 2: 3}.get(self.state, self.state)
         if len(self.asked) <= self.late:
             self.over.wait(60.0)
         return response
@@ -315,11 +315,11 @@ def test_a_lost_answer_to_a_transition_is_made_up_for_by_the_state(begin, late, 
     demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
     name = f'late_{begin}_{late}'
     node = LateNode(name, late)
-    node._state = begin
+    node.state = begin
     try:
         with demo_view.DemoView(name) as view:
             view.bring_up(30.0, lambda: None)
-        assert node.asked == asked and node._state == 3
+        assert node.asked == asked and node.state == 3
         assert node.over.is_set() is False
     finally:
         node.over.set()
@@ -350,15 +350,13 @@ def check_demo_without_bodies(seconds):
         done = demo('--seconds', seconds, '--server', f'127.0.0.1:{server.port}')
     assert done.returncode == 1
     line, = done.stderr.splitlines()
-    assert line == (
-        'demo: no body appeared: silent: no pose within 1 s of the connection: check that Motive '
-        'is live, that a rigid body is ticked for streaming, and that the cameras see it; or run '
-        f'the doctor with --server 127.0.0.1 --port {server.port}')
+    assert not lacking(line, 'demo: no body appeared', 'silent', 'Motive',
+                       f'the doctor with --server 127.0.0.1 --port {server.port}')
 
 
 def test_advice_is_for_servers_without_bodies_alone():
     assert demo_tool.advice('connected to x; no bodies yet', 'x', 3883).endswith('--server x')
-    assert demo_tool.advice('lost: nothing listens on UDP port 9', 'x', 3883) == ''
+    assert demo_tool.advice('lost: nothing on port 9', 'x', 3883) == ''
 
 
 @pytest.mark.parametrize('option', ['--bodies', '--rate'])
@@ -367,8 +365,7 @@ def test_what_is_for_the_simulator_is_refused_beside_a_real_server(option, capsy
         demo_tool.main(['--server', '10.0.0.1', option, '2'])
     assert ended.value.code == 64
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line == (
-        f'demo: {option} is for the simulated Motive: omit it or --server')
+    assert not lacking(line, 'demo: ', option, 'omit it or --server')
 
 
 def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch):
@@ -392,7 +389,7 @@ def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch)
 def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
     demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
     with demo_view.DemoView('nobody_at_all') as view, pytest.raises(
-            demo_view.TransportError, match='is the loopback interface up'):
+            demo_view.TransportError, match='loopback interface'):
         view.bring_up(0.3, lambda: None)
 
 
@@ -460,7 +457,7 @@ def test_an_interrupt_while_the_simulator_starts_leaves_nothing_running():
 
 def test_a_child_has_longer_to_end_than_it_waits_itself_for_its_middleware():
     run = pytest.importorskip('optitrack_vrpn.ros.run')
-    assert child_io.PATIENCE_S > run._LEAVE_S + 2.0
+    assert child_io.PATIENCE_S > run.LEAVE_S + 2.0
 
 
 def test_table_says_what_is_missing():
@@ -468,8 +465,8 @@ def test_table_says_what_is_missing():
     lost = BodyRow('cup', 0, 0.0, 0.0, None, math.nan, math.nan, math.nan, math.nan, 0)
     unframed = there._replace(name='box', transforms=0)
     assert missing([there], 1) == []
-    assert missing([there, lost, unframed], 4) == [
-        'cup did not stream', 'box has no transform on /tf', '3 of 4 bodies appeared']
+    assert not lacking_in_lines(
+        missing([there, lost, unframed], 4), ['cup'], ['box', '/tf'], ['3 of 4 bodies'])
     assert missing([there, unframed], 2, transforms=False) == []
     lines = table([there, lost], {'mode': 'tracking', 'skew_ppm': '-40.0'})
     assert '+0.100' in lines[2] and '1000 us' in lines[2] and 'skew -40.0 ppm' in lines[-2]

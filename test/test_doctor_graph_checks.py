@@ -4,6 +4,7 @@
 
 from dataclasses import replace
 
+from conftest import lacking
 from doctor_results import body, heard
 from optitrack_vrpn.doctor import graph
 from optitrack_vrpn.doctor.probe_results import Graph, Lift, LocalProcess, Mismatch, RunningNode
@@ -48,7 +49,7 @@ def test_nodes_that_publish_on_one_topic_are_a_warning():
     facts.graph = replace(facts.graph, nodes=(mine, theirs))
     found = graph.check_publishers(facts)
     assert found.level is Level.WARN
-    assert found.found == '/b and /mocap publish on /wand/pose and 1 more of the same topics'
+    assert not lacking(found.found, '/b and /mocap', '/wand/pose', '1 more')
     assert 'bodies.allow' in found.advice and '__ns:=/NAME' in found.advice
     assert found.values['shared'] == 2
 
@@ -114,7 +115,7 @@ def test_settings_of_bodies_that_were_not_heard_are_a_warning():
     facts.stream = replace(facts.stream, bodies=(body('wand'),))
     found = graph.check_settings(facts)
     assert found.level is Level.WARN
-    assert "settings for 'Wand' match no body seen so far; did you mean 'wand'?" in found.found
+    assert not lacking(found.found, "'Wand'", "did you mean 'wand'?")
 
 
 def test_a_node_that_was_asked_for_must_be_there():

@@ -6,6 +6,7 @@ import math
 import random
 import re
 
+from conftest import lacking
 from doctor_results import body, check_all, heard
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.doctor import bodies, stream
@@ -112,10 +113,10 @@ def test_frames_that_are_missing_are_said_to_be_lost_or_never_sent(lost):
     assert bodies.check_bodies(facts).level is Level.OK
     if lost:
         assert rate.level is Level.OK
-        assert 'were lost in the network' in stream.check_data(facts).found
+        assert 'lost in the network' in stream.check_data(facts).found
     else:
         assert rate.level is Level.WARN
-        assert '120.0 Hz, but 27% of the frames are missing at the sender' in rate.found
+        assert not lacking(rate.found, '120.0 Hz', '27% of the frames', 'the sender')
         assert "its machine's load" in rate.advice
 
 
@@ -150,14 +151,14 @@ def test_datagrams_that_were_overtaken_are_neither_lost_nor_unsent():
     assert stream.check_rate(facts).level is Level.OK
     assert stream.check_stamps(facts).level is Level.OK
     facts.stream.counters = {}
-    assert 'older than the one before' in stream.check_stamps(facts).found
+    assert 'older than' in stream.check_stamps(facts).found
 
 
 def test_times_that_repeat_call_for_stamps_by_arrival():
     found = stream.check_stamps(listened(
         [(t, [pose('A', t)._replace(sender_time_ns=int(t * 100) * 10**7)]) for t in frames()]))
     assert found.level is Level.WARN
-    assert 'have the time of the pose before' in found.found
+    assert 'the pose before' in found.found
     assert 'stamps.mode: arrival' in found.advice
 
 
@@ -165,7 +166,7 @@ def test_where_all_bodies_are_silent_at_once_it_is_none_of_theirs():
     facts = listened([(t, [pose('A', t), pose('B', t)]) for t in without(frames(), 0.3, 0.6)])
     assert bodies.check_bodies(facts).level is Level.OK
     found = stream.check_data(facts)
-    assert 'no body sent a pose for up to 0.31 s at a time, 4 times' in found.found
+    assert not lacking(found.found, 'up to 0.31 s', '4 times')
     assert 'Motive paused' in found.advice
 
 

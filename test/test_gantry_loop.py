@@ -352,7 +352,3 @@ def test_a_frozen_body_keeps_its_pose_while_the_machine_goes_on():
         found.append({r.sender: r for r in world.frame(number).reports}['chaser'].position[2])
     assert found[:10] == pytest.approx([0.01 * k for k in range(10)])
     assert set(found[10:]) == {found[9]}
-
-
-def test_frames_of_other_scenarios_are_still_made_in_blocks():
-    assert World(Scenario(bodies=scenario_from_mapping({'bodies': 2}).bodies))._block_size == 64

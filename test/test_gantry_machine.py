@@ -52,9 +52,12 @@ def test_set_points_lie_where_the_page_says():
     assert struct.unpack('<4sIIII', data) == (b'OVGM', 7, 0, 1, 5)
 
 
+SETTINGS = settings_of('chaser_x')
+
+
 @pytest.fixture
 def machine():
-    found = UdpMachine(settings_of('chaser_x'))
+    found = UdpMachine(SETTINGS)
     yield found
     found.close()
 
@@ -79,7 +82,7 @@ def settle(driver, machine, cubics=None, count=1):
 
 @pytest.mark.network
 def test_the_udp_driver_moves_the_machine_and_reads_its_switches(machine):
-    driver = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    driver = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
     feedback = settle(driver, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
     assert feedback.power and feedback.switches['chaser_x'] == Switches()
     assert machine.machine.axes['chaser_x'].steps == round(0.01 * 170358)
@@ -90,8 +93,8 @@ def test_the_udp_driver_moves_the_machine_and_reads_its_switches(machine):
 
 @pytest.mark.network
 def test_the_emergency_button_of_the_machine_is_latched_by_the_controller(machine):
-    driver = UdpDriver(machine._settings, '127.0.0.1', machine.port)
-    control = Machine(machine._settings)
+    driver = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
+    control = Machine(SETTINGS)
     control.axes['chaser_x'].go_to(1.0)
     control.step(0.0, {}, settle(driver, machine))
     machine.pressed = True
@@ -109,7 +112,7 @@ def test_the_emergency_button_of_the_machine_is_latched_by_the_controller(machin
 
 @pytest.mark.network
 def test_a_second_controller_is_refused_while_the_first_is_there(machine):
-    first = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    first = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
     settle(first, machine)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         for data in (encode_set_points(SetPoints(9, 0.01, True, (Cubic(9e9, 0, 0, 0),))),
@@ -131,14 +134,14 @@ def test_set_points_that_no_machine_can_reach_are_refused(step):
 
 @pytest.mark.network
 def test_a_restarted_controller_does_not_move_the_motors_to_its_own_zero(machine):
-    first = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    first = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
     settle(first, machine, {'chaser_x': Cubic(0.0, 30.0, 0.0, 0.0)})
     first.close()
     axis = machine.machine.axes['chaser_x']
     stood = axis.steps
     assert stood == round(0.3 * 170358)
     machine._last_s -= 2.0      # the silence of the restart
-    second = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    second = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
     settle(second, machine)
     assert axis.steps == stood
     settle(second, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
@@ -160,7 +163,7 @@ def test_a_reset_does_not_move_the_motors_to_set_points_of_the_time_without_powe
 
 @pytest.mark.network
 def test_cutting_the_power_does_not_wait_for_a_cycle(machine):
-    driver = UdpDriver(machine._settings, '127.0.0.1', machine.port)
+    driver = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
     settle(driver, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
     assert machine.machine.power
     driver.cut_power()

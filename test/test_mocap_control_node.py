@@ -105,7 +105,8 @@ def test_a_command_waits_for_the_transition_that_another_thread_makes(controller
     controller.send(START, ['busy'], 'a')
     controller.send(STOP, ['busy'], 'b')
     controller.send(START, ['busy'], 'c')
-    assert controller.spin_until(lambda: len(node._waiting) == 3)
+    assert controller.spin_until(
+        lambda: (node.control_counters.starts, node.control_counters.stops) == (2, 1))
     assert controller.none(0.1)
     may.set()
     assert controller.answers(3) == [
@@ -311,4 +312,4 @@ def test_a_package_of_that_name_with_other_fields_is_not_spoken(monkeypatch, mak
         Control, 'get_fields_and_field_types', classmethod(lambda cls: {'x': 'int8'}))
     node = make('puzzled', control=NEW_ONLY)
     assert node.control_generations == ()
-    assert 'of no known generation: its Control has the fields x' in capfd.readouterr().err
+    assert 'no known generation' in capfd.readouterr().err

@@ -8,22 +8,23 @@ import socket
 import sys
 
 from natnet_kit import client_config, simulated, Sink
-from optitrack_vrpn.client.link import link_event, LinkState
+from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.errors import (
     BackendUnavailableError, ConfigurationError, TransportError)
 from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.choice import Protocol
-from optitrack_vrpn.natnet.choice_io import _Gate, AutoBackend
+from optitrack_vrpn.natnet.choice_io import AutoBackend
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.constants import MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS
 from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.messages import Definitions, ServerInfo
 from optitrack_vrpn.natnet.recording import without_ended_recordings
-from optitrack_vrpn.natnet.reports import FrameReport
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import choose_server
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
+from relay_kit import Relay
+from server_kit import free_port
+from transport_kit import wait_until
 
 pytestmark = pytest.mark.network
 
@@ -44,12 +45,6 @@ class Running:
 
     def __exit__(self, *error):
         self.client.stop()
-
-
-def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 @pytest.mark.parametrize('version', ['2.7', '2.9', '3.0', '4.0', '4.1', '4.2'])
@@ -114,35 +109,27 @@ def test_a_restarted_server_is_followed():
 def test_new_bodies_are_named_when_the_list_changes():
     with simulated(['Wand']) as server, Running(server) as (sink, _):
         sink.wait(lambda: len(sink.bodies) > 5, 'bodies')
-        server._call(lambda: server.natnet.world.set_models(['Wand', 'New']))
+        server.pause()
+        server.natnet.world.set_models(['Wand', 'New'])
+        server.resume()
         sink.wait_for('list of bodies changed')
         sink.wait(lambda: sink.bodies[-1].sender == 'New', 'the new body')
 
 
-@pytest.mark.parametrize('damage', [None, lambda data: data[:-3]])
-def test_missing_or_unreadable_descriptions_are_reported(damage):
-    with simulated(['Wand']) as server:
-        answer, take = server.natnet._answer, server.natnet._execute
-
-        def take_message(message_id, payload, address):
-            if message_id != REQUEST_MODEL_DEFINITIONS or damage is not None:
-                take(message_id, payload, address)
-
-        def answer_damaged(datagram, address):
-            kind, payload = codec.decode_message(datagram)
-            answer(codec.encode_message(kind, damage(payload))
-                   if kind == MODEL_DEFINITIONS else datagram, address)
-
-        def change():
-            server.natnet._execute = take_message
-            if damage is not None:
-                server.natnet._answer = answer_damaged
-        server._call(change)
-        with Running(server) as (sink, _):
-            sink.wait_for('Motive has not described')
-            if damage is not None:
-                sink.wait_for('bytes')
-            assert not sink.bodies
+@pytest.mark.parametrize('damaged', [None, codec.encode_message(MODEL_DEFINITIONS, b'\1\0\0')])
+def test_missing_or_unreadable_descriptions_are_reported(damaged):
+    def replace_descriptions(data, answer):
+        if codec.decode_message(data)[0] != REQUEST_MODEL_DEFINITIONS:
+            return data
+        if damaged is not None:
+            answer(damaged)
+        return None
+    with simulated(['Wand']) as server, Relay(
+            server.natnet_port, replace_descriptions) as relay, Running(relay.port) as (sink, _):
+        sink.wait_for('Motive has not described')
+        if damaged is not None:
+            sink.wait_for('byte')
+        assert not sink.bodies
 
 
 @pytest.mark.parametrize('group', ['0.0.0.0', '255.255.255.255', '10.0.0.5'])
@@ -153,8 +140,7 @@ def test_a_stated_group_that_is_no_multicast_address_is_ignored(group):
 
 def test_markers_without_bodies_do_not_count_as_poses():
     with simulated(['Wand'], natnet={'markers': 2}) as server:
-        server._call(lambda: setattr(server.natnet.world, 'frame', no_bodies(
-            server.natnet.world.frame)))
+        server.natnet.world.frame = no_bodies(server.natnet.world.frame)
         with Running(server, {'markers': True}) as (sink, client):
             sink.wait(lambda: len(sink.markers) > 5, 'markers')
             assert client.status().state is not LinkState.STREAMING
@@ -183,7 +169,7 @@ def test_bodies_that_share_a_name_are_refused():
         BodyDefinition('Three', 3)))
     table = name_table(definitions)
     assert table.names == {3: 'Three'} and table.shared_names == ('One',)
-    assert ["several bodies are named 'One'" in remark.text
+    assert ["are named 'One'" in remark.text
             for remark in ServerWatch().definitions(definitions, table)] == [True]
 
 
@@ -207,7 +193,7 @@ def test_a_server_that_comes_after_the_session_records_nothing():
         client.stop_recording()
         client.start()
         try:
-            sink.wait_for('Motive has recorded none of it')
+            sink.wait_for('recorded none')
             sink.wait(lambda: len(sink.bodies) > 5, 'bodies')
             assert not server.natnet.takes
         finally:
@@ -259,9 +245,10 @@ def test_a_stop_just_before_the_client_ends_reaches_motive():
 
 
 def test_datagrams_of_other_hosts_are_refused_and_rubbish_harms_nothing():
-    with simulated() as server, Running(server) as (sink, client):
+    with simulated() as server, Relay(server.natnet_port) as relay, \
+            Running(relay.port) as (sink, client):
         sink.wait(lambda: len(sink.bodies) > 5, 'bodies')
-        port = client._account[1]._command.getsockname()[1]
+        (_, port), = relay.clients
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
             other.bind(('127.0.0.2', 0))
             for _ in range(20):
@@ -281,7 +268,7 @@ def test_datagrams_of_other_hosts_are_refused_and_rubbish_harms_nothing():
 
 def test_a_server_that_does_not_answer_is_reported_and_tried_again():
     with Running(free_port(), attempt_s=0.2) as (sink, client):
-        sink.wait_for('did not answer on NatNet command port')
+        sink.wait_for('NatNet command port')
         sink.wait(lambda: client.status().failures >= 2, 'further attempts')
 
 
@@ -325,20 +312,29 @@ def test_auto_falls_back_to_vrpn_and_says_why():
 
 
 def test_auto_passes_no_frame_before_the_connection_is_announced():
-    sink = Sink()
-    backend = make_backend('auto', client_config(), NatNetConfig(), sink)
-    gate = backend._gates[Protocol.NATNET] = _Gate(backend, Protocol.NATNET)
-    frame = [FrameReport(1, 1, 0, True, True, 0)]
-    gate.link_changed(link_event(LinkState.STREAMING, 'poses are arriving', 'info'))
-    decision = backend._choice.decide(2)
-    assert decision.chosen is Protocol.NATNET
-    gate.receive(frame, 2, 0)    # the choice is made, and the sink does not know of it
-    assert not sink.batches
-    backend._carry_out(decision)
-    gate.receive(frame, 3, 0)
-    assert [arrival_ns for _, arrival_ns, _ in sink.batches] == [3]
-    assert [change.data for change in sink.changes[-2:]] == [
-        LinkState.CONNECTED, LinkState.STREAMING]
+    class Slow(Sink):
+        """Take the announcement only after the server has sent 20 more frames."""
+
+        frames_before = None
+
+        def link_changed(self, change):
+            if change.data is LinkState.CONNECTED:
+                sent = server.counters.frames
+                wait_until(lambda: server.counters.frames > sent + 20)
+                self.frames_before = len(self.frames)
+            super().link_changed(change)
+    sink = Slow()
+    with simulated() as server:
+        backend = make_backend(
+            'auto', client_config(), NatNetConfig(port=server.natnet_port), sink)
+        backend.start()
+        try:
+            sink.wait(lambda: len(sink.frames) > 5, 'frames')
+        finally:
+            backend.stop()
+    assert sink.frames_before == 0
+    states = [change.data for change in sink.changes]
+    assert states[states.index(LinkState.CONNECTED) + 1] is LinkState.STREAMING
 
 
 def test_auto_refuses_a_vrpn_backend_that_is_not_installed(monkeypatch):

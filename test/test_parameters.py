@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 import re
 
+from conftest import lacking
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.body_settings import is_fixed, sift_body_settings
 from optitrack_vrpn.cli.nodes import NODES
@@ -404,8 +405,8 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert observer.set(server='127.0.0.2', port=19) == ''
         assert 'Min: 1, Max: 65535, value: 0' in observer.set(port=0)    # by rclpy
         assert 'did you mean' in observer.set(validation__max_sped=3.0)
-        assert observer.set(bodies__allow=[1, 2]) == (
-            "bodies.allow is [1, 2]; it must be a list of strings, such as ['a', 'b']")
+        assert not lacking(observer.set(bodies__allow=[1, 2]), 'bodies.allow is [1, 2]',
+                           "list of strings, such as ['a', 'b']")
         # What is read at start alone would be set to no purpose.
         assert 'read-only' in observer.set(autostart=True)
         assert 'read-only' in observer.set(activate=False)
@@ -428,9 +429,9 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': None}) == ''
         assert node.configuration.pipeline.overrides == {}
         # What is not, or is wrong, is refused with the reason and changes nothing.
-        assert 'fixed while the node is configured' in observer.set(port=20)
+        assert 'fixed while' in observer.set(port=20)
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.name': 'cf1'})
-        assert 'it must be a number' in observer.set(validation__max_speed='fast')
+        assert 'must be a number' in observer.set(validation__max_speed='fast')
         assert observer.set(validation__jump_accept_s=-1.0) != ''
         assert observer.set(validation__acquire_frames=0) != ''    # has limits too
         assert "'max_speed'" in observer.set_all({'bodies.drone.max_sped': 1.0})

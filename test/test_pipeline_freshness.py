@@ -7,7 +7,7 @@ The network is simulated: frames wait in a queue that is delivered in pieces, wi
 them, faster than they were made. The true time of a frame is known.
 """
 
-from conftest import examples
+from conftest import examples, lacking
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.clock import StampConfig
@@ -93,7 +93,7 @@ def test_without_the_gate_a_backlog_is_stamped_as_live():
     assert max(abs(stamp - true) for true, stamp in out) <= BOUND_NS
     assert pipeline.dropped['backlog'] == pytest.approx(160, abs=4)
     (notice,) = [n for n in pipeline.take_events() if 'backlog' in n.text]
-    assert 'began with a backlog of 150 poses, up to 1.50 s old' in notice.text
+    assert not lacking(notice.text, '150 poses', 'up to 1.50 s old')
 
 
 def test_live_frames_are_published_a_tenth_of_a_second_after_the_connection():

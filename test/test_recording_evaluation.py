@@ -290,7 +290,7 @@ def test_without_noise_the_result_is_exact():
 def test_a_robot_on_wheels_leaves_the_height_of_its_sensor_open_and_says_so():
     reference, estimate = recording(7, axes=(1, 1, 0, 0, 0, 1))
     found = evaluate_odometry(reference, estimate)
-    assert any('does not determine the position of the sensor along' in text and '1.00]' in text
+    assert any('does not determine' in text and '1.00]' in text
                for text in found.warnings)
     assert degrees_between(found.rotation, CAMERA) < 0.2
     np.testing.assert_allclose(found.translation, (*CAMERA_M[:2], 0.0), atol=0.002)
@@ -302,7 +302,7 @@ def test_a_body_that_does_not_turn_determines_neither_offset_nor_transform():
     assert 'uncertain' in offset.warnings[0]
     hand_eye = estimate_hand_eye(
         reference, estimate, round(OFFSET_S * NS_PER_S), refine_offset=False)
-    assert 'does not determine the position of the sensor' in hand_eye.warnings[0]
+    assert 'does not determine' in hand_eye.warnings[0]
 
 
 def test_other_motion_is_no_match():

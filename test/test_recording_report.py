@@ -27,6 +27,7 @@ from test_recording_evaluation import CAMERA_M, recording
 
 matplotlib = pytest.importorskip('matplotlib', reason='the report draws with it')
 STILL = (0.0, 0.0, 0.0, 1.0)
+NO_POSE = 'No pose of any body'
 
 
 def body(name='wand', seconds=10.0, rate=240, noise_m=0.0, noise_deg=0.0, keep=None, move=None):
@@ -248,7 +249,8 @@ def test_a_bag_in_sqlite_is_refused_with_what_to_do(tmp_path):
 
 
 def test_no_bodies_are_the_worst_finding():
-    assert texts(take_of())[0] == (Severity.ERROR, 'No pose of any body was recorded.')
+    severity, text = texts(take_of())[0]
+    assert severity is Severity.ERROR and NO_POSE in text
 
 
 def page_of(tmp_path, capsys, *arguments):
@@ -278,7 +280,7 @@ def test_the_page_is_self_contained_without_scripts_and_well_formed(tmp_path, ca
 
 def test_a_take_without_bodies_and_a_broken_one_still_have_a_page(tmp_path, capsys):
     write_poses(tmp_path / 'none', [])
-    assert 'No pose of any body' in page_of(tmp_path, capsys, tmp_path / 'none')
+    assert NO_POSE in page_of(tmp_path, capsys, tmp_path / 'none')
     poses = [('/wand/pose', BEGIN_NS + i * 4_000_000, BEGIN_NS + i * 4_000_000,
               (0.0, 0.0, float(i)), STILL) for i in range(300)]
     writer = write_poses(tmp_path / 'killed', poses, close=False)
@@ -288,7 +290,7 @@ def test_a_take_without_bodies_and_a_broken_one_still_have_a_page(tmp_path, caps
 
 def test_a_raw_capture_shows_the_body_that_was_out_of_view(tmp_path, capsys):
     page = page_of(tmp_path, capsys, pcap.DATA / 'motive_like_5x240.pcap', '--body', 'body_1drone')
-    assert re.search(r'body_1drone: no pose for up to 2\.\d\d s', page)
+    assert re.search(r'body_1drone: no pose [a-z ]+ 2\.\d\d s', page)
 
 
 def written_by_rosbags(folder, reference, estimate):

@@ -9,6 +9,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import to_depth, to_rgb
+from optitrack_vrpn.rgbd.room import Room
 from optitrack_vrpn.rgbd.sim_motion import BodyMotion
 from optitrack_vrpn.rgbd.sim_ros import both_clocks, RgbdSim
 from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
@@ -117,7 +118,7 @@ def test_images_show_the_body_at_their_stamp(simulated):
     def error(seconds):
         """Compare with the room at a time: grey levels."""
         pose = TRAJECTORIES['rotation'].camera_poses(seconds, mount)[0]
-        image, exact = node._room.render(info, pose)
+        image, exact = Room().render(info, pose)
         seen = depth > 0
         assert seen.mean() > 0.8
         assert np.median(np.abs(depth - exact)[seen]) < 0.05

@@ -58,11 +58,10 @@ def test_the_status_says_what_to_do_about_a_flip_and_the_service_accepts_it(flip
     assert not again.success and 'TRACKED' in again.message
 
 
-def test_a_late_subscriber_gets_a_status_of_the_last_second(flipped):
+def test_a_late_subscriber_gets_a_status_of_the_last_second(pipelines, flipped):
     """Nobody has subscribed to this one: what is latched is refreshed all the same."""
-    here, observer, _, _ = flipped
-    pipeline = here.node._pipeline
-    (rover,) = [body for body in pipeline.bodies if body.names.ros == 'rover']
+    _, observer, _, _ = flipped
+    (rover,) = [body for body in pipelines[0].bodies if body.names.ros == 'rover']
     wait_until(lambda: rover.published > 300, 30.0, 'poses')
     before = rover.published
     topic = observer.listen(DiagnosticStatus, '/rover/status', LATCHED)

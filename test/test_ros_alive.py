@@ -19,8 +19,8 @@ def streaming():
     with MotiveSimServer(Scenario(bodies=named_bodies(1), rate=100.0), port=0) as sim, \
             NodeHere({'server': '127.0.0.1', 'port': sim.port}, spin=False) as here:
         here.node.trigger_configure()
-        wait_until(lambda: here.node._backend.status().sessions, 20.0, 'a connection')
-        yield here
+        assert sim.wait_for_clients(1, 20.0)
+        yield here, sim
 
 
 def ends(action):
@@ -32,12 +32,14 @@ def ends(action):
 
 def test_node_ends_while_rclpy_holds_its_lock(streaming):
     """Kilted's shutdown destroys nodes under the lock that Context.ok() takes."""
-    with streaming.context._lock:
-        assert ends(streaming.node.destroy_node)
-    assert streaming.node._backend is None
+    here, sim = streaming
+    with here.context._lock:    # rclpy's own
+        assert ends(here.node.destroy_node)
+    wait_until(lambda: not sim.clients, what='the end of the connection')
 
 
 def test_shutdown_of_ros_ends_under_a_configured_node(streaming):
-    assert ros_is_up(streaming.node)
-    assert ends(streaming.context.shutdown)
-    assert not ros_is_up(streaming.node)
+    here, _ = streaming
+    assert ros_is_up(here.node)
+    assert ends(here.context.shutdown)
+    assert not ros_is_up(here.node)

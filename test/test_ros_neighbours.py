@@ -33,8 +33,8 @@ def motive():
 def looks(monkeypatch):
     """Look for other nodes ten times as often; gives the topics of each look."""
     monkeypatch.setattr(conflicts_ros, 'TURN_NS', TURN_NS // 10)
-    monkeypatch.setattr(conflicts_ros, '_CHECKS_NS', tuple(
-        after_ns // 10 for after_ns in conflicts_ros._CHECKS_NS))
+    monkeypatch.setattr(conflicts_ros, 'CHECKS_NS', tuple(
+        after_ns // 10 for after_ns in conflicts_ros.CHECKS_NS))
     done, look = [], ConflictingPublishers.look
 
     def counted(self, topics):

@@ -5,6 +5,7 @@
 import itertools
 import threading
 
+from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
 from node_kit import bug, logged, motives, parameters
@@ -88,15 +89,14 @@ def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(observe
 def test_settings_that_match_no_body_are_named(motive, console):
     given = {'bodies.rigid body 1.name': 'cf1', 'bodies.deny': ['Wnad*', 'wand']}
     with NodeHere({**parameters(motive('Rigid Body 1', 'wand'), autostart=True), **given}):
-        said = logged(console, "'Wnad*' in bodies.deny matches no body seen so far; did you mean")
-        assert ("settings for 'rigid body 1' match no body seen so far; "
-                "did you mean 'Rigid Body 1'?") in said
+        said = logged(console, "'Wnad*' in bodies.deny")
+        assert not lacking(said, "'rigid body 1'", "did you mean 'Rigid Body 1'?")
 
 
 def test_simulated_time_is_refused(observer, console):
     with NodeHere(parameters(3883, use_sim_time=True)):
         assert not observer.transition('configure')
-        logged(console, 'cannot configure: use_sim_time is true, but a motion capture system')
+        logged(console, 'cannot configure: use_sim_time is true')
         assert observer.set(use_sim_time=False) == ''
         assert observer.transition('configure')
         assert 'real time' in observer.set(use_sim_time=True)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STUCK = """
 import time, rclpy
 from optitrack_vrpn.ros import run
-run._LEAVE_S = 0.5
+run.LEAVE_S = 0.5
 rclpy.try_shutdown = lambda: time.sleep(60)
 def interrupted():
     raise KeyboardInterrupt

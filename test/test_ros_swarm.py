@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from geometry_msgs.msg import PoseArray
 from hypothesis import given, strategies as st
 from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.node.configuration import PublishConfig
 from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
 from optitrack_vrpn.node.swarm import SwarmOutput
 from optitrack_vrpn.pipeline.channel import Sample
@@ -83,26 +84,16 @@ def test_no_frame_is_given_twice_in_a_row_and_none_is_empty(steps, batch):
 @pytest.mark.ros
 @pytest.mark.parametrize(('state', 'bodies'), [(State.TRACKED, 1), (State.JUMPED, 0)])
 def test_poses_that_failed_validation_are_not_for_flight(state, bodies):
-    class Publisher:
-        sent = []
-        topic_name = '/pose_array'
-
-        def get_subscription_count(self):
-            return 1
-
-        def publish(self, message):
-            self.sent.append(message)
-
-    output = SwarmOutput(None, lambda publisher: None)
-    publisher = output._publishers['pose_array'] = Publisher()
-    publisher.sent = []
-    output.listen()
+    sent = []
+    publisher = SimpleNamespace(get_subscription_count=lambda: 1, publish=sent.append)
+    output = SwarmOutput(SimpleNamespace(create_publisher=lambda *_: publisher), None)
+    output.equip(PublishConfig(frozenset({'pose_array'}), False, 'world', 'ned', True, 10))
     channel = SimpleNamespace(
         names=SimpleNamespace(ros='a'), gate=SimpleNamespace(state=state))
     for stamp in stamps(100, 3):    # as publish_untracked hands them on, whatever the state
         output.publish([Sample(channel, stamp, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None)],
                        lambda stamp=stamp: stamp, 10 * MS)
-    assert {len(message.poses) for message in publisher.sent} == {bodies} - {0}
+    assert {len(message.poses) for message in sent} == {bodies} - {0}
 
 
 # -- the node -------------------------------------------------------------------------------------
@@ -162,11 +153,11 @@ def test_crazyswarm2_and_viewers_get_the_bodies_of_each_frame(tmp_path):
             for message, pose in same:
                 assert next(one.pose for one in message.poses if one.name == 'cf1') == pose
             wait_until(lambda: len(arrays) > 10, what='poses for viewers')
-            assert '/poses' in here.node._output.topics()
+            assert observer.node.count_publishers('/poses') == 1
             # Switched off while it runs.
             assert not here.run(lambda: here.node.set_parameters([
                 parameter('outputs', ['pose'])])[0].reason)
-            assert '/poses' not in here.node._output.topics()
+            wait_until(lambda: not observer.node.count_publishers('/poses'), what='the end')
 
 
 def parameter(name, value):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import math
 import re
 
+from conftest import lacking, lacking_in_lines
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import (
@@ -91,22 +92,20 @@ def test_everything_wrong_is_named_at_once_and_the_rest_still_holds():
     values = {'arm.length': 99, 'arm.grip': 'frim', 'name': 3, 'origin': [1.0, math.nan, 2.0],
               'wheels': 'left', 'joints': 9, 'length': 2.0, 'logs.no': True, 'arms.length': 1.0}
     lines = messages(Robot, values)
-    assert lines == [
-        'name is 3; it must be a string',
-        "wheels is 'left'; it must be a list of strings, such as ['a', 'b']",
-        'origin[1] is nan; allowed: -100 to 100 m',
-        'arm.length is 99.0; allowed: 0.1 to 9 m',
-        "arm.grip is 'frim'; allowed: soft, firm (did you mean 'firm'?)",
-        "there is no parameter 'logs.no'; did you mean 'logs.on'?",
-        "there is no parameter 'arms.length'; did you mean 'arm.length'?"]
+    assert not lacking_in_lines(
+        lines, ['name is 3', 'a string'], ["wheels is 'left'", "such as ['a', 'b']"],
+        ['origin[1] is nan; allowed: -100 to 100 m'], ['arm.length is 99.0; allowed: 0.1 to 9 m'],
+        ["arm.grip is 'frim'; allowed: soft, firm", "did you mean 'firm'?"],
+        ["'logs.no'", "did you mean 'logs.on'?"], ["'arms.length'", "did you mean 'arm.length'?"])
     made, wrong = sift(Robot, values)
     assert wrong == lines[:5]
     assert made == Robot(left=Arm(joints=9, length=2.0))
 
 
 def test_a_rule_between_fields_is_reported_with_the_full_name():
-    assert messages(Robot, {'x.arm.length': 8.0, 'x.arm.joints': 2}, 'x.') == [
-        'x.arm.length is 8; at most 1 m for each of the 2 joints']
+    assert not lacking_in_lines(
+        messages(Robot, {'x.arm.length': 8.0, 'x.arm.joints': 2}, 'x.'),
+        ['x.arm.length is 8; at most 1 m', '2 joints'])
 
 
 @pytest.mark.parametrize(('value', 'said'), [
@@ -220,11 +219,11 @@ def test_a_node_is_told_everything_that_is_wrong(make_node, undeclared):
     declare_settings(node, Robot)
     with pytest.raises(ConfigurationError) as caught:
         read_settings(node, Robot)
-    assert str(caught.value).splitlines() == [
-        "wheels is [1, 2]; it must be a list of strings, such as ['a', 'b']",
-        'arm.length is 50.0; allowed: 0.1 to 9 m',
-        "grip is 'frim'; allowed: soft, firm (did you mean 'firm'?)",
-        "there is no parameter 'arm.jonts'; did you mean 'arm.joints'?"]
+    assert not lacking_in_lines(
+        str(caught.value).splitlines(), ['wheels is [1, 2]', "such as ['a', 'b']"],
+        ['arm.length is 50.0; allowed: 0.1 to 9 m'],
+        ["grip is 'frim'; allowed: soft, firm", "did you mean 'firm'?"],
+        ["'arm.jonts'", "did you mean 'arm.joints'?"])
 
 
 @pytest.mark.ros
@@ -234,7 +233,7 @@ def test_descriptors_state_type_range_and_when_it_may_change(make_node):
     declare_settings(node, Robot)
     described = node.describe_parameter('arm.length')
     assert described.description == 'its length [m]'
-    assert described.additional_constraints == 'double; 0.1 to 9 m; can change at any time'
+    assert described.additional_constraints.startswith('double; 0.1 to 9 m; ')
     assert described.floating_point_range[0].to_value == 9.0
     assert node.describe_parameter('arm.joints').integer_range[0].from_value == 1
     assert not node.describe_parameter('joints').integer_range    # rclpy would raise
@@ -258,10 +257,10 @@ def test_changes_at_run_time_are_checked_and_passed_on(make_node):
     assert 'Max: 9.0' in set_parameter(node, 'arm.length', 50.0)    # rclpy's own words
     assert set_parameter(node, 'arm.length', 'long').startswith("arm.length is 'long'; it must")
     assert set_parameter(node, 'grip', 'frim').endswith("(did you mean 'firm'?)")
-    assert set_parameter(node, 'arm.length', 7.0) == (
-        'arm.length is 7; at most 1 m for each of the 6 joints')
+    assert not lacking(
+        set_parameter(node, 'arm.length', 7.0), 'arm.length is 7; at most 1 m', '6 joints')
     assert set_parameter(node, 'arm.grip', 'firm').endswith('too long for that')
-    assert 'fixed while the node is configured' in set_parameter(node, 'arm.joints', 3)
+    assert 'fixed while' in set_parameter(node, 'arm.joints', 3)
     assert 'read-only' in set_parameter(node, 'logs.on', True)
     assert len(applied) == 1
     configured[0] = False

@@ -4,7 +4,7 @@
 
 from collections import Counter
 
-from conftest import examples
+from conftest import examples, memory_growth
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import RemoteProtocolError, VersionRefusedError
 from optitrack_vrpn.vrpn import codec, constants, messages
@@ -180,11 +180,12 @@ def test_an_endless_partial_message_is_bounded():
     connection = Connection()
     connection.receive_stream(codec.encode_cookie())
     head = codec.HEADER.pack(constants.MAX_MESSAGE_SIZE, 0, 0, 0, 99, 0)
-    for _ in range(3):
+
+    def receive(_):
         connection.receive_stream(head)
         connection.receive_stream(bytes(constants.MAX_MESSAGE_SIZE - len(head)))
-    assert connection.counters.unknown_type == 3
-    assert len(connection._in) == 0
+    assert memory_growth(receive, 2) < constants.MAX_MESSAGE_SIZE // 2
+    assert connection.counters.unknown_type == 4
 
 
 def test_a_million_names_do_not_fill_the_memory():
@@ -322,12 +323,10 @@ def test_holes_without_end_fill_no_memory():
     client, datagrams = numbered(2000)
     for datagram in datagrams[::2]:
         client.receive_datagram(datagram)
-    assert len(client._holes) == 256
     for datagram in datagrams[1::2]:
         client.receive_datagram(datagram)
     assert client.counters.udp_lost == 999 - 256
     assert client.counters.udp_reordered == 256
-    assert not client._holes
 
 
 def test_datagrams_with_names_of_the_senders_own_are_not_believed():

@@ -24,7 +24,7 @@ _MEMINFO = struct.Struct('@9I')
 _INT = struct.Struct('@i')
 #: Chosen: receive buffer (bytes), which the kernel limits to net.core.rmem_max. Halved or doubled,
 #: datagrams are lost after half or twice the time while the process is suspended.
-_RECEIVE_BUFFER = 4 << 20
+RECEIVE_BUFFER = 4 << 20
 #: Chosen: detects a server that disappeared without closing the connection after 10 + 4 * 3 s.
 #: Halved or doubled: after that much less or more. The watchdog usually reacts earlier but can be
 #: disabled.
@@ -57,7 +57,7 @@ def datagram_socket(local: str, port: int = 0) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         sock.bind((local, port))
     except OSError as error:
         sock.close()

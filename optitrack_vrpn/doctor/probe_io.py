@@ -36,7 +36,7 @@ from optitrack_vrpn.vrpn.messages import PeerHello
 
 #: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
 #: Halved, a slow resolver fails; doubled, a dead one delays the report.
-_LOOKUP_S = 5.0
+LOOKUP_S = 5.0
 #: Chosen limits of stored addresses of the server and of other peers. Halved or doubled, so is the
 #: length of the output.
 _MOST_ADDRESSES = 8
@@ -86,13 +86,13 @@ class Probe:
         """Resolve the server's name."""
         probed, wake = self._probed, self._waker.wake
         lookup = Lookup(self._config.server, wake)
-        deadline = self._clock.now_ns() + int(_LOOKUP_S * NS_PER_S)
+        deadline = self._clock.now_ns() + int(LOOKUP_S * NS_PER_S)
         while not lookup.finished and self._clock.now_ns() < deadline:
             self._waiting.wait(deadline)
         if not lookup.finished:
             lookup.abandon(wake)
             probed.name_error = (
-                f'the name {self._config.server!r} is not resolved within {_LOOKUP_S:g} s: the '
+                f'the name {self._config.server!r} is not resolved within {LOOKUP_S:g} s: the '
                 'name server does not answer')
             return
         try:

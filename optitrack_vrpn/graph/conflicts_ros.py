@@ -11,7 +11,7 @@ from rclpy.node import Node
 
 #: Times of the checks after the start (ns). Chosen: DDS discovery takes about 1 s, several seconds
 #: on a busy computer. Halved, slow discovery is missed; doubled, the warning comes later.
-_CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
+CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: Period of the checks of one body's topics (ns), while the node runs. Chosen: a check takes 0.1
 #: to 0.3 ms with Python's interpreter lock held. Halved, twice that load; doubled, the warning
 #: comes later.
@@ -30,7 +30,7 @@ class DuplicateNames:
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
-        self._due_ns = [now_ns + after_ns for after_ns in _CHECKS_NS]
+        self._due_ns = [now_ns + after_ns for after_ns in CHECKS_NS]
 
     def look(self, now_ns: int) -> str:
         """
@@ -63,7 +63,7 @@ class ConflictingPublishers:
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
-        self._due_ns = now_ns + _CHECKS_NS[0]
+        self._due_ns = now_ns + CHECKS_NS[0]
         self._turns = 0
         self._reported: set[str] = set()
 

@@ -17,7 +17,7 @@ from optitrack_vrpn.natnet.messages import ServerInfo
 
 #: Chosen: receive buffer (bytes), which Linux limits to net.core.rmem_max. It holds some seconds
 #: of frames of some kB; half loses frames after half as long a pause of the process.
-_RECEIVE_BUFFER = 4 << 20
+RECEIVE_BUFFER = 4 << 20
 #: Linux option: whether a socket receives data of groups that only other sockets joined.
 _IP_MULTICAST_ALL = 49
 #: Chosen: maximum number of servers in one search, as a limit for floods of forged answers. Halved
@@ -49,7 +49,7 @@ def multicast_socket(group: str, port: int, local: str) -> socket.socket:
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         try:
             sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
         except OSError:

@@ -30,7 +30,7 @@ _LOOK_S = 1.0
 #: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
 #: ever when its peers leave at the same time; a supervisor must not wait for that. Halved, a slow
 #: but regular shutdown is cut off; doubled, a supervisor waits longer.
-_LEAVE_S = 5.0
+LEAVE_S = 5.0
 #: Chosen: maximum time (s) from a signal to rclpy's shutdown, which usually takes some
 #: milliseconds. Doubled or halved, a node with a bug ends later or earlier by as much.
 _SIGNAL_S = 0.5
@@ -44,7 +44,7 @@ _MAX_INVALID_HANDLES = 100
 def leave_by_force(code: int) -> None:
     """End the process immediately; the package's own resources have been released."""
     sys.stderr.write(
-        f'the middleware did not shut down within {_LEAVE_S:g} s; ending the process\n')
+        f'the middleware did not shut down within {LEAVE_S:g} s; ending the process\n')
     sys.stderr.flush()
     os._exit(code)
 
@@ -139,7 +139,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         if node is not None:
             node.destroy_node()
         code = 0 if sys.exc_info()[0] is None else 1
-        patience = threading.Timer(_LEAVE_S, leave_by_force, (code,))
+        patience = threading.Timer(LEAVE_S, leave_by_force, (code,))
         patience.daemon = True
         patience.start()
         rclpy.try_shutdown()
