@@ -106,15 +106,20 @@ def test_the_recorder_takes_its_arguments(load):
     assert str(parsed.output) == defaults['folder']
 
 
-def test_a_recording_is_played_in_its_own_time(load):
-    defaults, (odometry, player) = load('rgbd_play.launch.py')
+def test_a_recording_is_played_in_its_own_time(load, tmp_path):
+    defaults, (odometry, player) = load('rgbd_play.launch.py', folder=str(tmp_path))
     _, name, given = included(odometry)
     declared, _ = load('rgbd_odometry.launch.py')
     assert (name, given['use_sim_time']) == ('rgbd_odometry.launch.py', 'true')
     assert set(given) <= set(declared)
     command = words(player.named['cmd'], defaults)
-    assert command[:4] == ['ros2', 'bag', 'play', 'rgbd_recording']
+    assert command[:4] == ['ros2', 'bag', 'play', str(tmp_path)]
     assert '--clock' in command
+
+
+def test_a_recording_that_does_not_exist_starts_nothing(load, tmp_path):
+    with pytest.raises(FileNotFoundError, match='folder:=.*nowhere does not exist'):
+        load('rgbd_play.launch.py', folder=str(tmp_path / 'nowhere'))
 
 
 @pytest.mark.parametrize('name', ['rgbd_record.launch.py', 'rgbd_play.launch.py'])
