@@ -34,14 +34,19 @@ def test_an_argument_that_the_node_would_not_notice_is_refused():
 
 
 @pytest.mark.ros
-def test_a_list_of_mixed_numbers_is_explained(tmp_path):
+@pytest.mark.parametrize('text, remedy', [
+    ('/**:\n  ros__parameters:\n    bodies:\n      a:\n        offset: [0, 0, -0.05]\n',
+     'a list must be all decimals or all whole numbers: write 0.0 for 0'),
+    ('/**:\n  ros__parameters:\n\tport: 3883\n', 'the file is not valid YAML there: indent with'),
+    ('optitrack_vrpn:\n  port: 3883\n', 'parameters stand below the name of the node and ros__'),
+], ids=['mixed list', 'tab', 'no ros__parameters'])
+def test_a_parameter_file_that_ros_cannot_read_is_explained(tmp_path, text, remedy):
     file = tmp_path / 'mine.yaml'
-    file.write_text(
-        '/**:\n  ros__parameters:\n    bodies:\n      a:\n        offset: [0, 0, -0.05]\n')
+    file.write_text(text)
     done = run('--ros-args', '--params-file', str(file))
     assert done.returncode == 64, done.stderr
     assert str(file) in done.stderr
-    assert 'write 0.0 for 0' in done.stderr.rstrip().splitlines()[-1]
+    assert done.stderr.rstrip().splitlines()[-1].startswith(remedy)
     assert 'Traceback' not in done.stderr
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A client from start to stop: giving up, being stopped, exceptions, and cleaning up."""
 
+import contextlib
 import gc
 import logging
 import os
@@ -19,7 +20,7 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 import pytest
 from server_kit import FakeServer
-from transport_kit import client, hold, link, mute, Recorder, stream, wait_until
+from transport_kit import client, hold, link, mute, Recorder, say_hello, stream, wait_until
 
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 
@@ -169,6 +170,35 @@ def test_a_client_starts_once_and_stops_unstarted():
 def open_files():
     gc.collect()
     return len(os.listdir('/proc/self/fd'))
+
+
+def test_a_server_that_ends_can_bind_its_port_again_at_once():
+    # Without SO_REUSEADDR, like the VRPN library; a connection in TIME_WAIT prevents that.
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        port = listener.getsockname()[1]
+        with client(port, link=link(
+                connection='tcp', retry_min_s=30.0, retry_max_s=30.0)) as (_, sink):
+            sock, _ = listener.accept()
+            say_hello(sock)
+            sink.wait_state(LinkState.CONNECTED)
+            listener.close()
+            sock.shutdown(socket.SHUT_WR)
+            sink.wait_state(LinkState.LOST)
+            with contextlib.suppress(ConnectionResetError):
+                while sock.recv(65536):
+                    pass
+            sock.close()
+            with socket.socket() as again:
+                wait_until(lambda: binds(again, port))
+
+
+def binds(sock, port):
+    """Return whether a socket can be bound to a port."""
+    try:
+        sock.bind(('127.0.0.1', port))
+    except OSError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize('at', [

@@ -13,7 +13,7 @@ from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import Link, LinkState, silent_handshake
 from optitrack_vrpn.client.sockets_io import (
     ANCILLARY_SIZE, arrival_time_ns, ask_for_stamps, datagram_socket, kernel_time_ns,
-    unread_datagrams, unread_stream_bytes)
+    reset_on_close, unread_datagrams, unread_stream_bytes)
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.events import Event as UserEvent
@@ -223,6 +223,7 @@ class Conversation:
         except ConnectionResetError:
             data, ancillary = b'', []
         if not data:
+            reset_on_close(self._tcp)
             return ('the server closed the connection' if self.connection.established else
                     'the server closed the connection before the VRPN handshake')
         try:

@@ -163,6 +163,16 @@ def prepare_stream(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
+def reset_on_close(sock: socket.socket) -> None:
+    """
+    Close a connection that the server has ended by a reset.
+
+    Otherwise the server's side stays in TIME_WAIT for a minute, in which a VRPN server on Linux
+    that is started again cannot bind its port, because the library does not set SO_REUSEADDR.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+
+
 class Waker:
     """Wake a thread that waits in ``poll``, from any other thread."""
 

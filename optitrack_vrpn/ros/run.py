@@ -36,6 +36,15 @@ LEAVE_S = 5.0
 _SIGNAL_S = 0.5
 #: Beginning of rcl's error for a list with mixed types, such as [0, 0.5], in a parameter file.
 _MIXED_LIST = 'Sequence should be of same type'
+#: Remedies by parts of rcl's errors about parameter files.
+_REMEDIES = {
+    _MIXED_LIST: 'a list must be all decimals or all whole numbers: write 0.0 for 0, as in '
+                 '[0.0, 0.0, -0.05]',
+    'Error parsing a event': 'the file is not valid YAML there: indent with spaces, not tabs, '
+                             'and save it as UTF-8',
+    'before ros__parameters': 'parameters stand below the name of the node and ros__parameters: '
+                              'the command "parameters" prints such a file',
+}
 #: Chosen: consecutive InvalidHandle errors after which the executor is considered broken. Doubled
 #: or halved, a broken executor ends later or earlier; usual races cause one.
 _MAX_INVALID_HANDLES = 100
@@ -52,10 +61,7 @@ def leave_by_force(code: int) -> None:
 def explained(error: Exception) -> str:
     """Return rcl's error about the command line or a parameter file, with the remedy if known."""
     text = str(error)
-    if _MIXED_LIST in text:
-        text += ('\na list must be all decimals or all whole numbers: write 0.0 for 0, as in '
-                 '[0.0, 0.0, -0.05]')
-    return text
+    return '\n'.join([text, *(remedy for part, remedy in _REMEDIES.items() if part in text)])
 
 
 def spin(executor: Executor, node: Node) -> None:
