@@ -54,8 +54,8 @@ thermal waves of 5 ppm in 10 min show during load; half of it breaks the path th
 takes bends of 3 ppm for it.
 """
 _FARTHER = 3.0
-"""Blocks of load that a minimum costs which is higher than load usually raises it. Chosen: a slewed
-clock is followed rather than lost; half of it loses it, twice as much follows stalls."""
+"""Blocks of load that a minimum costs which is higher than load usually raises it. Chosen: a clock
+in a slew is followed rather than lost; half of it loses it, twice as much follows stalls."""
 _NEW_SLOPE = 500.0
 """Standard deviation of the slope of a new track (ppm). Chosen: the fastest slew; half of it or
 twice as much changes the first two minima alone."""
