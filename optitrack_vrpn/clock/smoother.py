@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from optitrack_vrpn.clock.cadence import Cadence
-from optitrack_vrpn.clock.source import StampSource
 from optitrack_vrpn.clock.floor import find_floor, Floor
+from optitrack_vrpn.clock.source import StampSource
 from optitrack_vrpn.clock.types import GAP
 
 REFUSED = -1
