@@ -27,15 +27,19 @@ def ros_name(name: str) -> str:
     """
     Convert any text to a valid relative ROS name; the result depends on the text only.
 
-    Letters, digits and '/' stay, accents are removed, all other characters become single '_',
-    none at an end. A part that begins with a digit gets the prefix ``body_``, because ROS allows
-    no leading digit and hides names with a leading underscore.
+    ASCII letters, digits and '/' stay, accents are removed, other letters become their code points
+    (``u5de6``), all other characters single '_', none at an end. A part that begins with a digit
+    gets the prefix ``body_``, because ROS allows no leading digit and hides names with a leading
+    underscore.
 
     :param name: a rigid body's name in Motive; any text.
     :returns: at most 100 characters of ``[A-Za-z0-9_/]``.
     """
     plain = unicodedata.normalize('NFKD', name[:4 * MAX_ROS_NAME])
-    plain = ''.join(c for c in plain if not unicodedata.combining(c))
+    # Without the code points, names in other scripts would all be `body`, and which body has
+    # which topic would depend on their order.
+    plain = ''.join(f'_u{ord(c):x}_' if c.isalnum() and not c.isascii() else c
+                    for c in plain if not unicodedata.combining(c))
     parts = []
     for part in plain.split('/'):
         part = re.sub(r'[^A-Za-z0-9]+', '_', part).strip('_')

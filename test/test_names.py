@@ -17,8 +17,9 @@ TEMPLATES = NameTemplates(
 @pytest.mark.parametrize('motive, ros', [
     ('wand', 'wand'), ('Rigid Body 1', 'Rigid_Body_1'), ('1drone', 'body_1drone'),
     ('drone/left', 'drone/left'), ('Umbrella-2', 'Umbrella_2'), ('trailing ', 'trailing'),
-    (' a  b ', 'a_b'), ('Größe', 'Gro_e'),
-    ('无人机', 'body'), ('', 'body'), ('a//b', 'a/b'), ('/abs/', 'abs'), ('a__b', 'a_b'),
+    (' a  b ', 'a_b'), ('Größe', 'Gro_udf_e'),
+    ('无人机', 'u65e0_u4eba_u673a'), ('', 'body'), ('a//b', 'a/b'), ('/abs/', 'abs'),
+    ('a__b', 'a_b'),
     ('x\0\n\x1b[31m', 'x_31m'), ('fleet/1', 'fleet/body_1')])
 def test_motives_names_become_ros_names(motive, ros):
     assert ros_name(motive) == ros
@@ -37,6 +38,16 @@ def test_two_names_never_become_one(names):
         given_names = [n for body in bodies for n in getattr(body, group).values()]
         assert len(set(given_names)) == len(given_names)
     assert [table.assign(name) for name in names] == bodies
+
+
+def test_names_in_other_scripts_do_not_depend_on_the_order_of_the_bodies():
+    names = ['左', '右', 'дрон']
+    for order in (names, names[::-1]):
+        table = NameTable(TEMPLATES)
+        found = {name: table.assign(name) for name in order}
+        assert [found[name].ros for name in names] == [
+            'u5de6', 'u53f3', 'u434_u440_u43e_u43d']
+        assert not any(each.clash for each in found.values())
 
 
 def test_a_clash_is_named():

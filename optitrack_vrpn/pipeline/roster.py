@@ -97,8 +97,9 @@ class Roster:
         if names.clash is not None:
             self._report('warn', ('name taken', name), (
                 f'body {shown!r} is named {names.ros!r}, because body '
-                f'{printable(names.clash)!r} already has its plain ROS name; rename one of the '
-                'two'))
+                f'{printable(names.clash)!r} appeared first and has its plain ROS name; rename '
+                'one of the two in Motive, or set bodies.NAME.name for it: otherwise another '
+                'order exchanges their topics'))
         self.channels[sender, sensor] = channel
         self._wanted += 1
         return channel
