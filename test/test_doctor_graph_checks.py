@@ -7,7 +7,8 @@ from dataclasses import replace
 from conftest import lacking
 from doctor_results import body, heard
 from optitrack_vrpn.doctor import graph
-from optitrack_vrpn.doctor.probe_results import Graph, Lift, LocalProcess, Mismatch, RunningNode
+from optitrack_vrpn.doctor.probe_results import (
+    DISCOVERY_VARIABLES, Graph, Lift, LocalProcess, Mismatch, RunningNode)
 from optitrack_vrpn.doctor.result import Level
 import pytest
 
@@ -129,9 +130,23 @@ def test_a_node_that_was_asked_for_must_be_there():
     assert graph.check_lifecycle(facts).level is Level.SKIP
 
 
+def variables(domain, **others):
+    return {**DISCOVERY_VARIABLES, 'ROS_DOMAIN_ID': domain, **others}
+
+
+def test_a_ros_that_does_not_start_is_a_failure_and_an_absent_one_is_not():
+    facts = heard()
+    facts.graph = Graph(absent='ROS 2 is not available: source its setup.bash')
+    assert graph.check_lifecycle(facts).level is Level.SKIP
+    facts.graph = Graph(
+        absent='ROS 2 does not start here (ROS_DOMAIN_ID is not a number)', broken=True)
+    found = graph.check_lifecycle(facts)
+    assert found.level is Level.FAIL and 'unset the variable' in found.advice
+
+
 def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
     facts = heard()
-    facts.graph = Graph(waited_s=3.0, domain='7')
+    facts.graph = Graph(waited_s=3.0, variables=variables('7'))
     found = graph.check_lifecycle(facts)
     assert found.level is Level.WARN
     assert 'ROS_DOMAIN_ID=7' in found.found
@@ -140,14 +155,17 @@ def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
 
 
 @pytest.mark.parametrize(('process', 'said', 'remedy'), [
-    (LocalProcess(41, True, '7'), 'process 41 runs the node and is stopped', 'kill -CONT 41'),
-    (LocalProcess(42, False, '9'), 'process 42 runs the node with ROS_DOMAIN_ID=9',
+    (LocalProcess(41, True, variables('7')), 'process 41 runs the node and is stopped', 'kill -CONT 41'),
+    (LocalProcess(42, False, variables('9')), 'process 42 runs the node with ROS_DOMAIN_ID=9',
      'export ROS_DOMAIN_ID=9'),
-    (LocalProcess(43, False, '7'), 'process 43 runs the node but does not answer', 'its log'),
+    (LocalProcess(45, False, variables('7', ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST')),
+     'process 45 runs the node with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST',
+     'export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST'),
+    (LocalProcess(43, False, variables('7')), 'process 43 runs the node but does not answer', 'its log'),
     (LocalProcess(44, False, None), 'process 44 runs the node but does not answer', 'its log')])
 def test_a_node_process_that_is_not_on_the_graph_is_a_failure(process, said, remedy):
     facts = heard()
-    facts.graph = Graph(waited_s=3.0, domain='7', processes=(process,))
+    facts.graph = Graph(waited_s=3.0, variables=variables('7'), processes=(process,))
     found = graph.check_lifecycle(facts)
     assert found.level is Level.FAIL
     assert said in found.found and remedy in found.advice

@@ -232,7 +232,7 @@ def _open_graph(
     try:
         return stack.enter_context(GraphView(ros_args))
     except Exception as error:    # any error of the middleware
-        probed.graph = Graph(absent=f'ROS 2 does not start here ({error})')
+        probed.graph = Graph(absent=f'ROS 2 does not start here ({error})', broken=True)
         return None
 
 

@@ -98,6 +98,10 @@ def check_publishers(probed: ProbeResults) -> CheckResult:
 def check_lifecycle(probed: ProbeResults) -> CheckResult:
     """Check whether a node runs, and in which state."""
     graph = probed.graph
+    if graph is not None and graph.broken:
+        return fail('lifecycle', graph.absent,
+                    'the node does not start in this environment either: correct or unset the '
+                    'variable that the reason names. --no-ros skips these checks')
     if graph is None or graph.absent:
         return _no_node('lifecycle', probed)
     if not graph.nodes:
@@ -114,20 +118,21 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
 def _check_absence(graph: Graph) -> CheckResult:
     """Check why no node was discovered."""
     reason = (f'no {printable(graph.wanted, 90) or "node of this package"} was discovered within '
-              f'{graph.waited_s:.1f} s with ROS_DOMAIN_ID={graph.domain}')
+              f'{graph.waited_s:.1f} s with ROS_DOMAIN_ID={printable(graph.variables["ROS_DOMAIN_ID"], 20)}')
     stopped = [process for process in graph.processes if process.stopped]
     if stopped:
         pids = ' '.join(str(process.pid) for process in stopped)
         return fail('lifecycle', f'{reason}; process {pids} runs the node and is stopped '
                     '(SIGSTOP)', f'let it continue: kill -CONT {pids}; or end it and start the '
                     'node again')
-    elsewhere = {process.domain: process.pid for process in graph.processes
-                 if process.domain not in (None, graph.domain)}
-    if elsewhere:
-        domain, pid = next(iter(elsewhere.items()))
-        return fail('lifecycle', f'{reason}; process {pid} runs the node with '
-                    f'ROS_DOMAIN_ID={domain}',
-                    f'set the same ROS_DOMAIN_ID everywhere, as in: export ROS_DOMAIN_ID={domain}')
+    for process in graph.processes:
+        others = [f'{name}={printable(value, 90)}'
+                  for name, value in (process.variables or {}).items()
+                  if value != graph.variables[name]]
+        if others:
+            return fail('lifecycle', f'{reason}; process {process.pid} runs the node with '
+                        f'{" ".join(others)}',
+                        f'set the same variables everywhere, as in: export {" ".join(others)}')
     if graph.processes:
         pids = ' '.join(str(process.pid) for process in graph.processes)
         return fail('lifecycle', f'{reason}; process {pids} runs the node but does not answer',

@@ -14,7 +14,8 @@ from typing import Any, Optional
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.bodies.body_settings import is_body_setting, split
 from optitrack_vrpn.doctor.extensions_ros import Extensions
-from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, RunningNode
+from optitrack_vrpn.doctor.probe_results import (
+    discovery_variables, Graph, Mismatch, RunningNode)
 from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.doctor.result import CheckResult
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
@@ -104,7 +105,8 @@ class GraphView:
         nodes = tuple(
             self._ask(*key, count) for key, count in list(found.items())[:_MOST_NODES])
         return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes,
-                     domain=str(self._context.get_domain_id()),
+                     variables={**discovery_variables(os.environ),
+                                'ROS_DOMAIN_ID': str(self._context.get_domain_id())},
                      processes=() if nodes else local_nodes())
 
     def extension_findings(self) -> list[CheckResult]:

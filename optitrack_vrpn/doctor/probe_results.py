@@ -8,6 +8,7 @@ Every field is optional: a probe that fails leaves the later ones without result
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 import enum
 import math
@@ -168,18 +169,30 @@ class RunningNode:
     conflicting: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+#: The environment variables that decide which nodes discover each other, with their defaults.
+DISCOVERY_VARIABLES = {
+    'ROS_DOMAIN_ID': '0', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET', 'ROS_LOCALHOST_ONLY': '0',
+    'ROS_STATIC_PEERS': '', 'RMW_IMPLEMENTATION': 'rmw_fastrtps_cpp'}
+
+
+def discovery_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the discovery variables of an environment; an empty one counts as not set."""
+    return {name: environment.get(name) or default
+            for name, default in DISCOVERY_VARIABLES.items()}
+
+
 class LocalProcess(NamedTuple):
     """
     A process of this machine that runs the node.
 
     :ivar pid: its process id.
     :ivar stopped: True if it is stopped, by SIGSTOP or a debugger.
-    :ivar domain: its ROS_DOMAIN_ID, '0' if that is not set; None if it is unknown.
+    :ivar variables: its discovery variables; None if they are unknown.
     """
 
     pid: int
     stopped: bool
-    domain: Optional[str]
+    variables: Optional[Mapping[str, str]]
 
 
 @dataclass
@@ -188,18 +201,20 @@ class Graph:
     State of the ROS graph.
 
     :ivar absent: why there is no graph, or ''.
+    :ivar broken: True if ROS 2 is installed and does not start.
     :ivar wanted: full name of the requested node, or ''.
     :ivar waited_s: time of the discovery (s).
     :ivar nodes: nodes of this package, or the requested one.
-    :ivar domain: the ROS_DOMAIN_ID of the doctor.
+    :ivar variables: the discovery variables of the doctor.
     :ivar processes: processes of this machine that run the node, in any domain.
     """
 
     absent: str = ''
+    broken: bool = False
     wanted: str = ''
     waited_s: float = 0.0
     nodes: tuple[RunningNode, ...] = ()
-    domain: str = '0'
+    variables: Mapping[str, str] = field(default_factory=DISCOVERY_VARIABLES.copy)
     processes: tuple[LocalProcess, ...] = ()
 
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from optitrack_vrpn.doctor.probe_results import LocalProcess
+from optitrack_vrpn.doctor.probe_results import discovery_variables, LocalProcess
 
 _NODE = b'optitrack_vrpn_node'
-_DOMAIN = b'ROS_DOMAIN_ID='
 #: Chosen: limit of the listed processes, above any use. Halved or doubled, so is the longest list.
 _MOST = 20
 
@@ -18,8 +17,7 @@ def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
     """
     List the processes of this machine that run the node, in the order of their ids.
 
-    Processes of other users show their command line but not their environment: their domain is
-    then unknown.
+    Processes of other users show their command line but not their environment.
 
     :param proc: the process file system, see proc(5).
     """
@@ -34,16 +32,13 @@ def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
             state = (folder / 'stat').read_text(errors='replace').rpartition(')')[2].split()[0]
         except (OSError, IndexError):
             continue    # the process has ended
-        found.append(LocalProcess(int(folder.name), state in 'Tt', _domain(folder)))
+        found.append(LocalProcess(int(folder.name), state in 'Tt', _variables(folder)))
     return tuple(found[:_MOST])
 
 
-def _domain(folder: Path) -> str | None:
+def _variables(folder: Path) -> dict[str, str] | None:
     try:
-        variables = (folder / 'environ').read_bytes().split(b'\0')
+        lines = (folder / 'environ').read_text(errors='replace').split('\0')
     except OSError:
         return None
-    for variable in variables:
-        if variable.startswith(_DOMAIN):
-            return variable[len(_DOMAIN):].decode(errors='replace') or '0'
-    return '0'
+    return discovery_variables(dict(line.split('=', 1) for line in lines if '=' in line))
