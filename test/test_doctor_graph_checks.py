@@ -155,13 +155,15 @@ def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
 
 
 @pytest.mark.parametrize(('process', 'said', 'remedy'), [
-    (LocalProcess(41, True, variables('7')), 'process 41 runs the node and is stopped', 'kill -CONT 41'),
+    (LocalProcess(41, True, variables('7')), 'process 41 runs the node and is stopped',
+     'kill -CONT 41'),
     (LocalProcess(42, False, variables('9')), 'process 42 runs the node with ROS_DOMAIN_ID=9',
      'export ROS_DOMAIN_ID=9'),
     (LocalProcess(45, False, variables('7', ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST')),
      'process 45 runs the node with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST',
      'export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST'),
-    (LocalProcess(43, False, variables('7')), 'process 43 runs the node but does not answer', 'its log'),
+    (LocalProcess(43, False, variables('7')), 'process 43 runs the node but does not answer',
+     'its log'),
     (LocalProcess(44, False, None), 'process 44 runs the node but does not answer', 'its log')])
 def test_a_node_process_that_is_not_on_the_graph_is_a_failure(process, said, remedy):
     facts = heard()

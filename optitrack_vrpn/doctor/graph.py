@@ -118,7 +118,7 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
 def _check_absence(graph: Graph) -> CheckResult:
     """Check why no node was discovered."""
     reason = (f'no {printable(graph.wanted, 90) or "node of this package"} was discovered within '
-              f'{graph.waited_s:.1f} s with ROS_DOMAIN_ID={printable(graph.variables["ROS_DOMAIN_ID"], 20)}')
+              f'{graph.waited_s:.1f} s with ROS_DOMAIN_ID={graph.variables["ROS_DOMAIN_ID"]}')
     stopped = [process for process in graph.processes if process.stopped]
     if stopped:
         pids = ' '.join(str(process.pid) for process in stopped)
