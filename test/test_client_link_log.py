@@ -34,6 +34,11 @@ def test_the_end_of_an_outage_is_told_of_however_soon_it_comes():
     assert len(told(changes, 100)) == len(changes)
 
 
+def test_poses_after_a_silence_are_logged_also_in_the_first_minute():
+    changes = [*RETURN, (LinkState.SILENT, 'warn'), (LinkState.STREAMING, 'info')]
+    assert [state for _, state in told(changes, 10_000)] == [state for state, _ in changes]
+
+
 def test_a_connection_that_flaps_neither_fills_the_log_nor_leaves_it_at_lost():
     seconds, step_ms = 60, 50
     changes = [*RETURN, *OUTAGE] * (seconds * 1000 // step_ms // 4) + [*RETURN]

@@ -41,9 +41,8 @@ class LinkLog:
             self._outage = Throttle(_REMIND_S)
         # Ports that the system chooses differ between attempts.
         key = (change.data, _EPHEMERAL_PORT.sub('port', change.text))
-        if self._outage.allow(key, now_ns) is None:
-            return False
-        often = self._flapping.allow(key, now_ns) is None
+        often = (self._outage.allow(key, now_ns) is None
+                 or self._flapping.allow(key, now_ns) is None)
         if often and not (good and self._outage_logged):
             return False
         if change.severity != 'info':
