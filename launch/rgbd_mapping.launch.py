@@ -29,6 +29,8 @@ ARGUMENTS = (
      'mount.source', 'mount.source'),
     ('base_frame', 'camera_link', 'child frame of the odometry', str, 'output.base_frame', ''),
     ('fixed_frame', 'odom', 'its parent', str, 'output.fixed_frame', ''),
+    ('tf', 'true', 'false: odometry publishes no transform; needed where base_frame has another '
+     'parent, such as a body of mocap', bool, 'output.tf', ''),
     ('map_frame', 'map', 'frame of the map', str, '', 'output.map_frame'),
     ('folder', '', 'folder of save_keyframes and load_keyframes', str, '', 'file.folder'),
     ('pcd', '', 'file of save_pcd_map', str, '', 'file.pcd'),

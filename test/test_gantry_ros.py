@@ -193,6 +193,20 @@ def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, monkey
         assert user.set('trajectory_file', file='x') == ['it was read'] and cycles
 
 
+def test_a_second_publisher_of_measurements_or_targets_is_reported(observer):
+    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
+        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        topics = ('/axis_states', f'{NODE}/stream')
+        for number in (1, 2):
+            for topic in topics:
+                observer.node.create_publisher(JointState, topic, 10)
+            wait_until(lambda n=number: all(here.node.count_publishers(t) == n for t in topics))
+            texts = ' '.join(each.message for each in here.node.diagnostics())
+            for topic in topics:
+                assert (f'2 publishers on {topic}' in texts) is (number == 2)
+
+
 def test_deactivating_stops_a_moving_axis_under_control(observer):
     user = User(observer)
     with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:

@@ -8,8 +8,11 @@ from types import SimpleNamespace
 from conftest import examples
 from hypothesis import given, settings, strategies
 import numpy as np
+from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.features import check_sizes
 from optitrack_vrpn.rgbd.images import (
-    COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, to_depth, to_grey, to_rgb)
+    COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, scaled_pair, to_depth, to_grey,
+    to_rgb)
 import pytest
 
 RANDOM = np.random.default_rng(3)
@@ -26,6 +29,20 @@ def image(encoding, pixels, padding=0, **changes):
 
 def with_alpha(pixels):
     return np.concatenate([pixels, np.full((*pixels.shape[:2], 1), 9, np.uint8)], axis=2)
+
+
+def test_a_pair_is_scaled_with_its_camera_but_not_where_the_sizes_differ():
+    """Resized to the size of a wrong camera_info, images would be taken for right ones."""
+    camera = Intrinsics(8, 6, 10.0, 10.0, 3.5, 2.5)
+    grey, depth = np.zeros((6, 8), np.uint8), np.ones((6, 8), np.float32)
+    small, shallow, scaled = scaled_pair(grey, depth, camera, 0.5)
+    assert small.shape == shallow.shape == (3, 4) and scaled == camera.scaled(0.5)
+    for image, other in ((np.zeros((12, 16), np.uint8), np.ones((12, 16), np.float32)),
+                         (grey, np.ones((3, 4), np.float32))):
+        found = scaled_pair(image, other, camera, 0.5)
+        assert found[0] is image and found[1] is other and found[2] is camera
+        with pytest.raises(ImageError):
+            check_sizes(*found)
 
 
 @pytest.mark.parametrize('encoding, pixels', [

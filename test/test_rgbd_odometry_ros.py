@@ -264,8 +264,9 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
     static = observer.node.create_publisher(TFMessage, '/tf_static', QoSProfile(
         depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
     quat = Rotation.from_matrix(FORWARD[:3, :3]).as_quat().tolist()
+    transforms = observer.transforms()
     with active(camera, mount__source='tf', input__scale=0.5, input__timeout_s=30.0,
-                output__base_frame='base_link'):
+                output__base_frame='base_link') as here:
         camera.show()
         camera.diagnosis(f'no transform from base_link to {OPTICAL}')
         chain = [TransformStamped(child_frame_id='camera_link'),
@@ -283,6 +284,17 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
             message = camera.track(np.linalg.inv(ahead) @ base @ ahead)
         assert message.child_frame_id == 'base_link'
         assert away(message, base) < 0.012
+        # a frame has one parent: the odometry publishes no second one
+        wait_until(lambda: len(transforms))
+        body = TransformStamped(child_frame_id='base_link')
+        body.header.frame_id, body.transform.rotation.w = 'body', 1.0
+        static.publish(TFMessage(transforms=[body]))
+        wait_until(lambda: here.node._frames.parent('base_link') == 'body')
+        silence([transforms])
+        before = len(transforms)
+        camera.track(np.linalg.inv(ahead) @ base @ ahead)
+        silence([transforms])
+        assert len(transforms) == before
 
 
 def test_the_process_starts_by_itself_and_ends_on_interrupt(observer):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The simulated camera: its body against the node's own conversion, its images against time."""
 
+import threading
 import time
 
 import numpy as np
@@ -147,6 +148,18 @@ def test_a_reading_of_the_clocks_that_was_interrupted_is_taken_again(monkeypatch
     system, raw = both_clocks()
     assert not pauses
     assert abs(system - raw - 7_000_000_000) <= 500
+
+
+def test_the_camera_ends_without_an_error_when_ros_shuts_down_first(simulated, monkeypatch):
+    """Ctrl-C shuts ROS down before the node is destroyed; publishing fails meanwhile."""
+    node, received, spin_until = simulated
+    errors = []
+    monkeypatch.setattr(threading, 'excepthook', errors.append)
+    spin_until(lambda: received['colour'])
+    rclpy.shutdown()
+    wait_until(lambda: not node._thread.is_alive(), what='the end of the camera')
+    assert not errors
+    rclpy.init()
 
 
 def test_every_image_is_marked_as_simulated(simulated):

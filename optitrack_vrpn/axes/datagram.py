@@ -26,13 +26,10 @@ import struct
 from typing import NamedTuple, Sequence
 
 from optitrack_vrpn.axes.settings import DatagramSettings
-from optitrack_vrpn.errors import RemoteProtocolError
 
 _ORDER = {'little': '<', 'big': '>'}
 _CODE = {'float32': 'f', 'float64': 'd'}
 _HEADER = 'IidII'
-#: Size of the header (bytes): the fields of ``_HEADER`` without padding.
-HEADER_BYTES = 24
 #: Largest finite float32 (IEEE 754); struct raises for larger values.
 _FLOAT32_MAX = 3.4028234663852886e38
 
@@ -89,26 +86,3 @@ def encode(packet: Packet, names: Sequence[str], settings: DatagramSettings) -> 
             order + _HEADER, packet.sequence & 0xffffffff, packet.status, packet.time, bits,
             len(values)) + data
     return data
-
-
-def decode(data: bytes, settings: DatagramSettings) -> Packet:
-    """
-    Decode a binary datagram; without header every finite value counts as valid.
-
-    :raises RemoteProtocolError: if its length does not match the settings.
-    """
-    order, code = _ORDER[settings.byte_order], _CODE[settings.format]
-    size = struct.calcsize(code)
-    head = HEADER_BYTES if settings.header else 0
-    count, rest = divmod(len(data) - head, size)
-    if count < 0 or rest or len(data) < head:
-        raise RemoteProtocolError(f'a datagram of {len(data)} bytes does not match {settings}')
-    values = struct.unpack_from(f'{order}{count}{code}', data, head)
-    if not settings.header:
-        return Packet(0, 1, 0.0, values, tuple(map(math.isfinite, values)))
-    sequence, status, time, bits, announced = struct.unpack_from(order + _HEADER, data)
-    if announced != count:
-        raise RemoteProtocolError(
-            f'a datagram announces {announced} axes and contains {count}')
-    return Packet(sequence, status, time, values,
-                  tuple(bool(bits >> i & 1) for i in range(count)))

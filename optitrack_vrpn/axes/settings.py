@@ -5,8 +5,9 @@
 from dataclasses import dataclass
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
 from optitrack_vrpn.motion.frames import MOTIVE_X
-from optitrack_vrpn.settings import Change, checked, section, setting
+from optitrack_vrpn.settings import checked, section, setting
 
 FORMATS = ('float32', 'float64', 'csv', 'json')
 BYTE_ORDERS = ('little', 'big')
@@ -60,7 +61,7 @@ class DatagramSettings:
 
 @checked
 @dataclass(frozen=True)
-class BridgeSettings:
+class BridgeSettings(LifecycleSettings):
     """Tracked bodies to the axes of a machine."""
 
     table: str = setting('axes_orion', doc='YAML file of the axes, or a name in config/')
@@ -69,10 +70,6 @@ class BridgeSettings:
     udp_host: str = setting('', doc='controller that receives the datagrams; empty: none')
     udp_port: int = setting(9100, low=1, high=65535, doc='its UDP port')
     axes_topic: str = setting('axis_states', doc='topic of the sensor_msgs/JointState')
-    autostart: bool = setting(False, change=Change.START,
-                              doc='configure and activate without a lifecycle manager')
-    activate: bool = setting(True, change=Change.START,
-                             doc='false: autostart leaves the node inactive, for mocap control')
     mapper: MapperSettings = section(MapperSettings(), doc='poses to values')
     datagram: DatagramSettings = section(DatagramSettings(), doc='the datagrams')
 

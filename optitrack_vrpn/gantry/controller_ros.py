@@ -65,6 +65,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._calibration: Optional[Calibration] = None
         self._used: Optional[ControllerSettings] = None
         self._entities: list[tuple[Any, Any]] = []
+        self._exclusive: list[str] = []     # topics that only one node may publish
         self._fresh: dict[str, Measurement] = {}
         self._stamp = (0, 0.0)
         self._began_s = 0.0
@@ -110,8 +111,10 @@ class GantryController(SettingsNode[ControllerSettings]):
                 (JointState, settings.axes_topic, self._take_measured),
                 (JointState, '~/stream', self._take_stream),
                 (JointTrajectory, '~/joint_trajectory', self._take_trajectory)):
-            self._own(self.create_subscription(kind, topic, callback, 10),
-                      self.destroy_subscription)
+            subscription = self._own(
+                self.create_subscription(kind, topic, callback, 10), self.destroy_subscription)
+            if kind is JointState:
+                self._exclusive.append(subscription.topic_name)
         services: list[tuple[Any, str, Any]] = [
             (SetParameters, name, functools.partial(self._command, name)) for name in COMMANDS]
         services += [
@@ -184,6 +187,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         for entity, destroy in self._entities:
             destroy(entity)
         self._entities.clear()
+        self._exclusive.clear()
         if self._motive is not None:
             self._motive.stop()
             self._motive = None
@@ -434,4 +438,11 @@ class GantryController(SettingsNode[ControllerSettings]):
             status = self._status(view)
             status.name = f'{self.get_name()}: axis {view.name}'
             found.append(status)
+        for topic in self._exclusive:
+            count = self.count_publishers(topic)
+            if count > 1:
+                text = (f'{count} publishers on {topic}: the values of all of them are used; '
+                        'end all but one')
+                self._log('error', text, topic)
+                found.append(entry(f'{self.get_name()}: {topic}', 'error', text, {}))
         return found

@@ -4,14 +4,15 @@
 
 from dataclasses import dataclass
 
-from optitrack_vrpn.settings import Change, checked, setting
+from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
+from optitrack_vrpn.settings import checked, setting
 
 DRIVERS = ('sim', 'udp')
 
 
 @checked
 @dataclass(frozen=True)
-class ControllerSettings:
+class ControllerSettings(LifecycleSettings):
     """A machine in closed loop on mocap; its axes stand in the file of the machine."""
 
     machine: str = setting('gantry_orion', doc='YAML file of the machine, or a name in config/')
@@ -29,7 +30,3 @@ class ControllerSettings:
         0.5, unit='s', low=0.01, high=10.0,
         doc='a measurement whose stamp is older than this counts as none')
     record_folder: str = setting('', doc='folder of the recordings; empty: nothing is recorded')
-    autostart: bool = setting(False, change=Change.START,
-                              doc='configure and activate without a lifecycle manager')
-    activate: bool = setting(True, change=Change.START,
-                             doc='false: autostart leaves the node inactive, for mocap control')

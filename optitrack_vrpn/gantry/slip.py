@@ -16,7 +16,6 @@ reversal.
 
 from bisect import bisect_right
 from collections import deque
-import math
 
 import numpy as np
 
@@ -147,12 +146,3 @@ class SlipEstimator:
             return 0.0
         _, up, down, h = self._regressors[-1]
         return float(np.array((1.0, -up, down, h)) @ self._x)
-
-    @property
-    def uncertainty(self) -> float:
-        """Return the standard deviation of ``distance`` (unit)."""
-        if not self._regressors:
-            return math.inf
-        _, up, down, h = self._regressors[-1]
-        row = np.array((1.0, -up, down, h))
-        return math.sqrt(max(0.0, float(row @ self._p @ row)))

@@ -84,7 +84,7 @@ class Intrinsics:
         :param rectified: the image is rectified: use the camera matrix P without distortion.
         :raises ConfigurationError: if the message does not describe a pinhole camera.
         """
-        if info.distortion_model not in DISTORTION_MODELS and any(info.d):
+        if not rectified and info.distortion_model not in DISTORTION_MODELS and any(info.d):
             raise ConfigurationError(
                 f'camera_info has the distortion model {info.distortion_model!r}, which is not '
                 'supported (plumb_bob and rational_polynomial are): rectify the image before')

@@ -2,22 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Publish colour, aligned depth and camera_info with the topics of a depth camera driver."""
 
-from geometry_msgs.msg import TransformStamped
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import from_depth, from_rgb
 from optitrack_vrpn.rgbd.messages_ros import image_message, info_message, make_header
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from scipy.spatial.transform import Rotation
+from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo, Image
 
 #: Topics of realsense2_camera below the camera's namespace.
 COLOUR, DEPTH, INFO = 'color/image_raw', 'aligned_depth_to_color/image_raw', 'color/camera_info'
-_SENSOR_DATA = QoSProfile(
-    depth=5, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT,
-    durability=DurabilityPolicy.VOLATILE)
 
 
 class CameraOutput:
@@ -32,9 +27,9 @@ class CameraOutput:
     def __init__(self, node: Node, camera: Intrinsics, frame: str) -> None:
         self._frame = frame
         self._camera = camera
-        self._colour = node.create_publisher(Image, COLOUR, _SENSOR_DATA)
-        self._depth = node.create_publisher(Image, DEPTH, _SENSOR_DATA)
-        self._camera_info = node.create_publisher(CameraInfo, INFO, _SENSOR_DATA)
+        self._colour = node.create_publisher(Image, COLOUR, qos_profile_sensor_data)
+        self._depth = node.create_publisher(Image, DEPTH, qos_profile_sensor_data)
+        self._camera_info = node.create_publisher(CameraInfo, INFO, qos_profile_sensor_data)
 
     @property
     def listeners(self) -> int:
@@ -57,16 +52,3 @@ class CameraOutput:
         self._camera_info.publish(info_message(header, self._camera))
         self._colour.publish(image_message(header, from_rgb(rgb)))
         self._depth.publish(image_message(header, from_depth(depth, encoding)))
-
-
-def transform_message(
-    stamp_ns: int, parent: str, child: str, parent_from_child: NDArray[np.float64],
-) -> TransformStamped:
-    """Convert a 4x4 matrix to a TransformStamped."""
-    message = TransformStamped(
-        header=make_header(stamp_ns, parent), child_frame_id=child)
-    to, turn = message.transform.translation, message.transform.rotation
-    to.x, to.y, to.z = parent_from_child[:3, 3].tolist()
-    turn.x, turn.y, turn.z, turn.w = Rotation.from_matrix(
-        parent_from_child[:3, :3]).as_quat().tolist()
-    return message

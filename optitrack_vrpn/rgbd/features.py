@@ -13,7 +13,6 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
 from optitrack_vrpn.rgbd.opencv import opencv
@@ -69,7 +68,7 @@ class Features:
     :ivar means: (N, 3), metres in the optical frame.
     :ivar covariances: (N, 3, 3), square metres.
     :ivar detected: number of keypoints before the limits on depth.
-    :ivar found: the cv2.KeyPoints, if the detector makes them.
+    :ivar found: the cv2.KeyPoints of the detector orb, one per feature; None for gftt.
     """
 
     pixels: Floats
@@ -80,14 +79,6 @@ class Features:
 
     def __len__(self) -> int:
         return len(self.pixels)
-
-    @property
-    def keypoints(self) -> tuple[Any, ...]:
-        """Return one cv2.KeyPoint per feature, the input of ORB's descriptors."""
-        if self.found is not None:
-            return self.found
-        key_point = opencv().KeyPoint
-        return tuple(key_point(float(u), float(v), float(_ORB_EDGE)) for u, v in self.pixels)
 
 
 def find_features(
@@ -152,13 +143,11 @@ def detect(
             grey, settings.count, settings.quality, settings.distance_px, mask=mask)
         pixels = np.zeros((0, 2)) if corners is None else corners.reshape(-1, 2).astype(float)
         return pixels[corner_contrast(grey, pixels) >= settings.contrast], None
-    if settings.detector == 'orb':
-        orb = cv2.ORB_create(settings.count, _ORB_SCALE, _ORB_LEVELS, _ORB_EDGE)
-        found = tuple(orb.detect(grey, mask))
-        pixels = np.array([point.pt for point in found], float).reshape(-1, 2)
-        strong = corner_contrast(grey, pixels) >= settings.contrast
-        return pixels[strong], tuple(point for point, good in zip(found, strong) if good)
-    raise ConfigurationError(f'unknown detector {settings.detector!r}: {", ".join(DETECTORS)}')
+    orb = cv2.ORB_create(settings.count, _ORB_SCALE, _ORB_LEVELS, _ORB_EDGE)
+    found = tuple(orb.detect(grey, mask))
+    pixels = np.array([point.pt for point in found], float).reshape(-1, 2)
+    strong = corner_contrast(grey, pixels) >= settings.contrast
+    return pixels[strong], tuple(point for point, good in zip(found, strong) if good)
 
 
 def corner_contrast(grey: Bytes, pixels: Floats) -> Floats:

@@ -9,7 +9,7 @@ Arun, Huang, Blostein, PAMI 9 (1987), with the sign of Umeyama, PAMI 13 (1991).
 
 from dataclasses import dataclass
 import math
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from optitrack_vrpn.settings import checked, setting
 from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @checked
@@ -39,23 +38,16 @@ class IcpSettings:
         'than this and moves by less than stop_m')
 
 
-@dataclass(frozen=True, eq=False)
-class Registration:
+class Registration(NamedTuple):
     """
     Result of ICP.
 
     :ivar transform: 4x4, model_from_points.
-    :ivar points: indices of the points with a partner in the model.
-    :ivar pairs: indices of these partners.
     :ivar rounds: number of iterations.
-    :ivar rms_m: root mean square of the distances of the pairs.
     """
 
     transform: Floats
-    points: Indices
-    pairs: Indices
     rounds: int
-    rms_m: float
 
 
 def rigid_transform(
@@ -121,6 +113,15 @@ def rotation_matrix(vector: Floats) -> Floats:
         [rest * x * z - sine * y, rest * y * z + sine * x, 1 - rest * (x * x + y * y)]])
 
 
+def cross_matrices(vectors: Floats) -> Floats:
+    """Return the matrices [v]x with [v]x w = v x w, (..., 3, 3), of vectors (..., 3)."""
+    matrices = np.zeros((*vectors.shape, 3))
+    x, y, z = vectors[..., 0], vectors[..., 1], vectors[..., 2]
+    matrices[..., 0, 1], matrices[..., 0, 2], matrices[..., 1, 2] = -z, y, -x
+    matrices[..., 1, 0], matrices[..., 2, 0], matrices[..., 2, 1] = z, -y, x
+    return matrices
+
+
 def motion_of(transform: Floats) -> tuple[float, float]:
     """Return the distance (m) and the angle (rad) of a transform."""
     turn = rotation_vector(transform[:3, :3])
@@ -157,7 +158,4 @@ def align(
         moved_m, turned_rad = motion_of(step)
         if rounds == settings.rounds or (
                 moved_m < settings.stop_m and turned_rad < settings.stop_rad):
-            break
-    away = moved[kept] - model[nearest[kept]]
-    return Registration(transform, kept, nearest[kept], rounds,
-                        float(np.sqrt(np.mean(np.sum(away * away, axis=1))))), ''
+            return Registration(transform, rounds), ''

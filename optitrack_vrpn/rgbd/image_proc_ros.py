@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lifecycle node rgbd_image_proc: raw images in, rectified and registered images out."""
 
+import functools
 import time
-import traceback
 from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -15,12 +15,9 @@ from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, SENSOR_QOS
 from optitrack_vrpn.rgbd.image_proc_settings import ImageProcSettings
 from optitrack_vrpn.rgbd.images import from_depth, from_rgb, to_depth, to_rgb
-from optitrack_vrpn.rgbd.messages_ros import (
-    cloud_message, image_message, info_message, stamp_ns)
+from optitrack_vrpn.rgbd.messages_ros import cloud_message, image_message, info_message
 from optitrack_vrpn.rgbd.opencv import opencv
-from optitrack_vrpn.rgbd.pairing import Pairer
 from optitrack_vrpn.rgbd.registration import ImageProcessor
-from optitrack_vrpn.units import NS_PER_S
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import Header
 
@@ -43,10 +40,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         self._extrinsics: Any = None
         self._warp: Any = None
         self._processor: Optional[ImageProcessor] = None
-        self._pairer = Pairer()
-        self._images = [0, 0]
         self._published = 0
-        self._error = ''
         self._camera_errors: dict[str, str] = {}
         self._last_s = 0.0
         self._frame_ms = 0.0
@@ -87,28 +81,23 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
     def begin(self) -> None:
         """Reset the state, and subscribe."""
         settings = self._settings
-        self._pairer = Pairer(round(settings.tolerance_s * NS_PER_S), settings.queue)
         self._cameras, self._processor = dict(self._files), None
-        self._images, self._published = [0, 0], 0
-        self._error, self._camera_errors = '', {}
+        self._published, self._camera_errors = 0, {}
         self._last_s = time.monotonic()
         topics = {'colour': settings.colour_info, 'depth': settings.depth_info}
         for name in self._needed():
             if name not in self._files:
                 self._inputs.append(self.create_subscription(
                     CameraInfo, topics[name],
-                    lambda message, name=name: self._on_info(name, message), SENSOR_QOS))
-        for stream, topic in enumerate((settings.colour, settings.depth)):
-            self._inputs.append(self.create_subscription(
-                Image, topic, lambda message, stream=stream: self._on_image(stream, message),
-                SENSOR_QOS))
+                    functools.partial(self._on_camera, name), SENSOR_QOS))
+        self._subscribe_images(settings.colour, settings.depth, settings)
 
     # -- images --------------------------------------------------------------------------------
 
     def _needed(self) -> tuple[str, ...]:
         return _CAMERAS[:1] if self._settings.aligned else _CAMERAS
 
-    def _on_info(self, name: str, message: CameraInfo) -> None:
+    def _on_camera(self, name: str, message: CameraInfo) -> None:
         try:
             camera = Intrinsics.from_camera_info(message)
         except ConfigurationError as error:
@@ -120,17 +109,6 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         self._camera_errors.pop(name, None)
         if self._cameras.get(name) != camera:
             self._cameras[name], self._processor = camera, None
-
-    def _on_image(self, stream: int, message: Image) -> None:
-        self._images[stream] += 1
-        try:
-            for colour, depth in self._pairer.add(stream, stamp_ns(message.header), message):
-                self._pair(colour, depth)
-        except ConfigurationError as error:
-            self._error = str(error)
-            self._log('warn', f'images not used: {error}', 'image')
-        except Exception:
-            self._log('error', f'a bug lost a pair:\n{traceback.format_exc()}', 'pair')
 
     def _pair(self, colour: Image, depth: Image) -> None:
         self._last_s = time.monotonic()
@@ -171,10 +149,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         """Report whether images are processed, or the reason why they are not."""
         level, message = self._verdict()
         return [entry(f'{self.get_name()}: images', level, message, {
-            'colour images': self._images[0], 'depth images': self._images[1],
-            'published': self._published, 'colour without depth': self._pairer.unpaired[0],
-            'depth without colour': self._pairer.unpaired[1],
-            'late images': sum(self._pairer.late),
+            **self._image_counts(), 'published': self._published,
             'unwarped': self._warp is not None,
             'cpu_ms_per_frame': f'{self._frame_ms:.1f}'})]
 

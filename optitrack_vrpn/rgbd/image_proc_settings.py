@@ -5,12 +5,14 @@
 from dataclasses import dataclass
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import Change, checked, setting
+from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
+from optitrack_vrpn.rgbd.pair_settings import PairSettings
+from optitrack_vrpn.settings import checked, setting
 
 
 @checked
 @dataclass(frozen=True)
-class ImageProcSettings:
+class ImageProcSettings(PairSettings, LifecycleSettings):
     """Conversion of raw colour and depth images to rectified colour and registered depth."""
 
     colour: str = setting('camera/rgb/image_color', doc='topic of the raw colour images')
@@ -35,18 +37,6 @@ class ImageProcSettings:
     depth_encoding: str = setting(
         '16UC1', choices=('16UC1', '32FC1'),
         doc='encoding of rgbd/depth: 16UC1 in millimetres, 32FC1 in metres')
-    depth_unit_m: float = setting(
-        0.001, unit='m', low=1e-5, high=0.1, doc='unit of 16-bit raw depth')
-    tolerance_s: float = setting(
-        0.02, unit='s', low=0.0, high=1.0, doc='greatest difference of the stamps of a pair')
-    queue: int = setting(10, low=2, high=100, doc='images of each topic that wait for a partner')
-    timeout_s: float = setting(
-        1.0, unit='s', low=0.1, high=60.0,
-        doc='time without a pair after which the diagnostics report an error')
-    autostart: bool = setting(False, change=Change.START,
-                              doc='configure and activate without a lifecycle manager')
-    activate: bool = setting(True, change=Change.START,
-                             doc='false: autostart leaves the node inactive, for mocap control')
 
     def check(self) -> None:
         """

@@ -151,6 +151,20 @@ def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Dept
             cv2.resize(depth, size, interpolation=cv2.INTER_NEAREST))
 
 
+def scaled_pair(
+    image: Bytes, depth: Depth, camera: Intrinsics, factor: float,
+) -> tuple[Bytes, Depth, Intrinsics]:
+    """
+    Resize a pair by a factor; return it with its camera.
+
+    Images of another size than the camera stay unchanged, so that ``check_sizes`` reports them.
+    """
+    if factor == 1.0 or not image.shape[:2] == depth.shape == (camera.height, camera.width):
+        return image, depth, camera
+    camera = camera.scaled(factor)
+    return (*resized(image, depth, camera), camera)
+
+
 def from_rgb(rgb: Bytes) -> dict[str, Any]:
     """Return the fields of an Image except the header: rgb8 for three channels, mono8 for one."""
     return _fields(np.ascontiguousarray(rgb, np.uint8), 'mono8' if rgb.ndim == 2 else 'rgb8')

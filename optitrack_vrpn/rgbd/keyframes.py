@@ -151,6 +151,13 @@ def voxel_means(points: Floats, colours: Bytes, size_m: float) -> tuple[Floats, 
     return means, np.rint(tones).astype(np.uint8)
 
 
+def packed_colours(colours: Bytes) -> NDArray[np.float32]:
+    """Return colours (N, 3) as 0x00RRGGBB in the bits of a float, (N,), the format of PCL."""
+    red, green, blue = np.asarray(colours, np.uint32).reshape(-1, 3).T
+    packed: NDArray[np.float32] = (red << 16 | green << 8 | blue).astype('<u4').view('<f4')
+    return packed
+
+
 def pcd_bytes(points: Floats, colours: Bytes) -> bytes:
     """
     Encode a cloud as a binary PCD file of version 0.7 with the fields x, y, z and rgb.
@@ -165,8 +172,5 @@ def pcd_bytes(points: Floats, colours: Bytes) -> bytes:
         '# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\nFIELDS x y z rgb\n'
         f'SIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH {count}\nHEIGHT 1\n'
         f'VIEWPOINT 0 0 0 1 0 0 0\nPOINTS {count}\nDATA binary\n')
-    red, green, blue = np.asarray(colours, np.uint32).reshape(-1, 3).T
-    rows = np.empty((count, 4), '<f4')
-    rows[:, :3] = points
-    rows[:, 3] = (red << 16 | green << 8 | blue).astype('<u4').view('<f4')
+    rows = np.column_stack([points.astype('<f4'), packed_colours(colours)])
     return header.encode('ascii') + rows.tobytes()

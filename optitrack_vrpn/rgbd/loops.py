@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
-from optitrack_vrpn.rgbd.icp import rigid_transform
+from optitrack_vrpn.rgbd.icp import cross_matrices, rigid_transform
 from optitrack_vrpn.rgbd.images import Bytes, Depth
 from optitrack_vrpn.rgbd.opencv import opencv
-from optitrack_vrpn.rgbd.posegraph import cross_matrices
 from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
@@ -116,16 +115,17 @@ def describe(
     limits = replace(
         limits or FeatureSettings(), detector='orb', count=settings.descriptors)
     features: Features = find_features(grey, depth, camera, limits)
-    nothing = View(np.zeros((0, 3)), np.zeros((0, 3, 3)), np.zeros((0, 32), np.uint8))
+    empty = View(np.zeros((0, 3)), np.zeros((0, 3, 3)), np.zeros((0, 32), np.uint8))
     if not len(features):
-        return nothing
-    keypoints = list(features.keypoints)
+        return empty
+    assert features.found is not None
+    keypoints = list(features.found)
     for number, point in enumerate(keypoints):
         point.class_id = number    # compute() drops keypoints at the border
     kept, descriptors = opencv().ORB_create(settings.descriptors).compute(
         np.ascontiguousarray(grey), keypoints)
     if descriptors is None:
-        return nothing
+        return empty
     index = np.array([point.class_id for point in kept])
     return View(features.means[index], features.covariances[index], descriptors)
 

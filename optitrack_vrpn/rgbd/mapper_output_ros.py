@@ -18,6 +18,7 @@ from optitrack_vrpn.ros.tf import tf_publisher
 from rclpy.node import Node
 from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import ColorRGBA, Header
+from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker, MarkerArray
 
 Floats = NDArray[np.float64]
@@ -68,9 +69,9 @@ class MapOutput:
         :param child: frame of the odometry.
         """
         if 'tf' in self.publishers:
-            self.publishers['tf'].publish(transform_message(
+            self.publishers['tf'].publish(TFMessage(transforms=[transform_message(
                 make_header(time_ns, self._settings.map_frame), child,
-                pose_message(map_from_odometry)))
+                pose_message(map_from_odometry))]))
 
     def publish_graph(self, mapper: Mapper, time_ns: Optional[int]) -> None:
         """

@@ -24,7 +24,7 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.mocap_control.settings_node_ros import entry
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, SENSOR_QOS
-from optitrack_vrpn.rgbd.images import ImageError, resized, to_depth, to_rgb
+from optitrack_vrpn.rgbd.images import scaled_pair, to_depth, to_rgb
 from optitrack_vrpn.rgbd.keyframes import Keyframe
 from optitrack_vrpn.rgbd.map_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.mapper import Mapper, Solved
@@ -37,7 +37,7 @@ from optitrack_vrpn.settings_ros import read_settings
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.task import Future
 from scipy.spatial.transform import Rotation
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import Image
 from std_srvs.srv import Trigger
 
 Floats = NDArray[np.float64]
@@ -79,10 +79,8 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def __init__(self, node_name: str = 'rgbd_mapper', **kwargs: Any) -> None:
         self._settings = MapperNodeSettings()
         self._mapper = Mapper()
-        self._images, self._poses = Pairer(), Pairer()
-        self._camera: Optional[Intrinsics] = None
+        self._poses = Pairer()
         self._odometry_frame = ''
-        self._error = ''
         self._map_output: Optional[MapOutput] = None
         self._answers: list[Any] = []
         self._ready = threading.Condition()
@@ -125,19 +123,13 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def begin(self) -> None:
         """Subscribe; the map of an earlier activation stays and grows."""
         given = self._settings.input
-        self._images = Pairer(round(given.tolerance_s * NS_PER_S), given.queue)
         self._poses = Pairer(round(given.tolerance_s * NS_PER_S), _WAITING)
-        self._camera, self._last_ns, self._last_s = None, None, time.monotonic()
+        self._last_ns, self._last_s = None, time.monotonic()
         with self._ready:
             self._mapper.start_run()
-        subscribe = self.create_subscription
-        self._inputs = [
-            subscribe(CameraInfo, given.info, self._on_info, SENSOR_QOS),
-            subscribe(Image, given.colour, lambda m: self._on_image(0, m), SENSOR_QOS),
-            subscribe(Image, given.depth, lambda m: self._on_image(1, m), SENSOR_QOS),
-            subscribe(OdometryMessage, self._settings.odometry, self._on_odometry, SENSOR_QOS)]
-        if self._settings.mount.source == 'tf':
-            self._listen_to_static_frames()
+        self._subscribe_camera(given, self._settings.mount)
+        self._inputs.append(self.create_subscription(
+            OdometryMessage, self._settings.odometry, self._on_odometry, SENSOR_QOS))
 
     def end(self) -> None:
         """Destroy the subscriptions, and empty the queue; the map stays."""
@@ -163,27 +155,16 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
 
     # -- inputs, on the executor's thread ------------------------------------------------------
 
-    def _on_info(self, message: CameraInfo) -> None:
-        given = self._settings.input
-        try:
-            camera = Intrinsics.from_camera_info(message, given.rectified)
-            self._camera = camera.scaled(given.scale) if given.scale != 1.0 else camera
-        except ConfigurationError as error:
-            self._camera = None
-            self._fail(f'camera_info on {given.info}: {error}', 'camera_info')
-
-    def _on_image(self, stream: int, message: Image) -> None:
-        for pair in self._images.add(stream, stamp_ns(message.header), message):
-            self._match(0, stamp_ns(pair[0].header), pair)
+    def _pair(self, colour: Image, depth: Image) -> None:
+        self._match(0, stamp_ns(colour.header), (colour, depth))
 
     def _on_odometry(self, message: OdometryMessage) -> None:
-        self._match(1, stamp_ns(message.header), message)
+        with self._errors_reported():
+            self._match(1, stamp_ns(message.header), message)
 
     def _match(self, stream: int, stamp: int, message: Any) -> None:
         for pair, odometry in self._poses.add(stream, stamp, message):
             frame = self._as_frame(pair[0], pair[1], odometry)
-            if frame is None:
-                continue
             with self._ready:
                 if len(self._queue) >= _WAITING:
                     self._queue.popleft()
@@ -191,22 +172,19 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                 self._queue.append(frame)
                 self._ready.notify()
 
-    def _as_frame(self, colour: Image, depth: Image, message: OdometryMessage) -> Optional[_Frame]:
-        mount = self._mount(message.child_frame_id, colour.header.frame_id)
-        if self._camera is None:
-            self._fail(f'no camera_info on {self._settings.input.info}', 'no camera_info')
-            return None
-        if mount is None:
-            return None
+    def _as_frame(self, colour: Image, depth: Image, message: OdometryMessage) -> _Frame:
+        camera = self._known_camera(self._settings.input)
+        mount = self._base_from_camera(
+            self._settings.mount, message.child_frame_id, colour.header.frame_id)
         pose = message.pose.pose
         p, q = pose.position, pose.orientation
         quat = np.array([q.x, q.y, q.z, q.w])
         covariance = np.reshape(message.pose.covariance, (6, 6))
         if not (np.isfinite([p.x, p.y, p.z, *quat]).all() and quat @ quat > 0.25
                 and np.isfinite(covariance).all()):
-            self._fail(f'the odometry on {self._settings.odometry} has an invalid pose: '
-                       f'{p.x, p.y, p.z}, {tuple(quat.tolist())}', 'odometry')
-            return None
+            raise ConfigurationError(
+                f'the odometry on {self._settings.odometry} has an invalid pose: '
+                f'{p.x, p.y, p.z}, {tuple(quat.tolist())}')
         base = np.eye(4)
         base[:3, :3] = Rotation.from_quat(quat).as_matrix()
         base[:3, 3] = p.x, p.y, p.z
@@ -214,17 +192,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         variance = np.maximum(np.diag(covariance), 0)
         return _Frame(stamp_ns(colour.header), base @ mount,
                       (float(variance[:3].mean()), float(variance[3:].mean())), colour, depth,
-                      self._camera)
-
-    def _mount(self, base: str, camera: str) -> Optional[Floats]:
-        mount = self._settings.mount
-        if mount.source == 'parameters':
-            return mount.base_from_camera()
-        found = self._frames.lookup(base, camera)
-        if found is None:
-            self._fail(f'/tf_static has no transform from {base} to {camera}, the frame of the '
-                       'images; publish it, or set mount.source to parameters', 'mount')
-        return found
+                      camera)
 
     def _fail(self, text: str, key: str) -> None:
         self._error = text
@@ -289,15 +257,10 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
 
     def _keep(self, frame: _Frame) -> None:
         given, mapper = self._settings.input, self._mapper
-        colour, depth = to_rgb(frame.colour), to_depth(frame.depth, given.depth_unit_m)
-        if colour.shape[:2] != depth.shape:
-            raise ImageError(
-                f'the colour image has {colour.shape[1]} x {colour.shape[0]} pixels, the depth '
-                f'image {depth.shape[1]} x {depth.shape[0]}: use depth that is registered')
-        if given.scale != 1.0:
-            colour, depth = resized(colour, depth, frame.camera)
         keyframe = mapper.add_keyframe(
-            frame.stamp_ns, frame.odometry, frame.variances, colour, depth, frame.camera)
+            frame.stamp_ns, frame.odometry, frame.variances, *scaled_pair(
+                to_rgb(frame.colour), to_depth(frame.depth, given.depth_unit_m), frame.camera,
+                given.scale))
         found = mapper.find_loops(keyframe.number)
         if self._outputs['keyframes'].get_subscription_count():
             self._publish_cloud(keyframe)
@@ -394,7 +357,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         mapper = self._mapper
         values: dict[str, Any] = {
             'frames': self._taken, 'dropped frames': self._dropped,
-            'pairs of images': self._images.pairs, 'keyframes': len(mapper.keyframes),
+            'pairs of images': self._pairer.pairs, 'keyframes': len(mapper.keyframes),
             'refused keyframes': mapper.refused, 'loops': len(mapper.loops),
             'loops left out': sum(each.left_out for each in mapper.loops)}
         if self._solved is not None:
@@ -404,12 +367,12 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def _verdict(self) -> tuple[str, str]:
         if not self._inputs:
             return 'ok', 'inactive'
-        if self._error:
-            return 'error', self._error.splitlines()[0]
+        if self._camera_error or self._error:
+            return 'error', (self._camera_error or self._error).splitlines()[0]
         silent_s = time.monotonic() - self._last_s
         if silent_s <= self._settings.input.timeout_s:
             return 'ok', 'mapping' if self._taken else 'waiting for images and odometry'
-        if not self._images.pairs:
+        if not self._pairer.pairs:
             given = self._settings.input
             return 'error', f'no pairs of images on {given.colour} and {given.depth}'
         if not self._poses.pairs:

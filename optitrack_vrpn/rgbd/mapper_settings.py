@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass
 
+from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
 from optitrack_vrpn.rgbd.mapper import MapperSettings
 from optitrack_vrpn.rgbd.odometry_settings import InputSettings, MountSettings
 from optitrack_vrpn.settings import Change, checked, section, setting
@@ -40,13 +41,9 @@ class FileSettings:
 
 @checked
 @dataclass(frozen=True)
-class MapperNodeSettings:
+class MapperNodeSettings(LifecycleSettings):
     """Settings of rgbd_mapper."""
 
-    autostart: bool = setting(False, change=Change.START,
-                              doc='configure and activate without a lifecycle manager')
-    activate: bool = setting(True, change=Change.START,
-                             doc='false: autostart leaves the node inactive, for mocap control')
     solve: bool = setting(
         True, doc='solve the graph at each new loop; false: only by the service solve_graph')
     odometry: str = setting('vo', doc='topic of the nav_msgs/Odometry, from any odometry')

@@ -10,11 +10,11 @@ from geometry_msgs.msg import Pose, TransformStamped
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.keyframes import packed_colours
 from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 from std_msgs.msg import Header
-from tf2_msgs.msg import TFMessage
 
 Floats = NDArray[np.float64]
 
@@ -56,13 +56,13 @@ def pose_message(transform: Floats) -> Pose:
     return pose
 
 
-def transform_message(header: Header, child: str, pose: Pose) -> TFMessage:
-    """Make a TFMessage with one transform."""
+def transform_message(header: Header, child: str, pose: Pose) -> TransformStamped:
+    """Make a transform from the pose of the child in the frame of the header."""
     transform = TransformStamped(header=header, child_frame_id=child)
     p, t = pose.position, transform.transform.translation
     t.x, t.y, t.z = p.x, p.y, p.z
     transform.transform.rotation = pose.orientation
-    return TFMessage(transforms=[transform])
+    return transform
 
 
 def cloud_message(
@@ -79,9 +79,7 @@ def cloud_message(
     columns = [np.ascontiguousarray(points, '<f4').reshape(-1, 3)]
     if rgb is not None:
         fields.append(PointField(name='rgb', offset=12, datatype=PointField.FLOAT32, count=1))
-        red, green, blue = np.asarray(rgb, np.uint32).T
-        packed = (red << 16 | green << 8 | blue).astype('<u4')
-        columns.append(packed.view('<f4').reshape(-1, 1))
+        columns.append(packed_colours(rgb)[:, None])
     data = np.concatenate(columns, axis=1)
     return PointCloud2(
         header=header, height=1, width=len(data), fields=fields, is_bigendian=False,

@@ -34,6 +34,11 @@ class StaticFrames:
         self._parents[child.lstrip('/')] = (parent.lstrip('/'), transform)
         return True
 
+    def parent(self, frame: str) -> Optional[str]:
+        """Return the static parent of a frame, None if there is none."""
+        found = self._parents.get(frame.lstrip('/'))
+        return found[0] if found is not None else None
+
     def lookup(self, target: str, source: str) -> Optional[Floats]:
         """Return target_from_source, 4x4; None if no chain of transforms joins them."""
         to_target, to_source = self._chain(target), self._chain(source)

@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
 from optitrack_vrpn.rgbd.icp import (
-    align, IcpSettings, motion_of, rotation_matrix, rotation_vector, transformed)
+    align, cross_matrices, IcpSettings, motion_of, rotation_matrix, rotation_vector, transformed)
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
 from optitrack_vrpn.rgbd.model import LandmarkModel, Matches, ModelSettings
-from optitrack_vrpn.rgbd.refinement import (
-    cross_matrix, refine, Refined, RefinementSettings, rotated)
+from optitrack_vrpn.rgbd.refinement import refine, Refined, RefinementSettings, rotated
 from optitrack_vrpn.settings import checked, section, setting
 from optitrack_vrpn.units import NS_PER_S
 
@@ -438,7 +437,7 @@ class Odometry:
 def at_position(covariance: Floats, position: Floats) -> Floats:
     """Convert the covariance of (rho, theta) to that of a position and a rotation."""
     jacobian = np.eye(6)
-    jacobian[:3, 3:] = -cross_matrix(position)
+    jacobian[:3, 3:] = -cross_matrices(position)
     moved: Floats = jacobian @ covariance @ jacobian.T
     return moved
 

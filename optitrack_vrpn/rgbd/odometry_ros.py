@@ -10,7 +10,6 @@ interruption of the path.
 
 from collections import deque
 import time
-import traceback
 from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -18,21 +17,18 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.settings_node_ros import entry
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED, SENSOR_QOS
-from optitrack_vrpn.rgbd.images import ImageError, resized, to_depth, to_grey
+from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED
+from optitrack_vrpn.rgbd.images import ImageError, scaled_pair, to_depth, to_grey
 from optitrack_vrpn.rgbd.messages_ros import (
     cloud_message, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.odometry import Frame, Odometry, Status
-from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
+from optitrack_vrpn.rgbd.odometry_settings import InputSettings, OdometryNodeSettings
 from optitrack_vrpn.rgbd.opencv import opencv
-from optitrack_vrpn.rgbd.pairing import Pairer
 from optitrack_vrpn.ros.tf import tf_publisher
-from optitrack_vrpn.units import NS_PER_S
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import UInt32
+from tf2_msgs.msg import TFMessage
 
 #: Chosen: variance of an unknown velocity, (m/s)^2 and (rad/s)^2. Halved or doubled, filters still
 #: ignore such a velocity.
@@ -52,16 +48,11 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     def __init__(self, node_name: str = 'rgbd_odometry', **kwargs: Any) -> None:
         self._settings = OdometryNodeSettings()
         self._odometry: Optional[Odometry] = None
-        self._pairer = Pairer()
-        self._camera: Optional[Intrinsics] = None
-        self._camera_error = ''
-        self._input_error = ''
         self._path: deque[PoseStamped] = deque()
         self._last: Optional[Frame] = None
         self._last_s = 0.0
-        self._images = [0, 0]
         self._frame_ms = 0.0
-        self._told: Optional[Status] = None
+        self._reported: Optional[Status] = None
         self._resets_before = 0
         self._published_resets: Optional[int] = None
         self._due = {'path': 0.0, 'model': 0.0}
@@ -96,83 +87,35 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         if self._odometry is not None:    # the pose jumps back to the origin
             self._resets_before += self._odometry.counters.resets + 1
         self._odometry = None
-        if settings.mount.source == 'parameters':
-            self._odometry = Odometry(settings.method, settings.mount.base_from_camera())
-        self._pairer = Pairer(round(settings.input.tolerance_s * NS_PER_S), settings.input.queue)
         self._path.clear()
-        self._last = self._told = self._camera = None
-        self._camera_error = self._input_error = ''
-        self._images = [0, 0]
+        self._last = self._reported = None
         self._last_s = time.monotonic()
         self._publish_resets()
-        subscribe = self.create_subscription
-        self._inputs = [
-            subscribe(CameraInfo, settings.input.info, self._on_info, SENSOR_QOS),
-            subscribe(Image, settings.input.colour, lambda m: self._on_image(0, m), SENSOR_QOS),
-            subscribe(Image, settings.input.depth, lambda m: self._on_image(1, m), SENSOR_QOS)]
-        if settings.mount.source == 'tf':
-            self._listen_to_static_frames()
+        self._subscribe_camera(settings.input, settings.mount)
 
     # -- inputs --------------------------------------------------------------------------------
 
-    def _on_info(self, message: CameraInfo) -> None:
-        given = self._settings.input
-        try:
-            camera = Intrinsics.from_camera_info(message, given.rectified)
-            self._camera, self._camera_error, self._input_error = camera, '', ''
-        except ConfigurationError as error:
-            matrix = 'P' if given.rectified else 'K'
-            self._camera = None
-            self._camera_error = f'camera_info on {given.info} (matrix {matrix}): {error}'
-            self._log('error', self._camera_error, 'camera_info')
-
-    def _on_image(self, stream: int, message: Image) -> None:
-        self._images[stream] += 1
-        try:
-            for colour, depth in self._pairer.add(stream, stamp_ns(message.header), message):
-                self._pair(colour, depth)
-        except Exception:
-            self._log('error', f'a bug lost a frame:\n{traceback.format_exc()}', 'frame')
-
-    def _ready(self, frame: str) -> Optional[Odometry]:
-        """Return the odometry if camera and mount are known, else store the error."""
-        self._input_error = ''
-        if self._camera is None:
-            self._input_error = self._camera_error or (
-                f'no camera_info on {self._settings.input.info}')
-            return None
-        if self._odometry is None:
-            base = self._settings.output.base_frame
-            mount = self._frames.lookup(base, frame)
-            if mount is None:
-                self._input_error = (
-                    f'/tf_static has no transform from {base} to {frame}, the frame of the '
-                    'images; publish it, or set mount.source to parameters')
-                self._log('warn', self._input_error, 'mount')
-                return None
-            self._odometry = Odometry(self._settings.method, mount)
-        return self._odometry
+    def _on_info(self, given: InputSettings, message: CameraInfo) -> None:
+        self._error = ''    # a size that differed can fit now
+        super()._on_info(given, message)
 
     def _pair(self, colour: Image, depth: Image) -> None:
         began = time.thread_time()
-        odometry = self._ready(colour.header.frame_id)
-        if odometry is None:
-            return
-        assert self._camera is not None
-        camera, given = self._camera, self._settings.input
+        given, mount = self._settings.input, self._settings.mount
+        camera = self._known_camera(given)
+        if self._odometry is None:
+            self._odometry = Odometry(self._settings.method, self._base_from_camera(
+                mount, self._settings.output.base_frame, colour.header.frame_id))
+        odometry, self._error = self._odometry, ''
         stamp = stamp_ns(colour.header)
         try:
-            grey, metres = to_grey(colour), to_depth(depth, given.depth_unit_m)
+            images = to_grey(colour), to_depth(depth, given.depth_unit_m)
         except ImageError as error:
             frame = odometry.reject(stamp, str(error))
         else:
-            sizes_fit = grey.shape == metres.shape == (camera.height, camera.width)
-            if given.scale != 1.0 and sizes_fit:    # the odometry reports wrong sizes
-                camera = camera.scaled(given.scale)
-                grey, metres = resized(grey, metres, camera)
-            frame = odometry.process(stamp, grey, metres, camera)
+            frame = odometry.process(stamp, *scaled_pair(*images, camera, given.scale))
         self._last, self._last_s = frame, time.monotonic()
-        self._tell(frame)
+        self._log_status(frame)
         self._publish_resets()
         if frame.good:
             self._publish(frame, odometry)
@@ -181,7 +124,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
 
     # -- outputs -------------------------------------------------------------------------------
 
-    def _tell(self, frame: Frame) -> None:
+    def _log_status(self, frame: Frame) -> None:
         if frame.status is Status.FAILED:
             self._log('warn', f'frame not used: {frame.reason}', f'failed {frame.cause}')
         elif frame.status is Status.LATE:
@@ -189,9 +132,9 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             return
         elif frame.status is Status.STARTED and frame.reason:
             self._log('warn', frame.reason, 'restarted')
-        elif self._told is not frame.status and self._told is Status.FAILED:
+        elif self._reported is not frame.status and self._reported is Status.FAILED:
             self._log('info', f'tracking again; reset_count is {self.reset_count}', 'again')
-        self._told = frame.status
+        self._reported = frame.status
 
     @property
     def reset_count(self) -> int:
@@ -221,7 +164,14 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._outputs['odometry'].publish(message)
         pose = message.pose.pose
         if out.tf:
-            self._outputs['tf'].publish(transform_message(header, out.base_frame, pose))
+            parent = self._frames.parent(out.base_frame)
+            if parent is None:
+                self._outputs['tf'].publish(TFMessage(
+                    transforms=[transform_message(header, out.base_frame, pose)]))
+            else:       # a second parent would make the frame jump between both
+                self._log('error', f'no transform is published: {out.base_frame} is a child of '
+                          f'{parent} in /tf_static; set output.tf to false, or output.base_frame '
+                          f'to {parent}', 'parent')
         if out.path_length:
             self._publish_path(PoseStamped(header=header, pose=pose))
         if out.clouds:
@@ -262,11 +212,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
         """Report whether the odometry tracks the camera, or the reason why it does not."""
         level, message = self._verdict()
-        values: dict[str, Any] = {
-            'colour images': self._images[0], 'depth images': self._images[1],
-            'pairs': self._pairer.pairs, 'colour without depth': self._pairer.unpaired[0],
-            'depth without colour': self._pairer.unpaired[1],
-            'late images': sum(self._pairer.late), 'reset_count': self.reset_count}
+        values = {**self._image_counts(), 'reset_count': self.reset_count}
         if self._odometry is not None:
             counters = self._odometry.counters
             values.update({
@@ -291,8 +237,8 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         if not self._inputs:
             return 'ok', 'inactive'
         silent_s = time.monotonic() - self._last_s
-        if self._camera_error or self._input_error:
-            return 'error', self._camera_error or self._input_error
+        if self._camera_error or self._error:
+            return 'error', self._camera_error or self._error
         if self._last is None or silent_s > given.timeout_s:
             if silent_s <= given.timeout_s:
                 return 'ok', 'waiting for the first images'

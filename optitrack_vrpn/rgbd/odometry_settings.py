@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
 from optitrack_vrpn.rgbd.odometry import OdometrySettings
-from optitrack_vrpn.settings import Change, checked, section, setting
+from optitrack_vrpn.rgbd.pair_settings import PairSettings
+from optitrack_vrpn.settings import checked, section, setting
 from scipy.spatial.transform import Rotation
 
 
 @checked
 @dataclass(frozen=True)
-class InputSettings:
+class InputSettings(PairSettings):
     """The topics of the camera."""
 
     colour: str = setting('rgbd/rgb', doc='topic of the colour or grey images')
@@ -24,14 +26,6 @@ class InputSettings:
         'and its distortion')
     scale: float = setting(
         1.0, low=0.05, high=1.0, doc='scale of the images; 0.5 leaves a quarter of the pixels')
-    tolerance_s: float = setting(
-        0.02, unit='s', low=0.0, high=1.0, doc='greatest difference of the stamps of a pair')
-    queue: int = setting(10, low=2, high=100, doc='images of each topic that wait for a partner')
-    depth_unit_m: float = setting(
-        0.001, unit='m', low=1e-5, high=0.1, doc='unit of 16-bit depth')
-    timeout_s: float = setting(
-        1.0, unit='s', low=0.1, high=60.0,
-        doc='time without a pair after which the diagnostics report an error')
 
 
 @checked
@@ -79,13 +73,9 @@ class MountSettings:
 
 @checked
 @dataclass(frozen=True)
-class OdometryNodeSettings:
+class OdometryNodeSettings(LifecycleSettings):
     """Settings of rgbd_odometry."""
 
-    autostart: bool = setting(False, change=Change.START,
-                              doc='configure and activate without a lifecycle manager')
-    activate: bool = setting(True, change=Change.START,
-                             doc='false: autostart leaves the node inactive, for mocap control')
     input: InputSettings = section(InputSettings(), doc='the camera')
     output: OutputSettings = section(OutputSettings(), doc='the topics of the results')
     mount: MountSettings = section(MountSettings(), doc='pose of the camera on the base')

@@ -8,7 +8,6 @@ from typing import Any, Optional
 
 from geometry_msgs.msg import PoseStamped
 import numpy as np
-from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.camera_output_ros import CameraOutput
 from optitrack_vrpn.rgbd.messages_ros import make_header, pose_message
@@ -57,8 +56,10 @@ class RgbdPlay(Node):
     def _run(self) -> None:
         try:
             self._play()
-        except OptitrackVrpnError as error:
-            self.failure = error
+        except Exception as error:
+            # On Ctrl-C ROS shuts down before the node, and publishing fails.
+            if self.context.ok():
+                self.failure = error
         finally:
             if not self._ended.is_set():
                 rclpy.try_shutdown(context=self.context)

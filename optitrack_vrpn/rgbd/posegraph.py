@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.icp import cross_matrices
 from scipy.sparse import coo_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
@@ -239,19 +240,10 @@ def optimise_without_outliers(
         solution = optimise(poses, [edges[index] for index in kept], knee)
         weights = np.zeros(len(edges))
         weights[kept] = solution.weights
-        doubtful = used & robust & (weights < OUTLIER_WEIGHT)
-        if not doubtful.any():
+        uncertain = used & robust & (weights < OUTLIER_WEIGHT)
+        if not uncertain.any():
             return replace(solution, weights=weights), ~used
-        used &= ~(doubtful & (weights <= 2 * weights[doubtful].min()))
-
-
-def cross_matrices(vectors: Floats) -> Floats:
-    """Return the matrices [v]x with [v]x w = v x w, (N, 3, 3)."""
-    matrices = np.zeros((len(vectors), 3, 3))
-    x, y, z = vectors.T
-    matrices[:, 0, 1], matrices[:, 0, 2], matrices[:, 1, 2] = -z, y, -x
-    matrices[:, 1, 0], matrices[:, 2, 0], matrices[:, 2, 1] = z, -y, x
-    return matrices
+        used &= ~(uncertain & (weights <= 2 * weights[uncertain].min()))
 
 
 def inverse_right_jacobian(rotation_vectors: Floats) -> Floats:

@@ -18,7 +18,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.icp import rotation_matrix, transformed
+from optitrack_vrpn.rgbd.icp import cross_matrices, rotation_matrix, transformed
 from optitrack_vrpn.rgbd.model import inverse_3x3, LandmarkModel, Matches
 from optitrack_vrpn.settings import checked, setting
 
@@ -119,17 +119,11 @@ def refine(
         about_centre[:3, 3] += centre - about_centre[:3, :3] @ centre
         transform = about_centre @ transform
     to_origin = np.eye(6)
-    to_origin[:3, 3:] = cross_matrix(centre)
+    to_origin[:3, 3:] = cross_matrices(centre)
     # the least information limits the deviation of an undetermined direction to 1 km
     covariance = to_origin @ np.linalg.inv(
         normal + _LEAST_INFORMATION * np.eye(6)) @ to_origin.T
     return Refined(transform, covariance, matches, len(kept), float(squares.mean() / 3))
-
-
-def cross_matrix(vector: Floats) -> Floats:
-    """Return the matrix A of the cross product with a vector a: A b = a x b."""
-    x, y, z = vector
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 def normal_equations(
@@ -144,11 +138,7 @@ def normal_equations(
     centre = points.mean(axis=0)
     jacobian = np.zeros((len(points), 3, 6))
     jacobian[:, range(3), range(3)] = 1.0
-    x, y, z = (points - centre).T
-    # theta x p = -p x theta
-    jacobian[:, 0, 4], jacobian[:, 0, 5] = z, -y
-    jacobian[:, 1, 3], jacobian[:, 1, 5] = -z, x
-    jacobian[:, 2, 3], jacobian[:, 2, 4] = y, -x
+    jacobian[:, :, 3:] = -cross_matrices(points - centre)    # theta x p = -p x theta
     weighted = (information @ jacobian).reshape(-1, 6).T
     normal: Floats = weighted @ jacobian.reshape(-1, 6)
     gradient: Floats = weighted @ (landmarks - points).ravel()

@@ -10,11 +10,13 @@ stamps both images with the system time of the same reading.
 
 import threading
 import time
+import traceback
 from typing import Any, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.rgbd.camera_output_ros import CameraOutput, transform_message
+from optitrack_vrpn.rgbd.camera_output_ros import CameraOutput
+from optitrack_vrpn.rgbd.messages_ros import make_header, pose_message, transform_message
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.room import Room
 from optitrack_vrpn.rgbd.sensor import Sensor
@@ -26,6 +28,7 @@ from optitrack_vrpn.settings_ros import declare_settings, read_settings
 from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
+import rclpy
 from rclpy.node import Node
 
 #: Chosen: period of the warning about skipped images (s). Halved or doubled, twice or half the
@@ -88,10 +91,11 @@ class RgbdSim(Node):
         self._broadcaster = StaticTransformBroadcaster(self)
         now_ns = time.time_ns()
         self._broadcaster.sendTransform([
-            transform_message(now_ns, settings.body_frame or ros_name(self._body),
-                              settings.link_frame, settings.mount.body_from_link()),
-            transform_message(now_ns, settings.link_frame, settings.optical_frame,
-                              camera_on_body())])
+            transform_message(make_header(now_ns, parent), child, pose_message(pose))
+            for parent, child, pose in (
+                (settings.body_frame or ros_name(self._body), settings.link_frame,
+                 settings.mount.body_from_link()),
+                (settings.link_frame, settings.optical_frame, camera_on_body()))])
         self.server = MotiveSimServer(scenario, live={self._body: BodyMotion(self._trajectory)})
         self.server.start()
         self.get_logger().warning(
@@ -119,6 +123,15 @@ class RgbdSim(Node):
         self.exposures += 1
 
     def _run(self) -> None:
+        try:
+            self._expose_periodically()
+        except Exception:
+            # On Ctrl-C ROS shuts down before the node, and publishing fails.
+            if self.context.ok():
+                self.get_logger().fatal(f'a bug ended the camera:\n{traceback.format_exc()}')
+                rclpy.try_shutdown(context=self.context)
+
+    def _expose_periodically(self) -> None:
         interval = 1.0 / self._settings.camera.rate_hz
         due = time.monotonic()
         reported, left_out = due, 0

@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
 
@@ -135,13 +136,9 @@ class Trajectory:
 
 def rotation_from_angles(yaw: ArrayLike, pitch: ArrayLike, roll: ArrayLike) -> Array:
     """Return Rz(yaw) Ry(pitch) Rx(roll), (..., 3, 3), of angles in radians."""
-    sy, cy = np.sin(yaw), np.cos(yaw)
-    sp, cp = np.sin(pitch), np.cos(pitch)
-    sr, cr = np.sin(roll), np.cos(roll)
-    rows = ((cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
-            (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
-            (-sp, cp * sr, cp * cr))
-    return np.stack([np.stack(np.broadcast_arrays(*row), axis=-1) for row in rows], axis=-2)
+    angles = np.stack(np.broadcast_arrays(yaw, pitch, roll), axis=-1)
+    found: Array = Rotation.from_euler('ZYX', angles).as_matrix()
+    return found
 
 
 def camera_on_body(
