@@ -111,6 +111,15 @@ def test_bodies_that_the_nodes_lists_hide_are_a_warning(lists, said):
     assert 'bodies.' not in graph.check_settings(facts).found
 
 
+@pytest.mark.parametrize(('settings', 'level'), [
+    ({'server': 'auto', 'port': 3883, 'protocol': 'natnet'}, Level.OK),
+    ({'server': 'motive', 'port': 1, 'protocol': 'natnet'}, Level.OK),
+    ({'server': 'motive', 'port': 1, 'protocol': 'vrpn'}, Level.WARN),
+    ({'server': 'other', 'port': 3883, 'protocol': 'natnet'}, Level.WARN)])
+def test_a_node_that_searches_for_its_server_or_uses_natnet_is_no_mismatch(settings, level):
+    assert graph.check_settings(running(settings=settings)).level is level
+
+
 def test_settings_of_bodies_that_were_not_heard_are_a_warning():
     facts = running(bodies=('Wand',))
     facts.stream = replace(facts.stream, bodies=(body('wand'),))

@@ -14,6 +14,7 @@ from optitrack_vrpn.doctor.shares import established
 from optitrack_vrpn.doctor.stream import check_axes
 from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
 from optitrack_vrpn.names import printable
+from optitrack_vrpn.natnet.settings import AUTO
 
 #: Chosen: names in one line. Halved or doubled, the line is as much shorter or longer.
 _SHOWN = 4
@@ -177,7 +178,9 @@ def check_settings(probed: ProbeResults) -> CheckResult:
     lifted = _lifted(probed)
     for node in reporting:
         server, port = node.settings.get('server'), node.settings.get('port')
-        if not _same_server(probed, server) or port != probed.port:
+        # NatNet does not use the port, which is that of VRPN.
+        same_port = port == probed.port or node.settings.get('protocol') == 'natnet'
+        if not _same_server(probed, server) or not same_port:
             wrong.append(f'{node.name} uses {server} port {port}, not {probed.server} port '
                          f'{probed.port}')
             advice.append('set server and port of the node, or check that server.')
@@ -228,8 +231,8 @@ def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
 
 
 def _same_server(probed: ProbeResults, server: object) -> bool:
-    if server == probed.server or server in probed.addresses:
-        return True
+    if server in (AUTO, probed.server, *probed.addresses):
+        return True    # with auto, the node searches for the server
     return probed.address.startswith('127.') and str(server) == 'localhost'
 
 

@@ -28,7 +28,7 @@ from rclpy.qos import qos_check_compatible, QoSCompatibility
 _OURS = 'optitrack_vrpn'
 #: Parameters that only nodes of this package have together, under any node name.
 _ONLY_OURS = ('stamps.mode', 'validation.frozen_after_s', 'motive_x')
-_SETTINGS = ('server', 'port', 'up_axis', 'bodies.allow', 'bodies.deny')
+_SETTINGS = ('server', 'port', 'protocol', 'up_axis', 'bodies.allow', 'bodies.deny')
 _POSE = 'geometry_msgs/msg/PoseStamped'
 _NOT_POSES = ('/rosout', '/parameter_events')
 #: Shortest time of discovery (s), after which other nodes and subscriptions are known too. Chosen.
