@@ -60,7 +60,7 @@ def test_settings_lists_and_patterns_that_match_nothing_are_named_with_what_was_
 
 def test_what_a_dotted_name_of_the_parameter_file_took_in_is_recognised():
     line, = unmatched(Selection(), ['drone.1', 'drone.a'], ['drone.1', 'a'])
-    assert not lacking(line, "'drone.a'", "did you mean 'a'?", 'README')
+    assert not lacking(line, "'drone.a'", "did you mean 'a'?", "write '?' for the dot")
 
 
 def test_the_own_name_beats_patterns_and_later_patterns_earlier_ones():

@@ -101,13 +101,14 @@ def unmatched(selection: Selection, named: Iterable[str], seen: Collection[str])
 def _meant(pattern: str, seen: Collection[str]) -> str:
     """Suggest a body for a name or pattern that matches none."""
     plain = {name.lower(): name for name in seen}
-    # A parameter file splits a name at its dots.
+    # ROS's parser of parameter files splits a key at its dots, and keeps the first part.
     last = pattern.rpartition('.')[2]
     near = [name for name in seen if name == last] or [
         plain[name] for name in difflib.get_close_matches(pattern.lower(), plain, 1)]
     hint = f'; did you mean {printable(near[0])!r}?' if near else ''
     if near and near[0] == last != pattern:
-        hint += ' (see README.md on dots in names)'
+        hint += (' (in a parameter file, a key with a dot becomes a prefix of later keys: '
+                 "write '?' for the dot)")
     return hint
 
 
