@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Raw recordings: replayed captures of the real library, and exact repetition of live runs."""
 
+import io
 import random
 import socket
 import threading
@@ -23,6 +24,7 @@ from optitrack_vrpn.recording.raw_recorder_io import (
     LostDatagrams, PcapWriter, RawSink, record_raw)
 from optitrack_vrpn.recording.raw_session import (
     clip, first_sender_time_ns, scale_times, Session)
+from optitrack_vrpn.recording.record_command import Lines
 from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pcap
@@ -404,3 +406,13 @@ def test_a_conversation_in_which_the_server_sent_nothing_ends_the_replay():
 def test_the_command_refuses_what_cannot_be(capsys, arguments, said):
     assert replay_command.main([str(capture('udp_lob')), *arguments]) == USAGE
     assert said in capsys.readouterr().err
+
+
+def test_the_first_line_of_a_recording_has_a_rate_and_later_ones_that_of_their_period():
+    stream = io.StringIO()
+    lines = Lines(stream)
+    for elapsed_s, messages in ((2.0, 500), (60.0, 500), (61.0, 800), (90.0, 3700)):
+        lines.show(elapsed_s, messages, 1000000, 2000000000, 0, 0, '3 topics')
+    lines.end()
+    rates = [line.split(', ')[1] for line in stream.getvalue().splitlines()]
+    assert rates[0] == '250/s' and rates[1] == '0/s'

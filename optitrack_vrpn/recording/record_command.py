@@ -80,7 +80,7 @@ class Lines:
     def __init__(self, stream: Any = None) -> None:
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
-        self._before: Optional[tuple[float, int]] = None
+        self._before = (0.0, 0)
         self._printed_s = -float(_LINE_S)
 
     def show(
@@ -88,9 +88,8 @@ class Lines:
         what: str,
     ) -> None:
         """Print a line if its period has passed."""
-        rate = 0.0
-        if self._before is not None and elapsed_s > self._before[0]:
-            rate = (messages - self._before[1]) / (elapsed_s - self._before[0])
+        before_s, before = self._before
+        rate = (messages - before) / (elapsed_s - before_s) if elapsed_s > before_s else 0.0
         self._before = (elapsed_s, messages)
         if not self._terminal and elapsed_s - self._printed_s < _LINE_S:
             return
@@ -104,7 +103,7 @@ class Lines:
 
     def end(self) -> None:
         """Finish the line."""
-        if self._terminal and self._before is not None:
+        if self._terminal and self._printed_s >= 0.0:
             self._stream.write('\n')
 
 
