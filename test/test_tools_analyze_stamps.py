@@ -28,7 +28,7 @@ def test_a_regular_series_with_one_hole():
     assert report.messages == 990 and report.rate_hz == pytest.approx(250.0)
     assert report.duration_s == pytest.approx(3.996)
     assert report.intervals.median == pytest.approx(0.004)
-    assert report.intervals.most == pytest.approx(0.044)
+    assert report.intervals.maximum == pytest.approx(0.044)
     assert [(gap.after_s, gap.length_s) for gap in report.gaps] == [
         (pytest.approx(1.996), pytest.approx(0.044))]
     assert report.missing == 10
@@ -46,7 +46,7 @@ def test_jitter_is_its_standard_deviation():
 def test_repeated_and_backward_stamps_are_counted_and_kept_out_of_the_intervals():
     report = summarise([UNIX + t * MS for t in (0, 10, 10, 20, 15, 30, 40)], [UNIX] * 7)
     assert (report.repeated, report.backwards) == (1, 1)
-    assert report.intervals.least == pytest.approx(0.010)
+    assert report.intervals.minimum == pytest.approx(0.010)
 
 
 def test_age_is_unknown_when_the_stamps_are_of_another_clock():

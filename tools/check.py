@@ -22,9 +22,9 @@ import time
 
 from run_tests import pytest_command, ROOT, test_environment
 
-#: Seconds within which a check ends on two processors; a longer one is reported, not failed,
-#: since that depends on what else the machine does.
-AIM_S = 60.0
+#: Target for a check on two processors (s). A longer check is reported and does not fail, because
+#: it depends on the load of the machine.
+TARGET_S = 60.0
 CACHE = os.path.join(ROOT, '.flake8_cache', 'clean.json')
 #: Folders in which nothing is linted, beside those whose name begins with a dot: setup.cfg.
 LEFT_OUT = ('build', 'install', 'log', '__pycache__')
@@ -41,7 +41,7 @@ def python_files():
 
 
 def flake8_keys():
-    """Hash each file with what decides about it: configuration and versions of flake8."""
+    """Hash each file together with the configuration and versions of flake8."""
     versions = sorted({
         '{} {}'.format(entry.dist.name, entry.dist.version)
         for entry in importlib.metadata.entry_points(group='flake8.extension')})
@@ -90,7 +90,7 @@ class Part:
             stderr=None if shown else subprocess.STDOUT) if command else None
 
     def ended(self):
-        """Return whether it has ended, and note when."""
+        """Return whether it has ended, and store the time of its end."""
         if self.seconds is None and (self.process is None or self.process.poll() is not None):
             self.seconds = time.monotonic() - self._begin
         return self.seconds is not None
@@ -139,7 +139,7 @@ def main(arguments):
     print(', '.join('{} {:.1f} s'.format(part.name, part.seconds) for part in parts))
     print('{} in {:.0f} s{}'.format(
         'failed: ' + ' '.join(part.name for part in failed) if failed else 'passed', seconds,
-        '' if seconds < AIM_S else ' (aim: {:.0f} s on two processors)'.format(AIM_S)))
+        '' if seconds < TARGET_S else ' (target: {:.0f} s on two processors)'.format(TARGET_S)))
     return 1 if failed else 0
 
 

@@ -49,7 +49,7 @@ def main(arguments):
         environment.say(str(failure))
         return 2
     except KeyboardInterrupt:
-        environment.say('interrupted; the next run goes on from here')
+        environment.say('interrupted; the next run continues here')
         return 130
     if command == 'where':
         print(python)

@@ -24,7 +24,7 @@ RUNTIME, TEST, OPTIONAL = (os.path.join(TOOLS, 'requirements-{}.txt'.format(grou
 
 
 class EnvironmentFailure(Exception):
-    """Something is missing or failed; the message is all that the user needs to see."""
+    """Something is missing or failed; the user sees only the message."""
 
 
 def say(text):
@@ -140,7 +140,7 @@ class Environment:
         """
         Run a command with its output in a log file, whose end is shown if it fails.
 
-        :param shown: let its progress bar go to the terminal, where there is one
+        :param shown: show its progress bar, if there is a terminal
         :raises EnvironmentFailure: if the command is missing or its exit code is not 0
         """
         path = self._path('log', stage) + '.log'
@@ -173,8 +173,8 @@ class Environment:
                 raise EnvironmentFailure(
                     '{} exists and is no virtual environment: move it away'.format(self.name))
             if half:
-                say('an installation into {} was interrupted: starting anew'.format(self.name))
-            # Rename in one step: a partly removed folder would be taken for a user's own.
+                say('an installation into {} was interrupted: starting again'.format(self.name))
+            # Rename in one step: a partly removed folder looks like a folder of the user.
             old = self.folder + '.old'
             shutil.rmtree(old, ignore_errors=True)
             os.rename(self.folder, old)
@@ -196,9 +196,9 @@ class Environment:
             if uv is None or not uv.install(stage, arguments):
                 self.run(stage, [self.python, '-m', 'pip', 'install', '--quiet', '--retries', '1',
                                  '--disable-pip-version-check'] + list(arguments),
-                         'Is PyPI, or the mirror that pip is set up for, within reach?')
+                         'Check that PyPI, or the mirror that pip uses, can be reached.')
         except EnvironmentFailure:
-            os.remove(self._path('stamps', 'installing'))  # pip has cleaned up behind itself
+            os.remove(self._path('stamps', 'installing'))  # pip has removed its files
             raise
         self.mark(stage, key)
         os.remove(self._path('stamps', 'installing'))
@@ -222,7 +222,7 @@ def need_venv(python):
 
 
 def requirement_lines(names):
-    """Take the pinned lines of those distributions from the requirements files."""
+    """Return the pinned lines of these distributions in the requirements files."""
     lines = []
     for path in (RUNTIME, TEST, OPTIONAL):
         with open(path) as stream:

@@ -19,7 +19,7 @@ DISTROS = ('jazzy', 'kilted')
 OLDEST, NEWEST = (3, 10), (3, 14)
 # Interface packages that PyPI lacks: folder below underlay/ -> prefix below the environment. The
 # 2021 generation of the control messages has the name of the one after it, hence a prefix of its
-# own, which a test puts in front of the other.
+# own, which a test puts before the other.
 INTERFACES = {
     'tf2_msgs': '',
     'mocap_control_msgs': '',
@@ -69,10 +69,9 @@ def need_machine(env):
 
 def chosen_python(folder):
     """
-    Keep the Python that an environment was made from, unless another is asked for by name.
+    Keep the Python that an environment was made from, unless the user names another.
 
-    Or else a shell with another python3, as a virtual environment's or conda's, would have
-    the environment made anew.
+    Otherwise a shell with another python3, such as that of conda, causes a new environment.
     """
     try:
         with open(os.path.join(environment.ROOT, folder, 'stamps', 'base')) as stream:
@@ -88,7 +87,7 @@ def build_interfaces(env, ros_key, packages, messages_only=False):
     """
     Build those interface packages whose definition or tools changed, all at once.
 
-    :param messages_only: be content with the messages of a package that has services too
+    :param messages_only: build only the messages of a package that has services too
     """
     project_include = os.path.join(UNDERLAY, 'python_include.cmake')
     keys = {package: digest([ros_key], [os.path.join(UNDERLAY, package), project_include])

@@ -57,7 +57,7 @@ def ros_python():
                 return python, found
     raise EnvironmentFailure(
         'ROS 2 is sourced (AMENT_PREFIX_PATH={}) but {} has no rclpy: sudo apt install '
-        'ros-{}-rclpy, or set OPTITRACK_VRPN_ROS=pypi to do without the sourced ROS 2'.format(
+        'ros-{}-rclpy, or set OPTITRACK_VRPN_ROS=pypi to ignore the sourced ROS 2'.format(
             os.environ['AMENT_PREFIX_PATH'], environment.base_python(),
             os.environ.get('ROS_DISTRO', 'DISTRO')))
 
@@ -66,7 +66,7 @@ def make(runtime_only=False):
     """
     Find or make an environment whose Python sees the sourced ROS 2.
 
-    :param runtime_only: do with what it takes to run the package, without the test tools
+    :param runtime_only: install only what the package needs, without the test tools
     :returns: the path of the Python to use
     """
     base, found = ros_python()
@@ -103,7 +103,7 @@ def make(runtime_only=False):
                 try:
                     env.install(name, key, '--constraint', keep, name)
                 except EnvironmentFailure:
-                    say('going without {}: pip could not install it ({}/log/{}.log)'.format(
+                    say('{} is not available: pip could not install it ({}/log/{}.log)'.format(
                         name, env.name, name))
         env.run('check', [env.python, '-c', 'import rclpy, numpy, scipy, transforms3d, pytest'])
         env.mark('complete', key)

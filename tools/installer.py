@@ -34,7 +34,7 @@ def translated(listing):
 
     :param listing: what `pip config list` prints: `global.index-url='https://...'`, later lines
         over earlier ones
-    :returns: options and variables for uv, or None where pip alone can do what it says
+    :returns: options and variables for uv, or None if uv has no equivalent
     """
     settings = {}
     for line in listing.splitlines():
@@ -102,7 +102,7 @@ class Uv:
         """
         Install packages.
 
-        :returns: whether that worked; if not, pip says why
+        :returns: whether it succeeded; otherwise pip installs them
         """
         how = self.fetch()
         if not how:

@@ -32,8 +32,8 @@ def test_environment():
     """
     Return the environment of test programs.
 
-    Bytecode is kept, whatever the user's shell says: each of the parallel programs would rewrite
-    and compile all test files otherwise, which takes 10 s of processor time.
+    Bytecode is kept, also if the user's shell disables it. Otherwise each of the parallel programs
+    rewrites and compiles all test files, which takes 10 s of processor time.
     """
     variables = dict(os.environ)
     variables.pop('PYTHONDONTWRITEBYTECODE', None)

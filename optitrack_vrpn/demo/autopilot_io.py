@@ -52,12 +52,12 @@ class AutopilotDemo:
 
     def line(self) -> str:
         """Describe the received messages, in one line."""
-        heard: Sequence[Any] = self._server.heard[-200:]
+        received: Sequence[Any] = self._server.heard[-200:]
         name = f'fake {_NAMES[self._kind]}, body {self._body}'
-        if not heard:
+        if not received:
             return f'{name}: no pose yet'
-        fake, now_ns, last = self._server.fake, time.time_ns(), heard[-1]
-        rate = sum(now_ns - one.arrival_ns < NS_PER_S for one in heard)
+        fake, now_ns, last = self._server.fake, time.time_ns(), received[-1]
+        rate = sum(now_ns - one.arrival_ns < NS_PER_S for one in received)
         age_ms = (last.arrival_ns - last.message.fields['time_usec'] * 1000) / 1e6
         estimator = 'fuses the poses' if fake.fused(now_ns) else 'does not fuse'
         stamps = '' if fake.converged else ', stamps on arrival until TIMESYNC converges'

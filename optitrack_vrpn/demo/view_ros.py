@@ -132,7 +132,7 @@ class DemoView(BackgroundNode):
         self._target = target
         self._client = self._node.create_client(ChangeState, f'/{target}/change_state')
         # Readers are discovered in the order of their creation: a node that answers this client
-        # knows the client above too.
+        # has discovered the client above too.
         self._asker = self._node.create_client(GetParameters, f'/{target}/get_parameters')
         self._watcher = self._node.create_client(GetState, f'/{target}/get_state')
         self._node.create_subscription(

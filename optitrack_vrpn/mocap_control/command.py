@@ -34,7 +34,8 @@ def make_parser() -> argparse.ArgumentParser:
         prog='mocap_control',
         description='Start, stop and list the capture systems that follow mocap control.',
         epilog='Exit code: 0 if all systems acknowledged (status: if there are any), 1 if one '
-        'did not, 2 if no control messages are installed, 64 if the command line is wrong.')
+        'did not, 2 if no control messages are installed or a system cannot be addressed '
+        'alone, 64 if the command line is wrong.')
     common = Parser(add_help=False)
     common.add_argument(
         '--timeout', type=seconds, default=5.0, metavar='S',

@@ -52,30 +52,30 @@ def forget(selector: selectors.BaseSelector, sock: socket.socket) -> None:
     sock.close()
 
 
-class Door:
+class Acceptor:
     """
     The server's listening sockets.
 
     :param limits: address and limits.
     :param selector: registers every socket, with a callable of the event mask as its data.
     :param counters: updated by the acceptor.
-    :param welcome: called with each new connection and whether it was connected back.
+    :param add_client: called with each new connection and whether it was connected back.
     :param clients: returns the number of clients.
-    :param known: returns whether a client with this address was connected back to recently.
+    :param connected: returns whether a client with this address was connected back to recently.
     :param stopping: returns whether a blocking connect-back must end.
     """
 
     def __init__(
         self, limits: Server, selector: selectors.BaseSelector, counters: Counters,
-        welcome: Callable[[socket.socket, bool], None], clients: Callable[[], int],
-        known: Callable[[Address, int], bool], stopping: Callable[[], bool] = lambda: False,
+        add_client: Callable[[socket.socket, bool], None], clients: Callable[[], int],
+        connected: Callable[[Address, int], bool], stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._limits = limits
         self._selector = selector
         self._counters = counters
-        self._welcome = welcome
+        self._add_client = add_client
         self._clients = clients
-        self._known = known
+        self._is_connected = connected
         self._stopping = stopping
         self._sockets: list[socket.socket] = []
         self._connecting: dict[socket.socket, tuple[Address, int]] = {}
@@ -142,7 +142,7 @@ class Door:
         """Abandon connections that take too long, and listen again after a resource shortage."""
         for sock, (_, since_ns) in list(self._connecting.items()):
             if now_ns - since_ns > self._limits.client_timeout * NS_PER_S:
-                self._give_up(sock)
+                self._abandon(sock)
         if self._sockets and self._sockets[0] not in self._selector.get_map():
             self._selector.register(self._sockets[0], selectors.EVENT_READ, self._accept)
 
@@ -158,7 +158,7 @@ class Door:
                                'cannot accept a client: %s', error.strerror)
             self._selector.unregister(listener)
             return
-        self._welcome(sock, False)
+        self._add_client(sock, False)
 
     def _read_requests(self, mask: int) -> None:
         for _ in range(_DATAGRAMS_AT_ONCE):
@@ -178,7 +178,7 @@ class Door:
     def _answer(self, address: Address, source: str, now_ns: int) -> None:
         host, port = address
         limits = self._limits
-        if self._known(address, now_ns) or any(
+        if self._is_connected(address, now_ns) or any(
                 address == other for other, _ in self._connecting.values()):
             return  # a repeated request, already answered
         reason = ''
@@ -203,7 +203,7 @@ class Door:
         try:
             sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         except OSError as error:
-            self._complain(address, error.strerror, now_ns)
+            self._log_failure(address, error.strerror, now_ns)
             return
         try:
             sock.setblocking(False)
@@ -214,7 +214,7 @@ class Door:
             pass
         except OSError as error:
             sock.close()
-            self._complain(address, error.strerror, now_ns)
+            self._log_failure(address, error.strerror, now_ns)
             return
         if self._limits.connect_block:
             self._block(sock, address)
@@ -238,11 +238,11 @@ class Door:
             answered = bool(poll.poll(_BLOCK_STEP_MS))
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if answered and not code:
-            self._welcome(sock, True)
+            self._add_client(sock, True)
         else:
             sock.close()
             self._counters.blocked_connects += not answered
-            self._complain(
+            self._log_failure(
                 address, f'error {code}' if answered else 'no answer', raw_clock_ns())
         self._drain_requests()
 
@@ -257,18 +257,18 @@ class Door:
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             address, _ = self._connecting[sock]
-            self._complain(address, f'error {code}', raw_clock_ns())
-            self._give_up(sock)
+            self._log_failure(address, f'error {code}', raw_clock_ns())
+            self._abandon(sock)
             return
         del self._connecting[sock]
         self._selector.unregister(sock)
-        self._welcome(sock, True)
+        self._add_client(sock, True)
 
-    def _give_up(self, sock: socket.socket) -> None:
+    def _abandon(self, sock: socket.socket) -> None:
         del self._connecting[sock]
         forget(self._selector, sock)
 
-    def _complain(self, address: Address, reason: object, now_ns: int) -> None:
+    def _log_failure(self, address: Address, reason: object, now_ns: int) -> None:
         self._refusals.log(
             now_ns, logging.WARNING, 'cannot connect back to %s:%d: %s', *address, reason)
 

@@ -11,7 +11,7 @@ import time
 from typing import Any, Optional, TypeVar
 
 from optitrack_vrpn.errors import LocalProtocolError
-from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
+from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
 from optitrack_vrpn.sim.counters_io import Counters, Throttle
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.peer_io import Peer, PeerGone, tune
@@ -74,7 +74,7 @@ class Clients:
         self._foreign = 0
         self._pongs: dict[str, None] = {}
         self._pongs_sent_ns = 0
-        self._visits = Throttle(_LOG)
+        self._log = Throttle(_LOG)
         self.established = 0
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class Clients:
         now_ns = raw_clock_ns()
         if len(self._peers) >= self._limits.max_clients:
             self._counters.refused_clients += 1
-            self._visits.log(
+            self._log.log(
                 now_ns, logging.WARNING, 'a client was refused: there are %d already',
                 len(self._peers))
             sock.close()
@@ -149,7 +149,7 @@ class Clients:
             sock, selectors.EVENT_READ, lambda mask: self._serve(peer, mask))
         self._guard(peer, peer.flush, now_ns)
 
-    def knows(self, address: tuple[str, int], now_ns: int) -> bool:
+    def is_connected(self, address: tuple[str, int], now_ns: int) -> bool:
         """Return whether a client with this address connected recently."""
         return any(peer.address == address and now_ns - peer.since_ns < _REPEATED_REQUEST_NS
                    for peer in self._peers)
@@ -163,14 +163,11 @@ class Clients:
         if peer not in self._peers:
             return
         self._peers.discard(peer)
-        try:
-            self._selector.unregister(peer.sock)
-        except (KeyError, ValueError):
-            pass
+        forget(self._selector, peer.sock)
         peer.close()
         self._counters.dropped[reason.split(':')[0]] += 1
         self._count()
-        self._visits.log(raw_clock_ns(), logging.INFO, 'client %s dropped: %s', peer, reason)
+        self._log.log(raw_clock_ns(), logging.INFO, 'client %s dropped: %s', peer, reason)
 
     def _count(self) -> None:
         with self._changed:
@@ -192,8 +189,8 @@ class Clients:
         if isinstance(event, PeerHello):
             self._counters.accepted += 1
             self._count()
-            self._visits.log(now_ns, logging.INFO, 'client %s connected%s', peer,
-                             f' ({event.note})' if event.note else '')
+            self._log.log(now_ns, logging.INFO, 'client %s connected%s', peer,
+                          f' ({event.note})' if event.note else '')
         elif isinstance(event, UdpDescribed):
             peer.use_udp(event.port)
         elif isinstance(event, PingReport):
@@ -202,7 +199,7 @@ class Clients:
         elif isinstance(event, SenderDescribed):
             self._echo(event.sender)
         elif isinstance(event, TextReport):
-            _LOG.debug('client %s says %.200r', peer, event.text)
+            _LOG.debug('text of client %s: %.200r', peer, event.text)
 
     # -- sending -------------------------------------------------------------------------------
 
@@ -214,7 +211,7 @@ class Clients:
                 peer, peer.deliver, reports, now_ns, scenario_time, time_ns)
             self._counters.datagrams += datagrams or 0
 
-    def say(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
+    def send_message(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
         """Send a message to all, by TCP."""
         for peer in list(self._peers):
             peer.connection.send(sender, type_name, payload, time_ns)
@@ -238,7 +235,7 @@ class Clients:
             names, self._pongs = self._pongs, {}
             self._pongs_sent_ns = now_ns
             for name in names:
-                self.say(name, PONG_TYPE, b'', time.time_ns())
+                self.send_message(name, PONG_TYPE, b'', time.time_ns())
 
     def check(self, now_ns: int) -> None:
         """Drop clients that take too long."""

@@ -8,6 +8,7 @@ Flags set the same values as a scenario file and take precedence over it. See do
 
 import argparse
 from collections.abc import Sequence
+import dataclasses
 import logging
 import re
 import sys
@@ -18,10 +19,10 @@ from optitrack_vrpn.cli.config_files_io import find_config
 from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.signals_io import end_with_parent, ENDING, SignalPipe
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.settings.schema import hints_of
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
-from optitrack_vrpn.sim.motion import MOTIONS
 from optitrack_vrpn.sim.scenario_io import (
-    NATNET_VERSIONS, plain_bodies, read_mapping, Scenario, scenario_from_mapping)
+    plain_bodies, read_mapping, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 
 #: Chosen: period of the check whether the scenario has ended (s). Halved or doubled, the process
@@ -45,58 +46,46 @@ def make_parser() -> argparse.ArgumentParser:
     bodies.add_argument('--bodies', type=int, metavar='N',
                         help='number of bodies, named "Rigid Body 1" and so on (default 3)')
     bodies.add_argument('--names', nargs='+', metavar='NAME', help='bodies with these names')
-    add('--rate', type=float, metavar='HZ', help='frames per second (default 120)')
-    add('--motion', choices=tuple(MOTIONS), help='motion of the bodies (default circle)')
-    add('--host', metavar='ADDRESS',
-        help='local address to listen on (default 127.0.0.1: this computer only; 0.0.0.0: every '
-        'network)')
-    add('--port', type=int, help='TCP and UDP port (default 3883); 0: any free port')
-    add('--protocol', choices=('vrpn', 'natnet', 'both'), help='protocol (default vrpn)')
-    add('--natnet-port', type=int, metavar='PORT',
-        help='UDP port of NatNet commands (default 1510); 0: any free port')
-    add('--natnet-version', choices=tuple(NATNET_VERSIONS),
-        help='bitstream of NatNet (default 4.1)')
-    add('--multicast', action='store_true', default=None,
-        help='send NatNet frames to the multicast group 239.255.42.99')
-    add('--noise-mm', type=float, metavar='MM', help='standard deviation of each coordinate')
-    add('--noise-deg', type=float, metavar='DEG', help='standard deviation about each axis')
     add('--occlude', nargs='+', action='extend', default=[], metavar='NAME:MODE:START-END[/EVERY]',
         help='a body out of view: silent, frozen or zeroed from START to END (s; no END: for '
         'ever), repeated with the period EVERY (s)')
-    add('--delay-ms', type=float, metavar='MS', help='delay of every frame')
-    add('--jitter-ms', type=float, metavar='MS', help='mean of an additional random delay')
-    add('--loss', type=float, metavar='SHARE', help='share of datagrams lost, 0 to 1')
-    add('--skew-ppm', type=float, metavar='PPM', help="skew of the sender's clock")
-    add('--stamps', choices=('motive', 'epoch'),
-        help="origin of the stamps: the start, as in Motive, or the system's epoch")
-    add('--stamp-start', type=float, metavar='S', help='first stamp, with --stamps motive')
-    add('--velocities', action='store_true', default=None,
-        help='send velocities and accelerations too, as other VRPN servers do')
-    add('--stamp-in-pose', action='store_true', default=None,
-        help='for benchmarks: x and y become seconds and nanoseconds of the monotonic clock')
-    add('--connect-back-anywhere', action='store_true', default=None,
-        help='connect to the address in a request even if it came from another one (unsafe)')
-    add('--seed', type=int, help='the same seed gives the same poses (default 0)')
-    add('--duration', type=float, metavar='S', help='end after this time (s)')
+    for flag, path in _SETTINGS.items():
+        _add_setting(parser, flag, path)
     add('--log-level', default='info', choices=('debug', 'info', 'warning', 'error'),
         help='lowest severity logged to the standard error output')
     return parser
 
 
-#: Place of each flag (its name in argparse) in a scenario.
-_PLACES: dict[str, tuple[str, ...]] = {
-    'rate': ('rate',), 'motion': ('motion',), 'seed': ('seed',), 'duration': ('duration',),
-    'velocities': ('velocities',), 'stamp_in_pose': ('stamp_in_pose',),
-    'host': ('server', 'host'), 'port': ('server', 'port'),
-    'connect_back_anywhere': ('server', 'connect_back_anywhere'),
-    'protocol': ('protocol',), 'natnet_port': ('natnet', 'port'),
-    'natnet_version': ('natnet', 'version'), 'multicast': ('natnet', 'multicast'),
-    'noise_mm': ('noise', 'position_mm'), 'noise_deg': ('noise', 'attitude_deg'),
-    'delay_ms': ('network', 'delay_ms'), 'jitter_ms': ('network', 'jitter_ms'),
-    'loss': ('network', 'loss'),
-    'skew_ppm': ('clock', 'skew_ppm'), 'stamps': ('clock', 'base'),
-    'stamp_start': ('clock', 'start'),
+#: Flags and the settings of a scenario that they set.
+_SETTINGS = {
+    '--rate': 'rate', '--motion': 'motion', '--host': 'server.host', '--port': 'server.port',
+    '--protocol': 'protocol', '--natnet-port': 'natnet.port', '--natnet-version': 'natnet.version',
+    '--multicast': 'natnet.multicast', '--noise-mm': 'noise.position_mm',
+    '--noise-deg': 'noise.attitude_deg', '--delay-ms': 'network.delay_ms',
+    '--jitter-ms': 'network.jitter_ms', '--loss': 'network.loss', '--skew-ppm': 'clock.skew_ppm',
+    '--stamps': 'clock.base', '--stamp-start': 'clock.start', '--velocities': 'velocities',
+    '--stamp-in-pose': 'stamp_in_pose', '--seed': 'seed', '--duration': 'duration',
+    '--connect-back-anywhere': 'server.connect_back_anywhere',
 }
+
+
+def _add_setting(parser: argparse.ArgumentParser, flag: str, path: str) -> None:
+    """Add a flag with type, choices and description of its setting."""
+    *parents, key = path.split('.')
+    cls: Any = Scenario
+    for parent in parents:
+        cls = hints_of(cls)[parent]
+    field = next(field for field in dataclasses.fields(cls) if field.name == key)
+    about, default, kind = field.metadata, field.default, hints_of(cls)[key]
+    if kind is bool:
+        parser.add_argument(flag, dest=path, action='store_true', default=None, help=about['doc'])
+        return
+    unit = f' {about["unit"]}' if about['unit'] else ''
+    text = about['doc'] if default is None else f'{about["doc"]} (default {default}{unit})'
+    parser.add_argument(
+        flag, dest=path, type=kind if kind in (int, str) else float,
+        choices=about['choices'] or None, help=text,
+        metavar=None if about['choices'] else (about['unit'] or key).upper())
 
 
 def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
@@ -108,12 +97,13 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
     data: dict[str, Any] = {}
     where = ''
     if arguments.scenario is not None:
-        path = find_config(arguments.scenario, 'scenarios/*.yaml')
-        where = f'{path}: '
-        data = read_mapping(path)
+        file = find_config(arguments.scenario, 'scenarios/*.yaml')
+        where = f'{file}: '
+        data = read_mapping(file)
         scenario_from_mapping(data, where)  # errors of the file, without flags
-    for flag, (*parents, key) in _PLACES.items():
-        value = getattr(arguments, flag)
+    for path in _SETTINGS.values():
+        *parents, key = path.split('.')
+        value = getattr(arguments, path)
         if value is None:
             continue
         target = data

@@ -131,7 +131,8 @@ class Server:
     client_timeout: float = setting(5.0, unit='s', low=0.1, high=3600.0,
                                     doc='timeout of a handshake, and of a silent reader')
     connect_back_anywhere: bool = setting(
-        False, doc='connect to the address in a request even if it came from another one')
+        False, doc='connect to the address in a request even if it came from another one '
+        '(unsafe)')
     connect_block: float = setting(
         0.0, unit='s', low=0.0, high=3600.0, doc='longest time for which an unanswered '
         'connect-back blocks the server for all clients, as in the VRPN library: 127 on Linux, 21 '
@@ -192,7 +193,8 @@ class Scenario:
 
     bodies: tuple[Body, ...] = setting((), doc='a number, a list of names, or a list of bodies')
     rate: float = setting(120.0, unit='Hz', low=0.1, high=5000.0, doc='frames per second')
-    duration: Optional[float] = setting(None, unit='s', low=0.0, high=1e7, doc='none: for ever')
+    duration: Optional[float] = setting(None, unit='s', low=0.0, high=1e7, doc=(
+        'end after this time; none: unlimited'))
     seed: int = setting(0, low=0, high=2**63 - 1, doc='equal seeds give equal poses')
     motion: str = setting('circle', choices=tuple(MOTIONS),
                           doc='motion of bodies without one, each in its own place')

@@ -10,6 +10,7 @@ back and sends poses only to addresses that requested it.
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+import contextlib
 from dataclasses import replace
 import logging
 import queue
@@ -21,7 +22,7 @@ from types import TracebackType
 from typing import Optional, TypeVar
 
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.sim.acceptor_io import Door, forget, raw_clock_ns
+from optitrack_vrpn.sim.acceptor_io import Acceptor, forget, raw_clock_ns
 from optitrack_vrpn.sim.clients_io import Clients
 from optitrack_vrpn.sim.counters_io import Counters
 from optitrack_vrpn.sim.natnet_io import NatNetServer
@@ -83,10 +84,10 @@ class MotiveSimServer:
         self._changed = threading.Condition()
         self._selector: selectors.BaseSelector
         self._wake: tuple[socket.socket, socket.socket]
-        self._door: Optional[Door] = None
+        self._acceptor: Optional[Acceptor] = None
         self._clients: Clients
         self._natnet: Optional[NatNetServer] = None
-        self._speaks_vrpn = scenario.protocol != 'natnet'
+        self._uses_vrpn = scenario.protocol != 'natnet'
         self._back_at_ns: Optional[int] = None
         self._checked_ns = 0
 
@@ -100,7 +101,7 @@ class MotiveSimServer:
     @property
     def port(self) -> int:
         """Return the port, TCP and UDP; the one chosen by the system once started."""
-        return self._door.port if self._door is not None else self.scenario.server.port
+        return self._acceptor.port if self._acceptor is not None else self.scenario.server.port
 
     @property
     def natnet_port(self) -> int:
@@ -134,7 +135,7 @@ class MotiveSimServer:
     @property
     def clients(self) -> int:
         """Return the number of clients that finished their handshake."""
-        count = self._clients.established if self._door is not None else 0
+        count = self._clients.established if self._acceptor is not None else 0
         return count + (self._natnet.established if self._natnet is not None else 0)
 
     def start(self) -> 'MotiveSimServer':
@@ -152,9 +153,9 @@ class MotiveSimServer:
             end.setblocking(False)
         self._selector.register(self._wake[0], selectors.EVENT_READ, self._read_wake)
         self._clients = Clients(self.scenario, self._selector, self.counters, self._changed)
-        self._door = Door(
-            self.scenario.server, self._selector, self.counters, self._welcome,
-            lambda: len(self._clients), self._clients.knows, lambda: not self._running)
+        self._acceptor = Acceptor(
+            self.scenario.server, self._selector, self.counters, self._add_client,
+            lambda: len(self._clients), self._clients.is_connected, lambda: not self._running)
         self._back_at_ns = None
         try:
             if self.scenario.protocol != 'vrpn':
@@ -239,7 +240,7 @@ class MotiveSimServer:
         payload = encode_text(text, severity, level)
         time_ns = time.time_ns() if sender_time_ns is None else sender_time_ns
         encode_message(0, 0, payload, time_ns, 0)
-        self._call(lambda: self._clients.say(sender, TEXT_TYPE, payload, time_ns))
+        self._call(lambda: self._clients.send_message(sender, TEXT_TYPE, payload, time_ns))
 
     def pause(self) -> None:
         """Stop sending frames; connections stay and time continues."""
@@ -306,8 +307,8 @@ class MotiveSimServer:
         if now_ns - self._checked_ns >= _HOUSEKEEPING_NS:
             self._checked_ns = now_ns
             self._clients.check(now_ns)
-            if self._door is not None:
-                self._door.check(now_ns)
+            if self._acceptor is not None:
+                self._acceptor.check(now_ns)
             if self._natnet is not None:
                 self._natnet.check(now_ns)
         if self._back_at_ns is not None and now_ns >= self._back_at_ns:
@@ -341,11 +342,14 @@ class MotiveSimServer:
             raise TransportError('the simulated Motive is not running')
         self._commands.put(run)
         self._poke()
+        if not self._running:    # the thread may have ended before it saw the command
+            self._run_commands()
         return future.result(timeout=30.0)
 
     def _run_commands(self) -> None:
-        while not self._commands.empty():
-            self._commands.get()()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._commands.get_nowait()()
 
     def _poke(self) -> None:
         try:
@@ -406,15 +410,15 @@ class MotiveSimServer:
         # After a restart the same bodies have different numbers.
         names = self.world.names
         self._clients.begin(names[::-1] if self.counters.restarts % 2 else names)
-        if self._door is not None and self._speaks_vrpn:
-            self._door.open()
+        if self._acceptor is not None and self._uses_vrpn:
+            self._acceptor.open()
         if self._natnet is not None:
             self._natnet.open()
 
     def _close(self) -> None:
         self._clients.drop_all('the server stops')
-        if self._door is not None:
-            self._door.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         if self._natnet is not None:
             self._natnet.close()
         for end in self._wake:
@@ -423,17 +427,18 @@ class MotiveSimServer:
         with self._changed:
             self._changed.notify_all()
 
-    def _welcome(self, sock: socket.socket, connected_back: bool) -> None:
-        udp_port = self._door.udp_port if self._door is not None and connected_back else None
+    def _add_client(self, sock: socket.socket, connected_back: bool) -> None:
+        acceptor = self._acceptor if connected_back else None
+        udp_port = acceptor.udp_port if acceptor is not None else None
         self._clients.add(sock, udp_port)
 
     def _go_down(self, downtime: float) -> None:
         is_open = self._natnet is not None and self._natnet.is_open
-        if self._door is None or not (self._door.is_open or is_open):
+        if self._acceptor is None or not (self._acceptor.is_open or is_open):
             return
-        _LOG.info('restarting; absent for %.1f s', downtime)
+        _LOG.info('restart: no server for %.1f s', downtime)
         self._clients.drop_all('the server restarts')
-        self._door.close()
+        self._acceptor.close()
         if self._natnet is not None:
             self._natnet.close()
         self._back_at_ns = raw_clock_ns() + round(downtime * NS_PER_S)

@@ -27,9 +27,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog='analyze_stamps',
         description='Measure the stamps of a PoseStamped topic: rate, regularity, gaps, age.',
-        epilog='Arguments of ROS follow --ros-args. Exit code: 0, or 1 if nothing came or '
-        'something was missing, 64 if the command line is wrong, 130 on Ctrl-C before anything '
-        'came.')
+        epilog='Arguments of ROS follow --ros-args. Exit code: 0, or 1 if no message arrived '
+        'or something is not installed, 64 if the command line is wrong, 130 on Ctrl-C before the '
+        'first message.')
     parser.add_argument('topic', help='as in /wand/pose')
     parser.add_argument('--seconds', type=duration, default=10.0, metavar='S',
                         help='duration from the first message (default %(default)s)')
@@ -45,7 +45,7 @@ def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float,
         f'{topic}: {report.messages} stamps over {report.duration_s:.3f} s, '
         f'{report.rate_hz:.3f} Hz (median)',
         '',
-        f'{"ms":12}{"mean":>11}{"std":>11}{"least":>11}{"median":>11}{"p99":>11}{"most":>11}',
+        f'{"ms":12}{"mean":>11}{"std":>11}{"min":>11}{"median":>11}{"p99":>11}{"max":>11}',
         _row('intervals', report.intervals),
         _row('arrivals', report.arrivals),
     ]
@@ -53,7 +53,7 @@ def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float,
         lines.append("age          unknown: the stamps are not on this host's clock")
     else:
         lines.append(_row('age', report.age))
-        if report.age.least < 0:
+        if report.age.minimum < 0:
             lines.append(
                 "             stamps in the future: the publisher's clock differs from this one")
     lines += [
@@ -75,7 +75,7 @@ def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float,
 
 
 def _row(name: str, spread: Spread) -> str:
-    cells = (spread.mean, spread.std, spread.least, spread.median, spread.p99, spread.most)
+    cells = (spread.mean, spread.std, spread.minimum, spread.median, spread.p99, spread.maximum)
     return f'{name:12}' + ''.join(f'{cell * 1e3:11.4f}' for cell in cells)
 
 
@@ -128,8 +128,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or 1 if nothing came or something was missing, 64 if the command line is
-        wrong, 130 on Ctrl-C.
+    :returns: 0, or 1 if no message arrived or something is not installed, 64 if the command line
+        is wrong, 130 on Ctrl-C.
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)

@@ -28,10 +28,10 @@ class Spread(NamedTuple):
 
     mean: float
     std: float
-    least: float
+    minimum: float
     median: float
     p99: float
-    most: float
+    maximum: float
 
 
 class Gap(NamedTuple):

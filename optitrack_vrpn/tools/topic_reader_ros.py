@@ -77,7 +77,7 @@ class TopicReader:
                     'existing topics, and ROS_DOMAIN_ID chooses the domain')
             time.sleep(0.05)
         kind = offers[0].topic_type
-        package, _, name = kind.split('/')
+        package, _, name = kind.partition('/msg/')
         try:
             message_type = getattr(importlib.import_module(f'{package}.msg'), name)
         except (ImportError, AttributeError):
