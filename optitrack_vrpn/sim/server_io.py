@@ -338,11 +338,10 @@ class MotiveSimServer:
             except BaseException as error:
                 future.set_exception(error)
 
-        if not self._running:
-            raise TransportError('the simulated Motive is not running')
         self._commands.put(run)
-        self._poke()
-        if not self._running:    # the thread may have ended before it saw the command
+        if self._running:
+            self._poke()
+        else:    # the thread has ended, perhaps before it saw the command
             self._run_commands()
         return future.result(timeout=30.0)
 
