@@ -162,6 +162,14 @@ def test_times_that_repeat_call_for_stamps_by_arrival():
     assert 'stamps.mode: arrival' in found.advice
 
 
+def test_two_bodies_of_one_name_are_recognised():
+    found = stream.check_stamps(listened(
+        [(t, [pose('A', t), pose('A', t)._replace(position=(9.0, 1.0, 0.0))])
+         for t in frames()]))
+    assert found.level is Level.WARN
+    assert found.advice.startswith("do two rigid bodies in Motive have the name 'A'? Rename one")
+
+
 def test_where_all_bodies_are_silent_at_once_it_is_none_of_theirs():
     facts = listened([(t, [pose('A', t), pose('B', t)]) for t in without(frames(), 0.3, 0.6)])
     assert bodies.check_bodies(facts).level is Level.OK

@@ -42,7 +42,9 @@ _CAUSES = {
         'another body, or are there reflections?'),
     State.INVALID: (
         'its numbers are not a pose: check the body in Motive, or the program that relays it'),
-    State.NEW: 'seen too briefly: listen longer (--seconds)',
+    State.NEW: (
+        'seen too briefly: listen longer (--seconds); or its poses contradict each other: do two '
+        'rigid bodies have this name?'),
 }
 _EXCHANGED = (
     'Motive confuses two bodies: give each a different, asymmetric marker arrangement, then '

@@ -274,10 +274,14 @@ def check_stamps(probed: ProbeResults) -> CheckResult:
     poses = max(stream.poses, 1)
     stuck = sum(intervals.stuck for intervals in stream.intervals.values())
     if stuck > MUCH * poses:
+        # Two bodies of one name send two poses with each time: as many repeats as frames.
+        names = [name for name, one in stream.intervals.items()
+                 if one.frames and abs(one.stuck - one.frames) <= MUCH * one.frames]
         return warn(
             'stamps', f'{percent(stuck / poses)} of the poses have the time of the pose before, '
-            'although they differ: the node drops them as repeats', BY_ARRIVAL,
-            **values, stuck=stuck)
+            'although they differ: the node drops them as repeats',
+            f'do two rigid bodies in Motive have the name {printable(repr(names[0]), 90)}? Rename '
+            f'one. Otherwise {BY_ARRIVAL}' if names else BY_ARRIVAL, **values, stuck=stuck)
     late = sum(intervals.late for intervals in stream.intervals.values())
     if late > MUCH * poses and not stream.counters.get('udp_reordered'):
         return warn(
