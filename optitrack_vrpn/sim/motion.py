@@ -6,6 +6,9 @@ Closed-form trajectories of rigid bodies, in Motive's axes: x forward, y up, z r
 Every motion is a pure function of time. Velocity, acceleration and angular velocity are
 closed-form derivatives, so that they are the reference in tests of estimators.
 
+Rotations are computed with numpy: scipy's ``Rotation`` rejects the zero quaternions of faults, and
+its import takes longer than the whole start of the simulator.
+
 At identity the axes of the body are those of the world: nose along x, up along y, right along z.
 Attitudes are yaw about y (positive turns the nose left), then pitch about z (positive lifts the
 nose), then roll about x (positive lowers the right side).
@@ -101,17 +104,41 @@ def _oriented(
         _angular_velocity(angles[0], angles[1], *angles[3:]))
 
 
-def _centre(default_height: float = 1.0) -> Any:
-    return setting((0.0, default_height, 0.0), unit='m', low=-1000.0, high=1000.0,
-                   doc='middle of the motion: x forward, y up, z right')
+@dataclass(frozen=True, kw_only=True)
+class _Motion:
+    """Base of all motions: ``_around`` evaluates the motion about the origin."""
+
+    centre: tuple[float, float, float] = setting(
+        (0.0, 1.0, 0.0), unit='m', low=-1000.0, high=1000.0,
+        doc='middle of the motion: x forward, y up, z right')
+
+    def at(self, time: Array) -> MotionState:
+        """
+        Evaluate the motion.
+
+        :param time: (n,) seconds.
+        """
+        state = self._around(time)
+        return state._replace(position=state.position + self.centre)
+
+    def _around(self, time: Array) -> MotionState:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Phased(_Motion):
+    """Base of motions with a phase."""
+
+    phase: float = setting(0.0, unit='turns', low=-1.0, high=1.0, doc='initial phase')
+
+    def _angle(self, rate: Any, time: Array) -> Array:
+        """Return the angle (rad) at some times (s) for an angular rate (rad/s)."""
+        angle: Array = rate * time + _TURN * self.phase
+        return angle
 
 
 def _period(default: float) -> Any:
     return setting(default, unit='s', low=0.05, high=3600.0, doc='period of the motion')
-
-
-def _phase() -> Any:
-    return setting(0.0, unit='turns', low=-1.0, high=1.0, doc='initial phase')
 
 
 def _yaw() -> Any:
@@ -120,49 +147,34 @@ def _yaw() -> Any:
 
 @checked
 @dataclass(frozen=True)
-class Still:
+class Still(_Motion):
     """Stay at one place; with noise this is a body at rest."""
 
-    centre: tuple[float, float, float] = _centre()
     yaw_deg: float = _yaw()
 
-    def at(self, time: Array) -> MotionState:
-        """
-        Evaluate the motion.
-
-        :param time: (n,) seconds.
-        """
+    def _around(self, time: Array) -> MotionState:
         zero = np.zeros((len(time), 3))
-        return _oriented(
-            zero + self.centre, zero, zero, np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
+        return _oriented(zero, zero, zero, np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
 
 
 @checked
 @dataclass(frozen=True)
-class Hover:
+class Hover(_Phased):
     """Move slightly around one place, like a drone that holds its position."""
 
-    centre: tuple[float, float, float] = _centre()
     amplitude: float = setting(0.03, unit='m', low=0.0, high=10.0, doc='amplitude of the motion')
     tilt_deg: float = setting(1.5, unit='deg', low=0.0, high=45.0, doc='amplitude of the tilt')
     period: float = _period(5.0)
-    phase: float = _phase()
     yaw_deg: float = _yaw()
 
-    def at(self, time: Array) -> MotionState:
-        """
-        Evaluate the motion.
-
-        :param time: (n,) seconds.
-        """
+    def _around(self, time: Array) -> MotionState:
         # Chosen: frequencies without a common multiple, so that the motion does not repeat.
         rate = _TURN / self.period * np.array((1.0, 0.7236, 1.3819))
-        offset = _TURN * self.phase + np.array((0.0, 1.1, 2.3))
-        angle = time[:, None] * rate + offset
+        angle = self._angle(rate, time[:, None]) + np.array((0.0, 1.1, 2.3))
         sine, cosine = np.sin(angle), np.cos(angle)
         size, tilt = self.amplitude, np.radians(self.tilt_deg)
         return _oriented(
-            size * sine + self.centre, size * rate * cosine, -size * rate**2 * sine,
+            size * sine, size * rate * cosine, -size * rate**2 * sine,
             np.radians(self.yaw_deg) + tilt * cosine[:, 1], tilt * cosine[:, 0],
             tilt * cosine[:, 2], -tilt * rate[1] * sine[:, 1], -tilt * rate[0] * sine[:, 0],
             -tilt * rate[2] * sine[:, 2])
@@ -170,55 +182,40 @@ class Hover:
 
 @checked
 @dataclass(frozen=True)
-class Circle:
+class Circle(_Phased):
     """Fly a level circle, nose ahead, with the bank angle of a coordinated turn."""
 
-    centre: tuple[float, float, float] = _centre()
     radius: float = setting(1.0, unit='m', low=0.0, high=1000.0, doc='radius')
     period: float = _period(8.0)
-    phase: float = _phase()
     clockwise: bool = setting(False, doc='turn right, seen from above')
 
-    def at(self, time: Array) -> MotionState:
-        """
-        Evaluate the motion.
-
-        :param time: (n,) seconds.
-        """
+    def _around(self, time: Array) -> MotionState:
         rate = _TURN / self.period * (-1 if self.clockwise else 1)
-        angle = rate * time + _TURN * self.phase
+        angle = self._angle(rate, time)
         # z points right, so that a left turn moves towards negative z.
         outward = np.stack((np.cos(angle), np.zeros_like(angle), -np.sin(angle)), axis=-1)
         ahead = np.stack((-np.sin(angle), np.zeros_like(angle), -np.cos(angle)), axis=-1)
         bank = -np.arctan(self.radius * rate * abs(rate) / GRAVITY)
         return _oriented(
-            self.radius * outward + self.centre, self.radius * rate * ahead,
-            -self.radius * rate**2 * outward,
+            self.radius * outward, self.radius * rate * ahead, -self.radius * rate**2 * outward,
             angle + np.copysign(np.pi / 2, rate), 0, bank, rate, 0, 0)
 
 
 @checked
 @dataclass(frozen=True)
-class FigureEight:
+class FigureEight(_Phased):
     """Fly a level figure eight (a Lissajous curve), nose along the velocity, with slight roll."""
 
-    centre: tuple[float, float, float] = _centre()
     length: float = setting(1.5, unit='m', low=0.01, high=1000.0, doc='half length along x')
     width: float = setting(0.75, unit='m', low=0.01, high=1000.0, doc='half width along z')
     climb: float = setting(0.2, unit='m', low=0.0, high=1000.0, doc='half height along y')
     roll_deg: float = setting(
         10.0, unit='deg', low=0.0, high=89.0, doc='amplitude of the roll angle')
     period: float = _period(10.0)
-    phase: float = _phase()
 
-    def at(self, time: Array) -> MotionState:
-        """
-        Evaluate the motion.
-
-        :param time: (n,) seconds.
-        """
+    def _around(self, time: Array) -> MotionState:
         rate = _TURN / self.period
-        angle = rate * time + _TURN * self.phase
+        angle = self._angle(rate, time)
         size = np.array((self.length, self.climb, self.width))
         # x, y and z are sines of angle, angle + 90 degrees and twice the angle.
         rates = rate * np.array((1.0, 1.0, 2.0))
@@ -234,7 +231,7 @@ class FigureEight:
         level_rate = (vx * ax + vz * az) / level
         roll = np.radians(self.roll_deg)
         return _oriented(
-            size * sine + self.centre, velocity, acceleration,
+            size * sine, velocity, acceleration,
             np.arctan2(-vz, vx), np.arctan2(vy, level), roll * np.sin(angle),
             (vz * ax - vx * az) / level_squared,
             (level * ay - vy * level_rate) / (level_squared + vy**2),
@@ -243,14 +240,12 @@ class FigureEight:
 
 @checked
 @dataclass(frozen=True)
-class Spin:
+class Spin(_Phased):
     """Turn about a fixed axis at one place, like the test tracker of VRPN."""
 
-    centre: tuple[float, float, float] = _centre()
     axis: tuple[float, float, float] = setting(
         (0.0, 1.0, 0.0), low=-1000.0, high=1000.0, doc='axis of any length but 0, world axes')
     rate_deg: float = setting(90.0, unit='deg/s', low=-7200.0, high=7200.0, doc='speed')
-    phase: float = _phase()
 
     def check(self) -> None:
         """
@@ -261,46 +256,32 @@ class Spin:
         if not np.linalg.norm(self.axis) > 1e-9:
             raise ConfigurationError('axis: it has no length; allowed: any other vector')
 
-    def at(self, time: Array) -> MotionState:
-        """
-        Evaluate the motion.
-
-        :param time: (n,) seconds.
-        """
+    def _around(self, time: Array) -> MotionState:
         axis = np.array(self.axis) / np.linalg.norm(self.axis)
         rate = np.radians(self.rate_deg)
-        half = (rate * time + _TURN * self.phase) / 2
-        quat_xyzw = np.concatenate(
-            (np.sin(half)[:, None] * axis, np.cos(half)[:, None]), axis=-1)
+        quat_xyzw = quat_from_rotation_vector(self._angle(rate, time)[:, None] * axis)
         zero = np.zeros((len(time), 3))
-        return MotionState(zero + self.centre, zero, zero, quat_xyzw, zero + rate * axis)
+        return MotionState(zero, zero, zero, quat_xyzw, zero + rate * axis)
 
 
 @checked
 @dataclass(frozen=True)
-class Line:
+class Line(_Phased):
     """Move back and forth on a straight line, fastest in the middle, heading fixed."""
 
-    centre: tuple[float, float, float] = _centre()
     reach: tuple[float, float, float] = setting(
         (1.0, 0.0, 0.0), unit='m', low=-1000.0, high=1000.0,
         doc='distance from the middle to an end')
     period: float = _period(6.0)
-    phase: float = _phase()
     yaw_deg: float = _yaw()
 
-    def at(self, time: Array) -> MotionState:
-        """
-        Evaluate the motion.
-
-        :param time: (n,) seconds.
-        """
+    def _around(self, time: Array) -> MotionState:
         rate = _TURN / self.period
-        angle = (rate * time + _TURN * self.phase)[:, None]
+        angle = self._angle(rate, time)[:, None]
         reach = np.array(self.reach)
         return _oriented(
-            reach * np.sin(angle) + self.centre, rate * reach * np.cos(angle),
-            -rate**2 * reach * np.sin(angle), np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
+            reach * np.sin(angle), rate * reach * np.cos(angle), -rate**2 * reach * np.sin(angle),
+            np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
 
 
 Motion = Union[Still, Hover, Circle, FigureEight, Spin, Line]
@@ -322,10 +303,8 @@ def arranged(kind: str, index: int, count: int) -> Motion:
     share = index / max(count, 1)
     height = 0.6 + 1.4 * share
     place = (2.0 * np.cos(_TURN * share), height, 2.0 * np.sin(_TURN * share))
-    if kind in ('circle', 'figure_eight'):
-        motion: Motion = MOTIONS[kind](centre=(0.0, height, 0.0), phase=share)
-    elif kind == 'still':
-        motion = Still(centre=place)
-    else:
-        motion = MOTIONS[kind](centre=place, phase=share)
+    if kind == 'still':
+        return Still(centre=place)
+    motion: Motion = MOTIONS[kind](
+        centre=(0.0, height, 0.0) if kind in ('circle', 'figure_eight') else place, phase=share)
     return motion
