@@ -292,6 +292,17 @@ def test_a_search_without_switch_ends_at_the_limit_switch():
     assert not rig.axis.referenced
 
 
+def test_a_search_for_a_defective_switch_ends_after_a_turn():
+    plant = replace(settings_of('chaser_yaw').axes[0].plant, reference=1e4)
+    rig = perfect('chaser_yaw', plant=plant, reference_velocity=-20.0)
+    assert rig.axis.home() == ''
+    rig.run(19.0)
+    assert rig.axis.mode is Mode.REFERENCE
+    rig.run(4.0)
+    assert rig.axis.mode is Mode.STOPPING and not rig.axis.moving
+    assert rig.axis.warnings.not_found and not rig.axis.referenced
+
+
 def test_an_axis_without_reference_switch_refuses_to_search():
     assert 'no reference switch' in perfect(reference_velocity=0.0).axis.home()
 

@@ -367,6 +367,9 @@ class Axis:
             self.target -= state.position
             self.referenced = True
             return self._halt(state._replace(position=0.0))
+        if abs(state.position - self._origin) > self.settings.search_range:
+            self.fail(Event.LIMIT, 'not_found')
+            return self._halt(state)
         return self._planner.to_velocity(state, self.settings.reference_velocity)
 
     def _correct(self, measurement: Optional[Measurement], switches: Switches) -> None:

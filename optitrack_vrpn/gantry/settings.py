@@ -12,6 +12,10 @@ from optitrack_vrpn.settings import build, checked, section, setting
 KINDS = ('linear', 'rotary')
 DEAD_BANDS = ('fixed', 'noise')
 ACTIONS = ('thesis', 'integral', 'kalman')
+#: Chosen: longest way of a reference search, as a multiple of the way between the soft limits or
+#: of a turn; switches can lie beyond the limits. Halved, a search from the far end fails; doubled,
+#: a defective switch is reported later.
+_SEARCH = 1.1
 
 
 @checked
@@ -115,6 +119,13 @@ class AxisSettings:
         """Return the time of a stop from the motor velocity and greatest acceleration (s)."""
         return (self.motor_velocity / self.max_acceleration
                 + 2.0 * self.max_acceleration / self.max_jerk)
+
+    @property
+    def search_range(self) -> float:
+        """Return the longest way of a reference search (unit); infinite if unknown."""
+        if self.low is not None and self.high is not None:
+            return _SEARCH * (self.high - self.low)
+        return _SEARCH * 360.0 if self.kind == 'rotary' else math.inf
 
     @property
     def si_per_unit(self) -> float:
