@@ -7,7 +7,7 @@ import math
 import numpy as np
 from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.motion.lever_arm import acceleration_at, cross, velocity_at
-from optitrack_vrpn.motion.rest import RestConfig
+from optitrack_vrpn.motion.rest import RestDetector
 from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.transform import body_from_base, world_from_mocap
 import pytest
@@ -104,7 +104,8 @@ def test_learned_noise_is_that_of_the_body_and_is_carried_to_the_base():
     deviation = np.array([2e-4, 3e-4, 5e-4]), np.array([1e-3, 2e-3, 4e-3])
     world = world_from_mocap((1.0, 2.0, 0.0), 0.0)
     estimator = Estimator(EstimateConfig(
-        world_from_mocap=world, body_from_base=BASE, rest=RestConfig(window=1000)))
+        world_from_mocap=world, body_from_base=BASE))
+    estimator.rest = RestDetector(1000)
     attitude = Rotation.from_rotvec([0.4, -0.2, 1.0])
     still = np.array([0.5, 1.0, 0.2])
 

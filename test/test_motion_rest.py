@@ -5,8 +5,7 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.rest import RestConfig, RestDetector, small_rotations
+from optitrack_vrpn.motion.rest import RestDetector, small_rotations
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -99,11 +98,3 @@ def test_small_rotations_are_scipys_whatever_the_signs():
     middle = Rotation.from_quat(quats[25])
     expected = (Rotation.from_quat(quats) * middle.inv()).as_rotvec()
     assert np.allclose(small_rotations(quats), expected, atol=1e-10)
-
-
-@pytest.mark.parametrize('wrong', [
-    {'window': 5}, {'window': 50.5}, {'max_position': 0}, {'max_attitude': math.nan},
-    {'drift': -1}])
-def test_settings_are_checked(wrong):
-    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-        RestConfig(**wrong)

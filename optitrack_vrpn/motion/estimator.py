@@ -22,7 +22,7 @@ from optitrack_vrpn.motion.kalman import diagonal, Motion
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import (
     conjugate, IDENTITY, multiply, Quat, rotate, Vector)
-from optitrack_vrpn.motion.rest import RestConfig, RestDetector
+from optitrack_vrpn.motion.rest import RestDetector
 from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.transform import compose, Transform
 
@@ -64,7 +64,6 @@ class EstimateConfig:
     :ivar body_from_base: the robot's base in Motive's rigid body.
     :ivar lowpass: smoothing of the pose; off by default.
     :ivar motion: noises of the motion estimate.
-    :ivar rest: limits below which a body is at rest.
     :ivar learn_noise: learn the measurement noise whenever the body is at rest.
     :ivar estimate_motion: whether velocities are estimated.
     """
@@ -73,7 +72,6 @@ class EstimateConfig:
     body_from_base: Transform = field(default_factory=Transform)
     lowpass: LowpassConfig = field(default_factory=LowpassConfig)
     motion: MotionConfig = field(default_factory=MotionConfig)
-    rest: RestConfig = field(default_factory=RestConfig)
     learn_noise: bool = True
     estimate_motion: bool = False
 
@@ -123,7 +121,7 @@ class Estimator:
         self.placed: tuple[int, Vector, Quat] = (0, (0.0, 0.0, 0.0), IDENTITY)
         self.lowpass = Lowpass(config.lowpass) if config.lowpass.cutoff_hz > 0.0 else None
         self.motion = Motion(config.motion) if config.estimate_motion else None
-        self.rest = RestDetector(config.rest) if config.learn_noise else None
+        self.rest = RestDetector() if config.learn_noise else None
         self.idle = not (
             self._world or self._base or self.lowpass or self.motion or self.rest)
 

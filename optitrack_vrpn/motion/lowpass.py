@@ -22,7 +22,6 @@ to the time itself: for a body at constant speed, the pose is exact at its stamp
 
 from __future__ import annotations
 
-import cmath
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
@@ -250,10 +249,14 @@ class Lowpass:
         """
         if self.rate_hz <= 0.0:
             return 0.0
-        back = cmath.exp(-2j * math.pi * frequency_hz / self.rate_hz)
-        return sum(
-            _polynomial_delay(row[:3], back) - _polynomial_delay(row[3:], back)
-            for row in self._sos.tolist()) / self.rate_hz
+        order = np.arange(3)
+        powers = np.exp(-2j * np.pi * frequency_hz / self.rate_hz * order)
+        # The group delay of a polynomial in 1/z is minus the derivative of its phase: the real
+        # part of sum(k c_k z^-k) / sum(c_k z^-k).
+        above, below = (
+            (taps @ (order * powers) / (taps @ powers)).real.sum()
+            for taps in (self._sos[:, :3], self._sos[:, 3:]))
+        return float(above - below) / self.rate_hz
 
     def _design(self, rate_hz: float) -> None:
         """Design the filter for a rate, and initialise it with the last poses."""
@@ -306,17 +309,3 @@ class Lowpass:
         if self.config.compensate_delay:
             self._lag.step(dt)
         return self._channels.step(*path)
-
-
-def _polynomial_delay(taps: list[float], back: complex) -> float:
-    """
-    Return the group delay (samples) of a polynomial in 1/z.
-
-    It is minus the derivative of the phase: the real part of sum(k c_k z^-k) / sum(c_k z^-k).
-
-    :param taps: c_0, c_1, c_2.
-    :param back: 1/z on the unit circle.
-    """
-    c0, c1, c2 = taps
-    first, second = c1 * back, c2 * back * back
-    return ((first + 2.0 * second) / (c0 + first + second)).real

@@ -12,17 +12,14 @@ square successive difference to the variance, Annals of Mathematical Statistics 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 import math
 
 import numpy as np
 import numpy.typing as npt
 
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
-FLOOR_POSITION = 1e-5
-FLOOR_ATTITUDE = 1e-5
+FLOOR = 1e-5
 """
 Smallest learned noise (m, rad). Chosen: below that of any cameras; a simulated body without noise
 must not get covariance zero. Doubled or halved, only such bodies change.
@@ -35,41 +32,27 @@ Chosen. Halved, slow sway is learned as noise; doubled, windows of coloured nois
 """
 
 
-@dataclass(frozen=True)
-class RestConfig:
-    """
-    Limits below which a body is at rest.
+WINDOW = 100
+"""
+Samples of a window, from the thesis. Halved, the learned deviation scatters by 10 % instead of
+7 %; doubled, a rest must last twice as long.
+"""
 
-    :ivar window: samples (count, at least 20), from the thesis. Halved, the learned deviation
-        scatters by 10 % instead of 7 %; doubled, a rest must last twice as long.
-    :ivar max_position: scatter (m, one sigma of an axis) above which a body moves. Chosen: ten
-        times usual noise. Halved, poorly calibrated rooms learn nothing; doubled, slow motion of
-        an almost static body can be learned.
-    :ivar max_attitude: scatter (rad, one sigma of an axis) above which a body moves; likewise.
-    :ivar drift: difference of the means of the two halves that counts as motion, in standard
-        deviations of that difference. Chosen: white noise exceeds it in one of 300 000 windows.
-        Halved, in one of 14; doubled, drift of the size of the noise passes.
-    """
+MAX_POSITION, MAX_ATTITUDE = 0.003, 0.02
+"""
+Scatter (m and rad, one sigma of an axis) above which a body moves. Chosen: ten times usual noise.
+Halved, poorly calibrated rooms learn nothing; doubled, slow motion of an almost static body can be
+learned.
+"""
 
-    window: int = 100
-    max_position: float = 0.003
-    max_attitude: float = 0.02
-    drift: float = 5.0
+DRIFT = 5.0
+"""
+Difference of the means of the two halves that counts as motion, in standard deviations of that
+difference. Chosen: white noise exceeds it in one of 300 000 windows. Halved, in one of 14;
+doubled, drift of the size of the noise passes.
+"""
 
-    def __post_init__(self) -> None:
-        """
-        Check every field.
-
-        :raises ConfigurationError: the window is too short or a limit is not above zero.
-        """
-        if self.window < 20 or int(self.window) != self.window:
-            raise ConfigurationError(
-                f'rest setting window is {self.window!r}: give a whole number of 20 or more')
-        for name in ('max_position', 'max_attitude', 'drift'):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigurationError(
-                    f'rest setting {name} is {getattr(self, name)!r}: give a finite number '
-                    'above 0')
+_LIMITS = np.repeat((MAX_POSITION, MAX_ATTITUDE), 3)
 
 
 class RestDetector:
@@ -78,6 +61,7 @@ class RestDetector:
 
     The window moves with every pose and is evaluated each half length.
 
+    :param window: samples (count, even).
     :ivar at_rest: whether the body was at rest at the last evaluation.
     :ivar position_deviation: standard deviation on x, y, z (m) as learned at rest, or None.
     :ivar attitude_deviation: the same for rotations about the fixed axes X, Y, Z (rad), or None.
@@ -85,28 +69,23 @@ class RestDetector:
     """
 
     __slots__ = (
-        'config', 'at_rest', 'position_deviation', 'attitude_deviation', 'learned', '_ring',
+        'window', 'at_rest', 'position_deviation', 'attitude_deviation', 'learned', '_ring',
         '_at', '_countdown')
 
-    def __init__(self, config: RestConfig | None = None) -> None:
-        """
-        Begin with an empty window.
-
-        :param config: limits of rest; the defaults when None.
-        """
-        self.config = config if config is not None else RestConfig()
+    def __init__(self, window: int = WINDOW) -> None:
+        self.window = window
         self.at_rest = False
         self.position_deviation: Vector | None = None
         self.attitude_deviation: Vector | None = None
         self.learned = 0
-        self._ring: list[tuple[float, ...]] = [()] * self.config.window
+        self._ring: list[tuple[float, ...]] = [()] * window
         self.reset()
 
     def reset(self) -> None:
         """Empty the window (a jump, a gap); the learned deviations stay."""
         self.at_rest = False
         self._at = 0
-        self._countdown = self.config.window
+        self._countdown = self.window
 
     def update(self, position: Vector, quat_xyzw: Quat) -> bool:
         """
@@ -119,18 +98,17 @@ class RestDetector:
         at = self._at
         self._ring[at] = position + quat_xyzw
         at += 1
-        self._at = at if at < self.config.window else 0
+        self._at = at if at < self.window else 0
         self._countdown -= 1
         if self._countdown:
             return False
-        self._countdown = self.config.window // 2
+        self._countdown = self.window // 2
         return self._evaluate()
 
     def _evaluate(self) -> bool:
         """Evaluate the whole window."""
-        config = self.config
         window = np.array(self._ring[self._at:] + self._ring[:self._at])
-        half = config.window // 2
+        half = self.window // 2
         values = np.hstack((window[:, :3], small_rotations(window[:, 3:])))
         halves = values[-2 * half:].reshape(2, half, 6)
         means = halves.mean(axis=1)
@@ -142,17 +120,13 @@ class RestDetector:
         # Scatter about each half's own mean, so that drift does not raise its own limit.
         inner = np.sqrt(squares / (2 * half - 2))
         deviation = np.sqrt((squares + 0.5 * half * moved * moved) / (2 * half - 1))
-        allowed = config.drift * math.sqrt(2.0 / half) * inner + 1e-9
-        limits = np.repeat((config.max_position, config.max_attitude), 3)
-        self.at_rest = bool(((deviation < limits) & (np.abs(moved) <= allowed)
+        allowed = DRIFT * math.sqrt(2.0 / half) * inner + 1e-9
+        self.at_rest = bool(((deviation < _LIMITS) & (np.abs(moved) <= allowed)
                             & (successive + 1e-18 >= SWAY * deviation * deviation)).all())
         if not self.at_rest:
             return False
-        x, y, z, a, b, c = deviation.tolist()
-        self.position_deviation = (
-            max(x, FLOOR_POSITION), max(y, FLOOR_POSITION), max(z, FLOOR_POSITION))
-        self.attitude_deviation = (
-            max(a, FLOOR_ATTITUDE), max(b, FLOOR_ATTITUDE), max(c, FLOOR_ATTITUDE))
+        x, y, z, a, b, c = np.maximum(deviation, FLOOR).tolist()
+        self.position_deviation, self.attitude_deviation = (x, y, z), (a, b, c)
         self.learned += 1
         return True
 
@@ -177,9 +151,8 @@ class RestDetector:
         """
         if self.position_deviation is None or self.attitude_deviation is None:
             return None
-        matrix = [0.0] * 36
-        for i, value in enumerate(self.position_deviation + self.attitude_deviation):
-            matrix[7 * i] = value * value
+        variances = np.square(self.position_deviation + self.attitude_deviation)
+        matrix: list[float] = np.diag(variances).ravel().tolist()
         return matrix
 
 

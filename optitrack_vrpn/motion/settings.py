@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-import math
 from typing import Any
 
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import Change, checked, setting
 
 
@@ -39,20 +37,3 @@ class MotionConfig:
         20.0, 'rad/s^3/sqrt(Hz)', 'the same for the angular acceleration')
     adaptive: bool = True
     """Learn both process noises from the motion, up to a factor of 100 in both directions."""
-    reset_after_s: float = 0.25
-    """
-    Gap (s) between poses after which the estimate starts again. Chosen: an unknown acceleration of
-    10 m/s^2 then makes an error of 2.5 m/s. Halved, short occlusions reset it; doubled, the error
-    after a gap is twice as large.
-    """
-
-    def check(self) -> None:
-        """
-        Check the constants.
-
-        :raises ConfigurationError: the gap is not a finite time above zero.
-        """
-        value = self.reset_after_s
-        if not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise ConfigurationError(
-                f'reset_after_s is {value!r}; give a time above 0')
