@@ -126,7 +126,9 @@ def main() -> None:
     scenarios = [(s, raw) for s in hard for raw in (
         (False, True) if 'swell' in s.name else (False,))]
     others = main_scenarios(args.seconds) + more_scenarios(args.seconds)
-    scenarios += [(s, False) for s in others if args.all or s.name in CALM]
+    names = {s.name for s in hard}
+    scenarios += [(s, False) for s in others
+                  if (args.all and s.name not in names) or s.name in CALM]
     with Pool(args.jobs) as pool:
         rows = pool.map(run, [(s, args.seconds, args.seed, raw) for s, raw in scenarios
                               if args.only in s.name + ', raw clock' * raw], chunksize=1)

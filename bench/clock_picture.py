@@ -19,7 +19,6 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 import numpy as np  # noqa: E402
 from optitrack_vrpn.clock.path import ClockPath  # noqa: E402
-from optitrack_vrpn.clock.scatter import NO_DATA  # noqa: E402
 
 _SECONDS = 200
 _WIDTH, _HEIGHT, _LEFT, _TOP, _WIDE, _TALL = 860, 380, 62, 46, 770, 280
@@ -41,8 +40,8 @@ def session() -> tuple[list[float], list[float], list[float], list[float]]:
     for at, height in zip(t.tolist(), minima.tolist(), strict=True):
         given.append(path.line(at * 1e9) / 1e3 if path.blocks else height)
         path.add(at * 1e9, height * 1e3)
-    nodes = [(a, x) for a, y, x in zip(path._nodes.t, path._nodes.y, path._x, strict=True)
-             if y < 0.5 * NO_DATA]
+    nodes = [(a, x) for a, count, x in zip(
+        path._nodes.t, path._nodes.counts, path._x, strict=True) if count]
     return (t.tolist(), minima.tolist(), given, np.interp(
         t, [a for a, _ in nodes], [x for _, x in nodes]).tolist())
 

@@ -17,6 +17,9 @@ _EVENTS = (
     ('sender_restart', -1.0), ('sender_restart', 90_000.0), ('gap', 60.0), ('gap', 10.0),
     ('delay_jump', 2.0),
 )
+_LONG = ('load swells for 120 s to 1.5 ms', 'sender disciplined in steps of 5 to 60 ppm',
+         '5 ppm in waves, load of 30 s')
+"""Sessions of the second review that are measured over hours as well."""
 
 
 def _spread(seconds: float, *events: tuple[str, float]) -> tuple[tuple[float, str, float], ...]:
@@ -39,6 +42,7 @@ def main_scenarios(seconds: float) -> list[Scenario]:
                 spike_regular=True, skew_ppm=23.0),
         replace(WIRED, name='polled every 10 ms', poll_ms=10.0, skew_ppm=25.0),
         replace(WIRED, name='events', skew_ppm=31.0, events=_spread(seconds, *_EVENTS)),
+        *(s for s in hard_scenarios(seconds) if s.name in _LONG),
     ]
 
 

@@ -6,7 +6,8 @@ from conftest import examples, memory_growth
 from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.clock.banded import smooth
-from optitrack_vrpn.clock.path import ClockPath, lower_hull
+from optitrack_vrpn.clock.hypotheses import lower_hull
+from optitrack_vrpn.clock.path import ClockPath
 import pytest
 from scipy.spatial import ConvexHull
 

@@ -16,8 +16,8 @@ from clock_sim import simulate  # noqa: E402
 from hypothesis import given, settings, strategies as st  # noqa: E402
 import numpy as np  # noqa: E402
 from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
+from optitrack_vrpn.clock.floor import find_floor  # noqa: E402
 from optitrack_vrpn.clock.smoother import Recording, REFUSED  # noqa: E402
-from optitrack_vrpn.clock.tracks import find_floor  # noqa: E402
 from optitrack_vrpn.tools.restamp_command import (  # noqa: E402
     format_seconds, main, parse_seconds)
 import pytest  # noqa: E402

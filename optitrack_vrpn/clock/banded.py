@@ -14,6 +14,7 @@ factorisation in one pass up and one down (Golub, Van Loan, Matrix Computations,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -31,7 +32,7 @@ class Path(NamedTuple):
 
 
 def smooth(
-    t: list[float], y: list[float], w: list[float], p: list[float], slope: float,
+    t: Sequence[float], y: Sequence[float], w: Sequence[float], p: Sequence[float], slope: float,
     slope_weight: float, end_t: float,
 ) -> Path:
     """

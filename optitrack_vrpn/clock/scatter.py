@@ -1,12 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How much block minima scatter about the floor.
+The scatter of the block minima about the floor.
 
 The scatter from one minimum to the next is the network's own; that of minima some seconds apart
-shows patterns that last (polling near the frames' rate, load that wanders). Both are taken from
-second differences, which need no path, and by a low percentile, since load lifts many. The least
-heights above the path bound them: load has no part in these.
+contains patterns that last (polling near the frames' rate, load that varies). Both follow from
+second differences, which need no path, and from a low percentile, since load raises many. The
+lowest heights above the path bound them: they met no load.
 
 Times are seconds, heights microseconds.
 """
@@ -14,93 +14,98 @@ Times are seconds, heights microseconds.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 import math
-from typing import NamedTuple
+
+from optitrack_vrpn.clock.cost import Nodes
 
 LEAST_US = 2.0
-"""Minima scatter by no less than this (us): resolution of the times, of the host's readings."""
+"""Smallest scatter (us). Measured: resolution of the times and of the host's readings; half of it
+gives single minima of a quiet network too much weight, twice as much lags behind its drift."""
 _UNKNOWN_US = 30.0
-"""Before any has been seen (us): that of WiFi in a few frames."""
-NO_DATA = 1e18
-"""Height of a node without data: a bend between two minima."""
-_APART = 8
-"""Blocks over which lasting patterns are seen: teeth of 30 s show in a third of them."""
+"""Scatter before any is known (us). Measured: that of WiFi in a few frames; half of it takes the
+first minima of WiFi for load, twice as much delays the first estimate of a wire."""
+APART = 8
+"""Blocks over which lasting patterns are measured. Chosen: teeth of 30 s show in a third of them;
+half of it sees less of them, twice as much takes thermal waves for scatter."""
+MOST_RATIO = 20.0
+"""Most that patterns scatter against neighbours. Chosen: polling every 10 ms gives 15; half of it
+cuts that off, twice as much lets waves of load in."""
 _PATTERN_BLOCKS = 600.0
-"""How long a pattern that was found is expected to last (blocks)."""
-
-
-class Nodes(NamedTuple):
-    """Minima and hypothesis, to be compared."""
-
-    t: list[float]
-    y: list[float]
-    counts: list[float]
-    """How many minima a node stands for."""
-    dip: list[float]
-    """How deep the deepest of these was under the path, where they have been averaged."""
-    bends: list[float]
+"""Blocks for which a pattern is expected to last. Chosen: two windows of the path; half of it
+finds slow patterns again and again, twice as much keeps the uncertainty up after they end."""
+_NEAR_BLOCKS, _APART_BLOCKS = 60, 240
+"""Second differences that are kept: the path's fine window, and eight teeth of 30 s. Chosen: half
+of them scatter by a tenth more, twice as many follow a change of the network half as fast."""
 
 
 class Scatter:
-    """Running scale of the minima."""
+    """
+    Running scale of the minima.
+
+    :ivar scale: standard deviation that a minimum is expected to have (us).
+    :ivar white: the part that neighbours do not share (us).
+    """
 
     def __init__(self) -> None:
         self.scale = _UNKNOWN_US
-        """Standard deviation that a minimum is expected to have (us)."""
         self.white = LEAST_US
-        """The part that neighbours do not share (us)."""
         self._wanted = _UNKNOWN_US
         self._most = math.inf
         self._pattern = 0.0
-        self._near: deque[float] = deque(maxlen=60)
-        self._apart: deque[float] = deque(maxlen=240)
+        self._near: deque[float] = deque(maxlen=_NEAR_BLOCKS)
+        self._apart: deque[float] = deque(maxlen=_APART_BLOCKS)
 
-    def watch(self, nodes: Nodes, path: list[float], blocks: int) -> None:
+    def update(self, nodes: Nodes, path: Sequence[float], blocks: int) -> None:
         """
         Learn from the newest minimum.
 
         :param path: the path's height at each node (us).
-        :param blocks: how many have been seen.
+        :param blocks: minima so far.
         """
-        _add(nodes, 1, self._near)
-        _add(nodes, _APART, self._apart)
+        t, y, counts = nodes.t, nodes.y, nodes.counts
+        for apart, seen in ((1, self._near), (APART, self._apart)):
+            k = len(t) - 1 - apart
+            i, j = k - apart, k + apart
+            if i >= 0 and counts[i] == counts[k] == counts[j] == 1.0:
+                seen.append(second_difference(t, y, i, k, j))
         if blocks % 8 == 0 or blocks < 24:
-            near = _deviation(self._near, self.scale)
-            self.white = max(_deviation(self._near, 0.0), LEAST_US)
-            self._wanted = max(near, min(_deviation(self._apart, 0.0), 20.0 * near)) if (
-                blocks > 40) else max(near, min(self.scale, 3.0 * near))
-            off = [nodes.y[i] - path[i] for i in range(len(path))
-                   if nodes.counts[i] == 1.0 and nodes.y[i] < 0.5 * NO_DATA]
-            n = len(off)
-            if n > 16:
-                # For normal noise the 5th and 20th percentile are 0.80 deviations apart. Load
-                # may lift three of four minima without a trace in it.
-                off.sort()
-                spread = (off[n * 20 // 100] - off[n * 5 // 100]) / 0.80
-                self._most = max(1.5 * spread, 0.5 * near)
+            near = deviation(self._near, self.scale)
+            self.white = max(deviation(self._near, 0.0), LEAST_US)
+            lasting = min(deviation(self._apart, 0.0), MOST_RATIO * near)
+            self._wanted = max(near, lasting if blocks > 40 else min(self.scale, 3.0 * near))
+            off = [y[i] - path[i] for i in range(len(path)) if counts[i] == 1.0]
+            if len(off) > 16:
+                self._most = max(most_scatter(off), 0.5 * near)
         self._pattern *= 1.0 - 1.0 / _PATTERN_BLOCKS
         self.scale = max(min(max(self._wanted, self._pattern), self._most), LEAST_US)
 
-    def found_pattern(self, scale: float) -> None:
-        """Take over the scatter about a path that was laid under a pattern (us)."""
+    def set_pattern(self, scale: float) -> None:
+        """Take the scatter about a path that was laid under a pattern (us)."""
         self.scale = self._pattern = self._most = scale
 
 
-def _add(nodes: Nodes, apart: int, seen: deque[float]) -> None:
-    """Note how far the last minimum that has a fellow ``apart`` on both sides lies off these."""
-    t, y, count = nodes.t, nodes.y, nodes.counts
-    k = len(t) - 1 - apart
-    i, j = k - apart, k + apart
-    if i < 0 or count[i] > 1.0 or max(y[i], y[k], y[j]) > 0.5 * NO_DATA:
-        return
+def second_difference(
+    t: Sequence[float], y: Sequence[float], i: int, k: int, j: int,
+) -> float:
+    """Return the distance of point k from the line through i and j, in its deviations (us)."""
     share = (t[k] - t[i]) / (t[j] - t[i])
     off = y[k] - y[i] - (y[j] - y[i]) * share
-    seen.append(abs(off) / math.sqrt(1.0 + share * share + (1.0 - share) * (1.0 - share)))
+    return abs(off) / math.sqrt(1.0 + share * share + (1.0 - share) * (1.0 - share))
 
 
-def _deviation(seen: deque[float], unknown: float) -> float:
-    """Return the standard deviation from absolute values, most of which load may have lifted."""
-    if len(seen) < 6:
+def deviation(sizes: Sequence[float], unknown: float) -> float:
+    """Return the standard deviation from absolute values, most of which load may have raised."""
+    if len(sizes) < 6:
         return unknown
     # The 30th percentile of a normal deviate's size is 0.385.
-    return sorted(seen)[len(seen) * 30 // 100] / 0.385
+    return sorted(sizes)[len(sizes) * 30 // 100] / 0.385
+
+
+def most_scatter(heights: Sequence[float]) -> float:
+    """Return the most that minima scatter by, from the lowest of them above the path (us)."""
+    ordered = sorted(heights)
+    n = len(ordered)
+    # For normal noise the 5th and 20th percentile are 0.80 deviations apart. Load may raise three
+    # of four minima without a trace in it.
+    return 1.5 * (ordered[n * 20 // 100] - ordered[n * 5 // 100]) / 0.80

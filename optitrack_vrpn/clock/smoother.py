@@ -6,7 +6,7 @@ Stamps for a whole recording, known from both sides.
 The node's ``StampSource`` runs over the recording first; it finds epochs, refuses what cannot be
 stamped, and gives the stamps of runs that are too short. Then each run of the clocks (one epoch,
 or several with gaps between them) gets the floor of least cost under all of its minima
-(``tracks.py``). The promises of ``source.py`` hold: never later than arrival, rising with the
+(``floor.py``). The promises of ``source.py`` hold: never later than arrival, rising with the
 sender's time within an epoch, equal sender times equal stamps.
 
 Frames that arrived after a step of a clock and before it was recognised belong to the epoch that
@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from optitrack_vrpn.clock.cadence import Cadence
+from optitrack_vrpn.clock.floor import find_floor, Floor
 from optitrack_vrpn.clock.source import StampSource
-from optitrack_vrpn.clock.tracks import find_floor, Floor
 from optitrack_vrpn.clock.types import GAP
 
 REFUSED = -1

@@ -64,8 +64,6 @@ class TrackingRule:
         self._usual = 0.0
         # Whether an epoch has lasted longer than load does.
         self._seasoned = False
-        # How far delays lie above the least of their block on average, without load (ns).
-        self._scatter = 0.0
         self._period = 0.0
         # Share of the frames that came at once with the one before.
         self._bunched = 0.0
@@ -276,13 +274,7 @@ class TrackingRule:
     def _close_block(self, t: int) -> None:
         length = _BLOCK_NS if t >= _FIRST_BLOCKS_NS else _FIRST_BLOCK_NS
         if self._least < _FAR_NS:
-            loaded = False
-            if self._near:
-                scatter = self._lags / self._near - self._least
-                loaded = 0.0 < self._scatter < (scatter - 50e3) / 2.5
-                if not loaded:
-                    self._scatter += (scatter - self._scatter) * (0.1 if self._scatter else 1.0)
-            self._path.add(float(self._least_t), float(self._least_r), loaded)
+            self._path.add(float(self._least_t), float(self._least_r))
             if self._near:
                 usual = self._lags / self._near
                 self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
