@@ -16,7 +16,9 @@ pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges tak
     polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
 
 More can be asked for with --bridges: `calm floor`, the floor with what client/scheduling_io.py
-does; `floor poses` and `node poses`, which publish no TF; `natnet`, this node with poses and TF in
+does; `floor all on` and `calm floor all on`, with as many messages as `all on`, which are the
+least that these can take; `floor poses` and `node poses`, which publish no TF;
+`natnet`, this node with poses and TF in
 ENU, from a sender of NatNet; `plain` and `plain all on`, this node without compiled modules.
 --vrpn-mocap PATH adds the C++ client vrpn_mocap, whose executable (client_node) that is, polling
 at 100 Hz, its default, and at 1000 Hz; it publishes poses alone. --before DIRECTORY adds another
@@ -44,7 +46,7 @@ import time
 
 from latency_bridges import (
     BEST_EFFORT, BRIDGES, command_of, MORE_BRIDGES, POLL_RATES, vrpn_mocap_bridges)
-from latency_tables import side_by_side, summary, tables, write_block
+from latency_tables import client_table, side_by_side, summary, tables, write_block
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -52,11 +54,16 @@ from optitrack_vrpn.cli.signals_io import end_with  # noqa: E402
 from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
 HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
+#: Page of the tables of details.
+DETAILS = ROOT / 'docs' / 'performance_measured.md'
 POINTS = (
     (1, 240), (1, 1000), (10, 240), (20, 240), (20, 1000), (50, 240), (100, 240), (240, 100))
-#: Tables with two of them beside each other: page, bridges.
-BLOCKS = {'calm': (DOCS, ('floor', 'calm floor')),
-          'natnet': (ROOT / 'docs' / 'natnet.md', ('node', 'natnet'))}
+#: Further tables of the documents: page, and the function that writes the table.
+BLOCKS = {
+    'calm': (DETAILS, functools.partial(side_by_side, bridges=('floor', 'calm floor'))),
+    'vrpn_mocap': (DOCS, client_table),
+    'natnet': (ROOT / 'docs' / 'natnet.md',
+               functools.partial(side_by_side, bridges=('node', 'natnet')))}
 SETTLE_S = 1.5
 #: ROS domains of this process, which it holds until its end.
 CLAIMS = []
@@ -287,8 +294,8 @@ def main():
     text = tables(result)
     print(text)
     if arguments.write_block:
-        page, bridges = BLOCKS[arguments.write_block]
-        write_block(page, arguments.write_block, side_by_side(result, bridges))
+        page, table = BLOCKS[arguments.write_block]
+        write_block(page, arguments.write_block, table(result))
         return 0
     arguments.output.mkdir(parents=True, exist_ok=True)
     places = [arguments.output]

@@ -8,7 +8,7 @@ import shlex
 BRIDGES = ('floor', 'node', 'all on', 'polled')
 #: Measured on request.
 MORE_BRIDGES = (
-    'calm floor', 'floor poses', 'node poses', 'natnet', 'plain', 'plain all on')
+    'calm floor', 'floor all on', 'calm floor all on', 'floor poses', 'node poses', 'natnet', 'plain', 'plain all on')
 #: Ending of a bridge's name: its subscribers are best effort.
 BEST_EFFORT = ' best effort'
 #: Ending of a bridge's name: it publishes poses alone, as the C++ client does.
@@ -38,7 +38,7 @@ def command_of(bridge, port, bodies, best_effort, others):
     if bridge.startswith(VRPN_MOCAP):
         return _vrpn_mocap(others.vrpn_mocap, port, bridge.removeprefix(VRPN_MOCAP),
                            best_effort), '012'
-    if bridge in ('floor', 'calm floor', 'floor poses'):
+    if 'floor' in bridge:
         words = bridge.replace('calm floor', 'calm').split()
         return ['latency_floor.py', str(port), str(bodies), *words], '012'
     if bridge == 'polled':

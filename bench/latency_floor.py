@@ -8,7 +8,9 @@ pose are copied into a prepared message. It estimates no clock, converts no axes
 pose, looks up no name, holds no lock and detects no silence; the numbers of senders are fixed. It
 publishes the node's default topics in ENU: one PoseStamped per body and one TFMessage per
 datagram. With ``calm`` its threads have the scheduling policies of the node's threads, without
-other changes; with ``poses`` it publishes no TF.
+other changes; with ``poses`` it publishes no TF. With ``all on`` it publishes as many messages as
+the node with all outputs: for each pose a second PoseStamped, pose with covariance, odometry,
+twist and acceleration, of which only the stamps are written, and a second transform.
 """
 
 import socket
@@ -54,9 +56,15 @@ def shake_hands(port):
     return stream, datagrams
 
 
-def transforms(names):
-    """Lay down a TFMessage; return its bytes and where stamps and numbers go."""
-    message = TFMessage(transforms=[TransformStamped(child_frame_id=name) for name in names])
+def transforms(names, second):
+    """
+    Lay down a TFMessage; return its bytes and where stamps and numbers of the first ones go.
+
+    :param second: whether it has another transform of each body, which is not written again.
+    """
+    message = TFMessage(transforms=[
+        TransformStamped(child_frame_id=f'{name}{end}')
+        for end in ('', '_ned')[:1 + second] for name in names])
     for number, transform in enumerate(message.transforms):
         transform.header.frame_id = _WORLD
         # Numbers that occur nowhere else are found in the bytes.
@@ -69,9 +77,12 @@ def transforms(names):
     return data, places
 
 
-def bridge(datagrams, names, node, tf_too):
+def bridge(datagrams, names, node, tf_too, everything):
     """Receive and publish, for ever."""
-    poses = []
+    extra = ()
+    if everything:
+        from latency_receiver import EXTRA as extra    # imports messages that others do not need
+    poses, more = [], []
     for name in names:
         message = PoseStamped()
         message.header.frame_id = _WORLD
@@ -80,6 +91,9 @@ def bridge(datagrams, names, node, tf_too):
         poses.append((
             node.create_publisher(PoseStamped, f'/{name}/pose', QoSProfile(depth=10)).publish,
             data, data.index(struct.pack('<d', 0.5))))
+        more.append([(
+            node.create_publisher(kind, f'/{name}/{topic}', QoSProfile(depth=10)).publish,
+            bytearray(serialize_message(kind()))) for topic, kind in extra])
     publish_tf = node.create_publisher(TFMessage, '/tf', QoSProfile(depth=100)).publish
     size = POSE_MESSAGE.size
     layouts = {}
@@ -89,17 +103,20 @@ def bridge(datagrams, names, node, tf_too):
         first = int.from_bytes(datagram[12:16], 'big') - 1
         count = len(datagram) // size
         if first not in layouts:
-            layouts[first] = transforms(names[first:first + count])
+            layouts[first] = transforms(names[first:first + count], everything)
         tf, places = layouts[first]
         stamp = divmod(time.time_ns(), _NS)
         offset = _FIRST_NUMBER
-        for (publish, data, where), (tf_stamp, tf_where) in zip(
-                poses[first:first + count], places):
+        for (publish, data, where), others, (tf_stamp, tf_where) in zip(
+                poses[first:first + count], more[first:first + count], places):
             numbers = _NUMBERS.unpack_from(datagram, offset)
             offset += size
             _STAMP.pack_into(data, 4, *stamp)
             _POSE.pack_into(data, where, *numbers)
             publish(bytes(data))
+            for publish, data in others:
+                _STAMP.pack_into(data, 4, *stamp)
+                publish(bytes(data))
             if not tf_too:
                 continue
             _STAMP.pack_into(tf, tf_stamp, *stamp)
@@ -109,7 +126,7 @@ def bridge(datagrams, names, node, tf_too):
 
 
 def main():
-    """Bridge the server on a port: ``latency_floor.py PORT BODIES [calm] [poses]``."""
+    """Bridge the server on a port: ``latency_floor.py PORT BODIES [calm] [poses] [all on]``."""
     calm = 'calm' in sys.argv[3:]
     if calm:
         use_batch_scheduling()
@@ -120,7 +137,8 @@ def main():
     def receive():
         if calm:
             use_default_scheduling()
-        bridge(datagrams, body_names(int(sys.argv[2])), node, 'poses' not in sys.argv[3:])
+        bridge(datagrams, body_names(int(sys.argv[2])), node, 'poses' not in sys.argv[3:],
+               'all' in sys.argv[3:])
 
     threading.Thread(target=receive, daemon=True).start()
     try:

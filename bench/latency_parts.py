@@ -4,7 +4,7 @@
 Time the ways to do each part of a pose's way, in one process and with warm caches.
 
     python bench/latency_parts.py                print the table
-    python bench/latency_parts.py --write-docs   and put it into docs/performance.md
+    python bench/latency_parts.py --write-docs   and put it into docs/performance_measured.md
 
 Figures are the minimum of many rounds, which reduces the effect of other load on the machine.
 """
@@ -17,7 +17,7 @@ import sys
 import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from latency import DOCS, environment
+from latency import DETAILS, environment
 from latency_tables import write_block
 import numpy as np
 from optitrack_vrpn.node import messages
@@ -126,7 +126,7 @@ def main():
     lines += [f'| {what} | {figure:.1f} |' for what, figure in rows(node)]
     print('\n'.join(lines))
     if arguments.write_docs:
-        write_block(DOCS, 'parts', '\n'.join(lines))
+        write_block(DETAILS, 'parts', '\n'.join(lines))
     node.destroy_node()
     rclpy.shutdown()
     return 0

@@ -6,10 +6,16 @@ Measure this package's own share of a pose, in one process, without sockets and 
     python bench/pose_cost.py                        compiled and plain, in turns
     python bench/pose_cost.py --against OTHER        and another checkout, plain
     python bench/pose_cost.py --instructions         instructions a pose (valgrind)
+    python bench/pose_cost.py --write-docs           warm and cold, into docs/performance.md
+    python bench/pose_cost.py --cold                 with cold caches, as in a node with one body
 
 Datagrams of bodies that move go through the decoder, the pipeline and the hot path; functions
 that would publish do nothing. A step's figure is the least mean of many rounds, so that other
 load hardly shows. Processes take turns, and the median of their figures counts.
+
+With ``--cold`` the caches of the processor are overwritten before each datagram, and a step's
+figure is the least median of a round: a node that waits for the next frame finds its code and data
+in the caches only in part.
 """
 
 import argparse
@@ -23,6 +29,8 @@ import subprocess
 import sys
 import time
 
+from latency_tables import write_block
+
 HERE = Path(__file__).resolve()
 ROOT = HERE.parent.parent
 BODIES = (1, 20)
@@ -34,6 +42,8 @@ OUTPUTS = {
 NS = 1_000_000_000
 _START_NS = 1_700_000_000 * NS
 _FRAME_NS = NS // 240
+#: More than the second-level cache, and most of the share of the third level.
+_BALLAST = bytearray(4 << 20)
 
 
 def frames(bodies, count):
@@ -109,8 +119,12 @@ class OwnShare:
                     for fields in LAYOUT.iter_unpack(data)))
             yield time_ns, turned
 
-    def run(self, several, spent):
-        """Take frames; adds the nanoseconds of each step."""
+    def run(self, several, spent, before=lambda: None):
+        """
+        Process frames; add the nanoseconds of each step.
+
+        :param before: called before each datagram.
+        """
         from optitrack_vrpn.node.hot_path import publish_samples
         clock = time.perf_counter_ns
         receive, process = self.connection.receive_datagram, self.pipeline.process
@@ -118,6 +132,7 @@ class OwnShare:
         for time_ns, datagrams in several:
             arrival_ns = time_ns + 2_000_000
             for data in datagrams:
+                before()
                 begun = clock()
                 events = receive(data)
                 decoded = clock()
@@ -128,35 +143,43 @@ class OwnShare:
                 published += len(samples)
                 for step, ns in zip(STEPS, (
                         decoded - begun, processed - decoded, done - processed, done - begun)):
-                    spent[step] += ns
+                    spent[step].append(ns)
         return published
 
 
-def measure(bodies, outputs, rounds, size):
+def evict():
+    """Overwrite the caches of the processor."""
+    _BALLAST[:] = bytes(len(_BALLAST))
+
+
+def measure(bodies, outputs, rounds, size, cold):
     """
-    Return the least mean of a round, in microseconds a pose, of each step.
+    Return the least mean of a round, in microseconds a pose, of each step; the median if cold.
 
     :param size: poses of a round.
     """
     share = OwnShare(bodies, outputs)
     count = max(1, size // bodies)
     several = list(share.encoded((rounds + 1) * count))
-    share.run(several[:count], dict.fromkeys(STEPS, 0))
+    share.run(several[:count], {step: [] for step in STEPS})
     best = dict.fromkeys(STEPS, math.inf)
     for number in range(1, rounds + 1):
-        spent = dict.fromkeys(STEPS, 0)
-        poses = share.run(several[number * count:(number + 1) * count], spent)
+        spent = {step: [] for step in STEPS}
+        poses = share.run(several[number * count:(number + 1) * count], spent,
+                          *([evict] if cold else []))
         if poses < bodies * count:
             raise SystemExit(f'{poses} of {bodies * count} poses were published')
         for step in STEPS:
-            best[step] = min(best[step], spent[step] / 1e3 / poses)
+            ns = statistics.median(spent[step]) * len(spent[step]) if cold else sum(spent[step])
+            best[step] = min(best[step], ns / 1e3 / poses)
     return best
 
 
 def in_this_process(arguments):
     """Print the figures of every point as JSON."""
     print(json.dumps({
-        f'{bodies}{name}': measure(bodies, outputs, arguments.rounds, arguments.size)
+        f'{bodies}{name}': measure(
+            bodies, outputs, arguments.rounds, arguments.size, arguments.cold)
         for name, outputs in OUTPUTS.items() for bodies in arguments.bodies
         if arguments.only in (None, f'{bodies}{name}')}))
 
@@ -169,7 +192,7 @@ def command(variant, arguments, more=()):
     if plain:
         variables['OPTITRACK_VRPN_COMPILE'] = '0'
     return [sys.executable, str(HERE), '--here', '--size', str(arguments.size), '--bodies',
-            *map(str, arguments.bodies), *more], variables
+            *map(str, arguments.bodies), *(['--cold'] if arguments.cold else []), *more], variables
 
 
 def run(variant, arguments, more=(), before=()):
@@ -190,12 +213,30 @@ def instructions(variant, arguments, point):
     return (counts[1] - counts[0]) / poses
 
 
+def rows(variants, arguments, points):
+    """Measure the variants in turns; return the rows of a table."""
+    figures = {name: [] for name in variants}
+    for turn in range(arguments.repetitions):
+        for name in list(variants)[::1 if turn % 2 else -1]:
+            done = run(variants[name], arguments, ['--rounds', str(arguments.rounds)])
+            figures[name].append(json.loads(done.stdout))
+    steps = STEPS[-1:] if arguments.write_docs else STEPS
+    caches = 'cold' if arguments.cold else 'warm'
+    return [
+        f'| {point.replace(" all on", ", all on")}, {caches}, {step} | ' + ' | '.join(
+            f'{statistics.median(one[point][step] for one in several):.2f}'
+            for several in figures.values()) + ' |'
+        for point in points for step in steps]
+
+
 def main():
     """Measure, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--against', type=Path, help='another checkout of this package')
     parser.add_argument('--instructions', action='store_true', help='count instead of time')
+    parser.add_argument('--write-docs', action='store_true')
+    parser.add_argument('--cold', action='store_true', help='with cold caches')
     parser.add_argument('--repetitions', type=int, default=5)
     parser.add_argument('--rounds', type=int, default=30)
     parser.add_argument('--size', type=int, default=400, help='poses of a round')
@@ -217,18 +258,14 @@ def main():
                 f'{instructions(variant, arguments, point):.0f}'
                 for variant in variants.values()) + ' |', flush=True)
         return 0
-    figures = {name: [] for name in variants}
-    for turn in range(arguments.repetitions):
-        for name in list(variants)[::1 if turn % 2 else -1]:
-            done = run(variants[name], arguments, ['--rounds', str(arguments.rounds)])
-            figures[name].append(json.loads(done.stdout))
-    print('| bodies | step, us a pose | ' + ' | '.join(variants) + ' |')
-    print('|---' * (2 + len(variants)) + '|')
-    for point in points:
-        for step in STEPS:
-            print(f'| {point} | {step} | ' + ' | '.join(
-                f'{statistics.median(one[point][step] for one in several):.2f}'
-                for several in figures.values()) + ' |')
+    lines = [f'| bodies, caches, step (us a pose) | {" | ".join(variants)} |',
+             '|---' * (1 + len(variants)) + '|']
+    for cold in (False, True) if arguments.write_docs else (arguments.cold,):
+        arguments.cold = cold
+        lines += rows(variants, arguments, points)
+    print('\n'.join(lines))
+    if arguments.write_docs:
+        write_block(ROOT / 'docs' / 'performance.md', 'own', '\n'.join(lines))
     return 0
 
 

@@ -5,6 +5,7 @@ Measure what the start of the node takes: processor time and memory until it con
 
     python bench/start_cost.py                      compiled, if it is, and plain, in turns
     python bench/start_cost.py --against OTHER      and another checkout, plain
+    python bench/start_cost.py --write-docs         and put the table into docs/performance.md
 
 Each start is a process of its own with default settings. It is measured when it logs that it
 connects, to a port without a server: all modules are loaded then, and the lifecycle is active. On
@@ -21,7 +22,8 @@ import subprocess
 import sys
 import time
 
-from latency import environment
+from latency import DOCS, environment
+from latency_tables import write_block
 from optitrack_vrpn.cli.signals_io import with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,6 +77,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--against', type=Path, help='another checkout of this package')
+    parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
     parser.add_argument('--repetitions', type=int, default=5)
     parser.add_argument('--timeout', type=float, default=60.0, help='of one start (s)')
     arguments = parser.parse_args()
@@ -86,13 +89,17 @@ def main():
     for turn in range(arguments.repetitions):
         for name in list(variants)[::1 if turn % 2 else -1]:
             figures[name].append(start(*variants[name], variables, arguments.timeout))
-    print('| start until it connects | processor time s, median (least) | s, median (least) | MB |'
-          '\n|---|---|---|---|')
+    lines = ['| start until it connects | processor time s, median (least) | s, median (least) '
+             '| MB |', '|---|---|---|---|']
     for name, several in figures.items():
         cpu, lasted, memory = zip(*several)
-        print(f'| {name} | {statistics.median(cpu):.2f} ({min(cpu):.2f}) | '
-              f'{statistics.median(lasted):.2f} ({min(lasted):.2f}) | '
-              f'{statistics.median(memory):.1f} |')
+        lines.append(
+            f'| {name} | {statistics.median(cpu):.2f} ({min(cpu):.2f}) | '
+            f'{statistics.median(lasted):.2f} ({min(lasted):.2f}) | '
+            f'{statistics.median(memory):.1f} |')
+    print('\n'.join(lines))
+    if arguments.write_docs:
+        write_block(DOCS, 'start', '\n'.join(lines))
     return 0
 
 

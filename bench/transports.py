@@ -5,7 +5,7 @@ Compare poses by TCP with poses by UDP: latency, jitter, and the effect of 1 % l
 
     python3 bench/transports.py                        the simulator; needs root, some 3 minutes
     python3 bench/transports.py --server PATH          also a server of the VRPN library
-    python3 bench/transports.py --write-docs           renew the table in docs/performance.md
+    python3 bench/transports.py --write-docs           renew docs/performance_measured.md
 
 The server runs in a network namespace of its own behind a link that loses packets
 (lossy_link.py). The transports take turns, run by run. Only the client is measured: no ROS.
@@ -34,7 +34,7 @@ from optitrack_vrpn.client.config import ClientConfig    # noqa: E402
 from optitrack_vrpn.client.link import LinkConfig    # noqa: E402
 from optitrack_vrpn.vrpn.messages import PoseReport    # noqa: E402
 
-DOCS = ROOT / 'docs' / 'performance.md'
+DOCS = ROOT / 'docs' / 'performance_measured.md'
 WAYS = ('tcp', 'udp')
 SETTLE_S = 1.0
 #: A pose this late cannot be used by a controller at 240 Hz; its share is reported.

@@ -296,7 +296,7 @@ def common_step(steps: Sequence[float]) -> float:
             step, at = rest, 0
         if step < _LEAST_TICK_NS:
             return 0.0
-    return sum(steps) / sum(round(each / step) for each in steps)
+    return math.fsum(steps) / math.fsum(round(each / step) for each in steps)
 
 
 def _beats(steps: Sequence[float], tick: float) -> bool:
@@ -335,4 +335,5 @@ def _fit(counted: Sequence[int], times: Sequence[float]) -> tuple[float, float, 
 
 def _correlation(off: Sequence[float]) -> float:
     """Return the correlation of successive residuals."""
-    return sum(a * b for a, b in zip(off, off[1:], strict=False)) / sum(a * a for a in off)
+    return (math.fsum(a * b for a, b in zip(off, off[1:], strict=False))
+            / math.fsum(a * a for a in off))

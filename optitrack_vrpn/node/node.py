@@ -83,19 +83,22 @@ class OptitrackVrpnNode(ManagedNode):
             configuration.pipeline.axes.up_axis)
         discovery = Discovery(self._lock, self._log)
         with self._lock:
+            pipeline = self._pipeline = Pipeline(configuration.pipeline, discovery.add)
+            self._configuration = configuration
+        # The client connects while the publishers are created; poses are published when the node
+        # is active.
+        backend.start()
+        with self._lock:
             output = self._output = Publishers(
                 self, configuration.publish, lambda topic, policy: self._log(
                     'warn', what_helps(topic, policy), ('qos', topic, policy)), self._retired.add)
-            pipeline = self._pipeline = Pipeline(configuration.pipeline, discovery.add)
             self._status.configure(configuration, backend, pipeline, output)
-            self._configuration = configuration
         self._status.open()
         self.set_info_topics(output.topics())
         self._supervision = Supervision(
             self, self._lock, pipeline, output, discovery, self._status, self.set_info_topics,
             self._log)
         self._supervision.start()
-        backend.start()
 
     def begin(self) -> None:
         """Publish from now on."""
@@ -134,12 +137,12 @@ class OptitrackVrpnNode(ManagedNode):
         """Process events and publish the resulting poses, on the client thread."""
         try:
             with self._lock:
-                if self._pipeline is None or self._output is None:
+                if self._pipeline is None:
                     return
                 now_ns = self._clock_reader.now_ns()
                 samples = self._pipeline.process(
                     events, arrival_ns, host_minus_arrival_ns, now_ns)
-                if not self._active:
+                if not self._active or self._output is None:
                     for sample in samples:
                         sample.channel.dropped[Disposition.INACTIVE] += 1
                     return

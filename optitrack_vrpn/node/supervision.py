@@ -55,6 +55,7 @@ class Supervision:
         """Start the ticker thread."""
         self._ticker = Ticker(_PERIOD_S, log_exceptions(self._log, self.tick))
         self._discovery.wake = self._ticker.wake
+        self._ticker.wake()    # the client may have found bodies already
 
     def stop(self) -> None:
         """Stop the thread and wait for its end; call it on the executor thread."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Commands that run one node: check the arguments, import the node, spin until a signal."""
 
+import gc
 import importlib
 import sys
 from typing import Sequence
@@ -21,6 +22,9 @@ def run_node(tool: str, node: str, argv: Sequence[str]) -> int:
     :param argv: the command line for ROS, with the program's name first.
     :returns: exit code.
     """
+    # Each collection visits all objects that the imports have created and frees nothing: a ninth
+    # of the processor time of the imports (measured). ``run`` enables them again.
+    gc.disable()
     try:
         with loading(tool, 0):
             leave_generator_out()
@@ -31,6 +35,8 @@ def run_node(tool: str, node: str, argv: Sequence[str]) -> int:
     except OptitrackVrpnError as error:
         print(f'{tool}: {error}', file=sys.stderr)
         return exit_code(error)
+    finally:
+        gc.enable()
 
 
 def run_node_by_parameters(

@@ -130,6 +130,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         # for tens of milliseconds and frees nothing of them. None is made here either: it would
         # free less than 1 MB and delay the first pose.
         gc.freeze()
+        gc.enable()
         executor = rclpy.get_global_executor()
         executor.add_node(node)
         spin(executor, node)
