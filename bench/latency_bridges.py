@@ -8,7 +8,8 @@ import shlex
 BRIDGES = ('floor', 'node', 'all on', 'polled')
 #: Measured on request.
 MORE_BRIDGES = (
-    'calm floor', 'floor all on', 'calm floor all on', 'floor poses', 'node poses', 'natnet', 'plain', 'plain all on')
+    'calm floor', 'floor all on', 'calm floor all on', 'floor poses', 'node poses', 'natnet',
+    'plain', 'plain all on')
 #: Ending of a bridge's name: its subscribers are best effort.
 BEST_EFFORT = ' best effort'
 #: Ending of a bridge's name: it publishes poses alone, as the C++ client does.
