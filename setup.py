@@ -89,7 +89,7 @@ setup(
     python_requires='>=3.10',
     maintainer='optitrack_vrpn maintainers',
     maintainer_email='maintainers@example.com',
-    description='OptiTrack motion capture over VRPN for ROS 2.',
+    description='OptiTrack motion capture over VRPN or NatNet for ROS 2.',
     license='BSD-3-Clause',
     entry_points={'console_scripts': TOOLS['console_scripts']()},
 )

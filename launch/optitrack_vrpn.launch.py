@@ -18,6 +18,7 @@ CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 ARGUMENTS = (
     ('server', '', 'host name or IPv4 address of the Motive PC; empty: as in the file'),
     ('port', '', 'its VRPN port; empty: as in the file'),
+    ('protocol', '', 'vrpn, natnet or auto; empty: as in the file'),
     ('params_file', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.yaml']),
      'parameters of the node'),
     ('namespace', '', 'namespace of the node, its topics and services'),
@@ -42,11 +43,10 @@ def make_node(context):
     """Make the node's action once the arguments are known."""
     parameters = {
         'autostart': as_bool(context, 'autostart'), 'activate': as_bool(context, 'activate')}
-    server = LaunchConfiguration('server').perform(context)
-    port = LaunchConfiguration('port').perform(context)
-    if server:
-        parameters['server'] = server
-    if port:
+    for name in ('server', 'protocol'):
+        if text := LaunchConfiguration(name).perform(context):
+            parameters[name] = text
+    if port := LaunchConfiguration('port').perform(context):
         try:
             parameters['port'] = int(port)
         except ValueError:

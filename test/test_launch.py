@@ -246,7 +246,7 @@ def test_every_argument_arrives(path, prefix, tmp_path):
     mine = tmp_path / 'mine.yaml'
     mine.write_text('/**: {ros__parameters: {server: elsewhere, port: 1, up_axis: z}}\n')
     code, output = prefix.launch(
-        path, 'server:=10.1', 'port:=3900', f'params_file:={mine}', 'namespace:=lab/east',
+        path, 'server:=10.1', 'port:=3900', 'protocol:=natnet', f'params_file:={mine}', 'namespace:=lab/east',
         'name:=mocap', 'autostart:=False', 'activate:=false', 'log_level:=warn')
     assert code == 0, output
     call, = prefix.calls()
@@ -254,8 +254,8 @@ def test_every_argument_arrives(path, prefix, tmp_path):
     assert '__node:=mocap' in arguments and '__ns:=/lab/east' in arguments
     assert '--log-level warn' in arguments
     # a server that looks like a number is still a name
-    assert parameters_of(call) == {'server': '10.1', 'port': 3900, 'up_axis': 'z',
-                                   'autostart': False, 'activate': False}
+    assert parameters_of(call) == {'server': '10.1', 'port': 3900, 'protocol': 'natnet',
+                                   'up_axis': 'z', 'autostart': False, 'activate': False}
 
 
 @with_launch
