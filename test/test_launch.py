@@ -247,7 +247,8 @@ def test_every_argument_arrives(path, prefix, tmp_path):
     mine.write_text('/**: {ros__parameters: {server: elsewhere, port: 1, up_axis: z}}\n')
     code, output = prefix.launch(
         path, 'server:=10.1', 'port:=3900', 'protocol:=natnet', f'params_file:={mine}',
-        'namespace:=lab/east', 'name:=mocap', 'autostart:=False', 'activate:=false', 'log_level:=warn')
+        'namespace:=lab/east', 'name:=mocap', 'autostart:=False', 'activate:=false',
+        'log_level:=warn')
     assert code == 0, output
     call, = prefix.calls()
     arguments = ' '.join(call[1])
