@@ -43,17 +43,20 @@ def test_request_is_the_real_clients():
     # UDP payload of the real client in udp_lob.pcap and two_clients.pcap.
     assert codec.encode_request('127.0.0.1', 37577) == b'127.0.0.1 37577\0'
     assert codec.decode_request(b'127.0.0.1 37577\0') == ('127.0.0.1', 37577)
+    for port in (1024, 65535):
+        assert codec.decode_request(codec.encode_request('a.b', port)) == ('a.b', port)
 
 
 @pytest.mark.parametrize('data', [
-    b'', b'127.0.0.1\0', b'127.0.0.1 80\0', b'127.0.0.1 99999\0', b'a;b 5000\0',
+    b'', b'127.0.0.1\0', b'127.0.0.1 1023\0', b'127.0.0.1 65536\0', b'a;b 5000\0',
     b'127.0.0.1 5000 6000\0', b'\xff\xfe 5000\0', b'x' * 400 + b' 5000\0'])
 def test_requests_that_no_server_would_follow_are_refused(data):
     with pytest.raises(RemoteProtocolError):
         codec.decode_request(data)
 
 
-@pytest.mark.parametrize('host, port', [('a b', 5000), ('', 5000), ('127.0.0.1', 80)])
+@pytest.mark.parametrize('host, port', [
+    ('a b', 5000), ('', 5000), ('127.0.0.1', 1023), ('127.0.0.1', 65536), ('x' * 200, 5000)])
 def test_requests_that_no_server_would_follow_are_not_made(host, port):
     with pytest.raises(LocalProtocolError):
         codec.encode_request(host, port)
@@ -90,6 +93,19 @@ def test_names_that_do_not_fit_are_not_made(name):
         codec.encode_name(name)
 
 
+@pytest.mark.parametrize('payload', [
+    b'', b'\0\0\0\0', b'\0\0\0\1\0', b'\0\0\0\4ab', b'\0\0\0\2\0\0',
+    (101).to_bytes(4, 'big') + b'x' * 100 + b'\0', b'\xff\xff\xff\xffab\0'])
+def test_names_that_contradict_their_length_are_refused(payload):
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_name(payload)
+
+
+def test_the_longest_name_and_a_name_without_its_last_nul_are_read():
+    assert codec.decode_name((100).to_bytes(4, 'big') + b'x' * 99 + b'\0') == 'x' * 99
+    assert codec.decode_name(b'\0\0\0\4abc') == 'abc'
+
+
 @given(st.binary(max_size=1100))
 def test_any_payload_gives_a_value_or_the_remote_error(data):
     for decode in (codec.decode_name, codec.decode_text, codec.decode_request,
@@ -116,6 +132,24 @@ def test_text_ends_at_its_first_nul():
     payload = codec.encode_text('frame 30', 1, 7)
     assert len(payload) == 1032
     assert codec.decode_text(payload[:20] + b'\xffgarbage' * 10) == (1, 7, 'frame 30')
+
+
+def test_a_text_is_cut_at_the_size_of_its_field():
+    assert codec.decode_text(codec.encode_text('x' * 5000)) == (0, 0, 'x' * 1023)
+    assert len(codec.encode_text('x' * 5000)) == 1032
+
+
+@pytest.mark.parametrize('port', [-1, 0, 65536])
+def test_a_description_of_no_port_is_refused(port):
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_udp_description(port, b'127.0.0.1\0')
+    assert codec.decode_udp_description(65535, b'127.0.0.1\0') == ('127.0.0.1', 65535)
+
+
+@pytest.mark.parametrize('time_ns', [-1, 2**63])
+def test_times_that_the_wire_cannot_hold_are_not_sent(time_ns):
+    with pytest.raises(LocalProtocolError):
+        codec.encode_message(1, 2, b'', time_ns, 0)
 
 
 def test_times_that_cannot_be_meant_are_none():

@@ -338,6 +338,45 @@ def test_datagrams_with_names_of_the_senders_own_are_not_believed():
     assert client.counters.malformed == 1
 
 
+def test_the_first_event_is_the_peers_version():
+    for cookie, note in ((codec.encode_cookie(), ''), (b'vrpn: ver. 07.33  0\0\0\0\0\0', '07.33')):
+        hello, *others = Connection().receive_stream(cookie)
+        assert isinstance(hello, messages.PeerHello) and hello.major == 7 and not others
+        assert note in hello.note and bool(hello.note) == bool(note)
+
+
+def test_datagrams_before_the_greeting_and_of_undescribed_senders_are_counted_and_give_nothing():
+    client, (datagram, *_) = numbered(2)
+    fresh = Connection()
+    assert fresh.receive_datagram(datagram) == []
+    assert (fresh.counters.unknown_sender, fresh.counters.datagrams) == (1, 1)
+    undescribed = datagram[:12] + (77).to_bytes(4, 'big') + datagram[16:]
+    poses = client.counters.poses
+    assert client.receive_datagram(undescribed + datagram)[0].sender == 'wand'
+    assert (client.counters.unknown_sender, client.counters.poses) == (1, poses + 1)
+
+
+@pytest.mark.parametrize('size', [0, 23, 2**32 - 1])
+def test_a_datagram_is_read_up_to_its_first_impossible_length(size):
+    client, datagrams = numbered(2)
+    broken = size.to_bytes(4, 'big') + datagrams[1][4:]
+    assert len(client.receive_datagram(datagrams[0] + broken + datagrams[1])) == 1
+    assert client.counters.malformed == 1
+
+
+def test_datagrams_without_poses_have_numbers_too():
+    """A lost datagram is counted whatever the datagrams around it contain."""
+    client, server, _ = connected_pair()
+    payload = codec.encode_motion(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 0.1)
+    server.send('wand', constants.VELOCITY_TYPE, payload, 0)
+    client.receive_stream(server.data_to_send())
+    datagrams = [server.datagram_message('wand', constants.VELOCITY_TYPE, payload, n)
+                 for n in range(6)]
+    for index in (0, 1, 3, 5, 4):
+        assert len(client.receive_datagram(datagrams[index])) == 1
+    assert (client.counters.udp_lost, client.counters.udp_reordered) == (1, 1)
+
+
 def test_times_that_cannot_be_meant_are_no_poses():
     client, server, _ = connected_pair()
     payload = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
