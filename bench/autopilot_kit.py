@@ -24,9 +24,11 @@ RATE = 120.0
 SAME_M = 5e-6
 NED_FROM_MOTIVE = Rotation.from_matrix([[1, 0, 0], [0, 0, 1], [0, -1, 0]])
 GAP_S = 0.2
+#: Period (s) of the motion of the first body; no multiple of it is a multiple of a second.
+MOTION_S = 7.318309886
 
 
-def scenario(faults=(), frame_faults=(), rate=RATE, period_s=7.318309886):
+def scenario(faults=(), frame_faults=(), rate=RATE, period_s=MOTION_S):
     """
     Make a scenario of two bodies, of which the first has faults.
 
@@ -37,6 +39,24 @@ def scenario(faults=(), frame_faults=(), rate=RATE, period_s=7.318309886):
             'type': 'figure_eight', 'centre': [0, 1.2, 3 * i], 'length': 1.5, 'width': 0.7,
             'climb': 0.3, 'period': period_s + 0.618 * i}}
         for i, name in enumerate(('cf1', 'cf2'))]}
+
+
+def faulty(times, every_s, period_s):
+    """
+    Make a scenario with the four faults of a body, again and again.
+
+    :param times: begin and end (s) of 'silent', 'frozen', 'teleported' and 'swapped'.
+    :param every_s: the faults' period.
+    :param period_s: of the motion of the first body.
+    """
+    times = {name: {'start': begin, 'end': end, 'every': every_s}
+             for name, (begin, end) in times.items()}
+    return scenario(
+        [{'type': 'occlusion', 'mode': 'silent', **times['silent']},
+         {'type': 'occlusion', 'mode': 'frozen', **times['frozen']},
+         {'type': 'teleport', **times['teleported']}],
+        [{'type': 'swap_labels', 'bodies': ['cf1', 'cf2'], **times['swapped']}],
+        period_s=period_s)
 
 
 class Verdict(NamedTuple):

@@ -37,18 +37,6 @@ RATE_TOLERANCE = 0.05
 NOISE_MB = 3.0
 
 
-def repeated():
-    """Make the scenario."""
-    from autopilot_kit import scenario
-    times = {name: {'start': begin, 'end': end, 'every': PERIOD_S}
-             for name, (begin, end) in FAULTS.items()}
-    return scenario(
-        [{'type': 'occlusion', 'mode': 'silent', **times['silent']},
-         {'type': 'occlusion', 'mode': 'frozen', **times['frozen']},
-         {'type': 'teleport', **times['teleported']}],
-        [{'type': 'swap_labels', 'bodies': ['cf1', 'cf2'], **times['swapped']}])
-
-
 def memory_mb(process):
     """Read how much memory a process holds."""
     for line in Path(f'/proc/{process.pid}/status').read_text().splitlines():
@@ -63,8 +51,8 @@ def soak(total_s, folder):
 
     :returns: verdicts by autopilot, stretches without a message wanted, memory readings, counts.
     """
-    from autopilot_kit import Flight
-    with Flight(repeated(), folder) as flight:
+    from autopilot_kit import faulty, Flight, MOTION_S
+    with Flight(faulty(FAULTS, PERIOD_S, MOTION_S), folder) as flight:
         flight.start_bridge('px4')
         serial = flight.start_bridge('ardupilot', serial=True)
         flight.start_node()

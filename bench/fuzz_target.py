@@ -204,30 +204,32 @@ class Run:
         channel.wants_motion = self.estimate
 
 
-def one_input(data):
+def play(run, data, at, datagrams_from=DATAGRAM):
     """
-    Run one input.
+    Run the records of one input.
 
+    :param at: offset of the first record.
+    :param datagrams_from: the least kind that is a datagram; those below are pieces of a stream.
     :returns: the run, to see how far it got.
     :raises Broken: if something that must hold does not; whatever else is raised is a bug too.
     """
-    run = Run(data[0] if data else 0)
-    at = 1
-    end = len(data)
-    while at + 3 <= end:
+    while at + 3 <= len(data):
         kind, count = data[at] & 7, data[at + 1] << 8 | data[at + 2]
         at += 3
-        if kind < DATAGRAM:
-            run.stream(data[at:at + count])
-            at += count
-        elif kind < PAUSE:
-            run.datagram(data[at:at + count])
+        if kind < PAUSE:
+            take = run.stream if kind < datagrams_from else run.datagram
+            take(data[at:at + count])
             at += count
         elif kind == PAUSE:
             run.pause(count)
         else:
             run.reconnect()
     return run
+
+
+def one_input(data):
+    """Run one input: a byte of options, then records; see ``play``."""
+    return play(Run(data[0] if data else 0), data, 1)
 
 
 def record(kind, data=b'', count=None):

@@ -7,7 +7,7 @@ An input is a byte of options as in fuzz_target, a byte that selects the version
 as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conversation.
 """
 
-from fuzz_target import Broken, PAUSE, PREAMBLE, record, Run, STEP_NS
+from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run, STEP_NS
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.connection import ClientConnection
 from optitrack_vrpn.natnet.constants import UNRECOGNIZED_REQUEST
@@ -120,25 +120,9 @@ class NatNetRun(Run):
 
 
 def one_input(data):
-    """
-    Run one input.
-
-    :returns: the run, to see how far it got.
-    :raises Broken: if something that must hold does not; whatever else is raised is a bug too.
-    """
+    """Run one input: bytes of options and of the version, then records; see ``play``."""
     run = NatNetRun(data[0] if data else 0, VERSIONS[(data[1] if len(data) > 1 else 0) % 6])
-    at, end = 2, len(data)
-    while at + 3 <= end:
-        kind, count = data[at] & 7, data[at + 1] << 8 | data[at + 2]
-        at += 3
-        if kind < PAUSE:
-            run.datagram(data[at:at + count])
-            at += count
-        elif kind == PAUSE:
-            run.pause(count)
-        else:
-            run.reconnect()
-    return run
+    return play(run, data, 2, datagrams_from=0)
 
 
 def seeds():

@@ -137,18 +137,18 @@ class Sender:
                     self._socket.sendto(datagram, peer.target)
 
 
-def arguments_of(text):
-    """Read the command line of a sender."""
+def main(kind, text):
+    """
+    Print the port, then send.
+
+    :param kind: the class of the sender.
+    :param text: the docstring of the program.
+    """
     parser = argparse.ArgumentParser(description=text.strip().splitlines()[0])
     parser.add_argument('--bodies', type=int, default=1)
     parser.add_argument('--rate', type=int, default=240)
-    return parser.parse_args()
-
-
-def main():
-    """Print the port, then send; print the time (ns) at which a client can be sent to."""
-    arguments = arguments_of(__doc__)
-    sender = Sender(arguments.bodies, arguments.rate)
+    arguments = parser.parse_args()
+    sender = kind(arguments.bodies, arguments.rate)
     print(sender.port, flush=True)
     try:
         sender.run()
@@ -157,4 +157,4 @@ def main():
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(Sender, __doc__))

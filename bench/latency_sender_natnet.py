@@ -13,7 +13,7 @@ import sys
 import time
 
 from latency_mark import APART, mark
-from latency_sender import arguments_of, body_names, Sender
+from latency_sender import body_names, main, Sender
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import (
     BODY, BODY_TRACKING_VALID, CONNECT, ECHO_REQUEST, FRAME, REQUEST, REQUEST_MODEL_DEFINITIONS,
@@ -89,16 +89,5 @@ class NatNetSender(Sender):
             self._socket.sendto(frame, address)
 
 
-def main():
-    """Print the port, then send; print the time (ns) at which a client can be sent to."""
-    arguments = arguments_of(__doc__)
-    sender = NatNetSender(arguments.bodies, arguments.rate)
-    print(sender.port, flush=True)
-    try:
-        sender.run()
-    except KeyboardInterrupt:
-        return 0
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(NatNetSender, __doc__))

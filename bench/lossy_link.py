@@ -9,7 +9,6 @@ thread adds some 0.1 ms, to TCP and UDP alike.
 """
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import random
@@ -18,9 +17,10 @@ import struct
 import subprocess
 import threading
 
+from two_networks import inside
+
 _TUNSETIFF = 0x400454CA    # linux/if_tun.h
 _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
-_CLONE_NEWNET = 0x40000000
 
 
 def _tun(name):
@@ -28,19 +28,6 @@ def _tun(name):
     fd = os.open('/dev/net/tun', os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(fd, _TUNSETIFF, struct.pack('16sH22x', name.encode(), _IFF_TUN | _IFF_NO_PI))
     return fd
-
-
-@contextlib.contextmanager
-def _inside(name):
-    """Put this thread into another network namespace for a while."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with open('/proc/thread-self/ns/net') as here, open(f'/var/run/netns/{name}') as there:
-        if libc.setns(there.fileno(), _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), 'setns')
-        try:
-            yield
-        finally:
-            libc.setns(here.fileno(), _CLONE_NEWNET)
 
 
 class LossyLink:
@@ -68,12 +55,12 @@ class LossyLink:
         try:
             self._ip(f'netns add {self._name}')
             self._fds.append(_tun(self._cards[0]))
-            with _inside(self._name):
+            with inside(self._name):
                 self._fds.append(_tun(self._cards[1]))
-            for address, card, inside in ((self.client, self._cards[0], []),
-                                          (self.server, self._cards[1], ['-n', self._name])):
-                self._ip(f'addr add {address}/24 dev {card}', inside)
-                self._ip(f'link set {card} up', inside)
+            for address, card, place in ((self.client, self._cards[0], []),
+                                         (self.server, self._cards[1], ['-n', self._name])):
+                self._ip(f'addr add {address}/24 dev {card}', place)
+                self._ip(f'link set {card} up', place)
             self._ip('link set lo up', ['-n', self._name])
         except BaseException:
             self._clean_up()

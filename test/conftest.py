@@ -263,6 +263,30 @@ def seed_environment():
     return variables
 
 
+@pytest.fixture(scope='module')
+def user():
+    """Give the node of a user that all tests of a file share; see ``rosgraph.Observer``."""
+    from rosgraph import Observer
+    with Observer('user') as found:
+        yield found
+
+
+@pytest.fixture
+def observer():
+    """Give the node of a user of its own for each test."""
+    from rosgraph import Observer
+    with Observer() as found:
+        yield found
+
+
+@pytest.fixture
+def motive():
+    """Give a function that starts simulated Motives; see ``node_kit.motives``."""
+    from node_kit import motives
+    with motives() as start:
+        yield start
+
+
 @pytest.fixture
 def pipelines(monkeypatch):
     """Collect the pipelines that the nodes of this process make."""

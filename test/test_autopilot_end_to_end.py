@@ -13,7 +13,7 @@ import time
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / 'bench')]
 
-from autopilot_kit import Flight, scenario  # noqa: E402
+from autopilot_kit import faulty, Flight  # noqa: E402
 import pytest  # noqa: E402
 from rosgraph import wait_until  # noqa: E402
 
@@ -32,16 +32,6 @@ FAULTS = {'silent': (8.0, 8.8), 'frozen': (9.6, 10.4), 'teleported': (11.2, 12.0
           'swapped': (12.8, 13.4)}
 
 
-def faulty():
-    times = {name: {'start': begin, 'end': end, 'every': PERIOD_S}
-             for name, (begin, end) in FAULTS.items()}
-    return scenario(
-        [{'type': 'occlusion', 'mode': 'silent', **times['silent']},
-         {'type': 'occlusion', 'mode': 'frozen', **times['frozen']},
-         {'type': 'teleport', **times['teleported']}],
-        [{'type': 'swap_labels', 'bodies': ['cf1', 'cf2'], **times['swapped']}], period_s=MOTION_S)
-
-
 def resets(heard):
     """Count how often the reset counter changed."""
     counters = [one.message.fields['reset_counter'] for one in heard]
@@ -54,7 +44,7 @@ def best_rate_hz(stamps, count=40):
 
 
 def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
-    with Flight(faulty(), tmp_path) as flight:
+    with Flight(faulty(FAULTS, PERIOD_S, MOTION_S), tmp_path) as flight:
         px4 = flight.start_bridge('px4')
         ardupilot = flight.start_bridge('ardupilot', serial=True)
         node = flight.start_node()

@@ -19,16 +19,10 @@ import pytest
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient, ActionServer
 import rclpy.parameter
-from rosgraph import NodeHere, Observer, wait_until
+from rosgraph import NodeHere, wait_until
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
-
-
-@pytest.fixture
-def observer():
-    with Observer() as found:
-        yield found
 
 
 class Client:

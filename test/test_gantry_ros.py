@@ -25,7 +25,7 @@ import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
 import rclpy.parameter
-from rosgraph import NodeHere, NodeProcess, Observer, ROOT, wait_until
+from rosgraph import NodeHere, NodeProcess, ROOT, wait_until
 from sensor_msgs.msg import JointState
 from server_kit import free_port
 from std_srvs.srv import Trigger
@@ -51,12 +51,6 @@ class User:
 
     def trigger(self, service):
         return self.observer.call(Trigger, f'{NODE}/{service}', Trigger.Request()).success
-
-
-@pytest.fixture
-def observer():
-    with Observer() as found:
-        yield found
 
 
 def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path):

@@ -28,10 +28,10 @@ def networks():
 @contextlib.contextmanager
 def motive(networks, host):
     """Run a simulated Motive on the Motive PC; multicast leaves it by the laboratory's card."""
-    with networks.inside(networks.motive):
+    with two_networks.inside(networks.motive):
         with simulated(['Wand'], server={'port': 0, 'host': host}, natnet={
                 'multicast': True, 'data_port': 1511}) as server, \
-                networks.inside(networks.robot):
+                two_networks.inside(networks.robot):
             yield server
 
 
@@ -112,7 +112,7 @@ def test_frames_of_another_host_in_the_group_are_refused(networks):
     with motive(networks, networks.lab[1]) as server:
         with following(server, networks.lab[1]) as (client, sink):
             sink.wait(lambda: len(sink.bodies) > 5, 'bodies')
-            with networks.inside(networks.motive):
+            with two_networks.inside(networks.motive):
                 forger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             with forger:
                 forger.bind((networks.other, 0))

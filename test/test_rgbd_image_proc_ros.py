@@ -11,7 +11,7 @@ from optitrack_vrpn.rgbd.images import from_depth, from_rgb, to_depth, to_rgb
 from optitrack_vrpn.rgbd.messages_ros import image_message, info_message, make_header, stamp_ns
 from optitrack_vrpn.rgbd.registration import Registration
 import pytest
-from rosgraph import NodeHere, NodeProcess, Observer, wait_until
+from rosgraph import NodeHere, NodeProcess, wait_until
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -19,12 +19,6 @@ pytestmark = [pytest.mark.ros, pytest.mark.network]
 COLOUR = Intrinsics(160, 120, 131.0, 130.0, 80.5, 59.0)
 DEPTH = Intrinsics(160, 120, 142.0, 142.5, 78.0, 58.5)
 SHIFT = np.array([[1.0, 0, 0, 25], [0, 1, 0, 0], [0, 0, 1, 0]])
-
-
-@pytest.fixture
-def observer():
-    with Observer() as found:
-        yield found
 
 
 class Camera:

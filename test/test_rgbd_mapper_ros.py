@@ -15,7 +15,7 @@ from optitrack_vrpn.rgbd.trajectories import camera_on_body
 import pytest
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rosgraph import NodeHere, Observer, wait_until
+from rosgraph import NodeHere, wait_until
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_srvs.srv import Trigger
@@ -67,12 +67,6 @@ class Robot:
         wait_until(future.done, 30.0, name)
         self.observer.node.destroy_client(client)
         return future.result()
-
-
-@pytest.fixture
-def observer():
-    with Observer() as found:
-        yield found
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from optitrack_vrpn.rgbd.odometry_ros import RgbdOdometry
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rgbd_kit import CAMERA, FORWARD, path, PERIOD, pose, view, white_wall
-from rosgraph import NodeHere, NodeProcess, Observer, silence, wait_until
+from rosgraph import NodeHere, NodeProcess, silence, wait_until
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import UInt32
@@ -84,12 +84,6 @@ class Camera:
         except AssertionError:
             last = [s.message for a in self.diagnostics.messages()[-3:] for s in a.status]
             raise AssertionError(f'no {text!r} in {last}') from None
-
-
-@pytest.fixture
-def observer():
-    with Observer() as found:
-        yield found
 
 
 def active(camera=None, **parameters):

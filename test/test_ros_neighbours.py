@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from conftest import BOTH_PROTOCOLS
 from geometry_msgs.msg import PoseStamped
-from node_kit import logged, motives, parameters
+from node_kit import logged, parameters
 from optitrack_vrpn.graph import conflicts_ros
 from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames, TURN_NS
 from optitrack_vrpn.ros.qos_advice import what_helps
@@ -15,18 +15,6 @@ from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
-
-
-@pytest.fixture(scope='module')
-def observer():
-    with Observer('onlooker') as observer:
-        yield observer
-
-
-@pytest.fixture
-def motive():
-    with motives() as start:
-        yield start
 
 
 @pytest.fixture
@@ -45,26 +33,26 @@ def looks(monkeypatch):
 
 
 @BOTH_PROTOCOLS
-def test_two_nodes_in_one_process_each_follow_their_own_server(observer, motive, protocol):
+def test_two_nodes_in_one_process_each_follow_their_own_server(user, motive, protocol):
     left, right = (parameters(motive(name, protocol=protocol), protocol, autostart=True)
                    for name in ('left', 'right'))
     with NodeHere(left, namespace='/lab_a') as a, NodeHere(right, node_name='second') as b:
         expected = {'/lab_a/left/pose', '/lab_a/left/pose_ned', '/right/pose', '/right/pose_ned'}
-        wait_until(lambda: set(observer.topics()) == expected)
-        topics = [observer.poses(name) for name in ('/lab_a/left/pose', '/right/pose')]
-        tf = observer.transforms()
+        wait_until(lambda: set(user.topics()) == expected)
+        topics = [user.poses(name) for name in ('/lab_a/left/pose', '/right/pose')]
+        tf = user.transforms()
         for topic in (*topics, tf):
             topic.wait(50)
-        assert observer.state('/lab_a/optitrack_vrpn') == observer.state('/second') == 'active'
+        assert user.state('/lab_a/optitrack_vrpn') == user.state('/second') == 'active'
         # Transforms share one tree whatever the namespace, as everywhere in ROS.
         wait_until(lambda: {t.child_frame_id for m in tf.messages() for t in m.transforms} == {
             'left', 'left_ned', 'right', 'right_ned'})
-        assert observer.transition('deactivate', '/second')
+        assert user.transition('deactivate', '/second')
         count = len(topics[0])
         topics[0].wait(count + 50)
         assert a.failure is None and b.failure is None
-        assert observer.transition('active_shutdown', '/lab_a/optitrack_vrpn')
-        wait_until(lambda: all('/right' in topic for topic in observer.topics()))
+        assert user.transition('active_shutdown', '/lab_a/optitrack_vrpn')
+        wait_until(lambda: all('/right' in topic for topic in user.topics()))
 
 
 def test_a_second_node_of_the_same_name_is_told_of(motive, console):
@@ -162,13 +150,13 @@ def test_a_node_that_is_alone_says_nothing_of_others():
     ({}, True, ['more DURABILITY', 'request volatile']),
 ])
 def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(
-        observer, motive, console, offered, latched, said):
+        user, motive, console, offered, latched, said):
     with NodeHere(parameters(motive('wand'), autostart=True, **offered), namespace='/lab'):
-        wait_until(lambda: '/lab/wand/pose' in observer.topics())
-        strict = observer.listen(PoseStamped, '/lab/wand/pose', QoSProfile(
+        wait_until(lambda: '/lab/wand/pose' in user.topics())
+        strict = user.listen(PoseStamped, '/lab/wand/pose', QoSProfile(
             depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL if latched
             else DurabilityPolicy.VOLATILE))
-        easy = observer.poses('/lab/wand/pose', reliable=False)
+        easy = user.poses('/lab/wand/pose', reliable=False)
         log = logged(console, said[-1])
         assert 'a subscriber of /lab/wand/pose ' in log and said[0] in log
         easy.wait(50)

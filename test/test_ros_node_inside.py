@@ -8,7 +8,7 @@ import threading
 from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
-from node_kit import bug, logged, motives, parameters
+from node_kit import bug, logged, parameters
 from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.node import node as node_module
@@ -17,47 +17,35 @@ from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
+from rosgraph import NodeHere, silence, stamp_ns, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
 
-@pytest.fixture(scope='module')
-def observer():
-    with Observer('onlooker') as observer:
-        yield observer
-
-
-@pytest.fixture
-def motive():
-    with motives() as start:
-        yield start
-
-
 def test_a_bug_in_configure_is_an_error_with_its_reason_and_the_node_lives_on(
-        observer, motive, monkeypatch, console):
+        user, motive, monkeypatch, console):
     port = motive('wand')
     with NodeHere(parameters(port)) as here:
         with monkeypatch.context() as patch:
             patch.setattr(node_module, 'make_backend', bug)
-            assert not observer.transition('configure')
+            assert not user.transition('configure')
         log = logged(console, 'ArithmeticError: made up')
         assert 'Traceback' in log
-        assert observer.state() == 'unconfigured'
+        assert user.state() == 'unconfigured'
         assert not [p for p in here.node.publishers if 'tf' in p.topic_name]
-        assert observer.transition('configure') and observer.transition('activate')
-        observer.poses('/wand/pose').wait(10)
+        assert user.transition('configure') and user.transition('activate')
+        user.poses('/wand/pose').wait(10)
 
 
 @pytest.mark.parametrize('error, after', [
     (ArithmeticError, 'unconfigured'), (OptitrackVrpnError, 'inactive')])
-def test_autostart_tells_of_an_activation_that_fails(observer, monkeypatch, console, error, after):
+def test_autostart_tells_of_an_activation_that_fails(user, monkeypatch, console, error, after):
     def failing(*_):
         raise error('made up')
     monkeypatch.setattr(Publishers, 'send_static', failing)
     with NodeHere(parameters(3883, autostart=True)):
         logged(console, f'autostart stops: activate failed; the node is {after}')
-        assert observer.state() == after
+        assert user.state() == after
 
 
 def test_the_way_up_is_told_with_the_full_name_of_the_node(console):
@@ -67,21 +55,21 @@ def test_the_way_up_is_told_with_the_full_name_of_the_node(console):
         logged(console, 'configure with ros2 lifecycle set /lab/optitrack_vrpn configure')
 
 
-def test_a_transition_out_of_turn_is_refused_in_plain_words(observer, console):
+def test_a_transition_out_of_turn_is_refused_in_plain_words(user, console):
     with NodeHere(parameters(3883)):
-        assert not observer.transition('activate')
+        assert not user.transition('activate')
         logged(console, 'activate refused: the node is unconfigured; configure it first')
         by_label = ChangeState.Request()
         by_label.transition.label = 'deactivate'
-        assert not observer.call(
+        assert not user.call(
             ChangeState, '/optitrack_vrpn/change_state', by_label).success
-        assert observer.transition('configure')
+        assert user.transition('configure')
 
 
-def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(observer, console):
+def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(user, console):
     with NodeHere(parameters(3883)) as here:
-        assert observer.transition('configure')
-        assert observer.transition('cleanup')
+        assert user.transition('configure')
+        assert user.transition('cleanup')
         here.node.link_changed(link_event(LinkState.STOPPED, 'stopped', 'info'))
         assert 'stopped: stopped' not in logged(console, 'stopped')
 
@@ -93,16 +81,16 @@ def test_settings_that_match_no_body_are_named(motive, console):
         assert not lacking(said, "'rigid body 1'", "did you mean 'Rigid Body 1'?")
 
 
-def test_simulated_time_is_refused(observer, console):
+def test_simulated_time_is_refused(user, console):
     with NodeHere(parameters(3883, use_sim_time=True)):
-        assert not observer.transition('configure')
+        assert not user.transition('configure')
         logged(console, 'cannot configure: use_sim_time is true')
-        assert observer.set(use_sim_time=False) == ''
-        assert observer.transition('configure')
-        assert 'real time' in observer.set(use_sim_time=True)
+        assert user.set(use_sim_time=False) == ''
+        assert user.transition('configure')
+        assert 'real time' in user.set(use_sim_time=True)
 
 
-def test_a_frame_lost_to_a_bug_costs_no_other(observer, motive, monkeypatch, console):
+def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, monkeypatch, console):
     publish, calls = Publishers.publish, itertools.count(1)
 
     def failing(self, *arguments):
@@ -111,7 +99,7 @@ def test_a_frame_lost_to_a_bug_costs_no_other(observer, motive, monkeypatch, con
         return publish(self, *arguments)
     monkeypatch.setattr(Publishers, 'publish', failing)
     with NodeHere(parameters(motive('wand'), autostart=True)):
-        topic = observer.poses('/wand/pose')
+        topic = user.poses('/wand/pose')
         topic.wait(100)
         logged(console, 'ArithmeticError: made up')
         stamps = [stamp_ns(message) for message in topic.messages()]
@@ -119,13 +107,13 @@ def test_a_frame_lost_to_a_bug_costs_no_other(observer, motive, monkeypatch, con
 
 
 def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
-        observer, motive, monkeypatch, console):
+        user, motive, monkeypatch, console):
     with NodeHere(parameters(motive('wand'), autostart=True)):
-        wait_until(lambda: '/wand/pose' in observer.topics())
+        wait_until(lambda: '/wand/pose' in user.topics())
         with monkeypatch.context() as patch:
             patch.setattr(Pipeline, 'tick', bug)
             logged(console, 'bug in tick')
-        assert observer.state() == 'active'
+        assert user.state() == 'active'
         ticks, tick = [], Pipeline.tick
 
         def noting(self, now_ns):
@@ -137,7 +125,7 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
 
 @pytest.mark.parametrize('names', [('tf', 'wand'), ('wand', 'tf')])
 def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
-        observer, motive, monkeypatch, console, names):
+        user, motive, monkeypatch, console, names):
     """Its plain topic would be that of the transforms, which has another type."""
     create, told = OptitrackVrpnNode.create_publisher, []
     set_info_topics = OptitrackVrpnNode.set_info_topics
@@ -154,7 +142,7 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
     monkeypatch.setattr(OptitrackVrpnNode, 'set_info_topics', noting)
     with NodeHere(parameters(
             motive(*names), autostart=True, topics__pose='{body}')):
-        topic = observer.poses('/wand')
+        topic = user.poses('/wand')
         topic.wait(100)
         # They are told after the first poses.
         wait_until(lambda: '/wand' in told, what='word to controllers')
@@ -162,7 +150,7 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         assert log.count('cannot be published') == 1
 
 
-def test_a_new_body_whose_topics_take_long_holds_nobody_up(observer, motive, monkeypatch):
+def test_a_new_body_whose_topics_take_long_holds_nobody_up(user, motive, monkeypatch):
     prepare, released = Publishers.prepare, threading.Event()
 
     def slow(self, channel):
@@ -171,32 +159,32 @@ def test_a_new_body_whose_topics_take_long_holds_nobody_up(observer, motive, mon
     monkeypatch.setattr(Publishers, 'prepare', slow)
     with NodeHere(parameters(motive('wand', 'slow'), autostart=True)):
         try:
-            observer.poses('/wand/pose').wait(100)
-            assert '/slow/pose' not in observer.topics()
+            user.poses('/wand/pose').wait(100)
+            assert '/slow/pose' not in user.topics()
         finally:
             released.set()
-        observer.poses('/slow/pose').wait(10)
+        user.poses('/slow/pose').wait(10)
 
 
-def test_settings_of_publishing_take_effect_at_once(observer, motive):
+def test_settings_of_publishing_take_effect_at_once(user, motive):
     with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)):
-        tf = observer.transforms()
-        wait_until(lambda: len(observer.topics()) == 4)
-        assert observer.set(outputs=['pose', 'tf', 'status']) == ''
-        wait_until(lambda: observer.topics() == ['/ghost/pose', '/wand/pose'])
-        assert observer.set(bodies__deny=['ghost']) == ''
-        wait_until(lambda: observer.topics() == ['/wand/pose'])
+        tf = user.transforms()
+        wait_until(lambda: len(user.topics()) == 4)
+        assert user.set(outputs=['pose', 'tf', 'status']) == ''
+        wait_until(lambda: user.topics() == ['/ghost/pose', '/wand/pose'])
+        assert user.set(bodies__deny=['ghost']) == ''
+        wait_until(lambda: user.topics() == ['/wand/pose'])
         # Not the very next: this process may have fallen behind.
         wait_until(lambda: {
             t.child_frame_id for m in tf.messages(-1) for t in m.transforms} == {'wand'})
-        assert observer.set(
+        assert user.set(
             bodies__deny=[''], outputs=['pose', 'pose_ned', 'tf', 'tf_ned', 'status']) == ''
-        wait_until(lambda: len(observer.topics()) == 4)
-        assert observer.set(outputs=['pose', 'pose_ned', 'status']) == ''
+        wait_until(lambda: len(user.topics()) == 4)
+        assert user.set(outputs=['pose', 'pose_ned', 'status']) == ''
         silence([tf], 0.2)
 
 
-def test_what_is_latched_ends_with_what_it_tells_of(observer, motive, monkeypatch):
+def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
     latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     publish, sent = Publishers.publish_status, []
 
@@ -205,23 +193,23 @@ def test_what_is_latched_ends_with_what_it_tells_of(observer, motive, monkeypatc
         publish(self, channel, status)
     monkeypatch.setattr(Publishers, 'publish_status', noting)
     with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)):
-        states = observer.listen(DiagnosticStatus, '/ghost/status', latched)
+        states = user.listen(DiagnosticStatus, '/ghost/status', latched)
         states.wait(1)
-        assert observer.set(bodies__deny=['ghost']) == ''
+        assert user.set(bodies__deny=['ghost']) == ''
         # Its last word; its topic goes right after, and may overtake that on a busy machine.
         last = [status for name, status in sent if name == 'ghost'][-1]
         assert (last.level, last.message) == (DiagnosticStatus.STALE, 'no longer selected')
-        wait_until(lambda: not observer.node.count_publishers('/ghost/status'))
-        late = observer.listen(DiagnosticStatus, '/ghost/status', latched)
+        wait_until(lambda: not user.node.count_publishers('/ghost/status'))
+        late = user.listen(DiagnosticStatus, '/ghost/status', latched)
         silence([late])
         assert len(late) == 0
 
         def worlds():
-            static = observer.transforms(static=True)
+            static = user.transforms(static=True)
             static.wait(1)
             return [t.child_frame_id for t in static.messages()[-1].transforms]
         assert worlds() == ['optitrack_ned']
-        assert observer.set(outputs=['pose', 'tf', 'status']) == ''
+        assert user.set(outputs=['pose', 'tf', 'status']) == ''
         assert worlds() == []
-        assert observer.set(outputs=['pose', 'pose_ned', 'tf', 'tf_ned', 'status']) == ''
+        assert user.set(outputs=['pose', 'pose_ned', 'tf', 'tf_ned', 'status']) == ''
         assert worlds() == ['optitrack_ned']

@@ -7,25 +7,13 @@ import threading
 import time
 
 from conftest import BOTH_PROTOCOLS
-from node_kit import bug, held, logged, motives, parameters, released
+from node_kit import bug, held, logged, parameters, released
 from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
 import pytest
-from rosgraph import NodeHere, Observer, wait_until
+from rosgraph import NodeHere, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
-
-
-@pytest.fixture(scope='module')
-def observer():
-    with Observer('onlooker') as observer:
-        yield observer
-
-
-@pytest.fixture
-def motive():
-    with motives() as start:
-        yield start
 
 
 MOVES = {
@@ -75,34 +63,34 @@ def test_a_hundred_transitions_in_any_order_leak_nothing(motive, protocol):
     assert not [thread for thread in threading.enumerate() if thread.name.endswith(' client')]
 
 
-def test_a_bug_in_activate_releases_everything(observer, motive, monkeypatch, console):
+def test_a_bug_in_activate_releases_everything(user, motive, monkeypatch, console):
     with NodeHere(parameters(motive('wand'))) as here:
         # diagnostic_updater, where it is installed, stays from the first time on
-        assert observer.transition('configure') and observer.transition('cleanup')
+        assert user.transition('configure') and user.transition('cleanup')
         before = held(here.node)
-        assert observer.transition('configure')
-        wait_until(lambda: '/wand/pose' in observer.topics())
+        assert user.transition('configure')
+        wait_until(lambda: '/wand/pose' in user.topics())
         with monkeypatch.context() as patch:
             patch.setattr(Publishers, 'send_static', bug)
-            assert not observer.transition('activate')
+            assert not user.transition('activate')
         logged(console, 'ArithmeticError: made up')
-        assert observer.state() == 'unconfigured'
+        assert user.state() == 'unconfigured'
         wait_until(lambda: released(here.node, before), what='release')
 
 
-def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(observer, console):
+def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(user, console):
     with NodeHere(parameters(3883, server='motive pc')) as here:
         before = held(here.node)
-        assert not observer.transition('configure')
+        assert not user.transition('configure')
         logged(console, "cannot configure: server is 'motive pc'")
-        assert observer.state() == 'unconfigured'
+        assert user.state() == 'unconfigured'
         wait_until(lambda: released(here.node, before), what='release')
-        assert observer.set(server='127.0.0.1') == ''
-        assert observer.transition('configure')
+        assert user.set(server='127.0.0.1') == ''
+        assert user.transition('configure')
 
 
 def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
-        observer, motive, pipelines, monkeypatch):
+        user, motive, pipelines, monkeypatch):
     """It may be looking at their events, and another thread would pull them out from under it."""
     prepare, create = Publishers.prepare, OptitrackVrpnNode.create_publisher
     denied, switched = threading.Event(), threading.Event()
@@ -131,19 +119,19 @@ def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
             return destroy(publisher)
         here.node.destroy_publisher = noting
         executor = here.run(threading.get_ident)
-        assert observer.transition('configure') and observer.transition('activate')
+        assert user.transition('configure') and user.transition('activate')
         # Two that go before anybody has heard of them, then one that has lost a topic meanwhile.
         wait_until(lambda: len(pipelines[0].bodies) == 4)
-        assert observer.set(bodies__deny=['denied']) == ''
+        assert user.set(bodies__deny=['denied']) == ''
         denied.set()
         assert switching.wait(30.0)
-        assert observer.set(outputs=['pose', 'tf', 'status']) == ''
+        assert user.set(outputs=['pose', 'tf', 'status']) == ''
         switched.set()
         expected = {'/half/pose', '/denied/pose', '/denied/pose_ned', '/wand/pose_ned',
                     '/switched/pose_ned'}
         wait_until(lambda: expected <= {topic for topic, _ in found})
         assert {thread for _, thread in found} == {executor}
-        wait_until(lambda: observer.topics() == ['/switched/pose', '/wand/pose'])
-        assert observer.transition('deactivate') and observer.transition('cleanup')
-        wait_until(lambda: observer.topics() == [])
+        wait_until(lambda: user.topics() == ['/switched/pose', '/wand/pose'])
+        assert user.transition('deactivate') and user.transition('cleanup')
+        wait_until(lambda: user.topics() == [])
         assert {thread for _, thread in found} == {executor}

@@ -22,6 +22,19 @@ def _ip(*words):
     subprocess.run(['ip', *' '.join(words).split()], check=True, capture_output=True)
 
 
+@contextlib.contextmanager
+def inside(name):
+    """Let this thread work in a namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open('/proc/thread-self/ns/net') as here, open(f'/run/netns/{name}') as there:
+        if libc.setns(there.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), 'setns')
+        try:
+            yield
+        finally:
+            libc.setns(here.fileno(), _CLONE_NEWNET)
+
+
 class TwoNetworks:
     """
     Two networks with two computers.
@@ -69,25 +82,12 @@ class TwoNetworks:
             with contextlib.suppress(subprocess.SubprocessError):
                 _ip('netns del', name)
 
-    @staticmethod
-    @contextlib.contextmanager
-    def inside(name):
-        """Let this thread work in a namespace."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        with open('/proc/thread-self/ns/net') as here, open(f'/run/netns/{name}') as there:
-            if libc.setns(there.fileno(), _CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), 'setns')
-            try:
-                yield
-            finally:
-                libc.setns(here.fileno(), _CLONE_NEWNET)
-
 
 def allowed():
     """Return whether this process may make network namespaces."""
     if os.geteuid() or not shutil.which('ip'):
         return False
     with contextlib.suppress(OSError, subprocess.SubprocessError), TwoNetworks() as networks:
-        with networks.inside(networks.robot):
+        with inside(networks.robot):
             return True
     return False
