@@ -143,7 +143,7 @@ def zeroed(quat: Quat) -> Fault:
 
 
 def turned(axis: Vector, degrees: float) -> Fault:
-    """Turn the body about an axis of its own: a symmetry of its markers."""
+    """Turn the body about its own axis: a symmetry of its markers."""
     scale = math.radians(degrees) / math.hypot(*axis)
     turn = from_rotation_vector((axis[0] * scale, axis[1] * scale, axis[2] * scale))
 

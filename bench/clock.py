@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 import clock_natnet  # noqa: E402
+from clock_baselines import BASELINES  # noqa: E402
 from clock_plot import error_svg  # noqa: E402
-from clock_rivals import RIVALS  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
@@ -109,7 +109,7 @@ def run_main(task: tuple[Scenario, float, int]) -> dict[str, Any]:
     row: dict[str, Any] = {'name': scenario.name, 'frames': len(error), 'tracking': tracking}
     lines = {'tracking': per_minute(frames, error)}
     times, arrivals = frames.sender_time.tolist(), frames.arrival.tolist()
-    for name, make in RIVALS.items():
+    for name, make in BASELINES.items():
         error = errors(frames, list(map(make(), times, arrivals)))
         row[name] = score(frames, error)
         lines[name] = per_minute(frames, error)
@@ -168,7 +168,7 @@ def number(value: float) -> str:
 
 def main_table(rows: list[dict[str, Any]], cost: dict[str, float]) -> str:
     """Return the comparison as Markdown."""
-    names = list(RIVALS)
+    names = list(BASELINES)
     lines = [
         '| p99 / worst of the error, us | tracking | restamp --smooth | '
         + ' | '.join(names) + ' |',
@@ -247,7 +247,7 @@ def main() -> None:
     frames = simulate(main_scenarios(seconds)[0], 600.0, args.seed)
     cost = {'tracking': cost_us(lambda: StampSource(StampConfig()).stamp, frames)}
     cost['restamp --smooth'] = smoothing_cost_us(frames)
-    cost |= {name: cost_us(make, frames) for name, make in RIVALS.items()}
+    cost |= {name: cost_us(make, frames) for name, make in BASELINES.items()}
     loaded = simulate(main_scenarios(600.0)[5], 600.0, args.seed)
     cost['longest'] = longest_call_us(lambda: StampSource(StampConfig()).stamp, loaded)
     with Pool(args.jobs) as pool:

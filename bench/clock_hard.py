@@ -68,10 +68,10 @@ def run(task: tuple[Scenario, float, int, bool]) -> dict[str, Any]:
     counts = frames.settled
     size = np.abs(error[counts & ~np.isnan(error)])
     worst = np.zeros(len(known))
-    told = counts & ~np.isnan(error)
-    np.maximum.at(worst, second[told], np.abs(error[told]))
+    known = counts & ~np.isnan(error)
+    np.maximum.at(worst, second[known], np.abs(error[known]))
     judged = np.zeros(len(known), dtype=bool)
-    judged[second[told]] = True
+    judged[second[known]] = True
     judged &= ~np.isnan(known)
     return {
         'name': scenario.name + (', raw clock' if raw else ''),

@@ -4,7 +4,7 @@
 Faults as an autopilot sees them: what the bridge sends to it meanwhile.
 
 Simulator, node, a bridge to a PX4 by UDP and one to an ArduPilot at the end of a pseudo terminal,
-in processes of their own. A row sums up both vehicles, where both are hit.
+in their own processes. A row sums up both vehicles, where both are hit.
 """
 
 from contextlib import contextmanager

@@ -311,7 +311,7 @@ class Stamper:
     """
     What the node does with events, without ROS.
 
-    :ivar out: (body, time of publication and stamp on a clock that nobody sets, pose).
+    :ivar out: (body, time of publication and stamp on a clock that nothing sets, pose).
     :ivar ended: when epochs of the stamps ended.
     """
 
@@ -434,7 +434,7 @@ def bodies():
 
 def _body_row(session, names, name, begin, end, at):
     """Sum one fault of one body up, from half a second before it to three after."""
-    noticed = min((entry for body in names for entry in session.told[body]
+    noticed = min((entry for body in names for entry in session.reported[body]
                    if begin <= entry[0] <= end + 2 * 10**8 and not entry[1]), default=None)
     back = [next((heard.at_ns for heard in session.heard[body] if heard.at_ns > end), None)
             for body in names]

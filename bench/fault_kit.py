@@ -162,7 +162,7 @@ class Session:
         self.names = [f'body{i}' for i in range(bodies)]
         self.servers = []
         self.heard = {name: [] for name in self.names}
-        self.told = {name: [] for name in self.names}
+        self.reported = {name: [] for name in self.names}
         self.node = None
         self.observer = None
         self.skipped_before = {}
@@ -178,7 +178,7 @@ class Session:
             PoseStamped, f'/{name}/pose', self._taker(self.heard[name]), qos, raw=True)
             for name in self.names]
         self._subscriptions += [self.observer.node.create_subscription(
-            DiagnosticStatus, f'/{name}/status', self._noter(self.told[name]), qos)
+            DiagnosticStatus, f'/{name}/status', self._noter(self.reported[name]), qos)
             for name in self.names]
         return self
 

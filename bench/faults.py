@@ -39,7 +39,7 @@ STANDING_STILL = ('paused',)
 
 
 def run_here(name):
-    """Run one case in this process, in a ROS domain of its own; return its rows."""
+    """Run one case in this process, in its own ROS domain; return its rows."""
     with tempfile.TemporaryDirectory() as logs, claim_domain({own_domain()}) as claim:
         isolate(os.environ, claim.domain)
         os.environ['ROS_LOG_DIR'] = logs
@@ -81,7 +81,7 @@ def run_apart(name):
 
 
 def attempt(name):
-    """Run one case in a process of its own; return its rows."""
+    """Run one case in its own process; return its rows."""
     done = None
     try:
         done = subprocess.run(

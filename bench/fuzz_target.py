@@ -140,7 +140,7 @@ class Run:
         self.look()
 
     def reconnect(self):
-        """Begin anew, as the client does."""
+        """Begin again, as the client does."""
         self.connect()
         self.pipeline.reconnected()
 

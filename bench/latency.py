@@ -78,7 +78,7 @@ class Child:
     """
 
     def __init__(self, command, variables):
-        # A program of its own is named by its path.
+        # A separate program is named by its path.
         words = [] if os.path.isabs(command[0]) else [sys.executable]
         self.log = tempfile.TemporaryFile('w+', errors='replace')
         self.started_ns = time.monotonic_ns()
@@ -212,7 +212,7 @@ def measure(bridge, bodies, rate, seconds, variables, others):
 
 
 def load():
-    """Tell how busy the machine is; what else runs on it is in the figures."""
+    """Return how busy the machine is; what else runs on it is in the figures."""
     return os.getloadavg()[0]
 
 

@@ -122,7 +122,7 @@ class Receiver:
         return take
 
     def forget(self):
-        """Begin anew."""
+        """Begin again."""
         self._swap()
         return {}
 

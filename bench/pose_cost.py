@@ -196,7 +196,7 @@ def command(variant, arguments, more=()):
 
 
 def run(variant, arguments, more=(), before=()):
-    """Measure one variant in a process of its own."""
+    """Measure one variant in its own process."""
     words, variables = command(variant, arguments, more)
     return subprocess.run(
         [*before, *words], env=variables, check=True, capture_output=True, text=True)

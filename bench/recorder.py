@@ -47,7 +47,7 @@ def reading(pid):
     """
     Give memory (MB) and processor time (s) of a process.
 
-    :returns: memory of its own, memory with mapped files and what it shares, processor time.
+    :returns: its own memory, memory with mapped files and what it shares, processor time.
     """
     fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
     status = Path(f'/proc/{pid}/status').read_text()

@@ -7,7 +7,7 @@ Compare poses by TCP with poses by UDP: latency, jitter, and the effect of 1 % l
     python3 bench/transports.py --server PATH          also a server of the VRPN library
     python3 bench/transports.py --write-docs           renew docs/performance_measured.md
 
-The server runs in a network namespace of its own behind a link that loses packets
+The server runs in its own network namespace behind a link that loses packets
 (lossy_link.py). The transports take turns, run by run. Only the client is measured: no ROS.
 
 ``PATH PORT BODIES RATE`` must serve bodies with the seconds and nanoseconds of CLOCK_MONOTONIC at

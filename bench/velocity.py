@@ -108,8 +108,8 @@ WINDOWS = (5, 7, 9, 11, 15, 19, 25, 31, 41, 61, 81, 121)
 def row(name: str, truth: Callable[[float], Pose], rate: float, noise: float) -> str:
     """Measure all methods on one trajectory."""
     times, positions, quats, velocities, rates = sample(truth, rate, noise)
-    told = MotionConfig(position_noise=noise, attitude_noise=noise * ATTITUDE_PER_POSITION)
-    v, w = kalman(times, positions, quats, told)
+    known = MotionConfig(position_noise=noise, attitude_noise=noise * ATTITUDE_PER_POSITION)
+    v, w = kalman(times, positions, quats, known)
     default, default_w = kalman(times, positions, quats, MotionConfig())
     difference = differences(positions, rate)
     middle = 0.5 * (velocities + np.vstack((velocities[:1], velocities[:-1])))

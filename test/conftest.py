@@ -164,7 +164,7 @@ def imports_of(text):
 @functools.cache
 def is_pure(path):
     """
-    Tell whether a test file, with the helpers beside it, imports only pure code.
+    Return whether a test file, with the helpers beside it, imports only pure code.
 
     Files of the package are pure by the naming rule of docs/architecture.md.
     """
@@ -317,7 +317,7 @@ class Console:
     def __init__(self):
         self._at = 0
 
-    def news(self):
+    def unread(self):
         """Give what has been written since the last call."""
         read = os.pread(2, 1 << 24, self._at)
         self._at += len(read)

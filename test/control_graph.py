@@ -107,7 +107,7 @@ class Systems:
 
 
 class Tool:
-    """A node in a context of its own, with helpers that wait for conditions."""
+    """A node in its own context, with helpers that wait for conditions."""
 
     def __init__(self, name='tool'):
         self.context = Context()

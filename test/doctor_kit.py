@@ -53,7 +53,7 @@ class Result:
 
 @pytest.fixture
 def examine(capsys):
-    """Run the doctor in this process, against the loopback interface unless told otherwise."""
+    """Run the doctor in this process, against the loopback interface unless stated otherwise."""
     def run(port, *arguments, server='127.0.0.1', timeout=3.0, seconds=0.3):
         capsys.readouterr()
         began = time.monotonic()

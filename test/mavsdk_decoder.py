@@ -3,7 +3,7 @@
 """
 Decode MAVLink with mavsdk and print each message as a line of JSON.
 
-It runs in a process of its own, since mavsdk has threads of its own. The first line is 'ready'.
+It runs in its own process, since mavsdk has its own threads. The first line is 'ready'.
 """
 
 import json

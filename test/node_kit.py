@@ -40,7 +40,7 @@ def logged(console, text):
     parts = []
 
     def found():
-        parts.append(console.news())
+        parts.append(console.unread())
         return text in ''.join(parts)
     wait_until(found, 20.0, f'{text!r} in the log')
     return ''.join(parts)
@@ -66,7 +66,7 @@ def held(node):
 
 def released(node, before):
     """
-    Tell whether no more is held than before.
+    Return whether no more is held than before.
 
     The simulated Motive is in this process too, and closes its ends a moment later: it may have
     been about to when that was counted.

@@ -31,7 +31,7 @@ class FakeServer:
     """
     A server that does with each connection what a test says.
 
-    :param serve: called in a thread of its own with this server and each connected socket, which
+    :param serve: called in its own thread with this server and each connected socket, which
         is closed when it returns.
     :param connect_back: heed requests.
     :param accept: take TCP connections.
@@ -266,7 +266,7 @@ class Flow:
     """
     How much of what was sent the client has not read yet, as Linux tells in /proc/net.
 
-    Datagrams that nobody reads are lost once the buffer is full, and what goes by TCP and what
+    Datagrams that are not read are lost once the buffer is full, and what goes by TCP and what
     goes by UDP can overtake each other; so that a fast replay does neither, it waits for the
     client before it changes from one to the other and after every few datagrams.
     """
@@ -282,7 +282,7 @@ class Flow:
         self._last = kind
 
     def ready(self, kind: str, udp_port: Optional[int]) -> bool:
-        """Tell whether the next thing may be sent."""
+        """Return whether the next thing may be sent."""
         if not self._last:
             return True
         if kind == self._last and (kind == 'tcp' or self._count < _UNREAD_DATAGRAMS):
@@ -293,7 +293,7 @@ class Flow:
         return False
 
     def all_read(self, udp_port: Optional[int]) -> bool:
-        """Tell whether the client has read all that was sent last."""
+        """Return whether the client has read all that was sent last."""
         if self._last == 'udp':
             return not unread('udp', udp_port or 0)
         return not unread('tcp', *self._ports)
@@ -322,7 +322,7 @@ def unread(kind: str, port: int, peer: int = 0) -> int:
 
 
 def type_described(stream: bytes | bytearray) -> bool:
-    """Tell whether a client has begun to describe its types, the last thing it describes."""
+    """Return whether a client has begun to describe its types, the last thing it describes."""
     position = 24
     while len(stream) - position >= 24:
         if stream[position + 16:position + 20] == b'\xff\xff\xff\xfe':
@@ -342,7 +342,7 @@ def drain(sock: socket.socket) -> None:
 
 def free_port() -> int:
     """
-    Find a port that nobody listens on, by TCP or UDP.
+    Find a port that no program listens on, by TCP or UDP.
 
     Below the range from which the system gives ports away, so that it is still free later.
     """

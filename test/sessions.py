@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recorded sessions, with the data that their server was told to send."""
+"""The recorded sessions, with the data that their server was instructed to send."""
 
 import csv
 import gzip
@@ -24,7 +24,7 @@ class Action(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """One report as the recorded server was told to send it; ``kind`` is pose, vel or acc."""
+    """One report that the recorded server was to send; ``kind`` is pose, vel or acc."""
 
     frame: int
     body: str
@@ -106,7 +106,7 @@ def described_udp_port(stream: bytes) -> Optional[int]:
 
 def sent(name: str, kind: Optional[str] = None) -> list[Sent]:
     """
-    Read what a capture's server was told to send while its client was recorded.
+    Read what a capture's server was instructed to send while its client was recorded.
 
     :param kind: only reports of this kind.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# Either reads every file anew, several times over.
+# Either reads every file again, several times over.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 FOLDERS = [str(ROOT / name) for name in ('optitrack_vrpn', 'launch', 'test', 'setup.py')]
 

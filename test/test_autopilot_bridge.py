@@ -287,7 +287,7 @@ def test_what_cannot_work_is_refused_with_what_to_do(parameters, hidden, words, 
     with bridge(**parameters) as here:
         here.run(here.node.trigger_configure)
         assert here.node.lifecycle_label == 'unconfigured'
-        wait_until(lambda: words in console.news(), 5.0, words)
+        wait_until(lambda: words in console.unread(), 5.0, words)
 
 
 # -- the link -------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def test_a_port_in_use_is_an_error_and_no_crash():
 def test_the_parameter_file_is_up_to_date():
     path = ROOT / 'config' / 'mavlink_bridge.yaml'
     assert path.read_text() == parameter_file(), (
-        'write it anew: python -m optitrack_vrpn mavlink_bridge --print-parameters')
+        'write it again: python -m optitrack_vrpn mavlink_bridge --print-parameters')
     values = yaml.safe_load(path.read_text())['/**']['ros__parameters']
     assert values['topics']['odom'] == '{body}/odom'
 

@@ -111,7 +111,7 @@ def test_a_wrong_table_makes_configure_fail_and_names_the_row(tmp_path, console)
     with NodeHere({'table': str(tmp_path / 'axes.yaml'), 'control.generations': ['none']},
                   cls=AxisBridge) as here:
         assert here.run(here.node.trigger_configure).name == 'FAILURE'
-        assert 'axes[0].quantity' in console.news()
+        assert 'axes[0].quantity' in console.unread()
 
 
 def test_teaching_finds_the_bodies_of_one_namespace(bodies):

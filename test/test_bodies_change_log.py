@@ -21,7 +21,7 @@ def change(body, after, before=State.TRACKED):
 
 
 class Session:
-    """Twenty bodies at 100 Hz, each in a datagram of its own, 0.2 ms apart."""
+    """Twenty bodies at 100 Hz, each in its own datagram, 0.2 ms apart."""
 
     def __init__(self, mode='tracking'):
         self.pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode)))
@@ -49,7 +49,7 @@ class Session:
         self.pipeline.tick(now)
         self.lines += [(n.severity, n.text) for n in self.pipeline.take_events()]
 
-    def news(self):
+    def unread(self):
         lines, self.lines = [line for line in self.lines if ' -> ' in line[1]], []
         return lines
 
@@ -58,9 +58,9 @@ class Session:
 def test_a_lost_server_is_one_warning_whatever_the_tick(stopped_after):
     session = Session()
     session.run(stopped_after)
-    session.news()
+    session.unread()
     session.run(3.0, names=[])
-    ((severity, text),) = session.news()
+    ((severity, text),) = session.unread()
     assert severity == 'warn' and text.startswith('20 bodies (') and 'TRACKED -> STALE' in text
     assert "'drone 4'" in text and 'and 15 more' in text
 
@@ -70,12 +70,12 @@ def test_after_a_restart_of_the_server_no_body_is_new_or_stale_while_poses_arriv
     session = Session(mode)
     session.run(2.0)
     session.run(3.0, names=[])
-    session.news()
+    session.unread()
     session.pipeline.reconnected()
     session.out = 0
     session.run(1.0, sender_start=5 * S)
     assert session.out >= 20 * 80    # the first tenth of a second may be a backlog
-    lines = [text.partition(': ')[2] for _, text in session.news()]
+    lines = [text.partition(': ')[2] for _, text in session.unread()]
     assert [line for line in lines if 'NEW' in line or '-> STALE' in line] == []
 
 
@@ -83,10 +83,10 @@ def test_after_a_restart_bodies_are_reported_as_seen_again_and_nothing_else():
     session = Session()
     session.run(2.0)
     session.run(3.0, names=[])
-    session.news()
+    session.unread()
     session.pipeline.reconnected()
     session.run(1.0, sender_start=5 * S)
-    lines = session.news()
+    lines = session.unread()
     assert {severity for severity, _ in lines} == {'info'}
     assert all('STALE -> TRACKED' in text for _, text in lines)
     assert len(lines) <= 2
@@ -95,9 +95,9 @@ def test_after_a_restart_bodies_are_reported_as_seen_again_and_nothing_else():
 def test_a_body_whose_clock_restarts_without_silence_is_new_and_not_stale():
     session = Session()
     session.run(2.0)
-    session.news()
+    session.unread()
     session.run(1.0, sender_start=5 * S)
-    assert not [text for _, text in session.news() if 'STALE' in text]
+    assert not [text for _, text in session.unread() if 'STALE' in text]
 
 
 def test_one_silent_body_is_a_line_of_its_own_one_tick_later():

@@ -25,7 +25,7 @@ BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 def test_an_absent_server_is_said_to_be_absent_and_what_to_do(unused_port, way):
     with client(unused_port, link=link(connection=way)) as (running, sink):
         sink.wait_state(LinkState.LOST, 2)
-        # An attempt is counted after it was told of.
+        # An attempt is counted after it was reported.
         wait_until(lambda: running.status().failures >= 2)
         status = running.status()
     reason = sink.reasons(LinkState.LOST)[0]
@@ -197,7 +197,7 @@ def test_a_server_that_hangs_up_at_once_is_not_called_in_a_frenzy(after):
         with client(server.port, link=calm) as (running, sink):
             # 0.05 + 0.1 + 0.2 + 0.4 s of pauses at the least
             sink.wait_state(LinkState.LOST, 5)
-            wait_until(lambda: running.status().failures >= 5)   # counted after it was told of
+            wait_until(lambda: running.status().failures >= 5)   # counted after it was reported
         calls = [at for at, _, _ in server.connections[:5]]
     assert calls[4] - calls[0] >= 0.74
     reason = sink.reasons(LinkState.LOST)[0]
@@ -214,7 +214,7 @@ def test_a_server_whose_conversations_are_brief_is_called_ever_more_rarely():
         calm = link(connection='tcp', retry_min_s=0.05, retry_max_s=0.4)
         with client(server.port, link=calm) as (running, sink):
             sink.wait_state(LinkState.STREAMING, 5)
-            # They were conversations all the same: nobody gives up.
+            # They were conversations all the same: the client does not give up.
             assert running.status().failures == 0
         calls = [at for at, _, _ in server.connections[:5]]
     assert calls[4] - calls[0] >= 0.74
@@ -364,12 +364,12 @@ def test_a_network_that_is_down_is_said_to_be(monkeypatch):
 
 
 def test_an_advertised_address_and_port_are_what_the_server_is_told(unused_port):
-    told = {}
+    reported = {}
 
     def serve(server, sock):
         heard = say_hello(sock)
-        told['udp port'] = int.from_bytes(heard[36:40], 'big')
-        told['udp host'] = bytes(heard[48:57])
+        reported['udp port'] = int.from_bytes(heard[36:40], 'big')
+        reported['udp host'] = bytes(heard[48:57])
         sock.sendall(pose())
         server.hold(sock)
     # localhost is not what the client would say by itself.
@@ -379,7 +379,7 @@ def test_an_advertised_address_and_port_are_what_the_server_is_told(unused_port)
             sink.wait_state(LinkState.STREAMING)
         assert server.requests[0] == b'localhost %d\0' % unused_port
         assert server.connections[0][2] == ('localhost', unused_port)
-    assert told == {'udp port': unused_port, 'udp host': b'localhost'}
+    assert reported == {'udp port': unused_port, 'udp host': b'localhost'}
 
 
 def test_an_advertised_port_that_is_taken_is_named(unused_port):

@@ -165,11 +165,11 @@ class Publishing(Recorder):
         super().receive(events, arrival_ns, host_minus_arrival_ns)
 
     def all_have(self, count):
-        """Tell whether each way of stamping let so many poses out."""
+        """Return whether each way of stamping let so many poses out."""
         return all(len(published.out) >= count for published in self.published)
 
     def all_past(self, frame):
-        """Tell whether each way of stamping is past a frame."""
+        """Return whether each way of stamping is past a frame."""
         return all(published.out[-1][0] > frame for published in self.published)
 
 

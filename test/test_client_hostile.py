@@ -207,7 +207,7 @@ def test_the_largest_datagrams_are_read_whole():
 
 
 def test_a_flood_by_tcp_neither_fills_the_memory_nor_starves_another_client():
-    # Types that nobody described, so that the flood is work and no events.
+    # Types that were not described, so that the flood is work and no events.
     block = message(1, 77, bytes(1000)) * 400
 
     def evil(server, sock):

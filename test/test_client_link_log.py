@@ -10,7 +10,7 @@ OUTAGE = ((LinkState.LOST, 'warn'), (LinkState.REQUESTING, 'info'))
 RETURN = ((LinkState.CONNECTED, 'info'), (LinkState.STREAMING, 'info'))
 
 
-def told(changes, step_ms, log=None):
+def reported(changes, step_ms, log=None):
     """Let changes come so far apart; gives (time in ms, state) of those that are logged."""
     log = log or LinkLog()
     return [(number * step_ms, state) for number, (state, severity) in enumerate(changes)
@@ -20,18 +20,18 @@ def told(changes, step_ms, log=None):
 
 def test_every_state_of_an_outage_is_told_of_once():
     changes = [*RETURN, *OUTAGE * 10, *RETURN]
-    assert [state for _, state in told(changes, 2500)] == [
+    assert [state for _, state in reported(changes, 2500)] == [
         s for s, _ in (*RETURN, *OUTAGE, *RETURN)]
 
 
 def test_an_outage_that_lasts_is_told_of_again_once_a_minute():
-    lost = [at for at, state in told(OUTAGE * 100, 1000) if state is LinkState.LOST]
+    lost = [at for at, state in reported(OUTAGE * 100, 1000) if state is LinkState.LOST]
     assert lost == [0, 60_000, 120_000, 180_000]
 
 
 def test_the_end_of_an_outage_is_told_of_however_soon_it_comes():
     changes = [*RETURN, *OUTAGE, *RETURN]
-    assert len(told(changes, 100)) == len(changes)
+    assert len(reported(changes, 100)) == len(changes)
 
 
 def test_poses_after_a_silence_are_logged_also_in_the_first_minute():
@@ -42,7 +42,7 @@ def test_poses_after_a_silence_are_logged_also_in_the_first_minute():
 def test_a_connection_that_flaps_neither_fills_the_log_nor_leaves_it_at_lost():
     seconds, step_ms = 60, 50
     changes = [*RETURN, *OUTAGE] * (seconds * 1000 // step_ms // 4) + [*RETURN]
-    lines = told(changes, step_ms)
+    lines = reported(changes, step_ms)
     assert len(changes) == 1202 and len(lines) <= 6 * (seconds // 5 + 1)
     assert lines[-1][1] is LinkState.STREAMING
     last = {state: at for at, state in lines}

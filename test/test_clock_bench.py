@@ -12,8 +12,8 @@ import sys
 BENCH = Path(__file__).resolve().parent.parent / 'bench'
 sys.path[:0] = [str(BENCH)]
 
+from clock_baselines import BASELINES  # noqa: E402
 from clock_plot import error_svg  # noqa: E402
-from clock_rivals import RIVALS  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios, WIFI, WIRED  # noqa: E402
 from clock_sim import simulate  # noqa: E402
 import numpy as np  # noqa: E402
@@ -34,7 +34,7 @@ def test_short_bench_prints_and_writes_its_tables(tmp_path):
     smoothed = row['tracking']['smoothed']
     assert smoothed['worst'] < row['tracking']['worst']
     assert f'{smoothed["p99"]:.1f} / {smoothed["worst"]:.1f}' in done.stdout
-    assert set(found['cost_us']) == {'tracking', 'restamp --smooth', 'longest', *RIVALS}
+    assert set(found['cost_us']) == {'tracking', 'restamp --smooth', 'longest', *BASELINES}
 
 
 def test_simulated_delays_are_drawn_from_what_they_are_called():
@@ -68,7 +68,7 @@ def test_every_scenario_can_be_simulated_and_nothing_arrives_before_it_is_sent()
 def test_rivals_find_a_constant_offset():
     pairs = [(i * 4_000_000, 9 * 10**9 + i * 4_000_000 + (i * 7919 % 400) * 1000)
              for i in range(60_000)]
-    for name, make in RIVALS.items():
+    for name, make in BASELINES.items():
         place = make()
         last = [place(*pair) for pair in pairs][-1]
         assert abs(last - pairs[-1][0] - 9 * 10**9) < 40_000, name

@@ -26,7 +26,7 @@ def ticking(t, tick_s):
 
 
 def placed(times):
-    """Place every time as a frame of its own; -1 where that cannot be done yet."""
+    """Place every time as its own frame; -1 where that cannot be done yet."""
     cadence, found, nth = Cadence(), [], 0
     for time in times.tolist():
         if time == cadence.newest_ns:

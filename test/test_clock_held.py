@@ -168,8 +168,8 @@ def test_a_sender_that_is_set_back_costs_a_quarter_of_a_second(step, mode):
     room.feed(room.frames(6.0, begin=6.0), sender_shift=-step, noise=True)
     assert room.pipeline.stamps.status().restarts == {'sender_restarted': 1}
     assert room.silence(6.0, 12.0) < 0.25
-    told = [n.text for n in room.pipeline.reports.events if 'went back' in n.text]
-    assert float(told[0].split(' s')[-2].split()[-1]) == pytest.approx(step, abs=0.01)
+    reported = [n.text for n in room.pipeline.reports.events if 'went back' in n.text]
+    assert float(reported[0].split(' s')[-2].split()[-1]) == pytest.approx(step, abs=0.01)
     if mode != 'sender':
         assert room.oldest() < 0.01
 

@@ -121,7 +121,7 @@ def test_uncertainty_of_a_constant_delay_is_that_of_the_times_resolution():
 
 
 def test_a_rate_that_no_oscillator_changes_to_is_followed_after_the_longest_load():
-    """Even a clock that should not be slewed is followed after 90 s, not left behind for good."""
+    """Even a clock that should not be slewed is followed after 90 s, not left behind for ever."""
     k = np.arange(300)
     clock = 20.0 * k + 10.0 * np.clip(k - 100.0, 0.0, None)
     error, path = floor_error(minima(300), clock, slewable=False)

@@ -13,7 +13,7 @@ import sys
 
 sys.path[:0] = [str(Path(__file__).parent.parent / 'bench')]
 
-from clock_rivals import original, sliding_minimum  # noqa: E402
+from clock_baselines import original, sliding_minimum  # noqa: E402
 from clock_scenarios import WIFI, WIRED  # noqa: E402
 from clock_sim import simulate  # noqa: E402
 from conftest import slow_after  # noqa: E402

@@ -22,7 +22,7 @@ class Played:
     Frames stamped in the order of their arrival.
 
     :param drift: how far the sender's clock has drifted when each is sent (s), beside its rate.
-    :param host_ns: the host's clock less that of the arrivals, which nobody sets then.
+    :param host_ns: the host's clock less that of the arrivals, which nothing sets then.
     :ivar sent: when each was sent, by the clock of the arrivals (s).
     :ivar arrived: when it arrived (s).
     :ivar error: of its stamp (s); NaN where there is none.

@@ -79,7 +79,7 @@ def gone(pids):
 
 
 def alive(pid):
-    """Tell whether a process runs; one that has ended may wait for its new parent."""
+    """Return whether a process runs; one that has ended may wait for its new parent."""
     try:
         return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] != 'Z'
     except OSError:
@@ -159,7 +159,7 @@ def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_p
 
 
 def test_demo_applies_a_file_for_the_node_by_its_name(tmp_path):
-    """Its server is another all the same, and its node has a name of its own."""
+    """Its server is another all the same, and its node has its own name."""
     path = tmp_path / 'mine.yaml'
     path.write_text('optitrack_vrpn:\n  ros__parameters:\n    server: 192.0.2.1\n'
                     "    port: 9\n    bodies: {deny: ['1demo', demo wand]}\n")
@@ -331,7 +331,7 @@ def test_demo_fails_where_nothing_streams():
 
 
 def check_failing_demo(seconds):
-    # The discard port: nobody listens there.
+    # The discard port: no program listens there.
     done = demo('--seconds', seconds, '--server', '127.0.0.1:9')
     assert done.returncode == 1
     line, = done.stderr.splitlines()

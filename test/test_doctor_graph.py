@@ -55,7 +55,7 @@ def here(server, **parameters):
 
 
 def called(name, server, namespace='', **parameters):
-    """Run it under a name of its own."""
+    """Run it under its own name."""
     return NodeHere({'server': '127.0.0.1', 'port': server.port, **parameters}, node_name=name,
                     namespace=namespace)
 

@@ -15,8 +15,8 @@ import pytest
 
 def running(state='active', **changes):
     facts = heard()
-    told = {'server': 'motive', 'port': 3883, 'up_axis': 'y'}
-    node = RunningNode('/mocap', 1, state, told, 8, 2)
+    stated = {'server': 'motive', 'port': 3883, 'up_axis': 'y'}
+    node = RunningNode('/mocap', 1, state, stated, 8, 2)
     facts.graph = Graph(nodes=(replace(node, **changes),))
     return facts
 

@@ -76,7 +76,7 @@ def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(obser
         assert here.run(here.node.trigger_configure).name == 'SUCCESS'
         client = Client(observer)
         assert not client.send([(1, 1.0)]).accepted
-        assert 'not active' in console.news()
+        assert 'not active' in console.unread()
         assert here.run(here.node.trigger_activate).name == 'SUCCESS'
         axes = Axes(observer)
         axes.wait_mode('target_yaw', 'stopping')
@@ -95,19 +95,19 @@ def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(obser
 
         # rejected: unknown joints, what cannot be checked, and a second goal for the same axis
         assert not client.send([(1, 1.0)], name='nothing').accepted
-        assert "joints 'nothing' are not axes" in console.news()
+        assert "joints 'nothing' are not axes" in console.unread()
         assert not client.send([(0, 50.0), (1, 51.0)]).accepted
-        assert 'the first point is 48 deg' in console.news()
+        assert 'the first point is 48 deg' in console.unread()
         from control_msgs.msg import JointTolerance
         assert not client.send([(1, 3.0)], path_tolerance=[
             JointTolerance(name='target_yaw', position=0.1)]).accepted
-        assert 'no measurement in' in console.news()
+        assert 'no measurement in' in console.unread()
 
         # canceled: the axis stops under control, short of the end
         handle = client.send([(20, 12.0)])
         wait_until(lambda: axes.value('target_yaw', 'velocity') > 0.3)
         assert not client.send([(1, 3.0)]).accepted
-        assert 'another goal is active' in console.news()
+        assert 'another goal is active' in console.unread()
         assert client.cancel(handle)
         status, result = client.result(handle)
         assert status == GoalStatus.STATUS_CANCELED
@@ -125,7 +125,7 @@ def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(obser
         assert result.error_code == client.kind.Result.PATH_TOLERANCE_VIOLATED
         assert not lacking(result.error_string, 'target_yaw: ', 'ended by emergency')
         assert not client.send([(1, 3.0)]).accepted      # not before a reset
-        assert not lacking(console.news(), 'target_yaw', 'mode emergency')
+        assert not lacking(console.unread(), 'target_yaw', 'mode emergency')
         assert observer.call(Trigger, f'{NODE}/reset', Trigger.Request()).success
 
         # aborted: the node is deactivated; a shutdown with a goal under way ends cleanly
@@ -161,7 +161,7 @@ def test_without_control_msgs_there_is_one_line_and_no_action(observer, monkeypa
     monkeypatch.setitem(sys.modules, 'control_msgs.action', None)
     with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
         active(here)
-        assert console.news().count('control_msgs is not installed') == 1
+        assert console.unread().count('control_msgs is not installed') == 1
         # Its own entities: the graph may still have the action of an earlier node of this name.
         assert not any(isinstance(one, ActionServer) for one in here.node.waitables)
 
@@ -220,7 +220,7 @@ def test_a_command_to_an_axis_aborts_its_goal(interruption, text):
 @pytest.mark.network
 def test_calibrate_measures_what_the_mocap_saw_of_the_way(
         observer, console, monkeypatch):
-    monkeypatch.setattr(calibration, 'READINGS', 10)        # noise has a test of its own
+    monkeypatch.setattr(calibration, 'READINGS', 10)        # noise has its own test
     monkeypatch.setattr(calibration, 'SETTLE_S', 0.2)
     log = []
     with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
@@ -242,7 +242,7 @@ def test_calibrate_measures_what_the_mocap_saw_of_the_way(
             message.header.stamp.sec, message.header.stamp.nanosec = divmod(
                 time.time_ns(), 1_000_000_000)
             publisher.publish(message)
-            log.append(console.news())
+            log.append(console.unread())
             return 'calibration of target_yaw' in ''.join(log)
         wait_until(measured, 40.0, 'the calibration')
         line = next(each for each in ''.join(log).splitlines() if 'calibration of' in each)

@@ -96,7 +96,7 @@ def test_the_simulation_is_started_with_flags_that_it_takes(described):
 
 
 def test_a_simulation_keeps_apart_from_real_systems(described):
-    """Every node but the simulator, which has no topics, is in a namespace of its own."""
+    """Every node but the simulator, which has no topics, is in its own namespace."""
     _, nodes = described('gantry.launch.py')
     assert [node['executable'] for node in nodes if 'namespace' not in node] == ['gantry_sim']
     for node in nodes[1:]:

@@ -298,7 +298,7 @@ def test_a_full_disk_is_counted_and_a_dead_one_does_not_hold_the_end(tmp_path, m
     assert recorder.dropped >= 1
     stalled = Recorder(str(tmp_path), NAMES)
     stalled.close()
-    while not stalled._lines.full():        # its thread has ended: nobody reads
+    while not stalled._lines.full():        # its thread has ended: nothing reads
         stalled.write('1\n')
     stalled.close()
     assert stalled.dropped == 10_000

@@ -237,13 +237,13 @@ def test_a_wrong_machine_makes_configure_fail_and_names_the_axis(tmp_path, conso
     with NodeHere({'machine': str(tmp_path / 'm.yaml'), 'control.generations': ['none']},
                   cls=GantryController) as here:
         assert here.run(here.node.trigger_configure).name == 'FAILURE'
-        assert "axis 'x': low must" in console.news()
+        assert "axis 'x': low must" in console.unread()
 
 
 @pytest.mark.slow
 def test_the_whole_loop_with_gantry_sim_node_bridge_and_controller(observer):
     """
-    Everything in processes of its own, over UDP, VRPN and ROS, with a network that delays.
+    Everything in its own processes, over UDP, VRPN and ROS, with a network that delays.
 
     The simulated machine slips and the loop is closed over the simulated Motive. The target is
     out of view, so that its axes leave the closed loop; then the bridge ends, and all do.

@@ -112,7 +112,7 @@ class Prefix:
         return share
 
     def start(self, file, *arguments):
-        """Begin a launch in a process group of its own, as a terminal would."""
+        """Begin a launch in its own process group, as a terminal would."""
         return subprocess.Popen(
             [sys.executable, '-c', DRIVER, str(file), *arguments], env=self.environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
@@ -344,7 +344,7 @@ def test_rviz_shows_the_package_s_display(prefix):
 
 @with_launch
 def test_absent_rviz_is_told_and_does_not_cost_the_node(prefix):
-    # this prefix alone has no rviz2, whatever is installed on this machine
+    # this prefix alone has no rviz2, no matter what is installed on this machine
     prefix.environment['AMENT_PREFIX_PATH'] = str(prefix.folder)
     code, output = prefix.launch(NODE, 'rviz:=true')
     assert code == 0, output

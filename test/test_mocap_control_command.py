@@ -21,7 +21,7 @@ ROOT = str(Path(mocap_control.__file__).parents[2])
 
 
 def begin(*arguments, env=None):
-    """Start the tool in a process of its own; here announcements repeat every 0.2 s."""
+    """Start the tool in its own process; here announcements repeat every 0.2 s."""
     if '--discovery' not in arguments:
         arguments = (*arguments, '--discovery', '2')
     env = dict(env or os.environ)

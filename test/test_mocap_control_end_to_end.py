@@ -33,7 +33,7 @@ def controller():
 
 @pytest.fixture
 def port():
-    """Find a port on which nobody listens yet."""
+    """Find a port on which no program listens yet."""
     with socket.socket() as sock:
         sock.bind(('127.0.0.1', 0))
         return sock.getsockname()[1]
@@ -62,7 +62,7 @@ def announced(tool, infos, *topics, absent=()):
 
 
 def control(*arguments):
-    """Run the command line's controller in a process of its own."""
+    """Run the command line's controller in its own process."""
     return subprocess.Popen(
         [sys.executable, '-m', 'optitrack_vrpn', 'mocap_control', *map(str, arguments)], cwd=ROOT,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -82,7 +82,7 @@ def controlled(pattern, *arguments):
 
 
 def latched():
-    """Wait for what a late joiner is told; gives the topics, once and for all."""
+    """Wait for what a late joiner receives; gives the topics, once and for all."""
     late, infos = Tool('late'), []
     try:
         late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
@@ -104,7 +104,7 @@ def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, por
             announced(controller, controller.infos, '/lab/wand/pose', '/lab/wand/pose_ned')
             assert controller.spin_until(lambda: poses[0].matched)
             silence(poses)
-            assert not any(map(len, poses)), 'nobody has started it'
+            assert not any(map(len, poses)), 'it was not started'
             controller.send(START, ['', NAME], 'take 1')
             assert controller.answers(1) == [(ACK_START, NAME, 'take 1')]
             poses[0].wait(50)

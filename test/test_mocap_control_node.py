@@ -22,11 +22,11 @@ NEW_ONLY = ControlConfig(generations=('mocap4r2',))
 
 
 class SlowSystem(ControlledLifecycleNode):
-    """Activates as soon as it may, and keeps what it is told."""
+    """Activates as soon as it may, and keeps what is reported to it."""
 
     def __init__(self, name, may=None, **kwargs):
         self.may = may
-        self.told = []
+        self.reported = []
         super().__init__(name, **kwargs)
 
     def on_activate(self, state):
@@ -35,10 +35,10 @@ class SlowSystem(ControlledLifecycleNode):
         return super().on_activate(state)
 
     def control_start(self, msg):
-        self.told.append(('start', msg.session_id, type(msg.original)))
+        self.reported.append(('start', msg.session_id, type(msg.original)))
 
     def control_stop(self, msg):
-        self.told.append(('stop', msg.session_id, type(msg.original)))
+        self.reported.append(('stop', msg.session_id, type(msg.original)))
 
 
 @pytest.fixture(scope='module')
@@ -79,7 +79,7 @@ def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
         'starts': 2, 'stops': 2, 'acknowledged': 4, 'for_others': 1, 'unknown': 2,
         'acknowledgements_received': 4}
     # Told of what changed its state, not of what found it so.
-    assert node.told == [('start', 's', Control), ('stop', 's', Control)]
+    assert node.reported == [('start', 's', Control), ('stop', 's', Control)]
     node.trigger_cleanup()
     controller.send(START, ['counted'])
     assert controller.spin_until(lambda: node.control_counters.refused == 1)
@@ -91,7 +91,7 @@ def test_a_refused_start_names_the_node_in_full(controller, make, console):
     controller.wait_for(1)
     controller.send(START, ['waiting'], 's')
     assert controller.spin_until(lambda: node.control_counters.refused == 1)
-    assert '(ros2 lifecycle set /lab/waiting configure)' in console.news()
+    assert '(ros2 lifecycle set /lab/waiting configure)' in console.unread()
 
 
 def test_a_command_waits_for_the_transition_that_another_thread_makes(controller, make):
@@ -188,7 +188,7 @@ class Breaking(ControlledLifecycleNode):
 
 
 def latched(name):
-    """Wait for what a late joiner is told of a system's topics."""
+    """Wait for what a late joiner receives of a system's topics."""
     late, infos = Tool('late'), []
     try:
         late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)

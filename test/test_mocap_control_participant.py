@@ -127,7 +127,7 @@ def hear_late(controller, kind, answer):
             tool.executor.spin_once(timeout_sec=0.1)
         assert [(m.control_type, m.mocap4r2_source) for m in heard[:1]] == [(answer, 'cam_1')]
         assert tool.state('/cam_1') == ('active' if kind == START else 'inactive')
-        # It shows each announcement as a system of its own, so there must be one alone.
+        # It shows each announcement as its own system, so there must be one alone.
         assert found.count('cam_1') == 1
     finally:
         tool.close()

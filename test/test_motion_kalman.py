@@ -252,7 +252,7 @@ def run_line(motion, frames, draw, rate=240.0):
 
 @pytest.mark.parametrize('missing', [1, 5, 20, 50, 200, 2000])
 def test_no_spike_after_a_gap(missing):
-    """Short gaps keep the estimate, long ones begin it anew; what is valid is near the truth."""
+    """Short gaps keep the estimate, long ones begin it again; what is valid is near the truth."""
     motion = Motion()
     draw = np.random.default_rng(missing)
     for _ in run_line(motion, range(480), draw):

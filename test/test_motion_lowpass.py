@@ -113,7 +113,7 @@ def test_a_moving_body_is_where_it_was_at_its_stamp():
     lowpass = Lowpass(LowpassConfig(5.0, compensate_delay=True))
     last = -1
     for k in range(400):
-        missing = 150 <= k < 155 or 250 <= k < 290    # bridged; started anew
+        missing = 150 <= k < 155 or 250 <= k < 290    # bridged; started again
         if missing:
             continue
         stamp, position, quat = lowpass.update(

@@ -61,7 +61,7 @@ NODE_IDS = pytest.mark.parametrize('node', NODES, ids=[node.name for node in NOD
 
 
 def test_every_document_is_what_the_settings_say():
-    """`python -m optitrack_vrpn parameters --write` makes them anew."""
+    """`python -m optitrack_vrpn parameters --write` makes them again."""
     if not (ROOT / 'README.md').exists():
         pytest.skip('runs in a checkout alone')
     made = generated(ROOT)

@@ -213,7 +213,7 @@ def test_bodies_are_allowed_and_denied_by_name_or_pattern():
     out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand', 'VRPN Control'], 3)
     assert set(names(out)) == {'drone 1', 'wand [1]'}
     ignored = [n.text for n in pipeline.take_events() if 'ignored' in n.text]
-    assert len(ignored) == 2, 'each is told of once'
+    assert len(ignored) == 2, 'each is reported once'
     pipeline.reconfigure(PipelineConfig(body=FIRST, selection=Selection(deny=('drone*',))))
     out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand'], 3, begin=3)
     assert set(names(out)) == {'wand [1]', 'wand'}

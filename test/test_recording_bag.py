@@ -413,7 +413,7 @@ def test_messages_across_a_clock_step_back_stay_readable(tmp_path):
 
 def test_lost_messages_are_counted_by_their_numbers():
     watch = SequenceWatch()
-    # at 1 the publisher was started anew
+    # at 1 the publisher was started again
     assert [watch.note(number) for number in (7, 8, 10, 14, None, 15, 1, 2)] == [
         0, 0, 1, 3, 0, 0, 0, 0]
     assert watch.lost == 4

@@ -63,7 +63,7 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
 
 
 def test_the_comparison_shows_the_drift_since_the_first_pair():
-    """Odometry in a frame of its own, with a known error at each pose."""
+    """Odometry in its own frame, with a known error at each pose."""
     mount = matrix((0.1, 0.2, 0.3), (0.5, -0.5, 0.5, -0.5))
     odom_from_world = matrix((3.0, -1.0, 0.5), (0.0, 0.0, 0.6, 0.8))
     comparison = Comparison(mount)

@@ -160,7 +160,7 @@ def test_a_later_run_is_joined_to_a_loaded_map_by_loops():
     stamps, truth, seen = images()
     half = len(seen) // 2
     mapper = mapped(Mapper(), last=half)
-    elsewhere = np.eye(4)    # the odometry of the second run begins at an origin of its own
+    elsewhere = np.eye(4)    # the odometry of the second run begins at its own origin
     elsewhere[:3, :3] = Rotation.from_rotvec([0.3, 1.0, -2.0]).as_matrix()
     elsewhere[:3, 3] = 5.0, -3.0, 1.0
     mapper.start_run()

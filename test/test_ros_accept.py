@@ -41,7 +41,7 @@ def test_the_status_says_what_to_do_about_a_flip_and_the_service_accepts_it(flip
     _, observer, status, poses = flipped
     assert 'JUMPED' in status.message and 'wrong marker solution' in status.message
     name = re.search(r'ros2 service call (\S+) std_srvs/srv/Trigger', wait_until(
-        lambda: (match := re.search(r'stays so.*', console.news())) and match.group(), 20.0,
+        lambda: (match := re.search(r'stays so.*', console.unread())) and match.group(), 20.0,
         'a warning in the log')).group(1)
     assert name == '/wand/accept_pose'
     services = dict(observer.node.get_service_names_and_types())
@@ -59,7 +59,7 @@ def test_the_status_says_what_to_do_about_a_flip_and_the_service_accepts_it(flip
 
 
 def test_a_late_subscriber_gets_a_status_of_the_last_second(pipelines, flipped):
-    """Nobody has subscribed to this one: what is latched is refreshed all the same."""
+    """Nothing has subscribed to this one: what is latched is refreshed all the same."""
     _, observer, _, _ = flipped
     (rover,) = [body for body in pipelines[0].bodies if body.names.ros == 'rover']
     wait_until(lambda: rover.published > 300, 30.0, 'poses')

@@ -50,7 +50,7 @@ def test_loss_on_the_way_is_a_warning_with_advice_and_a_line_of_the_log(console)
                 'connection: tcp' in status.message) else None
         values = {pair.key: pair.value for pair in wait_until(warned, 60.0, 'a warning').values}
         assert 15.0 < float(values['udp_lost_percent']) < 45.0
-    assert console.news().count('lossy: ') == 1
+    assert console.unread().count('lossy: ') == 1
 
 
 # -- what a server does to the node, counted ------------------------------------------------------
@@ -97,7 +97,7 @@ class Trouble:
         yield bytes(24)
         yield numbered(pose(BODY))[:40]
         yield from frames(160, 400)
-        # A sender that has begun anew.
+        # A sender that has begun again.
         yield from (numbered(pose(BODY, k * FRAME_US, 0.4 + k * 1e-3)) for k in range(1, 101))
 
     def serve(self, server, sock):
@@ -132,7 +132,7 @@ def troubled():
         topic = observer.listen(DiagnosticArray, '/diagnostics', 100)
         with node_of(server.port, **{
                 # No hiccup of this machine is silence, or makes poses too old to go out; nor does
-                # the node connect anew meanwhile.
+                # the node connect again meanwhile.
                 'validation.stale_after_s': 2.0, 'stamps.max_age_s': 10.0, 'load_shedding': False,
                 'watchdog.reconnect_after_s': 60.0, 'lowpass.cutoff_hz': 20.0}):
             wait_until(lambda: trouble.datagrams, 60.0, 'the end of the stream')

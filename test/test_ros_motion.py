@@ -50,7 +50,7 @@ def node_of(sim, protocol='vrpn', **parameters):
 
 
 def steady(topic):
-    """Tell whether the last quarter of a second came whole: its gaps are in the estimates."""
+    """Return whether the last quarter of a second came whole: its gaps are in the estimates."""
     stamps = [stamp_ns(message) for message in topic.messages(-60)]
     return len(stamps) == 60 and max(np.diff(stamps)) < 20e6
 

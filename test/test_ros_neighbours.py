@@ -79,7 +79,7 @@ def test_another_node_on_a_pose_topic_is_told_of_once(motive, console, looks):
         assert 'bodies.allow' in said and '__ns:=/NAME' in said and 'frames.body' in said
         count = len(looks)
         wait_until(lambda: len(looks) >= count + 8, what='further looks')
-        assert 'publishes on' not in console.news()
+        assert 'publishes on' not in console.unread()
 
 
 def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console, looks):
@@ -93,7 +93,7 @@ def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console
                             for piece in message.transforms} >= {'wand', 'lab_wand'})
         count = len(looks)
         wait_until(lambda: len(looks) >= count + 8, what='further looks')
-        said = console.news()
+        said = console.unread()
         assert 'publishes on' not in said and 'called' not in said
 
 
@@ -113,13 +113,13 @@ def test_topics_are_looked_at_now_and_then_and_each_rival_is_told_of_once():
                     for name, namespace in (
                         ('a', '/'), ('_NODE_NAME_UNKNOWN_', '_NODE_NAMESPACE_UNKNOWN_'),
                         *([('b', '/lab')] if topic == '/x' else []))]
-    rivals = ConflictingPublishers(Topics(), 5)
-    turns = [rivals.turn(5 + 10**9 + k * TURN_NS // 4) for k in range(12)]
+    conflicts = ConflictingPublishers(Topics(), 5)
+    turns = [conflicts.turn(5 + 10**9 + k * TURN_NS // 4) for k in range(12)]
     assert turns == [0, None, None, None, 1, None, None, None, 2, None, None, None]
-    assert rivals.look(['/w']) == []
-    line, = rivals.look(['/w', '/x'])
+    assert conflicts.look(['/w']) == []
+    line, = conflicts.look(['/w', '/x'])
     assert '/lab/b publishes on /x too' in line
-    assert rivals.look(['/x']) == []
+    assert conflicts.look(['/x']) == []
 
 
 def test_a_node_that_is_alone_says_nothing_of_others():

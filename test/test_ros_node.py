@@ -185,7 +185,7 @@ def test_a_server_that_is_absent_late_killed_and_started_again(observer, protoco
                 node.wait_for(r'body .wand.: TRACKED -> STALE')
                 node.wait_for(r'lost: .*\n(.*\n)*.*lost: .*(closed|ended|broke|gone)'
                               if protocol == 'vrpn' else r'silent: ')
-        # Motive's clock began anew; on the host's it went on.
+        # Motive's clock began again; on the host's it went on.
         stamps = [stamp_ns(message) for message in topic.messages()]
         steps = [b - a for a, b in zip(stamps, stamps[1:])]
         assert min(steps) >= 0

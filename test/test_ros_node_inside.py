@@ -127,7 +127,7 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
 def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         user, motive, monkeypatch, console, names):
     """Its plain topic would be that of the transforms, which has another type."""
-    create, told = OptitrackVrpnNode.create_publisher, []
+    create, reported = OptitrackVrpnNode.create_publisher, []
     set_info_topics = OptitrackVrpnNode.set_info_topics
 
     def refusing(self, message_type, topic, *arguments, **options):
@@ -136,7 +136,7 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         return create(self, message_type, topic, *arguments, **options)
 
     def noting(self, topics):
-        told.extend(topics)
+        reported.extend(topics)
         set_info_topics(self, topics)
     monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
     monkeypatch.setattr(OptitrackVrpnNode, 'set_info_topics', noting)
@@ -145,7 +145,7 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         topic = user.poses('/wand')
         topic.wait(100)
         # They are told after the first poses.
-        wait_until(lambda: '/wand' in told, what='word to controllers')
+        wait_until(lambda: '/wand' in reported, what='word to controllers')
         log = logged(console, "body 'tf' cannot be published: another type")
         assert log.count('cannot be published') == 1
 

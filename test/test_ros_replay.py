@@ -64,7 +64,7 @@ def check_poses(messages, world, rows):
 
 
 def is_last(topic, world, row):
-    """Tell whether the latest pose of a topic is what was sent in a row."""
+    """Return whether the latest pose of a topic is what was sent in a row."""
     messages = topic.messages()
     try:
         check_poses(messages[-1:], world, [row])

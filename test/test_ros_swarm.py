@@ -174,7 +174,7 @@ def test_without_the_interfaces_the_output_is_refused_with_what_to_install(monke
     with NodeHere({'server': '127.0.0.1', 'outputs': ['pose', 'poses']}) as here:
         here.run(here.node.trigger_configure)
         assert here.node.lifecycle_label == 'unconfigured'
-        wait_until(lambda: 'motion-capture-tracking-interfaces' in console.news(), 5.0)
+        wait_until(lambda: 'motion-capture-tracking-interfaces' in console.unread(), 5.0)
     with NodeHere({'server': '127.0.0.1', 'outputs': ['pose']}) as here:
         here.run(here.node.trigger_configure)
         result = here.run(lambda: here.node.set_parameters([

@@ -6,7 +6,7 @@ The simulated Motive's NatNet against independent clients.
 PyPI's ``natnet`` reads 3.0 to 4.2. PyPI's ``motioncapture`` reads 3.0 to 4.1 and ends with a
 segmentation fault on the model definitions of 4.2; by unicast it listens on the data port, to
 which no Motive sends, so that it is run by multicast. It holds Python's lock while it waits and
-needs a process of its own.
+needs its own process.
 """
 
 import json

@@ -85,7 +85,7 @@ def frames_of(name):
 
 @pytest.mark.parametrize('name', ['tcp_only', 'udp_lob', 'motive_like_5x240'])
 def test_frames_go_out_as_the_real_server_sent_them_byte_by_byte(name):
-    """Feed what the recorded server was told to send; compare the whole of its session."""
+    """Feed what the recorded server was instructed to send; compare the whole of its session."""
     session, = sessions.sessions(name)
     names = list(dict.fromkeys(row.body for row in sessions.sent(name)))
     recorded = b''.join(a.data for a in session.server_actions if a.kind == 'tcp')

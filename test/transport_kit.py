@@ -32,7 +32,7 @@ _STOPS_WITHIN_S = 10.0
 
 def link(**changes) -> LinkConfig:
     """
-    Make settings that are quick, and patient with a busy server unless told otherwise.
+    Make settings that are quick, and patient with a busy server unless stated otherwise.
 
     A test in which nobody answers, so that an attempt must run out, says how soon.
     """

@@ -110,7 +110,7 @@ def two_hulls(seconds: float = 100.0) -> Place:
     return place
 
 
-RIVALS: dict[str, Callable[[], Place]] = {
+BASELINES: dict[str, Callable[[], Place]] = {
     'original': original,
     'minimum 5 s': lambda: sliding_minimum(5.0),
     'minimum 30 s': lambda: sliding_minimum(30.0),
