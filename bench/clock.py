@@ -27,8 +27,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
-import clock_natnet  # noqa: E402
 from clock_baselines import BASELINES  # noqa: E402
+import clock_natnet  # noqa: E402
 from clock_plot import error_svg  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402

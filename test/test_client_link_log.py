@@ -36,7 +36,7 @@ def test_the_end_of_an_outage_is_told_of_however_soon_it_comes():
 
 def test_poses_after_a_silence_are_logged_also_in_the_first_minute():
     changes = [*RETURN, (LinkState.SILENT, 'warn'), (LinkState.STREAMING, 'info')]
-    assert [state for _, state in told(changes, 10_000)] == [state for state, _ in changes]
+    assert [state for _, state in reported(changes, 10_000)] == [state for state, _ in changes]
 
 
 def test_a_connection_that_flaps_neither_fills_the_log_nor_leaves_it_at_lost():

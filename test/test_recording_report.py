@@ -6,6 +6,7 @@ import re
 import struct
 from xml.etree import ElementTree
 
+from conftest import lacking_in_lines
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.errors import ConfigurationError
@@ -168,8 +169,8 @@ def test_a_body_without_any_pose_is_an_error(tmp_path):
         '/seen/pose': (POSE, poses_of(1.0)),
         '/seen/status': (STATUS, [(0.0, status_cdr('seen', state='TRACKED'))]),
         '/never/status': (STATUS, [(0.0, status_cdr('never', state='UNTRACKED'))])})
-    assert texts(take)[0] == (
-        Severity.ERROR, 'never: no pose was published during the whole take.')
+    severity, text = texts(take)[0]
+    assert severity is Severity.ERROR and text.startswith('never: no pose')
 
 
 def test_other_poses_in_the_namespace_of_a_body_do_not_replace_its_poses(tmp_path):
@@ -195,8 +196,9 @@ def test_a_recording_that_goes_on_without_poses_says_so(tmp_path, begin, end, sa
     take = written(tmp_path / 'take', {
         '/a/pose': (POSE, poses_of(1.0)),
         '/diagnostics': (ARRAY, [(at, array_cdr()) for at in np.arange(-begin, 4.0 + end)])})
-    assert [text for severity, text in texts(take) if severity is Severity.WARNING] == [
-        f'No pose arrived in the {one} of the recording.' for one in said]
+    assert not lacking_in_lines(
+        [text for severity, text in texts(take) if severity is Severity.WARNING],
+        *[['No pose', one] for one in said])
 
 
 def test_a_repaired_recording_is_no_recording_without_loss(tmp_path):
@@ -215,7 +217,7 @@ def test_damage_in_the_middle_is_not_called_the_end(tmp_path):
     path.write_bytes(bytes(data))
     severity, text = texts(load_take(tmp_path / 'take'))[0]
     assert severity is Severity.ERROR
-    assert 'everything after that is missing' in text and 'not closed' not in text
+    assert 'after that is missing' in text and 'not closed' not in text
 
 
 def test_names_with_dollars_are_no_formulas(tmp_path, capsys):
