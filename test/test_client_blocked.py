@@ -108,6 +108,7 @@ def test_a_server_without_a_tcp_port_that_does_not_answer_is_asked_once():
         wait_until(lambda: server.requests)
         assert len(server.requests) == 1
     assert 'did not connect back' in sink.reasons(LinkState.LOST)[0]
+    assert f'next request after {LONG_S:g} s' in sink.reasons(LinkState.LOST)[0]
     assert 'nothing listens on TCP' in sink.reasons(LinkState.LOST)[1]
 
 

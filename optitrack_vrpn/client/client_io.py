@@ -94,7 +94,7 @@ class VrpnClient(ReconnectingClient[Conversation]):
         _UNANSWERED.sent(server, self._clock.now_ns())
         try:
             sock = connect_back(
-                self._waiting, server, self._local, config.advertise, config.link.attempt_s,
+                self._waiting, server, self._local, config.advertise, config.link,
                 self._seconds(until_s),
                 lambda text: self._change(LinkState.REQUESTING, text, 'warn'))
         except (NoAnswerError, Stopped):

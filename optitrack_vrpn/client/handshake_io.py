@@ -12,7 +12,7 @@ import select
 import socket
 from typing import Callable, Optional
 
-from optitrack_vrpn.client.link import unanswered_request
+from optitrack_vrpn.client.link import LinkConfig, unanswered_request
 from optitrack_vrpn.client.sockets_io import listening_socket, prepare_stream, Waker
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.units import NS_PER_S
@@ -72,7 +72,7 @@ class Waiting:
 
 def connect_back(
     waiting: Waiting, server: tuple[str, int], local: str, advertise: str,
-    attempt_s: float, until_s: float, late: Callable[[str], None] = lambda text: None,
+    config: LinkConfig, until_s: float, late: Callable[[str], None] = lambda text: None,
 ) -> socket.socket:
     """
     Send one UDP request to connect back by TCP, and wait for the connection.
@@ -83,7 +83,8 @@ def connect_back(
     :param server: its IPv4 address and port.
     :param local: the only local address to listen on.
     :param advertise: HOST or HOST:PORT that the request contains instead of ``local``, or ''.
-    :param attempt_s: time after which a missing connection is reported (s).
+    :param config: a missing connection is reported after ``attempt_s``, with ``blocked_s`` as the
+        time to the next request.
     :param until_s: timeout (s).
     :param late: called with the text of that report.
     :raises ServerAbsentError: if no program listens on the server's UDP port.
@@ -94,16 +95,12 @@ def connect_back(
     listener = listening_socket(local, int(port_text or 0))
     refusal = 0
     with listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
-        requester.setblocking(False)
-        requester.bind((local, 0))
-        requester.connect(server)
         port = listener.getsockname()[1]
-        request = encode_request(host, port)
         began = now = waiting.now_ns()
         deadline = began + int(until_s * NS_PER_S)
-        report_at = began + int(min(attempt_s, until_s) * NS_PER_S)
-        reported = attempt_s >= until_s
-        _send_request(requester, request)
+        report_at = began + int(min(config.attempt_s, until_s) * NS_PER_S)
+        reported = config.attempt_s >= until_s
+        _send_request(requester, local, server, encode_request(host, port))
         while now < deadline and not refusal:
             ready = waiting.wait(
                 deadline if reported else report_at, (listener, select.POLLIN), (requester, 0))
@@ -116,7 +113,8 @@ def connect_back(
             now = waiting.now_ns()
             if not reported and now >= report_at:
                 reported = True
-                late(unanswered_request(server[0], host, port, attempt_s, until_s))
+                late(unanswered_request(
+                    server[0], host, port, config.attempt_s, config.blocked_s))
     if refusal == errno.ECONNREFUSED:
         raise ServerAbsentError(
             f'nothing listens on UDP port {server[1]} of {server[0]}: start Motive, enable VRPN '
@@ -126,16 +124,21 @@ def connect_back(
         raise TransportError(
             f'{server[0]} cannot be reached ({os.strerror(refusal)}): check the address, the '
             'cable and the power of the Motive PC')
-    raise NoAnswerError(unanswered_request(server[0], host, port, until_s, until_s))
+    raise NoAnswerError(unanswered_request(server[0], host, port, until_s, config.blocked_s))
 
 
-def _send_request(requester: socket.socket, request: bytes) -> None:
+def _send_request(
+    requester: socket.socket, local: str, server: tuple[str, int], request: bytes,
+) -> None:
     """
-    Send a request.
+    Send a request, and connect the socket to the server so that it receives refusals.
 
     :raises TransportError: if the request cannot be sent.
     """
     try:
+        requester.setblocking(False)
+        requester.bind((local, 0))
+        requester.connect(server)
         requester.send(request)
     except OSError as error:
         raise TransportError(

@@ -336,7 +336,7 @@ def silent_handshake(server: str, waited_s: float, until_s: float) -> str:
 
 
 def unanswered_request(
-    server: str, host: str, port: int, waited_s: float, until_s: float,
+    server: str, host: str, port: int, waited_s: float, blocked_s: float,
 ) -> str:
     """
     Describe a UDP request after which the server did not connect back.
@@ -345,12 +345,12 @@ def unanswered_request(
     :param host: host in the request.
     :param port: TCP port in the request.
     :param waited_s: time without a connection so far (s).
-    :param until_s: timeout (s).
+    :param blocked_s: time from the request to the next one (s).
     """
     return (
         f'{server} did not connect back to {host} port {port} within {waited_s:g} s: admit '
         'inbound TCP here and UDP there, or set connection: tcp. A dropped connection blocks the '
-        f'server for all clients: next request after {until_s:g} s')
+        f'server for all clients: next request after {blocked_s:g} s')
 
 
 def waiting_for_earlier_request(server: str, left_s: float) -> str:

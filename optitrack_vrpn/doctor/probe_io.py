@@ -139,7 +139,7 @@ class Probe:
         try:
             self._sock = connect_back(
                 self._waiting, self._server, self._probed.local, self._config.advertise,
-                link.attempt_s, link.attempt_s)
+                link, link.attempt_s)
         except OSError as error:
             return self._failed(error, began_ns)
         return Attempt(Outcome.OPEN, took_s=self._since_s(began_ns))
