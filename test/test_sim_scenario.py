@@ -77,7 +77,7 @@ network: {outages: [[1, 2.5]]}
      ["bodies[0].motion.type is 'loop'; allowed: circle, figure_eight"]),
     ('bodies: [{name: a, motion: {type: [1]}}]', ['bodies[0].motion.type is [1]; allowed: ']),
     ('bodies: [{name: a, motion: {type: line, radius: 1}}]',
-     ['bodies[0].motion.radius: unknown key; allowed keys: centre, reach']),
+     ['bodies[0].motion.radius: unknown key; allowed keys: centre, phase, reach']),
     ('bodies: [{name: a, motion: {type: circle, centre: [1, 2]}}]',
      ['bodies[0].motion.centre is [1, 2]; it must be a list of 3 numbers']),
     ('bodies: [{name: a, faults: [{type: occlusion, start: 3, end: 2}]}]',
