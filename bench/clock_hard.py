@@ -68,10 +68,10 @@ def run(task: tuple[Scenario, float, int, bool]) -> dict[str, Any]:
     counts = frames.settled
     size = np.abs(error[counts & ~np.isnan(error)])
     worst = np.zeros(len(known))
-    known = counts & ~np.isnan(error)
-    np.maximum.at(worst, second[known], np.abs(error[known]))
+    counted = counts & ~np.isnan(error)
+    np.maximum.at(worst, second[counted], np.abs(error[counted]))
     judged = np.zeros(len(known), dtype=bool)
-    judged[second[known]] = True
+    judged[second[counted]] = True
     judged &= ~np.isnan(known)
     return {
         'name': scenario.name + (', raw clock' if raw else ''),

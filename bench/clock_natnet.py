@@ -50,7 +50,7 @@ def sessions(seconds: float) -> list[Session]:
         Session('wired, load spikes of 30 s', loaded),
         Session('busy: 60 s spikes every 3 min', busy),
         Session('wired, the way back 100 us longer', WIRED, 100.0),
-        Session('wired, the Motive PC boots again', replace(WIRED, events=(restart,))),
+        Session('wired, the Motive PC restarts', replace(WIRED, events=(restart,))),
         Session('WiFi 120 Hz', WIFI),
         Session('WiFi 100 Hz', replace(WIFI, rate_hz=100.0, skew_ppm=48.0, thermal_ppm=1.0)),
     ]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 
 class Path(NamedTuple):
-    """A smoothed path; the last node has no data and lies in the future."""
+    """A smoothed path; the last node has no data and is in the future."""
 
     x: list[float]
     """At the times asked for."""

@@ -4,15 +4,15 @@
 The steady rate of the cameras in the sender's times, without its clock's ticks and its jitter.
 
 Cameras expose at a constant rate. A sender whose clock advances in ticks, or whose software stamps
-frames late by a random time, says other times. A straight line of sender time over frame number,
+frames late by a random time, sends other times. A straight line of sender time over frame number,
 followed by an alpha-beta filter with the gains of least squares (Benedict, Bordner 1962; the
-memory grows to ``MEMORY`` frames), gives the times back: their error is that of one time
+memory grows to ``MEMORY`` frames), recovers the times: their error is that of one time
 divided by the square root of the memory.
 
 Frames are counted. A lost frame shows as a step of two intervals or, where a tick is longer than
-an interval, as a frame whose time on the line lies outside its tick. Where times do not lie on a
+an interval, as a frame whose time on the line is outside its tick. Where times are not on a
 line (a triggered camera, a change of rate, a pause that the sender's clock does not show), they
-are left as they are until ``_COLLECTED`` frames lie on one again.
+are not changed until ``_COLLECTED`` frames are on one again.
 
 What is added to the times is never negative: the line is laid along their upper side. So the
 least of (arrival - time) can only fall when the line is first used, and an estimator that takes
@@ -35,27 +35,44 @@ error of jitter, twice as much follows a change of the clocks' rates half as fas
 STEADY_NS = 30e3
 """
 Times that scatter by less (standard deviation, ns) are left as they are. Chosen: three times the
-9 us that steps of NatNet's exposure times scatter by; below it there is little to gain.
+9 us that steps of NatNet's exposure times scatter by; below it
+there is little to gain. Half of it replaces such times, twice as much leaves 60 us in.
 """
 _COLLECTED = 128
-"""Frames from which a line is begun (0.5 s at 240 Hz)."""
-_LEAST_TICK_NS = 50e3
-_LONGEST_TICK_NS = 100e6
+"""Frames from which a line is begun. Chosen: 0.5 s at 240 Hz; half of it takes chance for a rate,
+twice as many leave ticks in the stamps for 1 s."""
+_LEAST_TICK_NS, _LONGEST_TICK_NS = 50e3, 100e6
+"""Ticks that are recognised. Chosen: smaller ones disturb no stamp, and no clock has longer ones;
+half or twice of either changes nothing for the clocks of computers (0.5 to 15.6 ms)."""
 _RESOLUTION_NS = 10e3
-"""Times are sent in whole microseconds, and a tick need not be a whole number of them."""
+"""Difference of a time from a multiple of the tick. Chosen: times are sent in whole microseconds,
+and a tick need not be a whole number of them; half of it misses ticks of 15.625 ms over 16 frames,
+twice as much takes jitter for ticks."""
 _MOST_SCATTER = 0.15
-"""Standard deviation (in intervals) beyond which times lie on no line."""
+"""Standard deviation (in intervals) beyond which times are on no line. Chosen: six of them are an
+interval; half of it leaves jitter of 0.4 ms at 240 Hz in, twice as much counts frames wrongly."""
 _MOST_CORRELATED = 0.5
-"""Correlation of successive residuals beyond which they are no jitter: intervals change."""
+"""Correlation of successive residuals beyond which they are no jitter: intervals change. Chosen:
+jitter has 0; half of it takes chance for a trigger, twice as much never sees one."""
 _TOLERANCE = 0.3
-"""In intervals: so far outside its tick a frame may lie on the line before the count is wrong."""
+"""Distance (in intervals) from its tick within which a frame may be on the line before the count
+is wrong. Chosen: the count is ambiguous from 0.5; half of it counts jitter as loss, twice as much
+hides losses."""
 _OUTSIDE = 6.0
-"""Standard deviations off the line at which a time is not followed, and stays as it is."""
+"""Standard deviations off the line at which a time is not followed, and left unchanged. Chosen:
+one in 10^9; half of it leaves one frame in 400 out, twice as much follows stalls of the sender."""
 _QUIET_GAIN = 1.0 / 64
+"""Gain with which the line follows a sender without jitter. Chosen: it is only watched; half of it
+or twice as much changes how soon a change is seen."""
 _BAD, _BAD_MOST = 3, 60
-"""Weight of a frame off the line against one on it, and the sum that ends the line."""
+"""Weight of a frame off the line against one on it, and the sum that ends the line. Chosen: 20
+frames in a row, or one of four; half of the sum ends lines in a stall, twice as much keeps a wrong
+rate for 40 frames."""
 _LONGEST_GAP_NS = 30_000_000_000
+"""Gap after which the line begins again. Chosen: 10 ppm are a tenth of a frame then; half of it
+begins again too often, twice as much may count frames wrongly."""
 _HISTORY = 512
+"""Sender times whose place is remembered at least (as in ``history.py``)."""
 
 
 class Cadence:
@@ -92,9 +109,9 @@ class Cadence:
 
     def reset(self, fell: bool) -> None:
         """
-        Begin anew: the sender's clock is another one.
+        Start again: the sender's clock is another one.
 
-        :param fell: whether the next time may lie before the last one.
+        :param fell: whether the next time may be before the last one.
         """
         self._begin()
         if fell:
@@ -104,7 +121,7 @@ class Cadence:
             self._replaced.clear()
 
     def uncertainty_ns(self) -> float:
-        """Return the half-width in which the error of a time nearly always lies (ns)."""
+        """Return the half-width that nearly always contains the error of a time (ns)."""
         if self.smoothing:
             # The newest end of a line has twice the deviation of a mean; to three deviations.
             # Ticks beat evenly where they are longer than an interval, and cancel sooner.
@@ -117,8 +134,7 @@ class Cadence:
     def place(self, sender_ns: int) -> int:
         """Return a frame's time; equal times give equal ones, later times later ones."""
         if self._quiet:
-            # A sender without ticks and jitter, which is followed no closer than needed to see
-            # them begin.
+            # A sender without ticks and jitter is followed only to detect when they begin.
             expected = self._phase + self.interval_ns
             off = sender_ns - self._zero - expected
             if -10e3 < off < 10e3:
@@ -230,7 +246,7 @@ class Cadence:
     # -- without -------------------------------------------------------------------------------
 
     def _collect(self, sender_ns: int) -> None:
-        """Take a frame, and lay a line through the last ones if they lie on one."""
+        """Add a frame, and fit a line to the last ones if they are on one."""
         seen = self._seen
         if seen and sender_ns - seen[-1] > 1_000_000_000:
             seen.clear()
@@ -250,7 +266,7 @@ class Cadence:
         tick = common_step(rising)
         several = len(rising) < len(steps)
         if several or (tick and _beats(steps, tick)):
-            # Ticks that tell nothing of single losses: every frame is taken for the next.
+            # Ticks from which single losses cannot be seen: frames are counted without gaps.
             counted = list(range(len(times)))
         else:
             counted = _count(steps)
@@ -273,7 +289,7 @@ class Cadence:
         self._frames = len(times)
         self._up = tick / 2.0 if ticks else max(off)
         self._half = max(interval / 2.0, tick / 2.0 + _TOLERANCE * interval if ticks else 0.0)
-        # Times with ticks lie within one tick of the line, whatever their deviation.
+        # Times with ticks are within one tick of the line, for any deviation.
         self._outside = max(0.6 * tick + 0.1e6, self._half if tick > 0.4 * interval else 0.0) if (
             ticks) else 0.0
         self._bad = 0

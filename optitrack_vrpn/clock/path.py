@@ -38,17 +38,18 @@ Chosen: load of a minute stays resolved; half of either solves 10 % more or fewe
 long a fine window doubles the cost of a block."""
 ABOVE_FLOOR = 0.5
 """Distance of the floor below the deepest dip of minutes, in standard deviations. Measured: delays
-of gamma and log-normal distribution 0.5 to 2, exponential ones 0; half of it makes the p99 of WiFi
-20 us larger, twice as much that of exponential delays 5 us."""
+of gamma and log-normal distribution 0.5 to 2, exponential ones 0. Without it the p99 of WiFi is a
+quarter larger (half of it: half of that); twice as much lowers the line under exponential ones."""
 DEEPEST = 4.0
 """Limit of that dip in standard deviations. Chosen: the deepest of 300 normal deviates is 3; half
-of it lies above the floor of WiFi, twice as much keeps dips of a noisier time for minutes."""
+of it is above the floor of WiFi, twice as much keeps dips of a noisier time for minutes."""
 RESOLUTION_US = 0.7
 """Smallest uncertainty (us): sender times in whole microseconds, readings of the host's clock."""
 _UNKNOWN_RATE, _KNOWN_RATE = 100.0, 1.0
 """Standard deviation of the first slope: of two unknown clocks, and after a restart of a sender
 whose rate is known (ppm). Measured: skews of up to 75 ppm; temperature changes a rate by 1 ppm.
-Half or twice changes the first seconds by a third; see the ablation for no prior at all."""
+Half of
+the second trusts the old rate more than temperature allows, twice as much less than needed."""
 _CORNER_RATE = 0.1
 """The same for the line between two corners of treads (ppm). Chosen: 20 us in 200 s; half of it
 ignores minima of the next tread, twice as much follows them."""
@@ -130,7 +131,7 @@ class ClockPath:
 
     def uncertainty(self) -> float:
         """
-        Return the half-width in which the line's error lies nearly always (ns).
+        Return the half-width that nearly always contains the line's error (ns).
 
         The sum of: the path to three deviations and the distance of the floor from its minima,
         both scaled by how well minima fit the path; the lag of the path; the distance from a

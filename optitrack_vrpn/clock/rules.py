@@ -137,7 +137,7 @@ class MinOffsetRule(ArrivalRule):
     """
     The original package's rule: the least offset of the first messages, then constant.
 
-    Arrivals until ``samples`` messages came (each counts, also those of one frame), afterwards
+    Arrivals until ``samples`` messages arrived (each counts, also those of one frame), afterwards
     sender time plus the least (arrival - sender time) of these. The two clocks' drift is contained
     in the stamps, except that none is later than its arrival.
     """

@@ -29,14 +29,14 @@ APART = 8
 """Blocks over which lasting patterns are measured. Chosen: teeth of 30 s show in a third of them;
 half of it sees less of them, twice as much takes thermal waves for scatter."""
 MOST_RATIO = 20.0
-"""Most that patterns scatter against neighbours. Chosen: polling every 10 ms gives 15; half of it
-cuts that off, twice as much lets waves of load in."""
+"""Most that patterns scatter against neighbours. Chosen: more is load; half of it
+cuts off the teeth of polling, twice as much lets waves of load in."""
 _PATTERN_BLOCKS = 600.0
 """Blocks for which a pattern is expected to last. Chosen: two windows of the path; half of it
 finds slow patterns again and again, twice as much keeps the uncertainty up after they end."""
 _NEAR_BLOCKS, _APART_BLOCKS = 60, 240
 """Second differences that are kept: the path's fine window, and eight teeth of 30 s. Chosen: half
-of them scatter by a tenth more, twice as many follow a change of the network half as fast."""
+of them make the scale 1.4 times as noisy, twice as many follow a change half as fast."""
 
 
 class Scatter:

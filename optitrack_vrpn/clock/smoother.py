@@ -25,13 +25,17 @@ from optitrack_vrpn.clock.source import StampSource
 from optitrack_vrpn.clock.types import GAP
 
 REFUSED = -1
+"""In place of a stamp."""
 _LATE_NS = 10_000_000
-"""A frame this late for its epoch belongs to the next one (as in ``tracking.py``)."""
 _BLOCK_NS = 1_000_000_000
+"""A frame this late for its epoch belongs to the next one; length of a block (as in
+``tracking.py``)."""
 _EARLY_NS = 1_000_000
-"""A frame that the next epoch would take for earlier than this is not of it."""
+"""A frame that is earlier than this for the next epoch does not belong to it. Chosen: above the
+error of a floor; half of it or twice as much moves the border by single frames."""
 _STEP_FRAMES = 200_000
-"""A step is recognised after 90 s at most: so many frames are looked at before it."""
+"""Frames that are examined before a step is recognised. Chosen: 90 s at 2000 Hz; half of it leaves
+late frames at 2000 Hz in the old epoch, twice as many change nothing."""
 
 
 class _Run(NamedTuple):
@@ -164,8 +168,8 @@ class Recording:
                 first -= 1
             frame = rows[first:k]
             when = sender[frame[0]]
-            # Where a newer frame came before its place, those before it go at an eighth of
-            # their pace, as in the node: none goes back, and none repeats.
+            # Where a newer frame arrived before its place, earlier ones advance at an eighth of
+            # their rate, as in the node: none goes back, and none repeats.
             limit = min(limit - (newer - when >> 3), min(arrival[i] for i in frame),
                         run.place(self._placed[frame[0]]) - latency_ns)
             newer = when

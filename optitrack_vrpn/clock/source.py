@@ -191,7 +191,7 @@ class StampSource:
         return self._epochs.take_events()
 
     def uncertainty_s(self) -> float:
-        """Return the half-width in which a stamp's error lies nearly always; NaN if unknown."""
+        """Return the half-width that nearly always contains a stamp's error; NaN if unknown."""
         uncertainty_s = self._rule.uncertainty_s()
         if self._cadence is not None:
             uncertainty_s += self._cadence.uncertainty_ns() * 1e-9

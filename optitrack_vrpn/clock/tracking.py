@@ -4,8 +4,8 @@
 The tracking rule: a line under the arrivals that turns sender time into arrival clock.
 
 The line is pulled down at once by a frame that arrives below it, since nothing arrives before
-it is sent. Once a block (a second; a quarter in the first three) the ``ClockPath`` says where it
-should be at the end of the next one, and the line goes there: no step in the stamps.
+it is sent. Once a block (a second; a quarter in the first three) the ``ClockPath`` predicts its
+height at the end of the next block, and the line goes there: no step in the stamps.
 
 Residuals are arrival - sender time - the first frame's, so that floats hold them to well below a
 nanosecond; all else is integer nanoseconds.
@@ -19,31 +19,61 @@ from optitrack_vrpn.clock.path import ClockPath
 from optitrack_vrpn.clock.types import GAP, HOST_STEPPED, SENDER_RESTARTED
 
 _BELOW_NS = 5e6
-"""So far below the line is a step of a clock. The delay's change cannot be: it was learnt."""
-_BELOW_AT_START_NS = 250e6
+"""A frame so far below the line shows that a clock stepped, since the least delay is known.
+Chosen: above every error of the line; half of it takes the end of load of 3 ms for a step, twice
+as much lets a slew show a step of 10 ms."""
 _START_NS = 10e9
+_BELOW_AT_START_NS = 250e6
+"""In the first seconds, up to the second, it shows that the line began under load. Chosen: longer
+than WiFi delays the first frames; half of either ends epochs under load at the start, twice as
+much hides a step of the clock there."""
 _LATE_NS = 10e6
-"""When every frame is later than this, a clock may have stepped."""
+"""If every frame is later than this, a clock may have stepped. Chosen: load on a wire delays less;
+half of it recognises smaller steps in 1.5 s and takes WiFi load for them, twice as much leaves
+steps of 20 ms to the path, for 90 s."""
 _LATE_FOR_NS = 1_500_000_000
 _LATE_COUNT = 20
+"""Time and number of frames for which they must be late. Chosen: stalls are shorter; half of
+either takes stalls for steps, twice as much publishes nothing for 3 s after one."""
 _PATIENCE_NS = 90_000_000_000
-"""How long late frames that scatter more than usual are taken for load instead."""
+"""Time for which late frames that scatter more than usual are taken for load. Chosen: as
+``hypotheses.JUMP_BLOCKS``; half of it takes load of a minute for a step, twice as much publishes
+nothing for 3 min after a step together with load."""
 _FAR_NS = 250e6
-"""Beyond this, late frames may be old ones that were held up: they teach the line nothing."""
+"""Frames later than this may be old ones that were delayed: the line does not learn from them.
+Chosen: half of ``max_age_s``; half of it or twice as much moves that limit."""
 _FAR_FOR_NS = 10_000_000_000
-"""How long they must come as late as that, scattered as usual, until a clock is believed."""
+"""Time for which they must be as late, scattered as usual, to show a step. Chosen: longer than a
+backlog drains; half of it publishes old poses of a long backlog as fresh, twice as much withholds
+poses for 20 s after a step."""
+_STEADY, _STEADY_NS = 2.5, 50e3
+"""Frames scatter as usual up to this factor and addition. Chosen: load on a wire scatters by ten
+times more; half of either misses steps on WiFi, twice as much takes load for steps."""
 _BUNCHED = 0.5
-"""Share of the frames that come within a quarter of their interval after the one before."""
+"""Share of the frames that arrive within a quarter of their interval after the one before, from
+which frames come in bunches. Chosen: bunches of two have this share; half of it enlarges the
+uncertainty of WiFi by a frame, twice as much never does."""
 _LOADED_BLOCKS = 90
-"""So long load may have lasted since the first frame (blocks; see ``path.JUMP_BLOCKS``)."""
+"""Load may have lasted since the first frame for so many blocks. Chosen: as
+``hypotheses.JUMP_BLOCKS``; half of it understates the error under load of a minute at the start,
+twice as much keeps the uncertainty up for 3 min."""
 _LOADED = 4.0
-"""The floor may then lie under the least delays by so many times what delays scatter above them.
-A queue whose delay varies by a quarter of itself gives 4."""
+"""The floor may then be below the least delays by so many times the scatter of the delays. Chosen:
+a queue whose delay varies by a quarter of itself; half of it covers half of such load, twice as
+much doubles the uncertainty of the first 90 s."""
 _BACKLOG_NS = 1e9
+"""Frames up to so late fit the model after a reconnection. Chosen: a backlog of the handshake;
+half of it ends epochs for one, twice as much takes a restart that lost 1 s for one."""
 _FITS_NS = 10e6
+"""Frames up to so late continue the line after a gap. Chosen: 30 s at 300 ppm; half of it ends
+lines of WiFi, twice as much continues lines of another clock."""
 _BLOCK_NS = 1_000_000_000
+"""Length of a block. Chosen: the best of 240 frames is within 10 us on a wire; half of it doubles
+the cost, twice as long follows a slew in 6 s."""
 _FIRST_BLOCK_NS = 250_000_000
 _FIRST_BLOCKS_NS = 3_000_000_000
+"""Length of the first blocks, and time for which they are short. Chosen: a first rate within a
+second; half of either takes noise for a rate, twice as long knows none for 2 s."""
 
 
 class TrackingRule:
@@ -51,7 +81,7 @@ class TrackingRule:
     Track offset and rate of a sender's clock for as long as it runs.
 
     :param max_gap_s: seconds without a frame, on both clocks, after which the epoch ends; the
-        line goes on if the next frame fits to it.
+        line continues if the next frame fits it.
     """
 
     def __init__(self, max_gap_s: float = 30.0) -> None:
@@ -59,13 +89,13 @@ class TrackingRule:
         self.restarted = ''
         self.learnt = False
         self.samples = 0
-        self._doubtful = False
+        self._revalidate = False
         self._path = ClockPath()
         self._usual = 0.0
         # Whether an epoch has lasted longer than load does.
-        self._seasoned = False
+        self._past_load = False
         self._period = 0.0
-        # Share of the frames that came at once with the one before.
+        # Share of the frames that arrived together with the one before.
         self._bunched = 0.0
         self._lay(0, 0)
 
@@ -102,8 +132,8 @@ class TrackingRule:
         self._path.slewable = slewable
 
     def revalidate(self) -> None:
-        """Begin anew with the next frame unless it fits."""
-        self._doubtful = True
+        """Start again with the next frame unless it fits."""
+        self._revalidate = True
 
     def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
         """Learn nothing: the first arrival of a frame is the tightest."""
@@ -119,14 +149,14 @@ class TrackingRule:
 
     def uncertainty_s(self) -> float:
         """
-        Return the half-width in which the random error lies nearly always; NaN at first.
+        Return the half-width that nearly always contains the random error; NaN at first.
 
         Frames that come in bunches (WiFi power save, TCP, polling) waited for something that may
         keep step with them. Then even the last of a bunch may always wait, by up to a frame.
-        All frames since the first one may have come under load.
+        All frames since the first one may have arrived under load.
         """
         waited = self._period if self._bunched > _BUNCHED else 0.0
-        if not self._seasoned:
+        if not self._past_load:
             waited += _LOADED * self._usual
         return (self._path.uncertainty() + waited) * 1e-9
 
@@ -149,8 +179,8 @@ class TrackingRule:
         residual = arrival_ns - sender_time_ns - self._base
         line = self._height + self._slope * t
         lag = residual - line
-        if lag < 0.0 or self._doubtful or arrival_ns - self._last_arrival > self._max_gap:
-            doubtful = self._doubtful
+        if lag < 0.0 or self._revalidate or arrival_ns - self._last_arrival > self._max_gap:
+            revalidated = self._revalidate
             reason = self._restart_reason(t, arrival_ns, lag)
             if reason:
                 return self._restart(reason, sender_time_ns, arrival_ns)
@@ -163,7 +193,7 @@ class TrackingRule:
             elif lag > _LATE_NS:
                 self._late = 0
                 self._is_step(t, arrival_ns, lag)
-                self._late_sure = doubtful
+                self._late_sure = revalidated
         elif lag > _LATE_NS:
             if self._is_step(t, arrival_ns, lag):
                 return self._restart(self._late_reason, sender_time_ns, arrival_ns)
@@ -188,16 +218,16 @@ class TrackingRule:
     def _restart_reason(self, t: int, arrival_ns: int, lag: float) -> str:
         """Return why a frame out of the ordinary ends the epoch, or nothing."""
         fits = -_BELOW_NS <= lag < _BACKLOG_NS
-        doubtful, self._doubtful = self._doubtful, False
-        if doubtful and not fits:
+        revalidate, self._revalidate = self._revalidate, False
+        if revalidate and not fits:
             return SENDER_RESTARTED
         if arrival_ns - self._last_arrival > self._max_gap and lag < _FAR_NS:
-            # Where the sender's time shows no gap, frames were held up, and come now.
+            # Where the sender's time shows no gap, frames were delayed, and arrive now.
             return GAP
         if lag >= -_BELOW_NS:
             return ''
         if t < _START_NS and lag > -_BELOW_AT_START_NS and arrival_ns >= self._last_arrival:
-            # The first frames came under load, and their line with them.
+            # The first frames arrived under load, and the line was laid through them.
             self._path.restart()
             self._open_block(t, _FIRST_BLOCK_NS)
             self._slope = self._path.rate
@@ -206,11 +236,11 @@ class TrackingRule:
 
     def _is_step(self, t: int, arrival_ns: int, lag: float) -> bool:
         """
-        Tell a step of a clock from load, for a frame later than ever.
+        Return whether late frames show a step of a clock rather than load.
 
-        Both lift every frame. A step leaves the delays as they scattered before; load, mostly,
-        spreads them. What is late by much might also be old, as long as nothing says that this
-        is another conversation: that takes longer, and without the usual scatter for ever.
+        Both delay every frame. After a step the delays scatter as before; load, mostly, spreads
+        them. Frames that are late by more than ``_FAR_NS`` may also be old, unless a reconnection
+        has just been reported: then a step is assumed later, and only if they scatter as before.
         """
         far = lag > _FAR_NS
         if not self._late:
@@ -218,18 +248,19 @@ class TrackingRule:
             self._open_late(arrival_ns, lag, far)
         elif far is not self._late_far or (
                 far and arrival_ns - self._last_arrival > _BACKLOG_NS + 4.0 * self._period):
-            # Held up once more: whatever was seen before says nothing of this.
+            # Delayed once more: the earlier late frames are no evidence for this delay.
             self._open_late(arrival_ns, lag, far)
         self._late += 1
         self._late_sum += lag
         self._late_least = min(self._late_least, lag)
         lasted = arrival_ns - self._late_from
-        doubtful = far and not self._late_sure
-        if self._late < _LATE_COUNT or lasted <= (_FAR_FOR_NS if doubtful else _LATE_FOR_NS):
+        may_be_old = far and not self._late_sure
+        if self._late < _LATE_COUNT or lasted <= (_FAR_FOR_NS if may_be_old else _LATE_FOR_NS):
             return False
-        if self._late_sum / self._late - self._late_least < 2.5 * self._usual + 50e3:
+        scatter = self._late_sum / self._late - self._late_least
+        if scatter < _STEADY * self._usual + _STEADY_NS:
             return True
-        if doubtful:
+        if may_be_old:
             self._open_late(arrival_ns, lag, far)
             self._late = 1
             self._late_sum = lag
@@ -266,7 +297,7 @@ class TrackingRule:
     def _begin(self, sender_time_ns: int, arrival_ns: int) -> int:
         self.samples = 1
         self.learnt = False
-        self._doubtful = False
+        self._revalidate = False
         self._path.restart()
         self._lay(sender_time_ns, arrival_ns)
         return arrival_ns
@@ -278,7 +309,7 @@ class TrackingRule:
             if self._near:
                 usual = self._lags / self._near
                 self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
-            self._seasoned = self._seasoned or self._path.blocks > _LOADED_BLOCKS
+            self._past_load = self._past_load or self._path.blocks > _LOADED_BLOCKS
             self._period = (t - self._block_from) / self._block_frames
             bunched = self._block_bunched / self._block_frames
             self._bunched += 0.1 * (bunched - self._bunched)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes into the stamps (settings) and what comes out beside them (events, status)."""
+"""Settings of the stamps, and what is reported beside them: events and status."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ClockChange(NamedTuple):
     epoch: int
     """The epoch that begins or goes on with this event, counted from 0."""
     fell: bool = False
-    """Whether the sender's time fell: frames of before lie in its future."""
+    """Whether the sender's time fell: earlier frames are in its future."""
 
 
 class ClockStatus(NamedTuple):
@@ -88,10 +88,9 @@ class ClockStatus(NamedTuple):
     skew_ppm: float
     """How much faster the arrival clock runs than the sender's (parts per million)."""
     uncertainty_s: float
-    """Half-width in which the stamp's error lies nearly always; NaN if unknown (s).
+    """Half-width that nearly always contains the stamp's error; NaN if unknown (s).
     Ticks and jitter of the sender's times are included. Where round trips are measured, the least
-    delay
-    of the network is known and its asymmetry is included; else that delay is left out."""
+    delay of the network is known and its asymmetry is included; else that delay is left out."""
     restarts: Mapping[str, int]
     """Epochs ended, by reason."""
     samples: int

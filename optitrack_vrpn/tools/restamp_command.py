@@ -7,7 +7,7 @@ Input and output are CSV with a header line. The columns ``sender_time`` and ``r
 in seconds, each on its own clock with any origin; all other columns are copied. Two columns are
 added: ``stamp`` (s on the receiver's clock; empty for a frame to drop) and ``epoch``.
 
-With ``--smooth`` the stamps follow from the whole recording, not only from what came before: see
+With ``--smooth`` the stamps follow from the whole recording, not only from earlier frames: see
 ``clock/smoother.py``. The input is read twice then, and 40 bytes a row are kept.
 """
 
