@@ -12,6 +12,7 @@ import sys
 BENCH = Path(__file__).resolve().parent.parent / 'bench'
 sys.path[:0] = [str(BENCH)]
 
+import clock_ablation  # noqa: E402
 from clock_baselines import BASELINES  # noqa: E402
 from clock_plot import error_svg  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios, WIFI, WIRED  # noqa: E402
@@ -77,3 +78,21 @@ def test_rivals_find_a_constant_offset():
 def test_picture_is_drawn():
     svg = error_svg('a', {'tracking': [5.0] * 300, 'original': [1e3 * i + 1 for i in range(300)]})
     assert svg.startswith('<svg') and svg.count('<polyline') == 2 and len(svg) < 50_000
+
+
+def test_every_mechanism_of_the_ablation_is_found_in_the_source():
+    for name, mechanism in clock_ablation.MECHANISMS.items():
+        file, text, without = mechanism
+        source = (clock_ablation.ROOT / 'optitrack_vrpn' / 'clock' / file).read_text()
+        assert source.count(text) == 1, name
+        compile(source.replace(text, without), file, 'exec')
+
+
+def test_without_its_bounded_cost_the_path_follows_load():
+    scenario = replace(WIRED, name='load', loads=((60.0, 30.0, 2.0),))
+    steps = clock_ablation.record(scenario, 100.0, False)
+    module = clock_ablation.path_module(None)
+    without = clock_ablation.path_module(clock_ablation.MECHANISMS['bounded cost of load'])
+    whole, less = (clock_ablation.play(each, steps) for each in (module, without))
+    assert whole.worst < 30.0 < 300.0 < less.worst
+    assert 'p99' in clock_ablation.changes(whole, less)
