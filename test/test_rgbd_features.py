@@ -120,7 +120,7 @@ def test_covariance_is_that_of_sampled_pixels_and_depths():
 
 @pytest.mark.parametrize('grey, depth, message', [
     (chequers(), flat()[::2, ::2], 'depth image 160 x 120.*rgbd_image_proc'),
-    (chequers()[:200], flat()[:200], '320 x 200 pixels, camera_info says 320 x 240'),
+    (chequers()[:200], flat()[:200], '320 x 200 pixels, camera_info has 320 x 240'),
 ])
 def test_sizes_that_differ_are_refused(grey, depth, message):
     with pytest.raises(ImageError, match=message):

@@ -193,7 +193,7 @@ def test_a_clock_that_is_set_back_is_followed_after_some_frames(run):
 def test_camera_info_of_another_size(run):
     vga = Intrinsics(640, 480, 525, 525, 319.5, 239.5)
     frame = run.take(*view(pose()), camera=vga)
-    check_failure(run, frame, Cause.INPUT, '320 x 240 pixels, camera_info says 640 x 480')
+    check_failure(run, frame, Cause.INPUT, '320 x 240 pixels, camera_info has 640 x 480')
 
 
 @pytest.mark.parametrize('bump', [pose(yaw=25), pose(0.5, -0.3, 0.2), pose(roll=40)])

@@ -182,7 +182,7 @@ def test_a_failed_frame_publishes_nothing_and_says_why(observer):
         camera.show(pose(yaw=25))
         camera.diagnosis('not tracking: ')
         camera.show(images=(grey[::2, ::2], depth[::2, ::2]))
-        camera.diagnosis('the images have 160 x 120 pixels, camera_info says 320 x 240')
+        camera.diagnosis('the images have 160 x 120 pixels, camera_info has 320 x 240')
         silence([camera.odometry, transforms])
         assert len(camera.odometry) == len(transforms) == 3
         message = camera.track()
@@ -217,7 +217,7 @@ def test_wrong_and_missing_camera_info_are_named(observer):
         camera.say(Intrinsics(640, 480, 525, 525, 319.5, 239.5))
         wait_until(lambda: 'camera_info' not in status_of(here)[0])
         camera.show()
-        camera.diagnosis('camera_info says 640 x 480')
+        camera.diagnosis('camera_info has 640 x 480')
         assert len(camera.odometry) == 0
         wait_until(lambda: camera.say() or camera.show() or len(camera.odometry))
         camera.track()

@@ -14,9 +14,9 @@ from trajectory_msgs.msg import JointTrajectory
 #: point of the axis (unit). Chosen: ten times the least deviation of the closed loop. Halved, a
 #: trajectory from the measured position can be rejected; doubled, the first step is larger.
 _FIRST_POINT = {'linear': 0.01, 'rotary': 1.0}
-#: Chosen: largest file (bytes): 100 for each of the most rows. Halved or doubled, so is the memory
+#: Chosen: largest file (bytes): 300 for each of the most rows. Halved or doubled, so is the memory
 #: that a file can take.
-_MOST_BYTES = 100_000_000
+_MOST_BYTES = 30_000_000
 
 
 def refusal(machine: Machine, paths: Mapping[str, Trajectory]) -> str:

@@ -119,7 +119,7 @@ def check_sizes(grey: Bytes, depth: Depth, camera: Intrinsics) -> None:
             'camera, or rgbd_image_proc')
     if grey.shape[:2] != (camera.height, camera.width):
         raise ImageError(
-            f'the images have {grey.shape[1]} x {grey.shape[0]} pixels, camera_info says '
+            f'the images have {grey.shape[1]} x {grey.shape[0]} pixels, camera_info has '
             f'{camera.width} x {camera.height}: camera_info belongs to another image')
 
 
