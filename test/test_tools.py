@@ -15,7 +15,9 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 from optitrack_vrpn import __version__, RUNS
+from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.tools import console_scripts, TOOLS
+from optitrack_vrpn.errors import BackendUnavailableError
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -212,6 +214,18 @@ def test_without_ros_a_tool_that_needs_it_says_so_in_one_line(arguments):
 def test_what_is_wrong_with_the_package_itself_is_not_taken_for_a_missing_ros():
     result = run_module("sys.modules['optitrack_vrpn.demo.view'] = None", 'demo')
     assert result.returncode == 1 and 'Traceback' in result.stderr
+
+
+@pytest.mark.parametrize(('missing', 'found', 'words'), [
+    ('control_msgs', True, 'control_msgs not found .*: install ros-jazzy-control-msgs,'),
+    ('control_msgs', False, 'ROS 2 not found .*: source its setup.bash'),
+    ('rclpy', False, 'ROS 2 not found .*: source its setup.bash'),
+    ('scipy', True, 'scipy not found .*: install it')])
+def test_a_missing_dependency_is_reported_with_its_remedy(missing, found, words, monkeypatch):
+    monkeypatch.setenv('ROS_DISTRO', 'jazzy')
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: name if found else None)
+    with pytest.raises(BackendUnavailableError, match=words), loading('tool'):
+        raise ImportError(f'No module named {missing!r}', name=missing)
 
 
 @pytest.mark.parametrize('arguments, where, code', [

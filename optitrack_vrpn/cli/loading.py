@@ -4,6 +4,7 @@
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import signal
 import sys
@@ -45,8 +46,14 @@ def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
         missing = (error.name or '').partition('.')[0]
         if missing == 'optitrack_vrpn':
             raise
-        what, how = ((f'{missing} not found', 'install it') if missing in _NOT_ROS
-                     else ('ROS 2 not found', 'source its setup.bash'))
+        if missing in _NOT_ROS:
+            what, how = f'{missing} not found', 'install it'
+        elif missing in ('', 'rclpy') or importlib.util.find_spec('rclpy') is None:
+            what, how = 'ROS 2 not found', 'source its setup.bash'
+        else:
+            distribution = os.environ.get('ROS_DISTRO', 'DISTRO')
+            what = f'{missing} not found'
+            how = f'install ros-{distribution}-{missing.replace("_", "-")}'
         raise BackendUnavailableError(
             f'{what} ({error}): {how}, or run .venv/bin/python (make env)') from None
     finally:
