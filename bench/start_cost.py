@@ -8,8 +8,8 @@ Measure what the start of the node takes: processor time and memory until it con
     python bench/start_cost.py --write-docs         and put the table into docs/performance.md
 
 Each start is a process of its own with default settings. It is measured when it logs that it
-connects, to a port without a server: all modules are loaded then, and the lifecycle is active. On
-a busy machine processor time changes less than the time until the first pose.
+connects, to a port without a server: all modules are loaded then, and the publishers are created
+next. On a busy machine processor time changes less than the time until the first pose.
 """
 
 import argparse
