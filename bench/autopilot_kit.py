@@ -18,6 +18,7 @@ from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
 from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
 from rosgraph import NodeProcess, wait_until
 from scipy.spatial.transform import Rotation
+from serial_autopilot import SerialFakeServer
 
 RATE = 120.0
 #: Float32 of positions up to some metres.
@@ -125,8 +126,9 @@ class Flight:
         fake = FakeAutopilot(FakeConfig(
             autopilot, epoch_ns=time.time_ns(), boot_ns=50_000_000_000, skew_ppm=40.0,
             timesync_hz=50.0, convergence=100))
-        device = f'{self._folder}/tty-{autopilot}' if serial else ''
-        server = self._stack.enter_context(FakeServer(fake, device))
+        server = self._stack.enter_context(
+            SerialFakeServer(fake, f'{self._folder}/tty-{autopilot}') if serial
+            else FakeServer(fake))
         arguments = ['-r', f'__node:=bridge_{autopilot}']
         for name, value in {'body': 'cf1', 'autopilot': autopilot, 'autostart': 'true',
                             'connection': server.connection, **parameters}.items():

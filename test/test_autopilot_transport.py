@@ -27,6 +27,7 @@ from optitrack_vrpn.autopilot.transport_io import open_transport
 from optitrack_vrpn.autopilot.vehicle import Vehicle
 import pytest
 from rosgraph import wait_until
+from serial_autopilot import SerialFakeServer
 
 pytestmark = [pytest.mark.network]
 SIZE = 245
@@ -199,11 +200,11 @@ def test_a_pseudo_terminal_that_nobody_reads_is_flushed_and_counted(tmp_path):
     link = vehicle_link(f'serial:{os.ttyname(slave)}:921600', max_age_ms=1000.0)
     link.start()
     try:
-        wait_until(lambda: link.traffic().up)
+        wait_until(lambda: link.report().up)
         for _ in range(3):
             # Fresh, and more than the terminal holds.
             link.send(Batch(time.time_ns(), [odometry(time.time_ns())] * 400))
-        wait_until(lambda: link.flushed and link.traffic().dropped['not_taken'])
+        wait_until(lambda: link.flushed and link.report().values['dropped_not_taken'])
         received = b''
         try:
             while data := os.read(master, 65536):
@@ -262,12 +263,13 @@ def test_a_link_works_in_a_process_with_more_files_than_select_can_take(tmp_path
             again, _ = server.accept()    # it noticed
             again.close()
             return
-        served = stack.enter_context(FakeServer(
-            fake(), f'{tmp_path}/tty' if kind == 'serial' else ''))
+        served = stack.enter_context(
+            SerialFakeServer(fake(), f'{tmp_path}/tty') if kind == 'serial'
+            else FakeServer(fake()))
         link = vehicle_link(served.connection)
         link.start()
         stack.callback(link.stop)
-        wait_until(lambda: served.fake.companion and link.traffic().received > 3)
+        wait_until(lambda: served.fake.companion and link.report().values['received'] > 3)
         link.send(Batch(time.time_ns(), [odometry(time.time_ns())]))
         wait_until(lambda: served.heard)
-        assert link.traffic().opened == 1
+        assert link.report().values['opened'] == 1

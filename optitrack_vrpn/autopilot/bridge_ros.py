@@ -20,7 +20,7 @@ from nav_msgs.msg import Odometry
 from optitrack_vrpn.autopilot import connection as addresses
 from optitrack_vrpn.autopilot.dds_ros import DdsOutput
 from optitrack_vrpn.autopilot.gate import Gate, GateConfig, valid
-from optitrack_vrpn.autopilot.link_io import Batch, LinkThread, Traffic
+from optitrack_vrpn.autopilot.link_io import Batch, LinkThread
 from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
 from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
@@ -269,7 +269,7 @@ class MavlinkBridge(ManagedNode):
                 self._active, time.monotonic_ns())
         with self._link.lock:
             return findings(
-                self._settings, self._plan, source, self._gate, _link_report(self._link.traffic()),
+                self._settings, self._plan, source, self._gate, self._link.report(),
                 self._vehicle, self._active, time.monotonic_ns())
 
     @property
@@ -317,13 +317,3 @@ def _sample(
         stamp.sec * 1_000_000_000 + stamp.nanosec, (position.x, position.y, position.z),
         (orientation.x, orientation.y, orientation.z, orientation.w), pose_covariance, velocity,
         angular_velocity, twist_covariance)
-
-
-def _link_report(traffic: Traffic) -> LinkReport:
-    values = {
-        'opened': traffic.opened, 'received': traffic.received, 'bad_bytes': traffic.bad,
-        'oldest_ms': round(traffic.oldest_ns / 1e6, 2),
-        'other_autopilot': traffic.other_autopilot,
-        **{f'sent_{name.lower()}': count for name, count in traffic.sent.items()},
-        **{f'dropped_{reason}': count for reason, count in traffic.dropped.items()}}
-    return LinkReport(traffic.up, traffic.trouble, traffic.peer, traffic.age_ns, values)

@@ -1,20 +1,18 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The fake autopilot behind a UDP port or a pseudo terminal, in a separate thread.
+The fake autopilot behind a UDP port, in a separate thread.
 
 Every vision message is recorded with its arrival on the host's clock.
 """
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import struct
 import threading
 import time
-import tty
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.codec_io import Codec
@@ -42,71 +40,29 @@ class FakeServer:
     Run a fake autopilot.
 
     :param fake: its rules; only the thread uses it while it runs.
-    :param device: path of a serial device to offer; by default a UDP port.
-    :param peer: address to send to before any datagram has arrived, as PX4 does; UDP only.
-    :ivar port: its UDP port, 0 for a serial device.
+    :param peer: address to send to before any datagram has arrived, as PX4 does.
+    :ivar connection: address for a bridge.
     :ivar heard: every vision message so far.
     :ivar silent: set it to stop every transmission, as a dead transmitter does.
     """
 
-    def __init__(
-        self, fake: FakeAutopilot, device: str = '', peer: Optional[tuple[str, int]] = None,
-    ) -> None:
+    def __init__(self, fake: FakeAutopilot, peer: Optional[tuple[str, int]] = None) -> None:
         self.fake = fake
         self.heard: list[Heard] = []
         self.silent = False
-        self.port = 0
         self._codec = Codec(fake.config.system, 1)
-        self._device = device
         self._peer = peer
-        self._sock: Optional[socket.socket] = None
-        self._master = self._slave = -1
-        if device:
-            self.plug()
-        else:
-            self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self._sock.bind(('127.0.0.1', 0))
-            self._sock.setblocking(False)
-            self._sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-            self.port = self._sock.getsockname()[1]
         self._lock = threading.Lock()
         self._ended = False
+        self.connection = self._open()
         self._thread = threading.Thread(target=self._run, name='fake autopilot', daemon=True)
         self._thread.start()
-
-    @property
-    def connection(self) -> str:
-        """Return the address for a bridge."""
-        return f'serial:{self._device}:921600' if self._device else f'udpout:127.0.0.1:{self.port}'
-
-    def plug(self) -> None:
-        """Create the serial device."""
-        self._master, self._slave = os.openpty()
-        tty.setraw(self._slave)
-        os.set_blocking(self._master, False)
-        os.symlink(os.ttyname(self._slave), self._device)
-
-    def unplug(self) -> None:
-        """Remove the serial device, like an unplugged USB adapter."""
-        with self._lock:
-            os.unlink(self._device)
-            os.close(self._slave)
-            os.close(self._master)
-            self._master = self._slave = -1
-
-    def replug(self) -> None:
-        """Create the serial device again."""
-        with self._lock:
-            self.plug()
 
     def close(self) -> None:
         """Stop the thread and release all resources."""
         self._ended = True
         self._thread.join()
-        if self._sock is not None:
-            self._sock.close()
-        elif self._master >= 0:
-            self.unplug()
+        self._release()
 
     def __enter__(self) -> FakeServer:
         return self
@@ -116,13 +72,10 @@ class FakeServer:
 
     def _run(self) -> None:
         while not self._ended:
-            with self._lock:
-                descriptor = self._master if self._sock is None else self._sock.fileno()
-            if descriptor < 0:
-                time.sleep(_TICK_S)
-                continue
             poll = select.poll()
-            poll.register(descriptor, select.POLLIN)
+            with self._lock:
+                if self._descriptor() >= 0:
+                    poll.register(self._descriptor(), select.POLLIN)
             poll.poll(_TICK_S * 1000.0)
             with self._lock:
                 self._turn()
@@ -138,13 +91,26 @@ class FakeServer:
             if not self.silent:
                 self._write(self._codec.encode(message_out))
 
+    # -- the port: tests replace these --------------------------------------------------------
+
+    def _open(self) -> str:
+        """Open the port; return the address for a bridge."""
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._sock.bind(('127.0.0.1', 0))
+        self._sock.setblocking(False)
+        self._sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        return 'udpout:127.0.0.1:{}'.format(self._sock.getsockname()[1])
+
+    def _release(self) -> None:
+        self._sock.close()
+
+    def _descriptor(self) -> int:
+        return self._sock.fileno()
+
     def _read(self) -> tuple[bytes, int]:
         """Read the waiting data and their arrival: for a datagram from the kernel."""
         now_ns = time.time_ns()
         try:
-            if self._sock is None:
-                data = b'' if self._master < 0 else os.read(self._master, 65536)
-                return data, now_ns
             data, ancillary, _, self._peer = self._sock.recvmsg(65536, 64)
         except OSError:    # no data, or the other end is closed
             return b'', now_ns
@@ -156,10 +122,7 @@ class FakeServer:
 
     def _write(self, data: bytes) -> None:
         try:
-            if self._sock is None:
-                if self._master >= 0:
-                    os.write(self._master, data)
-            elif self._peer is not None:
+            if self._peer is not None:
                 self._sock.sendto(data, self._peer)
         except OSError:    # full, or without a reader
             pass

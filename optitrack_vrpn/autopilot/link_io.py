@@ -22,6 +22,7 @@ from optitrack_vrpn.autopilot.codec_io import Codec
 from optitrack_vrpn.autopilot.connection import Connection
 from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.parameter_protocol import AUTOPILOT_COMPONENT
+from optitrack_vrpn.autopilot.report import LinkReport
 from optitrack_vrpn.autopilot.settings import BridgeSettings
 from optitrack_vrpn.autopilot.transport_io import open_transport, Transport
 from optitrack_vrpn.autopilot.vehicle import Vehicle
@@ -55,39 +56,6 @@ class Batch(NamedTuple):
     messages: Sequence[Outgoing]
 
 
-class Traffic(NamedTuple):
-    """
-    Statistics of the link.
-
-    :ivar up: whether it is open.
-    :ivar trouble: reason why it is closed, or why nothing can be sent.
-    :ivar peer: the other end.
-    :ivar opened: how often it was opened.
-    :ivar sent: numbers of pose messages sent, by name.
-    :ivar samples: number of samples sent.
-    :ivar dropped: numbers of samples not sent, by reason: no link, too old, rejected by the
-        system.
-    :ivar received: number of messages received.
-    :ivar bad: number of byte sequences that were not MAVLink.
-    :ivar oldest_ns: maximum age of a sample when it was written (ns).
-    :ivar age_ns: age of the last sample when it was written (ns).
-    :ivar other_autopilot: address of another autopilot with the same system id, '' for none.
-    """
-
-    up: bool
-    trouble: str
-    peer: str
-    opened: int
-    sent: dict[str, int]
-    samples: int
-    dropped: dict[str, int]
-    received: int
-    bad: int
-    oldest_ns: int
-    age_ns: int
-    other_autopilot: str
-
-
 class LinkThread:
     """
     Maintain one link to one vehicle.
@@ -95,7 +63,7 @@ class LinkThread:
     :param settings: settings of the bridge.
     :param connection: address of the link.
     :param vehicle: state of the autopilot; used with ``lock`` held.
-    :param report: receives events, on this thread.
+    :param log: receives events, on this thread.
     :raises BackendUnavailableError: if pymavlink or pyserial is not installed.
     :ivar lock: guards ``vehicle``.
     :ivar written_ns: stamp of the last sample that was written (ns), 0 if none was.
@@ -104,14 +72,14 @@ class LinkThread:
 
     def __init__(
         self, settings: BridgeSettings, connection: Connection, vehicle: Vehicle,
-        report: Callable[[Event], None],
+        log: Callable[[Event], None],
     ) -> None:
         self.lock = threading.Lock()
         self.written_ns = 0
         self.flushed = 0
         self._vehicle = vehicle
         self._connection = connection
-        self._report = report
+        self._log = log
         self._max_age_ns = round(settings.max_age_ms * 1e6)
         self._codec = Codec(vehicle.own_system, settings.component_id)
         self._transport: Optional[Transport] = None
@@ -120,7 +88,7 @@ class LinkThread:
         self._queue_lock = threading.Lock()
         self._ended = False
         self._next_open = 0.0
-        self._opened = self._samples = self._received = 0
+        self._opened = self._received = 0
         self._oldest_ns = self._age_ns = 0
         self._other_autopilot = ''
         self._sent: dict[str, int] = {}
@@ -157,13 +125,17 @@ class LinkThread:
         with self._queue_lock:
             self._queue.clear()
 
-    def traffic(self) -> Traffic:
-        """Return the statistics of the link; safe from any thread."""
+    def report(self) -> LinkReport:
+        """Return state and counters of the link; safe from any thread."""
         transport = self._transport
-        return Traffic(
+        return LinkReport(
             transport is not None, self._trouble, '' if transport is None else transport.peer,
-            self._opened, dict(self._sent), self._samples, dict(self._dropped), self._received,
-            self._codec.bad, self._oldest_ns, self._age_ns, self._other_autopilot)
+            self._age_ns, {
+                'opened': self._opened, 'received': self._received, 'bad_bytes': self._codec.bad,
+                'oldest_ms': round(self._oldest_ns / 1e6, 2),
+                'other_autopilot': self._other_autopilot,
+                **{f'sent_{name.lower()}': count for name, count in dict(self._sent).items()},
+                **{f'dropped_{reason}': count for reason, count in self._dropped.items()}})
 
     # -- the thread --------------------------------------------------------------------------
 
@@ -180,7 +152,7 @@ class LinkThread:
             except TransportError as error:
                 self._fail(error)
             except Exception:    # the thread must continue: the next message may be valid
-                self._report(Event(
+                self._log(Event(
                     'error', 'bug', f'bug in the link:\n{traceback.format_exc()}'))
                 self._fail(TransportError('bug in the link'))
         self._shut()
@@ -225,7 +197,7 @@ class LinkThread:
         self._codec.reset()
         self._opened += 1
         self._trouble = self._other_autopilot = ''
-        self._report(Event('info', 'open', f'{self._connection} is open'))
+        self._log(Event('info', 'open', f'{self._connection} is open'))
         self._transport = transport
         return transport
 
@@ -234,7 +206,7 @@ class LinkThread:
         self._shut()
         text = str(error)
         if text != self._trouble:
-            self._report(Event('error', 'fail', f'{self._connection}: {text}; trying again'))
+            self._log(Event('error', 'fail', f'{self._connection}: {text}; trying again'))
         self._trouble = text
         self._next_open = time.monotonic() + RETRY_S
 
@@ -269,7 +241,7 @@ class LinkThread:
         """Report another autopilot with the ids of the vehicle; its messages are not used."""
         if place != self._other_autopilot:
             self._other_autopilot = place
-            self._report(Event(
+            self._log(Event(
                 'error', ('other autopilot', place), f'another autopilot with the same system id '
                 f'sends to this port, from {place}: it is ignored; give each vehicle its own port '
                 'and its own system id'))
@@ -279,7 +251,7 @@ class LinkThread:
             due = self._vehicle.tick(time.time_ns(), time.monotonic_ns())
             events = self._vehicle.take_events()
         for event in events:
-            self._report(event)
+            self._log(event)
         if self._transport is not None:
             for message in due:
                 self._transport.write(self._codec.encode(message))
@@ -303,7 +275,6 @@ class LinkThread:
                 self.flushed += self._transport.flushed
                 self._transport.flushed = 0
             else:
-                self._samples += 1
                 self._age_ns = age_ns
                 self.written_ns = batch.stamp_ns
                 self._oldest_ns = max(self._oldest_ns, age_ns)
