@@ -337,6 +337,17 @@ def test_auto_passes_no_frame_before_the_connection_is_announced():
     assert states[states.index(LinkState.CONNECTED) + 1] is LinkState.STREAMING
 
 
+def test_auto_reports_a_recording_that_was_requested_before_vrpn_was_chosen():
+    with simulated(protocol='vrpn') as server:
+        with Running(free_port(), protocol='auto', port=server.port, attempt_s=0.4) as (
+                sink, client):
+            sink.wait(lambda: sink.changes, 'an attempt by NatNet')
+            client.record('early')
+            assert not sink.said('cannot start a recording')
+            sink.wait_for('cannot start a recording')
+            assert sink.said('VRPN is used')
+
+
 def test_auto_refuses_a_vrpn_backend_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, 'vrpn', None)
     config = replace(client_config(), backend='python_vrpn', trackers=('wand',))

@@ -119,11 +119,14 @@ class AutoBackend:
     def _with_natnet(self, action: Callable[[NatNetClient], None], what: str) -> None:
         client = self._backends.get(Protocol.NATNET)
         if self._choice.chosen is Protocol.VRPN or not isinstance(client, NatNetClient):
-            self._message(
-                f'cannot {what} a recording in Motive: VRPN is used, which has no such command',
-                'error')
+            self._cannot(what)
             return
         action(client)
+
+    def _cannot(self, what: str) -> None:
+        self._message(
+            f'cannot {what} a recording in Motive: VRPN is used, which has no such command',
+            'error')
 
     # -- from the clients' threads -------------------------------------------------------------
 
@@ -182,6 +185,10 @@ class AutoBackend:
                 return    # only NatNet can be searched
             self._launch(Protocol.VRPN)
         if decision.chosen is not None:
+            natnet = self._backends.get(Protocol.NATNET)
+            if decision.chosen is Protocol.VRPN and isinstance(natnet, NatNetClient) and (
+                    natnet.waiting_commands):
+                self._cannot('start')
             self._end(Protocol.VRPN if decision.chosen is Protocol.NATNET else Protocol.NATNET)
             self._message(
                 decision.reason, 'info' if decision.chosen is Protocol.NATNET else 'warn')
