@@ -25,7 +25,8 @@ def test_a_fake_autopilot_fuses_the_first_body():
             r'Demo_Body_1: ODOMETRY at (\d+) Hz, ([\d.]+) ms old, reset counter (\d+); '
             'its estimator fuses', result.stdout.replace('\n', ' '))
         assert found, result.stdout
-        assert 40 <= int(found[1]) <= 55
+        # Promised on any machine: no more than the configured rate, and no old pose.
+        assert 0 < int(found[1]) <= 55
         assert float(found[2]) < 100
 
     at_last(check, 5, 10)
