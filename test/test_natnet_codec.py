@@ -239,3 +239,33 @@ def test_what_does_not_fit_into_a_datagram_is_refused_before_it_is_sent():
     with pytest.raises(LocalProtocolError):
         codec.encode_request('a\0b')
     assert codec.decode_message(codec.encode_message(MODEL_DEFINITIONS, b'x'))[1] == b'x'
+
+
+@pytest.mark.parametrize('data', [b'', b'\5\0\1', b'\5\0\3\0ab', b'\5\0\xff\xff' + bytes(100)])
+def test_a_datagram_that_is_shorter_than_its_header_states_is_refused(data):
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_message(data)
+    assert codec.decode_message(b'\5\0\2\0abc') == (5, b'ab')
+
+
+def test_round_trips_of_the_clocks_keep_token_and_ticks():
+    _, payload = codec.decode_message(codec.encode_echo_response(2**63 + 5, 987654321))
+    assert codec.decode_echo_response(payload) == (2**63 + 5, 987654321)
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_echo_response(payload[:-1])
+
+
+@pytest.mark.parametrize('frequency', [0, 999, 10**12 + 1])
+def test_a_server_clock_that_cannot_be_is_refused(frequency):
+    info = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, True, '239.255.42.99')
+    assert codec.decode_server_info(codec.encode_server_info(info)[4:]) == info
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_server_info(codec.encode_server_info(info._replace(frequency=frequency))[4:])
+
+
+def test_a_client_states_its_name_and_the_bitstream_that_it_wants():
+    payload = codec.encode_hello('client', (4, 1), bitstream=(3, 0))[4:]
+    assert codec.decode_hello(payload) == ('client', (4, 1), (3, 0))
+    assert codec.decode_hello(codec.encode_hello('client', (4, 1))[4:]) == (
+        'client', (4, 1), None)
+    assert codec.decode_hello(b'old\0') == ('old', (0, 0), None)
