@@ -106,7 +106,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         after = '- | -' if size is None else f'{np.percentile(size, 99):.1f} | {size.max():.0f}'
         lines.append(
             f'| {row["name"]} | {row["p99"]:.1f} | {row["worst"]:.0f} | '
-            f'{row["covered"] * 100:.1f} % | {row["uncertainty"]:.0f} | {row["uncertainty"] / row["p99"]:.1f} | '
+            f'{row["covered"] * 100:.1f} % | {row["uncertainty"]:.0f} | '
+            f'{row["uncertainty"] / row["p99"]:.1f} | '
             f'{row["published"] * 100:.1f} % | {after} | {ended} |')
     return '\n'.join(lines)
 
