@@ -38,14 +38,14 @@ def step_natnet(natnet, step_ns):
 
 def change_models(natnet, names):
     """Give streaming ids to other bodies, and lose the first two requests for definitions."""
-    take, left = natnet._take_message, [2]
+    take, left = natnet._execute, [2]
 
     def take_later(message_id, payload, address):
         if message_id == REQUEST_MODEL_DEFINITIONS and left[0]:
             left[0] -= 1
         else:
             take(message_id, payload, address)
-    natnet._take_message = take_later
+    natnet._execute = take_later
     natnet.world.set_models(names)
 
 
