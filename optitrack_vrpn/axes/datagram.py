@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The datagrams to the controller.
+Encode the datagrams to the controller: binary, CSV or JSON, with or without header.
 
 Binary, without header: one float32 or float64 per axis. The optional header is 24 bytes in the
 byte order of the values, aligned as a C struct aligns it:

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of the axis bridge."""
+"""Settings of the node axis_bridge: topics, rate, conversion of poses, format of datagrams."""
 
 from dataclasses import dataclass
 

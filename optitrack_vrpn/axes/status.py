@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The status number of the stream, as in the interface thesis.
+The status number of the stream and its transitions, as in the interface thesis.
 
 0 not connected yet, 1 receiving, 2 unable to connect, -1 ended on request.
 """

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The axis table: it assigns a quantity of a body to each axis of the machine.
+The axis table: body, quantity, unit, sign, scale and zero of each axis; values to SI and back.
 
 The value of an axis is ``sign * scale * (quantity - zero)``, with the quantity in the row's unit.
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Datagrams to one controller."""
+"""The UDP socket that sends datagrams to one controller without blocking."""
 
 import socket
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thresholds of the validity gate."""
+"""Settings of the validity gate: thresholds of time, speed and error, with their defaults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits of a body's motion since its last valid pose."""
+"""How far a body can have moved and turned since its last valid pose."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The states of a body, and the reports of them."""
+"""The states of a body (TRACKED, STALE and others), a change between them, the status."""
 
 from __future__ import annotations
 

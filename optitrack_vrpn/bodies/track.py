@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs of consistent poses of a body that is not TRACKED, and comparisons of poses."""
+"""Runs of consistent poses of a body that is not TRACKED; flips; distance of poses."""
 
 from __future__ import annotations
 

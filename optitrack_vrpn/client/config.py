@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The configuration of a client: which server, and how to reach it."""
+"""Settings of a client: server and port, network interface, backend, trackers."""
 
 from dataclasses import dataclass
 import ipaddress

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-State of the connection to the server, and the next attempt.
+State of the connection: next transport, pauses, silence, reason to give up; its settings.
 
 Pure: the client reports what happened and when; the link returns which transport to try, how long
 to wait, and when silence has lasted too long. VRPN has no timeout of its own: a stopped server or

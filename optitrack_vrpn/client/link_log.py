@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Select the changes of a connection that are logged."""
+"""Select the changes of a connection that are logged: no repeated lines."""
 
 import re
 

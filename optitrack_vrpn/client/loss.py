@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Recent rate of lost messages, computed from cumulative counters.
+Share of lost messages in the last seconds, from cumulative counters; warning with remedy.
 
 Pure: the caller passes the counters and the present time about once a second.
 """

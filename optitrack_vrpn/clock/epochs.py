@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Count the epochs of the stamps, and report what changes about the clocks."""
+"""Count the epochs of the stamps, recognise the base of sender times, report clock changes."""
 
 from __future__ import annotations
 

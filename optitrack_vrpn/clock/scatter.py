@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The scatter of the block minima about the floor.
+The scatter of the block minima about the floor: second differences, percentiles.
 
 The scatter from one minimum to the next is the network's own; that of minima some seconds apart
 contains patterns that last (polling near the frames' rate, load that varies). Both follow from

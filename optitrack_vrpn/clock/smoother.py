@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Stamps for a whole recording, known from both sides.
+Stamp a whole recording, known from both sides: divide it into runs, place them on the floor.
 
 The node's ``StampSource`` runs over the recording first; it finds epochs, refuses what cannot be
 stamped, and gives the stamps of runs that are too short. Then each run of the clocks (one epoch,

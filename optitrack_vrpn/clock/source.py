@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Stamps for the frames of one connection.
+Stamp each frame of a connection: refuse or hold old ones, end epochs, select the rule.
 
 Promises, for every mode but ``sender``, for any input:
 

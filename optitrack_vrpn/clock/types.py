@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of the stamps, and what is reported beside them: events and status."""
+"""Settings of the stamps, reasons for the end of an epoch, changes and status of the clocks."""
 
 from __future__ import annotations
 

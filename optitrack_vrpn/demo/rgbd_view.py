@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Odometry beside mocap: the error while both run, and the lines that show it."""
+"""Odometry beside mocap: the error while both run, its lines, and the summary at the end."""
 
 from bisect import bisect_left
 from typing import NamedTuple, Optional

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""All checks of the doctor, in the order in which they depend on each other."""
+"""The table of all checks of the doctor, in the order in which they depend on each other."""
 
 from __future__ import annotations
 

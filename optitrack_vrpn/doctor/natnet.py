@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check a server's NatNet: command port, frames, clock."""
+"""Check a server's NatNet: command port, frames, clock; the texts of these results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""All axes of a machine, cycle by cycle; no IO, time is an argument."""
+"""All axes of a machine, cycle by cycle: feedback, emergency stop, views; pure."""
 
 from typing import Callable, Mapping, NamedTuple, Optional
 

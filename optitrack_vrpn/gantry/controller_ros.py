@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lifecycle node gantry_controller: 100 cycles a second from mocap to the motors."""
+"""The lifecycle node gantry_controller: callbacks of topics and services, 100 cycles a second."""
 
 import functools
 import math

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Earlier commands, for comparison with late measurements."""
+"""Earlier commands of an axis: the set point at the time of a late measurement."""
 
 from bisect import bisect_right
 from collections import deque

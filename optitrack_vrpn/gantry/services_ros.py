@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Commands of the gantry as services with standard message types.
+Commands of the gantry as services: read and check the values, call the axes, answer.
 
 Commands with a value have the type rcl_interfaces/SetParameters: the name of each parameter is
 an axis (or ``all``), its value is that of the command, and each gets a result with a reason.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trajectories from ROS: trajectory_msgs/JointTrajectory and files named in a service."""
+"""Convert, check and start the trajectories that the node received: messages or named files."""
 
 import os
 from typing import Any, Mapping

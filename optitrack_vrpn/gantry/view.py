@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Format axes for the terminal and for messages: a table, and cells as strings."""
+"""Format axes for the terminal and for messages: a table, a row per axis, cells as strings."""
 
 from typing import Mapping, Sequence
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Covariance and Kalman gains of a triple integrator, in closed form on plain floats.
+Kalman gains, covariance and learned noise of a triple integrator, on plain floats.
 
 The acceleration of the quantity is a random walk (Wiener-process acceleration model: Bar-Shalom,
 Li, Kirubarajan, Estimation with Applications to Tracking and Navigation, 2001, section 6.2.3);

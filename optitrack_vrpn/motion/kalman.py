@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Estimate velocity, acceleration and angular rate of a body from its stamped poses.
+Estimate velocity, acceleration and angular rate of a body from its poses; gains: ``gains.py``.
 
 Position: a Kalman filter with the Wiener-process acceleration model. Attitude: an error-state
 filter on SO(3) with the same model for the angular acceleration; its error is a rotation vector

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Numbers of the NatNet wire protocol.
+Numbers of the NatNet wire protocol: ports, message types, versions, fixed structs.
 
 All integers are little-endian and packed. The layouts were observed in captures of Motive 1.7.2,
 1.9.0 and 2.1 and compared with independent decoders for later versions; see docs/natnet.md.

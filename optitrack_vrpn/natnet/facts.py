@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compare what a server states about itself with its data.
+Compare a server's statements with its data: rate, up axis, units, edit mode, list of bodies.
 
 Pure: each method returns the events for the user, each event once.
 """

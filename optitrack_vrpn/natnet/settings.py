@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of the NatNet client."""
+"""Settings of the NatNet client: port, transport, multicast group, version."""
 
 from dataclasses import dataclass
 import ipaddress

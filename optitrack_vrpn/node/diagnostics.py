@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The node's own reports on /diagnostics (REP 107).
+The publisher of the node on /diagnostics: diagnostic_updater or a plain one (REP 107).
 
 If diagnostic_updater is installed, it publishes them and has its usual parameters
 (``diagnostic_updater.period``, ``diagnostic_updater.use_fqn``); otherwise a plain publisher does.

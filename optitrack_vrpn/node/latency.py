@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Latency of poses in the node."""
+"""Measure the latency of some poses in the node: waiting, work, from stamp to publication."""
 
 from typing import Sequence
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Entries of the node's diagnostics: names, levels and values (REP 107).
+Format single entries of the node's diagnostics: level, sentence and values (REP 107).
 
 Pure: the functions convert snapshots to entries; ``status.py`` makes diagnostic_msgs of them.
 """

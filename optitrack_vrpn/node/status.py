@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Report on /diagnostics, and the state of each body on its own topic."""
+"""Collect the entries of the node's diagnostics, and publish each body's state on its topic."""
 
 import threading
 import traceback

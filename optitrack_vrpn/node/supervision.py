@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tasks of the node that run ten times a second beside publishing poses."""
+"""The work of the ticker thread, ten times a second: new topics, silent bodies, log, conflicts."""
 
 import threading
 from typing import Callable, Optional, Sequence

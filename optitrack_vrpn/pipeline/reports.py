@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Texts of the pipeline for the user, as events; none of them concerns a single pose."""
+"""Texts of the pipeline for the user, as events: server's texts, ages, held jumps, load."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any

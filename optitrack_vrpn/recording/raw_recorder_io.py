@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Record the data of a VRPN server, with the kernel's receive times.
+Record the data of a VRPN server with the kernel's receive times; count lost datagrams.
 
 The recorder is a separate client beside the node: capturing on the network card would need
 privileges, and recording in the node would delay its poses. A server sends the same data to all

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A recorded session: the poses of each body with their arrivals, and the events."""
+"""A recorded session: each body's poses, arrivals, gaps and jumps; states, clock, events."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keyframes: stored frames with image, depth and pose, and their points in space."""
+"""Keyframes: when one is due; packed image and depth; their points in space, PCD files."""
 
 from dataclasses import dataclass
 from typing import Optional

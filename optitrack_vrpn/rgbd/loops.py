@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Find loop edges: pairs of keyframes that show the same place, and the motion between them.
+Find loop edges of keyframes: places, matches of ORB descriptors, RANSAC, motion; their settings.
 
 Descriptors: ORB (Rublee et al., ICCV 2011), compared by Hamming distance. Ratio test: Lowe,
 IJCV 60 (2004). Three-point RANSAC on points in space: Fischler and Bolles, CACM 24 (1981).

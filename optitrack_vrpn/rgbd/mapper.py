@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Map a place: keyframes, the graph of the motions between them, the corrected path, the map.
+Map a place: append keyframes, the graph of the motions between them, the corrected path, the map.
 
 Odometry edges join successive keyframes; loop edges join keyframes of the same place. The variance
 of an odometry edge is the growth of the variance of its pose plus that of the settings. Where

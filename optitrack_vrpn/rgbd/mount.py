@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chains of the static transforms of /tf_static."""
+"""Store the transforms of /tf_static, and compute the one between two frames."""
 
 from typing import Optional
 
