@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Import the modules of a tool; report a missing dependency in one line."""
+"""Import the modules of a tool: one line for a missing dependency, an end at once on Ctrl-C."""
 
 import contextlib
 import importlib

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The chain of lines of least cost under the minima of a whole recording.
+Tracks of minima on one line, and the chain of them of least cost over a whole recording.
 
 1. Kalman filters of a straight line whose slope walks collect the minima that are on one line
    each (*tracks*; several may run side by side, as in multi-target tracking, Blackman 1986).
