@@ -75,7 +75,7 @@ def note_repetition():
     path = os.environ.get('OPTITRACK_VRPN_REPETITIONS')
     if path:
         with open(path, 'a') as stream:
-            stream.write(os.environ.get('PYTEST_CURRENT_TEST', '').partition(' ')[0] + '\n')
+            stream.write(os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' (')[0] + '\n')
 
 
 def children_of(parent):

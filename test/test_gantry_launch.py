@@ -20,6 +20,7 @@ from optitrack_vrpn.rgbd.image_proc_settings import ImageProcSettings
 from optitrack_vrpn.rgbd.mapper_settings import MapperNodeSettings
 from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
 from optitrack_vrpn.settings import parameters_of
+from optitrack_vrpn.sim.command import scenario_from_arguments
 import pytest
 
 LAUNCH = Path(__file__).resolve().parents[1] / 'launch'
@@ -92,7 +93,8 @@ def test_the_simulation_is_started_with_flags_that_it_takes(described):
     words = [word if isinstance(word, str) else arguments[word.given[0]]['default_value']
              for word in nodes[0]['arguments']]
     parsed = make_parser().parse_args(words)
-    assert (parsed.machine, parsed.machine_port, parsed.port) == ('gantry_orion', 9200, 3883)
+    assert (parsed.machine, parsed.machine_port) == ('gantry_orion', 9200)
+    assert scenario_from_arguments(parsed).server.port == 3883
 
 
 def test_a_simulation_keeps_apart_from_real_systems(described):

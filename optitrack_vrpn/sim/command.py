@@ -113,7 +113,7 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
         target[key] = value
     if arguments.names is not None:
         data['bodies'] = arguments.names
-    elif arguments.bodies is not None or not data.get('bodies'):
+    elif arguments.bodies is not None or data.get('bodies') is None:
         data['bodies'] = 3 if arguments.bodies is None else arguments.bodies
     data['bodies'] = plain_bodies(data['bodies'], '--bodies')
     if arguments.occlude:
