@@ -159,6 +159,18 @@ def test_a_link_that_fails_for_a_moment_counts_as_none():
     assert made.reset_counter == 0
 
 
+def test_samples_that_come_before_the_link_has_written_the_first_count_one_reset():
+    """As after mocap control's START: the samples of the transition arrive together."""
+    made = gate()
+    frames_before = list(frames(100, 1))
+    run(made, frames_before)
+    made.interrupt()
+    for stamp in frames(50, 0.1, frames_before[-1] + 140 * MS):
+        made.written(frames_before[-1], stamp)    # the last before the interruption
+        made.offer(pose(stamp), stamp + AGE)
+    assert made.reset_counter == 1
+
+
 def test_the_reset_counter_wraps_at_256():
     made = gate()
     for resets in range(1, 301):

@@ -93,7 +93,7 @@ class Gate:
         self._due_ns = -1
         self._behind = 0
         self._bump = False
-        self._failed_after_ns = -1
+        self._bumped_ns = -1
         self.reset_counter = 0
         self.sent = 0
         self.withheld = dict.fromkeys(Withheld, 0)
@@ -131,8 +131,8 @@ class Gate:
         :param stamp_ns: stamp of the last sample that was written (ns); 0 if none was.
         :param next_ns: stamp of the next sample offered (ns).
         """
-        if 0 < stamp_ns < next_ns - self._config.gap_ns and stamp_ns != self._failed_after_ns:
-            self._failed_after_ns = stamp_ns
+        # A sample after the last written one may have a new count already: one increment is enough.
+        if max(self._bumped_ns, 1) <= stamp_ns < next_ns - self._config.gap_ns:
             self._bump = True
 
     def offer(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
@@ -152,6 +152,7 @@ class Gate:
         if self._bump:
             self.reset_counter = (self.reset_counter + 1) % 256
             self._bump = False
+            self._bumped_ns = stamp_ns
         # Due times are on a grid, so that the mean rate is exact; after a gap the grid restarts.
         period_ns = self._config.period_ns
         self._due_ns += period_ns
