@@ -131,7 +131,7 @@ class Gate:
         :param stamp_ns: stamp of the last sample that was written (ns); 0 if none was.
         :param next_ns: stamp of the next sample offered (ns).
         """
-        # A sample after the last written one may have a new count already: one increment is enough.
+        # A sample after the last written one may have a new count: one increment is enough.
         if max(self._bumped_ns, 1) <= stamp_ns < next_ns - self._config.gap_ns:
             self._bump = True
 
