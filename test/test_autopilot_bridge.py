@@ -362,28 +362,28 @@ def test_only_an_autopilot_makes_itself_the_peer_of_a_udp_port(monkeypatch):
     link = LinkThread(settings, parse(settings.connection), Vehicle(settings, plan(settings)),
                       events.append)
     link.start()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger, socket.socket(
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other, socket.socket(
             socket.AF_INET, socket.SOCK_DGRAM) as autopilot:
-        for sock in (stranger, autopilot):
+        for sock in (other, autopilot):
             sock.bind(('127.0.0.1', 0))
         wait_until(lambda: link.report().up)
         for data in (b'GET / HTTP/1.0\r\n\r\n', bytes(range(256)), heartbeat(255, 190, 8)):
-            stranger.sendto(data, ('127.0.0.1', port))
+            other.sendto(data, ('127.0.0.1', port))
         wait_until(lambda: link.report().values['received'])
         assert link.report().peer == ''
         autopilot.sendto(heartbeat(1), ('127.0.0.1', port))
         place = '{}:{}'.format(*autopilot.getsockname())
         wait_until(lambda: link.report().peer == place)
-        stranger.sendto(heartbeat(255, 190, 8), ('127.0.0.1', port))
+        other.sendto(heartbeat(255, 190, 8), ('127.0.0.1', port))
         wait_until(lambda: link.report().values['received'] >= 3)
         assert link.report().peer == place
         # Another vehicle with the same system id does not get the poses of this one.
         for _ in range(3):
             autopilot.sendto(heartbeat(1), ('127.0.0.1', port))
-            stranger.sendto(heartbeat(1), ('127.0.0.1', port))
+            other.sendto(heartbeat(1), ('127.0.0.1', port))
         wait_until(lambda: link.report().values['received'] >= 9)
         assert link.report().peer == place
-        assert link.report().values['other_autopilot'] == '{}:{}'.format(*stranger.getsockname())
+        assert link.report().values['other_autopilot'] == '{}:{}'.format(*other.getsockname())
         assert len([event for event in events if 'another autopilot' in event.text]) == 1
         # The autopilot comes back from another port, as after a restart of its computer.
         monkeypatch.setattr(transport_io, 'PEER_S', 0.0)

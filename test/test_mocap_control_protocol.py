@@ -192,10 +192,10 @@ def test_a_round_takes_the_first_answer_of_each_system_and_measures_it():
     current.record_answer(command(c.Kind.ACK_START, source='a', stamp_ns=7_000), 9_999, 9_999)
     assert current.missing == ['b']
     assert (current.answers['a'].after_ns, current.answers['a'].deviation_ns) == (200, 500)
-    current.record_answer(command(c.Kind.ACK_START, source='stranger'), 1_300, 0)
+    current.record_answer(command(c.Kind.ACK_START, source='unlisted'), 1_300, 0)
     current.record_answer(command(c.Kind.ACK_START, source='b'), 1_300, 0)
     assert not current.missing
-    assert set(current.answers) == {'a', 'b', 'stranger'}
+    assert set(current.answers) == {'a', 'b', 'unlisted'}
 
 
 def test_a_round_keeps_the_first_pose_after_the_command():

@@ -108,9 +108,9 @@ class Trouble:
         sock.sendall(name(BUTTON, 'vrpn_Button Change', -2) + name(5000, 'out of range'))
         target = ('127.0.0.1', int.from_bytes(heard[36:40], 'big'))
         time.sleep(0.2)    # what was said by TCP comes first
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-            stranger.bind(('127.0.0.2', 0))
-            stranger.sendto(pose(), target)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(('127.0.0.2', 0))
+            other.sendto(pose(), target)
         due, last = time.monotonic(), 10**6 - FRAME_US
         datagrams = list(self.datagrams_in_order())
         for data in datagrams:
