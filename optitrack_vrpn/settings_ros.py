@@ -7,11 +7,11 @@ Settings dataclasses as the parameters of any rclpy node.
 
     declare_settings(self, BridgeSettings)
     settings = read_settings(self, BridgeSettings)      # raises ConfigurationError
-    follow_settings(self, BridgeSettings, self._apply)  # checks changes, passes on new settings
+    follow_settings(self, BridgeSettings)               # checks changes
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings.parameters import (
@@ -171,17 +171,14 @@ def check_changes(
 
 
 def follow_settings(
-    node: Node, cls: type[T], apply: Optional[Callable[[T], None]] = None, prefix: str = '',
-    configured: Callable[[], bool] = lambda: True,
+    node: Node, cls: type[Any], prefix: str = '', configured: Callable[[], bool] = lambda: True,
 ) -> None:
     """
-    Check each change of the parameters at run time, and apply the resulting settings.
+    Check each change of the parameters at run time.
 
     The node refuses values that are wrong or fixed, with the reason. Call ``declare_settings``
     first.
 
-    :param apply: called on the thread of the node's executor with the new settings, while the
-        node is configured. A ``ConfigurationError`` from it refuses the change.
     :param configured: returns whether the node is in another state than unconfigured; omitted by
         nodes without a lifecycle.
     """
@@ -195,11 +192,9 @@ def follow_settings(
             return SetParametersResult(successful=True)
         try:
             check_changes(parameters, changed, configured())
-            made, wrong = sift(cls, {**values_of(node, cls, prefix), **changed}, prefix)
+            _, wrong = sift(cls, {**values_of(node, cls, prefix), **changed}, prefix)
             if wrong:
                 raise ConfigurationError('\n'.join(wrong))
-            if apply is not None and configured():
-                apply(made)
         except ConfigurationError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)

@@ -113,7 +113,7 @@ def test_the_exit_code_tells_of_a_system_that_does_not_answer(at_once):
         assert 'none (unconfigured)' in rows(output)['asleep']
         assert 'none (no such system)' in rows(output)['absent']
         assert re.search(r'answer from asleep within \d+ s', error)
-        assert not lacking(error.splitlines()[0], 'that name: absent',
+        assert not lacking(error, 'that name: absent',
                            'asleep, glove (/lab/glove), suit')
     at_last(check, *more(at_once['missing'], 'stop', 'glove', 'asleep', 'absent'))
 

@@ -56,6 +56,10 @@ def test_the_status_says_what_to_do_about_a_flip_and_the_service_accepts_it(flip
     future = client.call_async(Trigger.Request())
     again = wait_until(future.result, 20.0)
     assert not again.success and 'TRACKED' in again.message
+    assert observer.set(bodies__deny=['wand']) == ''
+    future = client.call_async(Trigger.Request())
+    deselected = wait_until(future.result, 20.0)
+    assert not deselected.success and 'no longer selected' in deselected.message
 
 
 def test_a_late_subscriber_gets_a_status_of_the_last_second(pipelines, flipped):

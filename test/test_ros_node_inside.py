@@ -4,19 +4,23 @@
 
 import itertools
 import threading
+from types import SimpleNamespace
 
 from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
-from node_kit import bug, logged, parameters
+from node_kit import bug, held, logged, parameters, released
+from optitrack_vrpn.axes.bridge_ros import AxisBridge
 from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.gantry.controller_ros import GantryController
 from optitrack_vrpn.node import node as node_module
 from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 import pytest
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.clock import ClockType
+from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, silence, stamp_ns, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -199,6 +203,7 @@ def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
         # Its last word; its topic goes right after, and may overtake that on a busy machine.
         last = [status for name, status in sent if name == 'ghost'][-1]
         assert (last.level, last.message) == (DiagnosticStatus.STALE, 'no longer selected')
+        assert last.name == states.messages()[0].name
         wait_until(lambda: not user.node.count_publishers('/ghost/status'))
         late = user.listen(DiagnosticStatus, '/ghost/status', latched)
         silence([late])
@@ -213,3 +218,80 @@ def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
         assert worlds() == []
         assert user.set(outputs=['pose', 'pose_ned', 'tf', 'tf_ned', 'status']) == ''
         assert worlds() == ['optitrack_ned']
+
+
+def test_the_last_status_of_a_body_at_cleanup_is_not_tracked(user, motive):
+    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    with NodeHere(parameters(motive('wand'), autostart=True)):
+        states = user.listen(DiagnosticStatus, '/wand/status', latched)
+        wait_until(lambda: any('TRACKED' in each.message for each in states.messages()))
+        assert user.transition('deactivate') and user.transition('cleanup')
+        wait_until(lambda: states.messages(-1)[0].level == DiagnosticStatus.STALE)
+
+
+def test_an_outage_is_logged_again_after_the_node_is_configured_again(
+        user, unused_port, console):
+    """What the user changed in between may not have helped."""
+    with NodeHere(parameters(unused_port)):
+        for _ in range(2):
+            assert user.transition('configure')
+            logged(console, f'nothing listens on TCP port {unused_port}')
+            assert user.transition('cleanup')
+            logged(console, 'stopped')
+
+
+def test_a_mismatch_that_is_reported_before_a_publisher_is_ready_is_logged(
+        motive, monkeypatch, console):
+    """The executor may take the event while another thread still creates the publisher."""
+    create = OptitrackVrpnNode.create_publisher
+
+    def early(self, message_type, topic, *arguments, event_callbacks=None, **options):
+        if topic == 'wand/pose':
+            event_callbacks.incompatible_qos(
+                SimpleNamespace(last_policy_kind=QoSPolicyKind.RELIABILITY))
+        return create(self, message_type, topic, *arguments, event_callbacks=event_callbacks,
+                      **options)
+    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', early)
+    with NodeHere(parameters(motive('wand'), autostart=True)):
+        assert 'cannot be published' not in logged(console, 'a subscriber of /wand/pose')
+
+
+def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(
+        user, motive, monkeypatch):
+    create = OptitrackVrpnNode.create_publisher
+
+    def refusing(self, message_type, topic, *arguments, **options):
+        if topic == 'wand/odom':
+            raise RuntimeError('another type')
+        return create(self, message_type, topic, *arguments, **options)
+    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
+    with NodeHere(parameters(motive('wand'), autostart=True)):
+        user.poses('/wand/pose').wait(10)
+        assert 'another type' in user.set(outputs=['odom'])
+        user.poses('/wand/pose').wait(10)
+        assert 'status' in user.get('outputs')
+
+
+def test_a_shared_topic_that_the_middleware_refuses_leaves_nothing_behind(
+        user, monkeypatch, console):
+    create = OptitrackVrpnNode.create_publisher
+
+    def refusing(self, message_type, topic, *arguments, **options):
+        if topic == 'pose_array':
+            raise RuntimeError('another type')
+        return create(self, message_type, topic, *arguments, **options)
+    with NodeHere(parameters(3883, outputs=['tf', 'pose_array'])) as here:
+        before = held(here.node)
+        with monkeypatch.context() as patch:
+            patch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
+            assert not user.transition('configure')
+        logged(console, 'another type')
+        wait_until(lambda: released(here.node, before), what='release')
+        assert user.transition('configure')
+
+
+@pytest.mark.parametrize('cls', [OptitrackVrpnNode, AxisBridge, GantryController])
+def test_no_timer_follows_the_system_clock(cls):
+    """Set back by an hour, it would stop them for an hour."""
+    with NodeHere({'autostart': True}, spin=False, cls=cls) as here:
+        assert {timer.clock.clock_type for timer in here.node.timers} == {ClockType.STEADY_TIME}

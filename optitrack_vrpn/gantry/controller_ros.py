@@ -130,7 +130,7 @@ class GantryController(SettingsNode[ControllerSettings]):
                 'control_msgs is not installed: no action ~/follow_joint_trajectory')
         else:
             self._action = FollowServer(self, kind, self._active, self._lock)
-        self._own(self.create_timer(_VIEW_S, self._show), self.destroy_timer)
+        self._own(self.create_timer(_VIEW_S, self._show, clock=self._steady), self.destroy_timer)
         self.set_info_topics([self._commanded.topic_name, self._measured.topic_name])
 
     def _own(self, entity: Any, destroy: Any) -> Any:

@@ -67,7 +67,8 @@ class ManagedNode(ControlledLifecycleNode):
         Call it at the end of the constructor; the transitions follow as soon as the node spins.
         """
         if self.get_parameter('autostart').value is True:
-            self._autostart_timer = self.create_timer(0.0, self._autostart)
+            self._autostart_timer = self.create_timer(
+                0.0, self._autostart, clock=self._steady)
         else:
             self.get_logger().info(
                 'unconfigured; bring it up with ros2 lifecycle set '

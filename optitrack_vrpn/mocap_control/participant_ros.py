@@ -77,6 +77,8 @@ class ControlledLifecycleNode(LifecycleNode):
         self._working = False
         self._pending: Optional[Command] = None
         self._log = ThrottledLog(self)
+        # A timer of the node's own clock stops for an hour when the system clock is set back by
+        # an hour.
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._info_lock = threading.Lock()
         self._info_topics: Optional[tuple[str, ...]] = None

@@ -39,7 +39,7 @@ class SettingsNode(ManagedNode, Generic[S]):
         declare_settings(self, settings)
         follow_settings(self, settings, configured=lambda: self._acquired)
         self._array = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        self._diagnostics_timer = self.create_timer(1.0, self._diagnose)
+        self._diagnostics_timer = self.create_timer(1.0, self._diagnose, clock=self._steady)
         self.start_by_parameters()
 
     def prepare(self, settings: S) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Sequence
 
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.pipeline.channel import Channel
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 
@@ -24,11 +25,15 @@ class AcceptServices:
 
     :param node: creates the services.
     :param lock: guards the bodies.
+    :param pipeline: contains the bodies that are selected.
     """
 
-    def __init__(self, node: LifecycleNode, lock: threading.Lock) -> None:
+    def __init__(
+        self, node: LifecycleNode, lock: threading.Lock, pipeline: Pipeline,
+    ) -> None:
         self._node = node
         self._lock = lock
+        self._pipeline = pipeline
         self._services: dict[str, Any] = {}
         self._channels: dict[str, Channel] = {}
 
@@ -51,10 +56,11 @@ class AcceptServices:
     def _accept(self, name: str, response: Any) -> Any:
         """Answer one request, on the executor thread."""
         with self._lock:
-            channel = self._channels.get(name)
-            accepted = channel is not None and channel.gate.accept_jump()
-            state = channel.gate.state.value if channel is not None else 'no longer selected'
-        body = repr(printable(channel.names.motive)) if channel is not None else name
+            channel = self._channels[name]
+            selected = channel in self._pipeline.bodies
+            accepted = selected and channel.gate.accept_jump()
+            state = channel.gate.state.value if selected else 'no longer selected'
+        body = repr(printable(channel.names.motive))
         response.success = accepted
         response.message = (
             f'body {body}: the pose that it jumped to is published from the next frame on'

@@ -10,7 +10,9 @@ If diagnostic_updater is installed, it publishes them and has its usual paramete
 from typing import Any, Callable, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from optitrack_vrpn.mocap_control.endpoint_ros import idle_timer
 from optitrack_vrpn.node.report import Entry
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 try:
@@ -35,7 +37,7 @@ class Diagnostics:
     """
     Publish entries on /diagnostics once a second.
 
-    :param node: creates the publisher; one instance per node, for its whole life.
+    :param node: creates publisher and timer; one instance per node, for its whole life.
     :param collect: returns the present entries; empty while there is nothing to report.
     """
 
@@ -43,10 +45,18 @@ class Diagnostics:
         self._node = node
         self._collect = collect
         self._hardware_id = ''
-        self._updater: Any = None
-        self._publisher: Any = None
-        self._timer: Any = None
         self._latest: dict[str, Entry] = {}
+        period_s = PERIOD_S
+        self._updater: Any = None
+        if Updater is None:
+            self._publisher = node.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        else:
+            self._updater = Updater(node, PERIOD_S)
+            self._updater.timer.cancel()    # it follows the system clock
+            period_s = self._updater.period
+        # A timer of the system clock stops for an hour when that clock is set back by an hour.
+        self._timer = idle_timer(
+            node, period_s, self._publish, Clock(clock_type=ClockType.STEADY_TIME))
 
     def open(self, hardware_id: str) -> None:
         """
@@ -55,30 +65,14 @@ class Diagnostics:
         :param hardware_id: the server.
         """
         self._hardware_id = hardware_id
-        if Updater is None:
-            self._publisher = self._node.create_publisher(DiagnosticArray, '/diagnostics', 10)
-            self._timer = self._node.create_timer(PERIOD_S, self._publish)
-            return
-        if self._updater is None:    # it declares parameters, which is possible only once
-            self._updater = Updater(self._node, PERIOD_S)
-        self._updater.setHardwareID(hardware_id)
-        self._updater.timer.reset()
-        # This timer runs before the updater's own timer, which then publishes the entries.
-        self._timer = self._node.create_timer(self._updater.period, self._refresh)
+        if self._updater is not None:
+            self._updater.setHardwareID(hardware_id)
+        self._timer.reset()
 
     def close(self) -> None:
         """Stop publishing."""
-        if self._timer is not None:
-            self._node.destroy_timer(self._timer)
-            self._timer = None
-        if self._publisher is not None:
-            self._node.destroy_publisher(self._publisher)
-            self._publisher = None
-        if self._updater is not None:
-            self._updater.timer.cancel()
-            for name in self._latest:
-                self._updater.removeByName(name)
-        self._latest.clear()
+        self._timer.cancel()
+        self._update([])
 
     def status(self, entry: Entry) -> DiagnosticStatus:
         """Return the message of one entry."""
@@ -87,17 +81,18 @@ class Diagnostics:
 
     def _publish(self) -> None:
         entries = self._collect()
-        if entries and self._publisher.get_subscription_count():
+        if self._updater is not None:
+            self._update(entries)
+            self._updater.update()
+        elif entries and self._publisher.get_subscription_count():
             message = DiagnosticArray(status=[self.status(entry) for entry in entries])
             message.header.stamp = self._node.get_clock().now().to_msg()
             self._publisher.publish(message)
 
-    def _refresh(self) -> None:
-        """Update the tasks of the updater."""
-        entries = {entry.name: entry for entry in self._collect()}
-        for name in [name for name in self._latest if name not in entries]:
+    def _update(self, entries: Sequence[Entry]) -> None:
+        """Give the updater one task for each entry."""
+        before, self._latest = self._latest, {entry.name: entry for entry in entries}
+        for name in before.keys() - self._latest.keys():
             self._updater.removeByName(name)
-        new = [name for name in entries if name not in self._latest]
-        self._latest = entries
-        for name in new:
+        for name in [name for name in self._latest if name not in before]:
             self._updater.add(name, lambda status, name=name: fill(status, self._latest[name]))

@@ -10,6 +10,7 @@ pipeline and publishers. Publishers are destroyed on the executor thread, whiche
 them.
 """
 
+import contextlib
 import threading
 import traceback
 from typing import Any, Optional, Sequence
@@ -81,6 +82,7 @@ class OptitrackVrpnNode(ManagedNode):
         backend = self._backend = make_backend(
             configuration.protocol, configuration.client, configuration.natnet, self,
             configuration.pipeline.axes.up_axis)
+        self._link_log = LinkLog()    # the first lines of each configuration are logged
         discovery = Discovery(self._lock, self._log)
         with self._lock:
             pipeline = self._pipeline = Pipeline(configuration.pipeline, discovery.add)
@@ -123,9 +125,11 @@ class OptitrackVrpnNode(ManagedNode):
             self._supervision = None
         self._status.stop()
         with self._lock:
-            self._status.close()
-            if self._output is not None:
+            if self._pipeline is not None and self._output is not None:
+                with contextlib.suppress(RuntimeError):    # ROS has shut down
+                    self._status.retire(self._pipeline.bodies, 'the node does not receive')
                 self._output.close()
+            self._status.close()
             self._output = self._pipeline = self._configuration = None
         self._retired.run()
 
@@ -186,23 +190,33 @@ class OptitrackVrpnNode(ManagedNode):
 
     def _reconfigure(self, configuration: Configuration) -> None:
         """
-        Apply a change of parameters.
+        Apply a change of parameters, or nothing of it.
 
         :raises BackendUnavailableError: if the messages of an output are not installed.
         """
-        check_installed(configuration.publish.outputs)
         with self._lock:
-            if self._pipeline is None or self._output is None or self._backend is None:
+            present = self._configuration
+            if present is None or self._output is None:
                 return
-            before = self._pipeline.bodies
-            self._pipeline.reconfigure(configuration.pipeline)
-            after = self._pipeline.bodies
-            self._status.retire([channel for channel in before if channel not in after])
-            self._output.retain(after)
-            if configuration.publish != self._output.config:
-                self._output.reconfigure(configuration.publish)
-                if self._active:
-                    self._output.send_static()
-            self.set_info_topics(self._output.topics())    # bodies or topics may have changed
-            self._status.configure(configuration, self._backend, self._pipeline, self._output)
-            self._configuration = configuration
+            try:
+                self._apply(configuration, self._output)
+            except Exception:
+                self._apply(present, self._output)
+                raise
+
+    def _apply(self, configuration: Configuration, output: Publishers) -> None:
+        """Apply a configuration to pipeline and publishers, with the lock held."""
+        assert self._pipeline is not None and self._backend is not None
+        before = self._pipeline.bodies
+        self._pipeline.reconfigure(configuration.pipeline)
+        after = self._pipeline.bodies
+        self._status.retire(
+            [channel for channel in before if channel not in after], 'no longer selected')
+        output.retain(after)
+        if configuration.publish != output.config:
+            output.reconfigure(configuration.publish)
+            if self._active:
+                output.send_static()
+        self.set_info_topics(output.topics())    # bodies or topics may have changed
+        self._status.configure(configuration, self._backend, self._pipeline, output)
+        self._configuration = configuration

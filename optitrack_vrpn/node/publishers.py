@@ -65,10 +65,12 @@ class Publishers:
         self._static_sent = False
         self._markers: Optional[MarkerOutput] = None
         self._swarm = SwarmOutput(node, destroy)
-        self._swarm.equip(config)
-        self.config = config
-        self._equip_markers()
         self.closed = False
+        try:
+            self.reconfigure(config)
+        except Exception:
+            self.close()
+            raise
 
     def prepare(self, channel: Channel) -> BodyOutput:
         """
@@ -99,8 +101,8 @@ class Publishers:
 
         :raises BackendUnavailableError: if the messages of an output are not installed.
         """
+        self.config = config    # first: applying the present one again undoes a failed change
         self._swarm.equip(config)
-        self.config = config
         self._equip_markers()
         for channel in self._channels:
             channel.user.equip(config)
@@ -217,12 +219,13 @@ class Publishers:
             depth=self.config.depth, reliability=ReliabilityPolicy.RELIABLE
             if self.config.reliable else ReliabilityPolicy.BEST_EFFORT)
         try:
-            publisher: Any = self._node.create_publisher(
+            # The executor can call it before create_publisher returns.
+            resolved = self._node.resolve_topic_name(topic)
+            return self._node.create_publisher(
                 message_type, topic, qos, event_callbacks=PublisherEventCallbacks(
                     incompatible_qos=lambda event: self._on_mismatch(
-                        publisher.topic_name, event.last_policy_kind),
+                        resolved, event.last_policy_kind),
                     use_default_callbacks=False))
-            return publisher
         except UnsupportedEventTypeError:    # this middleware has no such event
             return self._node.create_publisher(
                 message_type, topic, qos, event_callbacks=_NO_EVENTS)

@@ -121,14 +121,14 @@ class StatusReporter:
             entries.append(entry)
         return entries
 
-    def retire(self, channels: Sequence[Channel]) -> None:
-        """Publish that bodies are no longer selected, with the lock held."""
+    def retire(self, channels: Sequence[Channel], reason: str) -> None:
+        """Publish the last status of bodies, with the lock held."""
         assert self._sources is not None
         publishers = self._sources.publishers
         for channel in channels:
             if publishers.status_wanted(channel):
                 publishers.publish_status(channel, self._diagnostics.status(Entry(
-                    channel.names.ros, Level.STALE, 'no longer selected', {})))
+                    f'body {channel.names.ros}', Level.STALE, reason, {})))
 
     def _collect(self) -> list[Entry]:
         """Collect the entries for /diagnostics; on the executor thread."""

@@ -42,7 +42,7 @@ class Supervision:
         self._publishers = publishers
         self._discovery = discovery
         self._status = status
-        self._accept_services = AcceptServices(node, lock)
+        self._accept_services = AcceptServices(node, lock, pipeline)
         self._announce = announce
         self._log = log
         self._ticker: Optional[Ticker] = None

@@ -82,7 +82,6 @@ class SwarmOutput:
 
         :raises BackendUnavailableError: if the messages of an output are not installed.
         """
-        check_installed(config.outputs)
         self._world = config.world
         for name in SHARED:
             present = name in self._publishers
