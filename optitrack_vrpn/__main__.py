@@ -6,13 +6,13 @@ import sys
 
 from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import INTERRUPTED, load
-from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.cli.tools import TOOLS
 
 
-@ends_with_output
+@command('optitrack_vrpn')
 def main() -> int:
     """Run the tool that the first argument names; the exit code is the tool's own."""
     end_with_parent()

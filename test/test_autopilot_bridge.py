@@ -19,7 +19,6 @@ from optitrack_vrpn.autopilot import link_io, transport_io
 from optitrack_vrpn.autopilot.bridge_ros import MavlinkBridge
 from optitrack_vrpn.autopilot.check_ros import running
 from optitrack_vrpn.autopilot.codec_io import Codec
-from optitrack_vrpn.autopilot.command import parameter_file
 from optitrack_vrpn.autopilot.connection import parse
 from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
 from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
@@ -35,7 +34,6 @@ import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosgraph import NodeHere, Observer, ROOT, wait_until
 from tf2_msgs.msg import TFMessage
-import yaml
 
 pytest.importorskip('pymavlink')
 
@@ -423,14 +421,6 @@ def test_a_port_in_use_is_an_error_and_no_crash():
 
 
 # -- files ----------------------------------------------------------------------------------------
-
-def test_the_parameter_file_is_up_to_date():
-    path = ROOT / 'config' / 'mavlink_bridge.yaml'
-    assert path.read_text() == parameter_file(), (
-        'write it again: python -m optitrack_vrpn mavlink_bridge --print-parameters')
-    values = yaml.safe_load(path.read_text())['/**']['ros__parameters']
-    assert values['topics']['odom'] == '{body}/odom'
-
 
 def launch_file(monkeypatch):
     """Run the launch file's functions where ROS 2's launch is not installed: it is stood in."""

@@ -24,7 +24,7 @@ class Server:
     scenario = None
     failure = None
     finished = threading.Event()
-    def __init__(self, scenario): pass
+    def __init__(self, scenario, live): pass
     def __enter__(self): return self
     def __exit__(self, *_): pass
 

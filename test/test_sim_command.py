@@ -31,7 +31,7 @@ class Tool:
         environment['PYTHONPATH'] = os.pathsep.join(
             [str(ROOT), *filter(None, [environment.get('PYTHONPATH')])])
         self.process = subprocess.Popen(
-            [sys.executable, '-m', 'optitrack_vrpn.sim.command', *argv],
+            [sys.executable, '-m', 'optitrack_vrpn', 'motive_sim', *argv],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **popen)
 
     def __enter__(self):

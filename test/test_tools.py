@@ -15,9 +15,11 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 from optitrack_vrpn import __version__, RUNS
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.tools import console_scripts, TOOLS
-from optitrack_vrpn.errors import BackendUnavailableError
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.gantry.sim_command import main as gantry_sim
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -252,14 +254,20 @@ def test_an_interrupt_while_modules_load_shows_no_traceback(arguments, where, co
     assert result.returncode == code
 
 
-def test_an_interrupt_of_mocap_control_is_told(monkeypatch, capsys):
-    controller = pytest.importorskip('optitrack_vrpn.mocap_control.controller_ros')
-    from optitrack_vrpn.mocap_control import command as mocap_control
-    from optitrack_vrpn.mocap_control import messages_ros as control_messages
+@pytest.mark.parametrize('raised, code', [
+    (KeyboardInterrupt('stopped'), 130), (ConfigurationError('reason'), 64),
+    (BackendUnavailableError('reason'), 1), (TransportError('reason'), 1),
+    (FileNotFoundError(2, 'No such file', 'a.csv'), 1)], ids=lambda each: type(each).__name__)
+def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys):
+    @command('tool')
+    def main():
+        raise raised
 
-    def interrupted(*_):
-        raise KeyboardInterrupt
-    monkeypatch.setattr(control_messages, 'find_dialects', lambda _: ([None], []))
-    monkeypatch.setattr(controller, 'open_controller', interrupted)
-    assert mocap_control.main(['start']) == 130
-    assert capsys.readouterr().err == 'mocap_control: stopped\n'
+    assert main() == code
+    assert capsys.readouterr().err == f'tool: {raised}\n'
+
+
+def test_the_simulated_gantry_refuses_a_port_that_does_not_exist(capsys):
+    with pytest.raises(SystemExit) as end:
+        gantry_sim(['--machine-port', '65536'])
+    assert end.value.code == 64 and '65536' in capsys.readouterr().err

@@ -8,14 +8,11 @@ import argparse
 import sys
 from typing import Optional, Sequence
 
-from optitrack_vrpn.autopilot.settings import BridgeSettings
-from optitrack_vrpn.cli.arguments import exit_code, Parser, seconds, split_ros_args
-from optitrack_vrpn.cli.loading import INTERRUPTED, loading
-from optitrack_vrpn.cli.output_io import ends_with_output
-from optitrack_vrpn.doctor.result import CheckResult, exit_code as verdict, Level
-from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.cli.arguments import Parser, seconds, split_ros_args
+from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.doctor.result import CheckResult, exit_code, Level
 from optitrack_vrpn.ros.node_command import run_node
-from optitrack_vrpn.settings import documents
 
 TOOL = 'mavlink_bridge'
 
@@ -38,15 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--seconds', type=seconds, default=8.0, metavar='S',
         help='duration of --check (default %(default)g)')
-    parser.add_argument(
-        '--print-parameters', action='store_true',
-        help='print a parameter file with all defaults and their meaning, and exit')
     return parser
-
-
-def parameter_file() -> str:
-    """Return the content of config/mavlink_bridge.yaml."""
-    return documents.parameter_file('mavlink_bridge', BridgeSettings)
 
 
 def lines(findings: Sequence[CheckResult]) -> list[str]:
@@ -70,10 +59,10 @@ def check(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
         from optitrack_vrpn.autopilot.check_ros import examine
     findings = examine(argv, arguments.seconds, arguments.send)
     print('\n'.join(lines(findings)))
-    return verdict(findings)
+    return exit_code(findings)
 
 
-@ends_with_output
+@command(TOOL)
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the bridge or the check.
@@ -84,20 +73,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     own, ros_args = split_ros_args(given[1:])
     arguments = make_parser().parse_args(own)
     whole = [given[0], *ros_args]
-    if arguments.print_parameters:
-        print(parameter_file(), end='')
-        return 0
-    try:
-        if arguments.check:
-            return check(arguments, whole)
-        return run_node(TOOL, 'optitrack_vrpn.autopilot.bridge_ros:MavlinkBridge', whole)
-    except KeyboardInterrupt:
-        print(f'{TOOL}: stopped', file=sys.stderr)
-        return INTERRUPTED
-    except OptitrackVrpnError as error:
-        print(f'{TOOL}: {error}', file=sys.stderr)
-        return exit_code(error)
-
-
-if __name__ == '__main__':
-    sys.exit(main())
+    if arguments.check:
+        return check(arguments, whole)
+    return run_node(TOOL, 'optitrack_vrpn.autopilot.bridge_ros:MavlinkBridge', whole)

@@ -10,8 +10,9 @@ from typing import Optional, Sequence
 from optitrack_vrpn.axes.quantities import FRAMES
 from optitrack_vrpn.axes.table import ANGLE_UNITS, LENGTH_UNITS
 from optitrack_vrpn.cli.arguments import Parser, seconds, split_ros_args
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import MOTIVE_X
 from optitrack_vrpn.ros.node_command import run_node
 
@@ -40,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command('axis_bridge')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -60,11 +62,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         parser.error("--topic must contain '{body}' and something after it")
     try:
         return teach(arguments, for_ros)
-    except OptitrackVrpnError as error:
+    except ConfigurationError as error:    # the movement is wrong, not the command line
         print(f'axis_bridge: {error}', file=sys.stderr)
         return 1
-    except (KeyboardInterrupt, EOFError):
-        return 130
+    except EOFError:
+        raise KeyboardInterrupt from None
 
 
 def _wait(arguments: argparse.Namespace, text: str) -> None:

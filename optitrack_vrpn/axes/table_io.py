@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read axis tables from YAML files, and write single rows."""
 
-import os
 from pathlib import Path
 from typing import Any, Union
 
 from optitrack_vrpn.axes.table import AxisRow, AxisTable, table_from_mapping
 from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.cli.whole_file_io import whole_file
 import yaml
 
 
@@ -42,7 +41,8 @@ def write_row(path: Union[str, Path], row: AxisRow) -> None:
     A missing file is created. The file is replaced in one step, so that a crash leaves the old
     file complete. Comments in it are lost.
 
-    :raises ConfigurationError: if the file cannot be read or written, or is not a table.
+    :raises ConfigurationError: if the file cannot be read or is not a table.
+    :raises TransportError: if it cannot be written.
     """
     path = Path(path)
     rows: list[Any] = []
@@ -56,9 +56,5 @@ def write_row(path: Union[str, Path], row: AxisRow) -> None:
         rows.append(row_mapping(row))
     table_from_mapping({'axes': rows}, f'{path}: ')
     text = yaml.safe_dump({'axes': rows}, sort_keys=False, allow_unicode=True)
-    beside = path.with_name(path.name + '.part')
-    try:
-        beside.write_text(text, encoding='utf-8')
-        os.replace(beside, path)
-    except OSError as error:
-        raise ConfigurationError(f'{path}: cannot be written: {error.strerror}') from None
+    with whole_file(path) as part:
+        part.write_text(text, encoding='utf-8')

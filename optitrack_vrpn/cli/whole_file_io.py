@@ -6,7 +6,9 @@ import contextlib
 import os
 from pathlib import Path
 import tempfile
-from typing import Iterator
+from typing import Iterator, Optional
+
+from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
 
 
 @contextlib.contextmanager
@@ -18,16 +20,18 @@ def whole_file(path: Path) -> Iterator[Path]:
     not a regular file (a pipe, ``/dev/stdout``) is written directly.
 
     :param path: the output file; a link is followed.
-    :raises OSError: if the file cannot be created or replaced.
+    :raises TransportError: in place of an OSError of the file or the block.
+    :raises BrokenPipeError: if nothing reads the output any more.
     """
     target = path.resolve()
-    if target.exists() and not target.is_file():
-        yield target
-        return
-    descriptor, name = tempfile.mkstemp(
-        prefix=f'.{target.name}.', suffix='.part', dir=target.parent)
-    part = Path(name)
+    part: Optional[Path] = None
     try:
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        descriptor, name = tempfile.mkstemp(
+            prefix=f'.{target.name}.', suffix='.part', dir=target.parent)
+        part = Path(name)
         # Permissions as those of a new file, or of the one that is replaced.
         mask = os.umask(0)
         os.umask(mask)
@@ -35,6 +39,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.close(descriptor)
         yield part
         part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
+    except BaseException as error:
+        if part is not None:
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(
+                error, (OptitrackVrpnError, BrokenPipeError)):
+            raise TransportError(f'{path}: {error.strerror or error}') from None
         raise

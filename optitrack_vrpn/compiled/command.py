@@ -38,7 +38,3 @@ def main() -> int:
         print(f'{error}; the node runs as plain Python', file=sys.stderr)
         return 0 if arguments.if_possible else 1
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

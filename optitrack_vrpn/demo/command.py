@@ -19,8 +19,8 @@ from typing import Callable, Optional, Sequence, TYPE_CHECKING
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.cli.arguments import (
     duration, exit_code, Parser, server_address, USAGE, whole)
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.signals_io import EndedBySignal, ignore, raised
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool
@@ -265,7 +265,7 @@ def status(connection: str, autopilot: Optional['AutopilotDemo']) -> str:
     return connection if autopilot is None else f'{connection} -- {autopilot.line()}'
 
 
-@ends_with_output
+@command('demo')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the demo.

@@ -17,9 +17,10 @@ from typing import Optional, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.cli.arguments import duration, hertz, Parser
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.scratch_io import scratch_folder
+from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.demo.child_io import address_of, Child, start_tool
 from optitrack_vrpn.demo.command import run
 from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary
@@ -195,10 +196,8 @@ def evaluate(
               f'{map_ate.samples} poses', flush=True)
     text, _ = report_command.make_report(report_command.make_parser().parse_args([
         str(folder), '--reference', BODY, '--estimate', ODOMETRY_TOPIC]))
-    try:
-        arguments.output.write_text(text, encoding='utf-8')
-    except OSError as error:
-        raise ConfigurationError(f'{arguments.output}: {error.strerror}') from None
+    with whole_file(arguments.output) as report:
+        report.write_text(text, encoding='utf-8')
     print(f'report        {arguments.output}: both paths and the errors over time')
     wrong = mount_error(found, truth)
     if arguments.trajectory == 'calibration' and (
@@ -209,7 +208,7 @@ def evaluate(
     return 0
 
 
-@ends_with_output
+@command('rgbd_demo')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the demo.

@@ -19,9 +19,8 @@ import sys
 import textwrap
 from typing import Any, Optional, TextIO, TYPE_CHECKING
 
-from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, USAGE
-from optitrack_vrpn.cli.loading import INTERRUPTED
-from optitrack_vrpn.cli.output_io import ends_with_output
+from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor.checks import STAGES
@@ -29,7 +28,6 @@ from optitrack_vrpn.doctor.natnet_io import probe_natnet
 from optitrack_vrpn.doctor.probe_io import Probe
 from optitrack_vrpn.doctor.probe_results import Graph, ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, counted, exit_code, Level, skip
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.natnet.constants import COMMAND_PORT
 from optitrack_vrpn.natnet.settings import PROTOCOLS
@@ -241,7 +239,7 @@ def _ask_for_lift(seconds: float, stream: TextIO) -> None:
           file=stream, flush=True)
 
 
-@ends_with_output
+@command('doctor')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -256,20 +254,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, 'reconfigure'):
             stream.reconfigure(errors='backslashreplace')
-    try:
-        config = ClientConfig(
-            server=arguments.server, port=arguments.port, interface=arguments.interface,
-            advertise=arguments.advertise, link=LinkConfig(
-                connection=arguments.connection, attempt_s=arguments.timeout))
-    except ConfigurationError as error:
-        print(f'doctor: {error}', file=sys.stderr)
-        return USAGE
-    try:
-        return examine(arguments, config, ros_args)
-    except KeyboardInterrupt:
-        print('doctor: stopped', file=sys.stderr)
-        return INTERRUPTED
-
-
-if __name__ == '__main__':
-    sys.exit(main())
+    config = ClientConfig(
+        server=arguments.server, port=arguments.port, interface=arguments.interface,
+        advertise=arguments.advertise, link=LinkConfig(
+            connection=arguments.connection, attempt_s=arguments.timeout))
+    return examine(arguments, config, ros_args)

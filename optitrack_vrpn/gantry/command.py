@@ -9,8 +9,8 @@ import time
 from typing import Any, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import Parser, split_ros_args
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.gantry.keyboard_io import Keyboard
 from optitrack_vrpn.gantry.view import table
@@ -59,7 +59,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@ends_with_output
+@command('gantry')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -68,18 +68,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     own, for_ros = split_ros_args(sys.argv[1:] if argv is None else list(argv))
     arguments = make_parser().parse_args(own)
-    try:
-        with loading('gantry'):
-            from optitrack_vrpn.gantry.client_ros import GantryClient
-        with GantryClient(arguments.node, for_ros) as client:
-            if arguments.command == 'view':
-                return _once(client) if arguments.once else _watch(client)
-            refused = _send(client, arguments)
-    except OptitrackVrpnError as error:
-        print(f'gantry: {error}', file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    with loading('gantry'):
+        from optitrack_vrpn.gantry.client_ros import GantryClient
+    with GantryClient(arguments.node, for_ros) as client:
+        if arguments.command == 'view':
+            return _once(client) if arguments.once else _watch(client)
+        refused = _send(client, arguments)
     for reason in refused:
         print(f'gantry: refused: {reason}', file=sys.stderr)
     return 1 if refused else 0

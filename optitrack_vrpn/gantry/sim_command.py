@@ -7,20 +7,19 @@ It accepts all flags of motive_sim, so that occlusion, noise and network faults 
 """
 
 import argparse
+import contextlib
 import logging
-import signal
 import sys
-import threading
-from typing import Any, Optional, Sequence
+from typing import Optional, Sequence
 
 from optitrack_vrpn.axes.table_io import load_table
-from optitrack_vrpn.cli.arguments import exit_code, without_ros_arguments
-from optitrack_vrpn.cli.output_io import ends_with_output
-from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.cli.arguments import whole, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.machine_io import UdpMachine
 from optitrack_vrpn.gantry.settings_io import load_machine
-from optitrack_vrpn.sim.command import make_parser as motive_parser, scenario_from_arguments
+from optitrack_vrpn.sim.command import make_parser as motive_parser, scenario_from_arguments, serve
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 
 
@@ -39,54 +38,35 @@ def make_parser() -> argparse.ArgumentParser:
         help='axis table of the bodies that it carries (default axes_orion)')
     add('--machine-host', default='127.0.0.1', metavar='ADDRESS',
         help='local address of the machine (default 127.0.0.1)')
-    add('--machine-port', type=int, default=9200, metavar='PORT',
+    add('--machine-port', type=whole(0, 65535), default=9200, metavar='PORT',
         help='its UDP port (default 9200); 0 takes any free one')
     return parser
 
 
-@ends_with_output
+@command('gantry_sim', 0)
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
 
     :returns: 0 after Ctrl-C, SIGTERM or ``--duration``; 1 for an error, 64 for wrong usage.
     """
-    parser = make_parser()
-    arguments = parser.parse_args(
+    end_with_parent()
+    arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[gantry_sim] %(levelname)s %(message)s')
-    ended = threading.Event()
-
-    def end(number: int, frame: Any) -> None:
-        ended.set()
-
-    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    machine: Optional[UdpMachine] = None
-    try:
-        settings, table = load_machine(arguments.machine), load_table(arguments.axes)
-        if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
-            arguments.names = list(table.bodies)
-        scenario = scenario_from_arguments(arguments)
-        machine = UdpMachine(settings, arguments.machine_host, arguments.machine_port)
+    settings, table = load_machine(arguments.machine), load_table(arguments.axes)
+    if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
+        arguments.names = list(table.bodies)
+    scenario = scenario_from_arguments(arguments)
+    with contextlib.closing(UdpMachine(
+            settings, arguments.machine_host, arguments.machine_port)) as machine:
         scenario, live = carried(scenario, table, machine.machine, machine.lock)
-        with MotiveSimServer(scenario, live=live) as server:
+
+        def announce(server: MotiveSimServer) -> None:
             print(f'machine on {arguments.machine_host}:{machine.port}: '
                   f'{len(settings.axes)} axes\n'
                   f'listening on {server.host}:{server.port}: '
                   f'{", ".join(map(repr, table.bodies))}', flush=True)
-            while not ended.wait(0.1) and not server.finished.is_set():
-                pass
-        return 1 if server.failure is not None else 0
-    except OptitrackVrpnError as error:
-        print(f'gantry_sim: {error}', file=sys.stderr)
-        return exit_code(error)
-    finally:
-        if machine is not None:
-            machine.close()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
-
-if __name__ == '__main__':
-    sys.exit(main())
+        return serve(scenario, announce, live)

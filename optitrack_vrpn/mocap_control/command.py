@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import sys
 from typing import Optional, TYPE_CHECKING
 
-from optitrack_vrpn.cli.arguments import (
-    namespace, Parser, seconds, USAGE, without_ros_arguments)
-from optitrack_vrpn.cli.loading import INTERRUPTED, loading
-from optitrack_vrpn.cli.output_io import ends_with_output
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.cli.arguments import namespace, Parser, seconds, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.graph.node_names import base_name
 from optitrack_vrpn.mocap_control.protocol import AUTO, GENERATIONS, Kind
 from optitrack_vrpn.mocap_control.round import DISCOVERY_S
@@ -63,7 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@ends_with_output
+@command('mocap_control')
 def main(args: Optional[Sequence[str]] = None) -> int:
     """
     Run the controller.
@@ -88,15 +87,8 @@ def main(args: Optional[Sequence[str]] = None) -> int:
             print(f'mocap_control: {how_to_install()}', file=sys.stderr)
         return CANNOT
     run = _status if arguments.verb == 'status' else _command
-    try:
-        with open_controller([sys.argv[0], *given], dialects, arguments.namespace) as controller:
-            return run(controller, arguments)
-    except ConfigurationError as error:
-        print(f'mocap_control: {error}', file=sys.stderr)
-        return USAGE
-    except KeyboardInterrupt:
-        print('mocap_control: stopped', file=sys.stderr)
-        return INTERRUPTED
+    with open_controller([sys.argv[0], *given], dialects, arguments.namespace) as controller:
+        return run(controller, arguments)
 
 
 def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int:
@@ -272,7 +264,3 @@ def _report_no_system(controller: 'MocapController', arguments: argparse.Namespa
         print(f'mocap_control: {", ".join(silent)} can be started by name once configured',
               file=sys.stderr)
     return SYSTEM_MISSING
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -9,10 +9,10 @@ from pathlib import Path
 import sys
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, without_ros_arguments
-from optitrack_vrpn.cli.output_io import ends_with_output
+from optitrack_vrpn.cli.arguments import duration, Parser, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.whole_file_io import whole_file
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.recording.export_table import (
     check_resampling, choose_bodies, COLUMNS, columns, pieces_of, ROW_GROUP, rows, Table, table)
 from optitrack_vrpn.recording.take_io import load_take
@@ -82,7 +82,7 @@ def _write(path: Path, kind: str, tables: Iterable[Table]) -> int:
     return count
 
 
-@ends_with_output
+@command('export')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -92,29 +92,18 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    try:
-        take = load_take(arguments.recording)
-        bodies = choose_bodies(take, tuple(arguments.body))
-        if arguments.format == 'tum' and len(bodies) > 1:
-            raise ConfigurationError(
-                'a TUM file holds one body: choose it with --body '
-                f'({", ".join(bodies)})')
-        check_resampling(take, arguments.start, arguments.end, arguments.resample)
-        with whole_file(arguments.output) as path:
-            count = _write(path, arguments.format, (
-                table(take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,
-                      end_s=arguments.end, resample_hz=arguments.resample) for name in bodies))
-    except OptitrackVrpnError as error:
-        print(f'export: {error}', file=sys.stderr)
-        return exit_code(error)
-    except OSError as error:
-        print(f'export: {arguments.output}: {error.strerror}', file=sys.stderr)
-        return 1
+    take = load_take(arguments.recording)
+    bodies = choose_bodies(take, tuple(arguments.body))
+    if arguments.format == 'tum' and len(bodies) > 1:
+        raise ConfigurationError(
+            'a TUM file holds one body: choose it with --body '
+            f'({", ".join(bodies)})')
+    check_resampling(take, arguments.start, arguments.end, arguments.resample)
+    with whole_file(arguments.output) as path:
+        count = _write(path, arguments.format, (
+            table(take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,
+                  end_s=arguments.end, resample_hz=arguments.resample) for name in bodies))
     print(f'{arguments.output}: {count} poses of {len(bodies)} '
           f'bod{"ies" if len(bodies) != 1 else "y"}'
           + (f'; the recording is incomplete: {take.cut}' if take.cut else ''))
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -8,10 +8,9 @@ from pathlib import Path
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import (
-    duration, exit_code, Parser, server_address, split_ros_args)
+from optitrack_vrpn.cli.arguments import duration, Parser, server_address, split_ros_args
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.recording.bag_io import recover
 from optitrack_vrpn.recording.topics import merged, TopicChoice
 
@@ -149,6 +148,7 @@ def _record_raw(arguments: argparse.Namespace) -> int:
     return int(bool(problem))
 
 
+@command('record')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -158,17 +158,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = _checked(own)
-    try:
-        if arguments.recover is not None:
-            path, messages, reason = recover(arguments.recover)
-            print(f'{path}: {messages} messages saved ({reason}); the damaged file is kept as '
-                  f'{path.name}.broken' if reason else f'{path}: is complete; no repair needed')
-            return 0
-        return _record_raw(arguments) if arguments.raw else _record(arguments, ros_arguments)
-    except OptitrackVrpnError as error:
-        print(f'record: {error}', file=sys.stderr)
-        return exit_code(error)
-
-
-if __name__ == '__main__':
-    sys.exit(main())
+    if arguments.recover is not None:
+        path, messages, reason = recover(arguments.recover)
+        print(f'{path}: {messages} messages saved ({reason}); the damaged file is kept as '
+              f'{path.name}.broken' if reason else f'{path}: is complete; no repair needed')
+        return 0
+    return _record_raw(arguments) if arguments.raw else _record(arguments, ros_arguments)

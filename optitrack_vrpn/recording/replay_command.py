@@ -9,8 +9,9 @@ import sys
 import time
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, without_ros_arguments
-from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.cli.arguments import duration, Parser, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
 
@@ -55,6 +56,7 @@ def find_pcap(path: Path) -> Path:
     raise ConfigurationError(f'{path}: contains {len(found) or "no"} .pcap files; give one')
 
 
+@command('replay', 0)
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool until the end of the recording or the interruption.
@@ -64,27 +66,17 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    try:
-        sessions = load_sessions(find_pcap(arguments.recording))
-        config = ReplayConfig(
-            arguments.rate, arguments.start, arguments.end, arguments.loop, arguments.host,
-            arguments.port)
-        with ReplayServer(sessions, config) as server:
-            total_s = sum(s.end_ns - s.begin_ns for s in sessions) / 1e9
-            print(f'{len(sessions)} conversation{"s" if len(sessions) > 1 else ""}, '
-                  f'{total_s:.1f} s; serving on {config.host} port {server.port}', flush=True)
-            while not server.finished.wait(0.2):
-                pass
-            print(f'played; latest action {server.late_ns / 1e6:.1f} ms late', flush=True)
-            # Clients read the rest before the connection closes.
-            time.sleep(0.5)
-    except KeyboardInterrupt:
-        return 0
-    except OptitrackVrpnError as error:
-        print(f'replay: {error}', file=sys.stderr)
-        return exit_code(error)
+    sessions = load_sessions(find_pcap(arguments.recording))
+    config = ReplayConfig(
+        arguments.rate, arguments.start, arguments.end, arguments.loop, arguments.host,
+        arguments.port)
+    with ReplayServer(sessions, config) as server:
+        total_s = sum(s.end_ns - s.begin_ns for s in sessions) / 1e9
+        print(f'{len(sessions)} conversation{"s" if len(sessions) > 1 else ""}, '
+              f'{total_s:.1f} s; serving on {config.host} port {server.port}', flush=True)
+        while not server.finished.wait(0.2):
+            pass
+        print(f'played; latest action {server.late_ns / 1e6:.1f} ms late', flush=True)
+        # Clients read the rest before the connection closes.
+        time.sleep(0.5)
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -9,11 +9,10 @@ import sys
 from typing import Optional
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli.arguments import (
-    duration, exit_code, Parser, seconds, without_ros_arguments)
-from optitrack_vrpn.cli.output_io import ends_with_output
+from optitrack_vrpn.cli.arguments import duration, Parser, seconds, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.whole_file_io import whole_file
-from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import report_plots_io as plots
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.recording.figures import body_figures, Figures
@@ -151,7 +150,7 @@ def _worst(names: list[str], found: Sequence[Finding]) -> list[str]:
     return list(dict.fromkeys([*named, *names]))[:_MOST_PICTURED]
 
 
-@ends_with_output
+@command('report')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -163,21 +162,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = parser.parse_args(without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if (arguments.reference is None) != (arguments.estimate is None):
         parser.error('--reference BODY and --estimate TOPIC_OR_FILE need each other')
-    try:
-        text, found = make_report(arguments)
-        with whole_file(arguments.output) as path:
-            path.write_text(text, encoding='utf-8')
-    except OptitrackVrpnError as error:
-        print(f'report: {error}', file=sys.stderr)
-        return exit_code(error)
-    except OSError as error:
-        print(f'report: {arguments.output}: {error.strerror}', file=sys.stderr)
-        return 1
+    text, found = make_report(arguments)
+    with whole_file(arguments.output) as path:
+        path.write_text(text, encoding='utf-8')
     for finding in found[:5]:
         print(f'{Severity(finding.severity).name.lower()}: {finding.text}')
     print(f'{arguments.output}: {len(text) // 1000} kB')
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -7,9 +7,9 @@ from pathlib import Path
 import sys
 from typing import Optional, Sequence as Words
 
-from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, split_ros_args
+from optitrack_vrpn.cli.arguments import duration, Parser, split_ros_args
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.rgbd.tum_sequence import camera_of, CAMERAS
 from optitrack_vrpn.rgbd.tum_sequence_io import Sequence
 
@@ -36,6 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command('rgbd_play', 0)
 def main(argv: Optional[Words[str]] = None) -> int:
     """
     Run the tool.
@@ -45,28 +46,24 @@ def main(argv: Optional[Words[str]] = None) -> int:
     """
     own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
-    try:
-        sequence = Sequence(arguments.folder)
-        rgb, _ = sequence.load(sequence.pairs[0])
-        camera = camera_of(
-            arguments.folder.resolve().name, rgb.shape[1], rgb.shape[0], arguments.camera,
-            tuple(arguments.intrinsics) if arguments.intrinsics else None)
-        with loading('rgbd_play', 0):
-            from optitrack_vrpn.rgbd.play_ros import RgbdPlay
-            from optitrack_vrpn.ros.run import run
-        made: list[RgbdPlay] = []
+    sequence = Sequence(arguments.folder)
+    rgb, _ = sequence.load(sequence.pairs[0])
+    camera = camera_of(
+        arguments.folder.resolve().name, rgb.shape[1], rgb.shape[0], arguments.camera,
+        tuple(arguments.intrinsics) if arguments.intrinsics else None)
+    with loading('rgbd_play', 0):
+        from optitrack_vrpn.rgbd.play_ros import RgbdPlay
+        from optitrack_vrpn.ros.run import run
+    made: list[RgbdPlay] = []
 
-        def make() -> RgbdPlay:
-            made.append(RgbdPlay(sequence, camera, arguments.rate,
-                                 not arguments.original_stamps, arguments.wait))
-            return made[0]
+    def make() -> RgbdPlay:
+        made.append(RgbdPlay(sequence, camera, arguments.rate,
+                             not arguments.original_stamps, arguments.wait))
+        return made[0]
 
-        code = run(make, [sys.argv[0], *for_ros])
-        if made and made[0].failure is not None:
-            raise made[0].failure
-    except OptitrackVrpnError as error:
-        print(f'rgbd_play: {error}', file=sys.stderr)
-        return exit_code(error)
+    code = run(make, [sys.argv[0], *for_ros])
+    if made and made[0].failure is not None:
+        raise made[0].failure
     if made:
         print(f'{made[0].published} of {len(sequence.pairs)} pairs of images published')
     return code

@@ -11,10 +11,10 @@ import logging
 import sys
 from typing import Optional, Sequence
 
-from optitrack_vrpn.cli.arguments import exit_code, split_ros_args
+from optitrack_vrpn.cli.arguments import split_ros_args
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.signals_io import end_with_parent
-from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.sim.command import make_parser as motive_parser, scenario_from_arguments
 
 #: Default name of the body in Motive.
@@ -35,6 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command('rgbd_sim', 0)
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool until it is interrupted.
@@ -47,21 +48,17 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = make_parser().parse_args(own)
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[rgbd_sim] %(levelname)s %(message)s')
-    try:
-        if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
-            arguments.names = [BODY]
-        scenario = scenario_from_arguments(arguments)
-        with loading('rgbd_sim', 0):
-            from optitrack_vrpn.rgbd.sim_ros import RgbdSim
-            from optitrack_vrpn.ros.run import run
+    if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
+        arguments.names = [BODY]
+    scenario = scenario_from_arguments(arguments)
+    with loading('rgbd_sim', 0):
+        from optitrack_vrpn.rgbd.sim_ros import RgbdSim
+        from optitrack_vrpn.ros.run import run
 
-        def make() -> RgbdSim:
-            node = RgbdSim(scenario)
-            print(f'listening on {node.server.host}:{node.server.port}: '
-                  f'{scenario.bodies[0].name!r} carries the camera', flush=True)
-            return node
+    def make() -> RgbdSim:
+        node = RgbdSim(scenario)
+        print(f'listening on {node.server.host}:{node.server.port}: '
+              f'{scenario.bodies[0].name!r} carries the camera', flush=True)
+        return node
 
-        return run(make, [sys.argv[0], *for_ros])
-    except OptitrackVrpnError as error:
-        print(f'rgbd_sim: {error}', file=sys.stderr)
-        return exit_code(error)
+    return run(make, [sys.argv[0], *for_ros])

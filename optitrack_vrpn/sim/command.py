@@ -7,23 +7,24 @@ Flags set the same values as a scenario file and take precedence over it. See do
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import logging
 import re
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.config_files_io import find_config
-from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.cli.signals_io import end_with_parent, ENDING, SignalPipe
-from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings.schema import hints_of
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.scenario_io import (
     plain_bodies, read_mapping, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim.world import LiveMotion
 
 #: Chosen: period of the check whether the scenario has ended (s). Halved or doubled, the process
 #: ends by so much earlier or later.
@@ -143,7 +144,7 @@ def _occlude(data: dict[str, Any], occlusions: Sequence[str]) -> None:
         body['faults'] = [*body.get('faults', ()), fault]
 
 
-@ends_with_output
+@command('motive_sim', 0)
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -158,15 +159,24 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[motive_sim] %(levelname)s %(message)s')
-    try:
-        scenario = scenario_from_arguments(arguments)
-        with SignalPipe(ENDING) as signals, MotiveSimServer(scenario) as server:
-            _announce(server)
-            while not server.finished.is_set() and not signals.wait(_LOOK_S):
-                pass
-    except OptitrackVrpnError as error:
-        print(f'motive_sim: {error}', file=sys.stderr)
-        return exit_code(error)
+    return serve(scenario_from_arguments(arguments), _announce)
+
+
+def serve(
+    scenario: Scenario, announce: Callable[[MotiveSimServer], None],
+    live: Optional[Mapping[str, LiveMotion]] = None,
+) -> int:
+    """
+    Run a simulated Motive until a signal or the end of the scenario.
+
+    :param announce: called with the running server.
+    :param live: as for ``MotiveSimServer``.
+    :returns: exit code.
+    """
+    with SignalPipe(ENDING) as signals, MotiveSimServer(scenario, live=live) as server:
+        announce(server)
+        while not server.finished.is_set() and not signals.wait(_LOOK_S):
+            pass
     return 1 if server.failure is not None else 0
 
 
@@ -187,7 +197,3 @@ def _announce(server: MotiveSimServer) -> None:
     listed = f': {shown}' if names else ''
     print('\n'.join(where) + '\n'
           f'{count} at {scenario.rate:g} Hz{listed}; {reach}', flush=True)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -9,11 +9,10 @@ import math
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import duration, exit_code, Parser, split_ros_args
-from optitrack_vrpn.cli.loading import INTERRUPTED, loading
-from optitrack_vrpn.cli.output_io import ends_with_output
-from optitrack_vrpn.errors import (
-    BackendUnavailableError, OptitrackVrpnError, TransportError)
+from optitrack_vrpn.cli.arguments import duration, Parser, split_ros_args
+from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.tools.intervals import histogram, Spread, StampReport, summarise
 
 #: Chosen: length of the longest bar of the histogram (characters), and number of listed gaps; both
@@ -122,7 +121,7 @@ def plot(
         pyplot.close(figure)
 
 
-@ends_with_output
+@command('analyze_stamps')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -133,31 +132,20 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
-    try:
-        pyplot = load_pyplot() if arguments.plot else None
-        with loading('analyze_stamps'):
-            from optitrack_vrpn.tools.stamp_listener_ros import collect
-        print(f'listening to {arguments.topic} for {arguments.seconds:g} s', flush=True)
-        found = collect(arguments.topic, arguments.seconds, arguments.wait, ros_args)
-        if len(found.stamps_ns) < 2:
-            raise TransportError(
-                f'{len(found.stamps_ns)} messages on {arguments.topic} in {arguments.wait:g} s '
-                f'({found.publishers} publishers): is the node active, is the name right '
-                '(ros2 topic list)?')
-        report = summarise(found.stamps_ns, found.arrivals_ns)
-        print(f'frame {found.frame_id}')
-        print(describe(arguments.topic, report, histogram(found.stamps_ns)))
-        if pyplot is not None:
-            plot(pyplot, arguments.plot, arguments.topic, found.stamps_ns, found.arrivals_ns)
-            print(f'drawn in {arguments.plot}')
-    except OptitrackVrpnError as error:
-        print(f'analyze_stamps: {error}', file=sys.stderr)
-        return exit_code(error)
-    except KeyboardInterrupt:
-        print('analyze_stamps: stopped', file=sys.stderr)
-        return INTERRUPTED
+    pyplot = load_pyplot() if arguments.plot else None
+    with loading('analyze_stamps'):
+        from optitrack_vrpn.tools.stamp_listener_ros import collect
+    print(f'listening to {arguments.topic} for {arguments.seconds:g} s', flush=True)
+    found = collect(arguments.topic, arguments.seconds, arguments.wait, ros_args)
+    if len(found.stamps_ns) < 2:
+        raise TransportError(
+            f'{len(found.stamps_ns)} messages on {arguments.topic} in {arguments.wait:g} s '
+            f'({found.publishers} publishers): is the node active, is the name right '
+            '(ros2 topic list)?')
+    report = summarise(found.stamps_ns, found.arrivals_ns)
+    print(f'frame {found.frame_id}')
+    print(describe(arguments.topic, report, histogram(found.stamps_ns)))
+    if pyplot is not None:
+        plot(pyplot, arguments.plot, arguments.topic, found.stamps_ns, found.arrivals_ns)
+        print(f'drawn in {arguments.plot}')
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

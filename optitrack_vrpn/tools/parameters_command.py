@@ -9,8 +9,8 @@ from typing import Any, Optional, Sequence
 
 import optitrack_vrpn
 from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.nodes import Node, NODES
-from optitrack_vrpn.cli.output_io import ends_with_output
 from optitrack_vrpn.settings import documents, Parameter, parameters_of
 
 BEGIN, END = '<!-- parameters -->', '<!-- /parameters -->'
@@ -89,7 +89,7 @@ def generated(root: Path) -> dict[Path, str]:
     return made
 
 
-@ends_with_output
+@command('parameters')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.

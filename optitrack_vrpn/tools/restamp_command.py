@@ -20,8 +20,8 @@ from pathlib import Path
 import sys
 from typing import IO, Optional
 
-from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
-from optitrack_vrpn.cli.output_io import ends_with_output
+from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.clock.smoother import Recording, REFUSED
@@ -215,7 +215,7 @@ def _output(name: str, read: IO[str]) -> Iterator[IO[str]]:
         yield write
 
 
-@ends_with_output
+@command('restamp')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -225,31 +225,18 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    try:
-        if arguments.smooth and arguments.mode != 'tracking':
-            raise ConfigurationError(
-                f'--smooth smooths stamps of mode tracking, not of mode {arguments.mode}')
-        if arguments.smooth and arguments.input == '-':
-            raise ConfigurationError(
-                '--smooth reads the input twice: name a file, not the standard input')
-        config = StampConfig(
-            mode=arguments.mode, offset_samples=arguments.offset_samples,
-            latency_ms=arguments.latency_ms, max_gap_s=arguments.max_gap_s)
-    except ConfigurationError as error:
-        print(f'restamp: {error}', file=sys.stderr)
-        return USAGE
+    if arguments.smooth and arguments.mode != 'tracking':
+        raise ConfigurationError(
+            f'--smooth smooths stamps of mode tracking, not of mode {arguments.mode}')
+    if arguments.smooth and arguments.input == '-':
+        raise ConfigurationError(
+            '--smooth reads the input twice: name a file, not the standard input')
+    config = StampConfig(
+        mode=arguments.mode, offset_samples=arguments.offset_samples,
+        latency_ms=arguments.latency_ms, max_gap_s=arguments.max_gap_s)
     try:
         _run(arguments, StampSource(config))
     except (OptitrackVrpnError, csv.Error, UnicodeDecodeError) as error:
         print(f'restamp: {error}', file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f'restamp: {arguments.output}: {error.strerror}', file=sys.stderr)
-        return 1
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

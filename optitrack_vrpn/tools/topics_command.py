@@ -6,11 +6,9 @@ import argparse
 import sys
 from typing import Any, Optional, Sequence
 
-from optitrack_vrpn.cli.arguments import (
-    duration, exit_code, Parser, whole, without_ros_arguments)
+from optitrack_vrpn.cli.arguments import duration, Parser, whole, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.output_io import ends_with_output
-from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.tools.message_text import lines_of
 
 
@@ -26,7 +24,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@ends_with_output
+@command('topics')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -35,23 +33,17 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    try:
-        with loading('topics'):
-            from optitrack_vrpn.tools.topic_reader_ros import TopicReader
-        with TopicReader() as reader:
-            if arguments.topic:
-                topic = '/' + arguments.topic.lstrip('/')
-                reader.read(topic, arguments.count, arguments.wait or 10.0, show)
-                return 0
-            for info in reader.list(arguments.wait or 1.0):
-                print(f'{info.name}  {", ".join(info.kinds)}  '
-                      f'{info.publishers} publishers, {info.subscriptions} subscriptions')
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    except OptitrackVrpnError as error:
-        print(f'topics: {error}', file=sys.stderr)
-        return exit_code(error)
+    with loading('topics'):
+        from optitrack_vrpn.tools.topic_reader_ros import TopicReader
+    with TopicReader() as reader:
+        if arguments.topic:
+            topic = '/' + arguments.topic.lstrip('/')
+            reader.read(topic, arguments.count, arguments.wait or 10.0, show)
+            return 0
+        for info in reader.list(arguments.wait or 1.0):
+            print(f'{info.name}  {", ".join(info.kinds)}  '
+                  f'{info.publishers} publishers, {info.subscriptions} subscriptions')
+    return 0
 
 
 def show(message: Any) -> None:

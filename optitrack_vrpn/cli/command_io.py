@@ -1,0 +1,54 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""How a command ends: errors in one line, exit codes, no traceback for a closed output pipe."""
+
+from collections.abc import Callable
+import functools
+import os
+import sys
+from typing import ParamSpec
+
+from optitrack_vrpn.cli.arguments import exit_code
+from optitrack_vrpn.cli.loading import INTERRUPTED
+from optitrack_vrpn.errors import OptitrackVrpnError
+
+#: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
+OUTPUT_CLOSED = 141
+
+P = ParamSpec('P')
+Main = Callable[P, int]
+
+
+def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Main[P]]:
+    """
+    Decorate the function of a command, which returns the exit code.
+
+    An error of this package is printed, and gives ``exit_code``. Once nothing reads the output,
+    as in ``| head``, the command ends with ``OUTPUT_CLOSED``.
+
+    :param tool: name of the command.
+    :param interrupted: exit code after Ctrl-C; 0 is a normal, silent end.
+    """
+    def decorate(main: Main[P]) -> Main[P]:
+        @functools.wraps(main)
+        def run(*args: P.args, **kwargs: P.kwargs) -> int:
+            try:
+                code = main(*args, **kwargs)
+                sys.stdout.flush()
+                return code
+            except OptitrackVrpnError as error:
+                print(f'{tool}: {error}', file=sys.stderr)
+                return exit_code(error)
+            except KeyboardInterrupt:
+                if interrupted:
+                    print(f'{tool}: stopped', file=sys.stderr)
+                return interrupted
+            except BrokenPipeError:
+                # At its end the interpreter would write the rest again.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                return OUTPUT_CLOSED
+            except OSError as error:    # of a file that the user named; the text contains it
+                print(f'{tool}: {error}', file=sys.stderr)
+                return 1
+        return run
+    return decorate
