@@ -16,7 +16,6 @@ import pytest
 from rosgraph import lose_first_requests
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(300)]
-MODULE = 'optitrack_vrpn.mocap_control.command'
 ROOT = str(Path(mocap_control.__file__).parents[2])
 
 
@@ -26,8 +25,9 @@ def begin(*arguments, env=None):
         arguments = (*arguments, '--discovery', '2')
     env = dict(env or os.environ)
     env['PYTHONPATH'] = os.pathsep.join(filter(None, [ROOT, env.get('PYTHONPATH')]))
-    return subprocess.Popen([sys.executable, '-m', MODULE, *arguments], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, env=env)
+    return subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'mocap_control', *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
 def end(process):
