@@ -8,7 +8,6 @@ import random
 
 from hypothesis import example, given, strategies as st
 from optitrack_vrpn.axes.cycle import Cycle
-from optitrack_vrpn.axes.euler import angles_from_quat, quat_from_angles
 from optitrack_vrpn.axes.mapper import AxisMapper
 from optitrack_vrpn.axes.quantities import (
     FRAMES, motive_from_enu, pose_from_quantities, quantities)
@@ -52,37 +51,6 @@ def show(axes, body, t_ms, position=(0.0, 0.0, 0.0), quat=IDENTITY, age_ms=0):
 
 
 # -- angles -------------------------------------------------------------------------------------
-
-@given(quats)
-def test_angles_are_those_of_scipy(q):
-    found = angles_from_quat(q)
-    if found.gimbal_lock:
-        return
-    yaw, pitch, roll = Rotation.from_quat(q).as_euler('ZYX')
-    assert math.isclose(found.pitch, pitch, abs_tol=1e-9)
-    for mine, theirs in ((found.roll, roll), (found.yaw, yaw)):
-        assert abs(math.remainder(mine - theirs, 2 * math.pi)) < 1e-6
-
-
-@given(angle, tilt, angle)
-def test_angles_invert(roll, pitch, yaw):
-    found = angles_from_quat(quat_from_angles(roll, pitch, yaw))
-    assert math.isclose(found.pitch, pitch, abs_tol=1e-6)
-    assert abs(found.roll - roll) < 1e-5 and abs(found.yaw - yaw) < 1e-5
-
-
-@given(quats)
-def test_angles_do_not_depend_on_the_sign_of_the_quaternion(q):
-    one, other = angles_from_quat(q), angles_from_quat(tuple(-c for c in q))
-    assert one.gimbal_lock == other.gimbal_lock and one.pitch == other.pitch
-    assert abs(math.remainder(one.yaw - other.yaw, 2 * math.pi)) < 1e-9
-
-
-def test_gimbal_lock_is_reported_within_one_degree_of_a_right_angle():
-    for pitch in (89.5, -89.5, 90.0):
-        assert angles_from_quat(quat_from_angles(0.3, math.radians(pitch), 0.2)).gimbal_lock
-    assert not angles_from_quat(quat_from_angles(0.3, math.radians(88.5), 0.2)).gimbal_lock
-
 
 @given(st.lists(st.floats(-3.0, 3.0), max_size=200), st.floats(-3.1, 3.1))
 def test_unwrapped_angle_follows_any_number_of_turns(steps, start):

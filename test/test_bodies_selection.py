@@ -12,9 +12,10 @@ from optitrack_vrpn.bodies.selection import (
     configure, Selection, settings_for, unmatched)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import quaternion
+from optitrack_vrpn.motion.euler import quat_from_angles
 from optitrack_vrpn.motion.server_rate import angular_rate
 from optitrack_vrpn.motion.transform import (
-    body_from_base, compose, quat_from_rpy, Transform, world_from_mocap)
+    body_from_base, compose, Transform, world_from_mocap)
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -104,7 +105,7 @@ def test_transforms_chain_and_invert_as_matrices_do(p, a, q, b):
 @given(angles)
 def test_rpy_are_fixed_axis_angles(a):
     expected = Rotation.from_euler('xyz', a)
-    assert (Rotation.from_quat(quat_from_rpy(*a)) * expected.inv()).magnitude() < 1e-7
+    assert (Rotation.from_quat(quat_from_angles(*a)) * expected.inv()).magnitude() < 1e-7
 
 
 def test_offsets_may_be_given_in_three_ways():
@@ -124,13 +125,13 @@ def test_wrong_offsets_are_refused(wrong):
 
 def test_the_base_is_below_and_behind_the_markers():
     # Markers 5 cm above and 10 cm ahead of the base; the drone heads north (y).
-    body = Transform((2.0, 3.0, 1.0), quat_from_rpy(0.0, 0.0, math.pi / 2))
+    body = Transform((2.0, 3.0, 1.0), quat_from_angles(0.0, 0.0, math.pi / 2))
     base = compose(body, body_from_base([-0.10, 0.0, -0.05]))
     assert base.position == pytest.approx((2.0, 2.9, 0.95))
 
 
 def test_a_body_on_the_new_origin_comes_out_at_zero_heading_along_x():
-    there = Transform((4.0, -2.0, 0.5), quat_from_rpy(0.0, 0.0, 2.0))
+    there = Transform((4.0, -2.0, 0.5), quat_from_angles(0.0, 0.0, 2.0))
     moved = compose(world_from_mocap((4.0, -2.0, 0.5), 2.0), there)
     assert moved.position == pytest.approx((0.0, 0.0, 0.0))
     assert moved.quat_xyzw == pytest.approx((0.0, 0.0, 0.0, 1.0))

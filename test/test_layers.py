@@ -55,8 +55,8 @@ BELOW = {
                   'motion', 'names', 'pipeline', 'ros', 'units', 'vrpn'},
     'rgbd': {'errors', 'cli', 'mocap_control', 'names', 'recording', 'ros', 'settings',
              'settings_ros', 'sim', 'units'},
-    'demo': {'errors', 'autopilot', 'bodies', 'cli', 'client', 'graph', 'names', 'node',
-             'recording', 'rgbd', 'ros', 'settings', 'sim', 'units', 'vrpn'},
+    'demo': {'errors', 'autopilot', 'bodies', 'cli', 'client', 'graph', 'motion', 'names',
+             'node', 'recording', 'rgbd', 'ros', 'settings', 'sim', 'units', 'vrpn'},
     '__main__': {'cli'},
     '__init__': {'compiled'},
 }

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Optional
 from optitrack_vrpn.autopilot.messages import euler_zyx, Outgoing
 from optitrack_vrpn.autopilot.parameters_check import decode, encode, INT32, REAL32
 from optitrack_vrpn.autopilot.vehicle import Incoming
+from optitrack_vrpn.motion.euler import quat_from_angles
 
 PX4, ARDUPILOT = 12, 3
 #: Flags of ESTIMATOR_STATUS and EKF_STATUS_REPORT, which share these bits.
@@ -313,8 +314,11 @@ class FakeAutopilot:
         if self._too_close(sample_ns, self._last_ns):
             return 'too close'
         position = (fields['x'], fields['y'], fields['z'])
-        quat = tuple(fields['q']) if 'q' in fields else quat_from_euler(
-            fields['roll'], fields['pitch'], fields['yaw'])
+        if 'q' in fields:
+            quat = tuple(fields['q'])
+        else:
+            x, y, z, w = quat_from_angles(fields['roll'], fields['pitch'], fields['yaw'])
+            quat = (w, x, y, z)
         if not all(map(math.isfinite, (*position, *quat))):
             return 'not finite'
         if abs(math.hypot(*quat) - 1.0) > 1e-5:
@@ -361,12 +365,3 @@ class FakeAutopilot:
                 20, 12):
             return 'frame_id'
         return ''
-
-
-def quat_from_euler(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
-    """Return the quaternion (w, x, y, z) of Rz(yaw) Ry(pitch) Rx(roll)."""
-    cr, sr = math.cos(roll / 2), math.sin(roll / 2)
-    cp, sp = math.cos(pitch / 2), math.sin(pitch / 2)
-    cy, sy = math.cos(yaw / 2), math.sin(yaw / 2)
-    return (cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy,
-            cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy)

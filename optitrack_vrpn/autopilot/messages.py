@@ -19,6 +19,7 @@ import math
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from optitrack_vrpn.autopilot.settings import BODY_FRD, Plan
+from optitrack_vrpn.motion.euler import Angles, angles_from_quat
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.motion.quaternion import normalised, Quat, rotate, Vector
 
@@ -98,24 +99,10 @@ def flip(vector: Vector) -> Vector:
     return (vector[0], -vector[1], -vector[2])
 
 
-def euler_zyx(quat_wxyz: Sequence[float]) -> Vector:
-    """
-    Compute roll, pitch and yaw of an attitude.
-
-    :param quat_wxyz: a unit quaternion.
-    :returns: roll, pitch and yaw (rad) of R = Rz(yaw) Ry(pitch) Rx(roll). At a pitch of plus or
-        minus 90 degrees roll and yaw are not unique; roll is 0 there.
-    """
+def euler_zyx(quat_wxyz: Sequence[float]) -> Angles:
+    """Compute roll, pitch and yaw (rad) of an attitude."""
     w, x, y, z = quat_wxyz
-    sine = 2.0 * (w * y - z * x)
-    if abs(sine) > 1.0 - 1e-12:
-        # The terms of atan2 vanish; only the sum or the difference of roll and yaw is determined.
-        yaw = -2.0 * math.copysign(1.0, sine) * math.atan2(x, w)
-        return (0.0, math.copysign(math.pi / 2, sine), math.remainder(yaw, 2 * math.pi))
-    return (
-        math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
-        math.asin(sine),
-        math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
+    return angles_from_quat((x, y, z, w))
 
 
 def known(covariance: Optional[Sequence[float]]) -> bool:

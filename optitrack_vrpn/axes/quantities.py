@@ -18,7 +18,7 @@ Attitudes are relative to the body's attitude when it was created in Motive.
 import math
 from typing import NamedTuple
 
-from optitrack_vrpn.axes.euler import angles_from_quat, quat_from_angles
+from optitrack_vrpn.motion.euler import angles_from_quat, quat_from_angles
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
@@ -78,7 +78,7 @@ def quantities(pose_enu: Pose, frame: str, motive_x: str = 'north') -> Quantitie
             x, y, z, w = turned
             turned = (x, -z, y, w)
     angles = angles_from_quat(turned)
-    return Quantities((*pose.position, angles.roll, angles.pitch, angles.yaw), angles.gimbal_lock)
+    return Quantities((*pose.position, *angles), angles.gimbal_lock)
 
 
 def pose_from_quantities(

@@ -17,6 +17,7 @@ from optitrack_vrpn.demo.isolation import Endpoint, foreign
 from optitrack_vrpn.demo.view import BodyRow
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
+from optitrack_vrpn.motion.euler import angles_from_quat
 from optitrack_vrpn.names import ros_name
 from optitrack_vrpn.ros.background_node import BackgroundNode
 from optitrack_vrpn.settings import sift
@@ -26,7 +27,6 @@ from rclpy.expand_topic_name import expand_topic_name
 from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
-from transforms3d.euler import quat2euler
 
 #: Chosen: stored poses per body, 8 s at 240 Hz. Halved or doubled, the statistics cover less or
 #: more time.
@@ -107,7 +107,7 @@ class BodyTopic:
         stamps, arrivals = stamps[:size], arrivals[:size]
         known = size > 2
         p, q = message.pose.position, message.pose.orientation
-        yaw = math.degrees(quat2euler((q.w, q.x, q.y, q.z), 'sxyz')[2])
+        yaw = math.degrees(angles_from_quat((q.x, q.y, q.z, q.w)).yaw)
         # A heading is the yaw of NED; that of ENU is from east and runs the other way.
         position, heading = (((p.y, p.x, -p.z), yaw) if ned else ((p.x, p.y, p.z), 90.0 - yaw))
         return BodyRow(

@@ -14,6 +14,7 @@ import math
 from typing import NamedTuple
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion.euler import quat_from_angles
 from optitrack_vrpn.motion.quaternion import (
     conjugate, IDENTITY, multiply, normalised, Quat, rotate, Vector)
 
@@ -48,21 +49,6 @@ def compose(a_from_b: Transform, b_from_c: Transform) -> Transform:
         (p[0] + x, p[1] + y, p[2] + z), multiply(a_from_b.quat_xyzw, b_from_c.quat_xyzw))
 
 
-def quat_from_rpy(roll: float, pitch: float, yaw: float) -> Quat:
-    """
-    Convert fixed-axis angles, as in REP 103 and URDF, into a quaternion.
-
-    :param roll: about x first (rad).
-    :param pitch: then about the fixed y (rad).
-    :param yaw: then about the fixed z (rad).
-    """
-    if roll == pitch == yaw == 0.0:
-        return IDENTITY    # as most users have it, without an import that takes 50 ms
-    from transforms3d.euler import euler2quat
-    w, x, y, z = euler2quat(roll, pitch, yaw, 'sxyz').tolist()
-    return (x, y, z, w)
-
-
 def body_from_base(values: Sequence[float], where: str = 'offset') -> Transform:
     """
     Read ``bodies.<name>.offset``: the pose of the robot's base in Motive's rigid body.
@@ -89,7 +75,7 @@ def body_from_base(values: Sequence[float], where: str = 'offset') -> Transform:
     if not rest:
         return Transform((x, y, z))
     if len(rest) == 3:
-        return Transform((x, y, z), quat_from_rpy(*rest))
+        return Transform((x, y, z), quat_from_angles(*rest))
     if abs(math.hypot(*rest) - 1.0) > 0.01:
         raise ConfigurationError(
             f'{where} has a quaternion of norm {math.hypot(*rest):.4g}: give x, y, z, w of norm 1')
@@ -110,4 +96,4 @@ def world_from_mocap(origin: Vector, yaw: float) -> Transform:
     if not all(map(math.isfinite, (*origin, yaw))):
         raise ConfigurationError(
             f'world offset is {(*origin, yaw)!r}: give finite x, y, z (m) and yaw (rad)')
-    return Transform(origin, quat_from_rpy(0.0, 0.0, yaw)).inverse()
+    return Transform(origin, quat_from_angles(0.0, 0.0, yaw)).inverse()

@@ -1,11 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Roll, pitch and yaw from an attitude, and back; the equations of the interface thesis.
+Roll, pitch and yaw from an attitude, and back.
 
 The rotation is yaw about the third axis, then pitch about the second, then roll about the first
-(intrinsic z-y-x). Pitch is limited to +-90 degrees. Near that limit roll and yaw turn about the
-same axis and cannot be distinguished (gimbal lock).
+(intrinsic z-y-x; equal to roll, pitch, yaw about fixed axes, as in REP 103 and URDF). Pitch is
+limited to +-90 degrees. Near that limit roll and yaw turn about the same axis and cannot be
+distinguished (gimbal lock).
 """
 
 import math
@@ -13,10 +14,10 @@ from typing import NamedTuple
 
 from optitrack_vrpn.motion.quaternion import Quat
 
-#: Sine of the pitch (89 degrees) above which roll and yaw are reported as undetermined. Chosen: 1
-#: / cos(pitch) amplifies the noise of roll and yaw by 57 there. At 88 degrees the factor is 29, at
-#: 89.5 degrees 115.
-GIMBAL_LOCK_SINE = math.sin(math.radians(89.0))
+#: Pitch (rad) above which roll and yaw are reported as undetermined. Chosen: 1 / cos(pitch)
+#: amplifies the noise of roll and yaw by 57 there. At 88 degrees the factor is 29, at 89.5 degrees
+#: 115.
+GIMBAL_LOCK = math.radians(89.0)
 
 
 class Angles(NamedTuple):
@@ -26,13 +27,16 @@ class Angles(NamedTuple):
     :ivar roll: about the first axis (rad), -pi to pi.
     :ivar pitch: about the second axis (rad), -pi/2 to pi/2.
     :ivar yaw: about the third axis (rad), -pi to pi.
-    :ivar gimbal_lock: True where roll and yaw are undetermined.
     """
 
     roll: float
     pitch: float
     yaw: float
-    gimbal_lock: bool
+
+    @property
+    def gimbal_lock(self) -> bool:
+        """Return whether roll and yaw are undetermined."""
+        return abs(self.pitch) > GIMBAL_LOCK
 
 
 def angles_from_quat(q: Quat) -> Angles:
@@ -43,24 +47,24 @@ def angles_from_quat(q: Quat) -> Angles:
     pitch = asin(2(q0 q2 - q3 q1)), yaw = atan2(2(q0 q3 + q1 q2), 1 - 2(q2^2 + q3^2)).
 
     :param q: a unit quaternion (x, y, z, w), either sign.
+    :returns: the angles; with a pitch of +-90 degrees roll is 0.
     """
     q1, q2, q3, q0 = q
     sine = 2.0 * (q0 * q2 - q3 * q1)
+    if abs(sine) > 1.0 - 1e-12:
+        # The terms of atan2 vanish; only the sum or the difference of roll and yaw is determined.
+        yaw = -2.0 * math.copysign(1.0, sine) * math.atan2(q1, q0)
+        return Angles(0.0, math.copysign(0.5 * math.pi, sine), math.remainder(yaw, 2.0 * math.pi))
     return Angles(
         math.atan2(2.0 * (q0 * q1 + q2 * q3), 1.0 - 2.0 * (q1 * q1 + q2 * q2)),
-        # Rounding can make the sine slightly larger than 1.
-        math.asin(max(-1.0, min(1.0, sine))),
-        math.atan2(2.0 * (q0 * q3 + q1 * q2), 1.0 - 2.0 * (q2 * q2 + q3 * q3)),
-        abs(sine) > GIMBAL_LOCK_SINE)
+        math.asin(sine),
+        math.atan2(2.0 * (q0 * q3 + q1 * q2), 1.0 - 2.0 * (q2 * q2 + q3 * q3)))
 
 
 def quat_from_angles(roll: float, pitch: float, yaw: float) -> Quat:
     """
-    Convert roll, pitch and yaw to an attitude: the inverse of ``angles_from_quat``.
+    Convert roll, pitch and yaw (rad) to an attitude: the inverse of ``angles_from_quat``.
 
-    :param roll: about the first axis (rad).
-    :param pitch: about the second axis (rad).
-    :param yaw: about the third axis (rad).
     :returns: a unit quaternion (x, y, z, w).
     """
     sr, cr = math.sin(0.5 * roll), math.cos(0.5 * roll)
