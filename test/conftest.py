@@ -22,6 +22,7 @@ import tracemalloc
 from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
 import pytest
+from shared_memory import clear_ports
 
 try:
     import hypothesis
@@ -217,6 +218,7 @@ def pytest_configure(config):
     # Runs begin at different places, so that leftovers of one seldom meet the next.
     config.domain_claim = claim_domain({own_domain()}, start=os.getpid())
     config.folders = contextlib.ExitStack()
+    clear_ports(config.domain_claim.domain)
     isolate(os.environ, config.domain_claim.domain)
     os.environ['ROS_LOG_DIR'] = str(
         config.folders.enter_context(scratch_folder('optitrack_vrpn_log_')))
@@ -227,6 +229,7 @@ def pytest_configure(config):
 
 
 def pytest_unconfigure(config):
+    clear_ports(config.domain_claim.domain)
     config.domain_claim.close()
     config.folders.close()
 
@@ -261,6 +264,16 @@ def seed_environment():
                          ('LD_LIBRARY_PATH', prefix / 'lib'), ('AMENT_PREFIX_PATH', prefix)):
         variables[name] = os.pathsep.join(filter(None, [str(folder), variables.get(name)]))
     return variables
+
+
+@pytest.fixture
+def unused_domain(monkeypatch):
+    """Run a test in a ROS domain of its own, where no earlier program has left anything."""
+    with claim_domain({own_domain()}, start=os.getpid()) as claim:
+        clear_ports(claim.domain)
+        monkeypatch.setenv('ROS_DOMAIN_ID', str(claim.domain))
+        yield
+        clear_ports(claim.domain)
 
 
 @pytest.fixture(scope='module')

@@ -8,12 +8,15 @@ import select
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from test_fast_discovery import complaints
 
 pytestmark = [pytest.mark.ros]
 PROFILE = Path(__file__).resolve().parent.parent / 'config' / 'fast_recording.xml'
+#: Longer (s) than Fast DDS's defaults wait for a subscriber that does not read (1 s).
+STOPPED_S = 2.0
 #: More than the queue of Fast DDS's defaults holds (512), in less time than a heartbeat takes.
 COUNT = 3000
 READER = """
@@ -54,7 +57,7 @@ for line in sys.stdin:
 """
 
 
-def received(profile):
+def received(profile, stopped_s=0.0):
     """Publish while the reader is stopped; gives how many of the messages it has seen after."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.endswith('_DEFAULT_PROFILES_FILE')}
@@ -77,6 +80,7 @@ def received(profile):
             send([0])    # the reader may not know the writer yet
         assert reader.stdout.readline() == 'matched\n'
         reader.send_signal(signal.SIGSTOP)
+        time.sleep(stopped_s)
         send(range(1, COUNT + 1))
         reader.send_signal(signal.SIGCONT)
         send([-1])
@@ -84,12 +88,17 @@ def received(profile):
     finally:
         for process in (reader, writer):
             process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.communicate()
+            process.send_signal(signal.SIGINT)    # killed programs leave their queues
+        for process in (reader, writer):
+            try:
+                process.communicate(timeout=10.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
 
 
-def test_nothing_is_lost_while_the_reader_does_not_run():
-    assert received(PROFILE) == COUNT
+def test_nothing_is_lost_while_the_reader_does_not_run(unused_domain):
+    assert received(PROFILE, STOPPED_S) == COUNT
     assert received(None) < COUNT    # what the profile is for
 
 

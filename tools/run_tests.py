@@ -25,6 +25,10 @@ import time
 
 BUDGET = 12
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, 'test'))
+
+from shared_memory import abandoned    # noqa: E402
+
 LAST_FAILED = os.path.join(ROOT, '.pytest_cache', 'v', 'cache', 'lastfailed')
 
 
@@ -88,7 +92,7 @@ def main(arguments):
     if arguments:
         whole = all(word in ('-q', '-m', 'pure') for word in arguments)
         return pytest(arguments, workers() if whole else 0)
-    began = time.monotonic()
+    began, left_before = time.monotonic(), abandoned()
     if os.path.exists(LAST_FAILED):
         os.remove(LAST_FAILED)
     with tempfile.TemporaryDirectory() as folder:
@@ -105,6 +109,7 @@ def main(arguments):
         print('repeated: {}'.format(name))
     print('repetitions: {} of at most {}; {:.0f} s'.format(
         len(repeated), BUDGET, time.monotonic() - began))
+    print('left in shared memory by killed programs: {}'.format(len(abandoned() - left_before)))
     if len(repeated) > BUDGET:
         print('too many repetitions: the machine is overloaded or tests are broken')
         return code or 1
