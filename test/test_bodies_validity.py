@@ -379,6 +379,24 @@ def test_a_restarted_sender_is_acquired_anew():
     assert body.resets == 1
 
 
+@pytest.mark.parametrize('m', [1, 3])
+@pytest.mark.parametrize('later', [-10**12, 10**12])
+@pytest.mark.parametrize('between', [None, ((9.0, 0.5, 1.0), (0.0, 0.0, 0.0, 1.0))])
+def test_a_body_frozen_over_a_restart_of_the_clock_is_not_published(m, later, between):
+    """The server was restarted, and repeats the last pose of a body that it does not see."""
+    feed = tracked(BodyConfig(acquire_frames=m))
+    last = feed.pose(-1)
+    if between is not None:    # the last valid pose is then not the last pose
+        assert feed.send(*between) is None
+    feed.body.restart()
+    for i in range(100):
+        assert feed.update(i * STEP + later, (feed.frame + i) * STEP, *last) is None
+        assert feed.body.state is (State.FROZEN if i * STEP >= 200 * MS else State.NEW)
+    feed.start += 0.5
+    assert [feed.update(later + i * STEP, (feed.frame + i) * STEP, *feed.pose(i)) is not None
+            for i in range(100, 104)] == [i > m - 2 for i in range(4)]
+
+
 def test_an_epoch_is_declared_by_the_caller():
     feed = tracked()
     feed.body.restart()

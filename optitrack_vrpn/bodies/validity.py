@@ -74,7 +74,7 @@ class ValidityGate(JumpRules):
 
     __slots__ = (
         'reason', 'steps_back', '_late_ns', '_late_run', '_last_receive', '_good_receive',
-        '_last_ns', '_seen_position', '_seen_raw', '_seen_since', '_frozen_ns', '_shown')
+        '_last_ns', '_seen', '_seen_since', '_frozen_ns', '_shown')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         """
@@ -90,11 +90,11 @@ class ValidityGate(JumpRules):
         self._late_ns = -NEVER_NS
         self._late_run = 0
         self._last_receive = self._good_receive = -NEVER_NS
-        # Time of the last pose; the last finite pose, and since when it has been the same.
+        # Time of the last pose; the last finite pose, and since when it has been the same: NEVER_NS
+        # until it is repeated by the present clock.
         self._last_ns = -NEVER_NS
-        self._seen_position: Vector | None = None
-        self._seen_raw: Quat | None = None
-        self._seen_since = 0
+        self._seen: tuple[Vector, Quat] | None = None
+        self._seen_since = NEVER_NS
         # Last result of ``untracked``, if no valid pose has come since, for a continuous sign.
         self._shown: Quat | None = None
         self.reconfigure(self.config)
@@ -215,7 +215,7 @@ class ValidityGate(JumpRules):
         """
         self._leave_fast_path()
         self._last_ns = self._good_ns = -NEVER_NS
-        self._seen_raw = None
+        self._seen_since = NEVER_NS
         self._track = self._other = None
         self.swapped_with, self.unconfirmed = '', False
         self._observe(Observed.RESTARTED, self._last_receive, "the sender's clock restarted")
@@ -253,11 +253,7 @@ class ValidityGate(JumpRules):
     @property
     def last_pose(self) -> tuple[Vector, Quat] | None:
         """Return position and attitude, as sent, of the last finite pose, valid or not."""
-        if self._fast_ns >= 0:
-            return self._position, self._raw
-        if self._seen_position is None or self._seen_raw is None:
-            return None
-        return self._seen_position, self._seen_raw
+        return (self._position, self._raw) if self._fast_ns >= 0 else self._seen
 
     @property
     def last_receive_ns(self) -> int:
@@ -277,7 +273,7 @@ class ValidityGate(JumpRules):
             self._fast_ns = -1
             self._last_ns = self._seen_since = self._good_ns
             self._good_receive = self._last_receive
-            self._seen_position, self._seen_raw = self._position, self._raw
+            self._seen = self._position, self._raw
 
     def _examine(
         self, now: int, receive_ns: int, position: Vector, raw: Quat,
@@ -313,10 +309,11 @@ class ValidityGate(JumpRules):
                 self._observe(Observed.NOT_A_POSE, receive_ns, _describe(position, raw))
             return fault
         if not self._is_repeat(position, raw):
-            self._seen_position, self._seen_raw, self._seen_since = position, raw, now
+            self._seen, self._seen_since = (position, raw), now
         elif self._frozen_ns != NEVER_NS:
             if self._track is not None:
                 self._track.began_ns += unseen    # time out of sight does not count
+            self._seen_since = min(self._seen_since, now)
             if now - self._seen_since >= self._frozen_ns:
                 self._interrupt(0)
                 self._observe(Observed.REPEATED, receive_ns,
@@ -370,10 +367,15 @@ class ValidityGate(JumpRules):
         return None
 
     def _is_repeat(self, position: Vector, raw: Quat) -> bool:
-        """Return whether the pose equals the last one, or the last valid one, bit for bit."""
-        if position == self._seen_position and self._seen_raw is not None:
-            return raw in (self._seen_raw, _negated(self._seen_raw))
-        return (self.state is not State.TRACKED and self._good_ns > -NEVER_NS
+        """
+        Return whether the pose equals the last one, or the last valid one, bit for bit.
+
+        Those from before a restart of the sender's clock count too: a server that was restarted
+        can repeat them.
+        """
+        if self._seen is not None and position == self._seen[0]:
+            return raw in (self._seen[1], _negated(self._seen[1]))
+        return (self.state is not State.TRACKED and self.good > 0
                 and position == self._position and raw == self._raw)
 
     def _interrupt(self, unseen: int) -> None:
