@@ -42,6 +42,8 @@ class Disposition(str, Enum):
     """The sender reports that the cameras do not track it (NatNet)."""
     MEAN_ERROR = 'mean_error'
     """Its markers lie further from their places in the model than ``max_mean_error``."""
+    SHARED_NAME = 'shared_name'
+    """Two bodies of the sender have its name."""
     JUMPED = 'jumped'
     """Consistent with the jump before it, which is not accepted yet."""
 
@@ -68,5 +70,5 @@ BY_GATE = frozenset({
     Disposition.ACQUIRING, Disposition.DUPLICATE, Disposition.OUT_OF_ORDER, Disposition.REPEAT,
     Disposition.ZEROED, Disposition.NOT_FINITE, Disposition.NORM, Disposition.MOVED_TOO_FAR,
     Disposition.TURNED_TOO_FAR, Disposition.SWAPPED, Disposition.NOT_TRACKED,
-    Disposition.MEAN_ERROR, Disposition.JUMPED})
+    Disposition.MEAN_ERROR, Disposition.SHARED_NAME, Disposition.JUMPED})
 """Dispositions by the validity gate."""

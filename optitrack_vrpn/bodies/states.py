@@ -27,7 +27,7 @@ class State(Enum):
     UNTRACKED = 'UNTRACKED'
     """The sender reports that the cameras do not see the body, or not well (NatNet)."""
     INVALID = 'INVALID'
-    """Not a pose: NaN, infinite, or a quaternion far from unit norm."""
+    """Not a pose: NaN, infinite, a quaternion far from unit norm, or poses of two bodies."""
 
 
 class StateChange(NamedTuple):

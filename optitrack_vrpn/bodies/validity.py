@@ -74,7 +74,7 @@ class ValidityGate(JumpRules):
 
     __slots__ = (
         'reason', 'steps_back', '_late_ns', '_late_run', '_last_receive', '_good_receive',
-        '_last_ns', '_seen', '_seen_since', '_frozen_ns', '_shown')
+        '_last_ns', '_seen', '_seen_since', '_frozen_ns', '_shown', '_shared')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         """
@@ -97,6 +97,7 @@ class ValidityGate(JumpRules):
         self._seen_since = NEVER_NS
         # Last result of ``untracked``, if no valid pose has come since, for a continuous sign.
         self._shown: Quat | None = None
+        self._shared = False
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
@@ -220,6 +221,12 @@ class ValidityGate(JumpRules):
         self.swapped_with, self.unconfirmed = '', False
         self._observe(Observed.RESTARTED, self._last_receive, "the sender's clock restarted")
 
+    def share_name(self, shared: bool) -> None:
+        """Set whether two bodies of the sender have this name; then no pose of it is valid."""
+        if shared:
+            self._leave_fast_path()
+        self._shared = shared
+
     # -- status of the body --------------------------------------------------------------------
 
     def take_changes(self) -> list[StateChange]:
@@ -301,12 +308,8 @@ class ValidityGate(JumpRules):
         fault = refused or self._fault(position, raw)
         if fault is not None:
             self._interrupt(unseen)
-            if refused is not None:
-                self._observe(Observed.REFUSED, receive_ns, _REFUSED[refused])
-            elif fault is Disposition.ZEROED:
-                self._observe(Observed.ZEROS, receive_ns, 'exactly zero position, no attitude')
-            else:
-                self._observe(Observed.NOT_A_POSE, receive_ns, _describe(position, raw))
+            observed, detail = _FAULTS.get(fault, (Observed.NOT_A_POSE, ''))
+            self._observe(observed, receive_ns, detail or _describe(position, raw))
             return fault
         if not self._is_repeat(position, raw):
             self._seen, self._seen_since = (position, raw), now
@@ -354,7 +357,9 @@ class ValidityGate(JumpRules):
         return since
 
     def _fault(self, position: Vector, raw: Quat) -> Disposition | None:
-        """Return why these numbers are not a pose; None if they are."""
+        """Return why these numbers are not a pose of the body; None if they are."""
+        if self._shared:
+            return Disposition.SHARED_NAME
         if not (math.isfinite(sum(position)) and math.isfinite(sum(raw))):
             return Disposition.NOT_FINITE
         if (self.config.detect_zeroed and not any(position) and not any(raw[:3])
@@ -465,9 +470,15 @@ class ValidityGate(JumpRules):
         return quat
 
 
-_REFUSED = {
-    Disposition.NOT_TRACKED: 'the sender reports that it does not track it',
-    Disposition.MEAN_ERROR: 'its markers are too far from their places in the model',
+_FAULTS = {
+    Disposition.NOT_TRACKED: (
+        Observed.REFUSED, 'the sender reports that it does not track it'),
+    Disposition.MEAN_ERROR: (
+        Observed.REFUSED, 'its markers are too far from their places in the model'),
+    Disposition.ZEROED: (Observed.ZEROS, 'exactly zero position, no attitude'),
+    Disposition.SHARED_NAME: (
+        Observed.NOT_A_POSE, 'each frame has two poses of this name, in different places: two '
+        'rigid bodies have it. Rename one of them in Motive'),
 }
 
 

@@ -41,7 +41,8 @@ _CAUSES = {
         'Motive confuses its markers: is their arrangement symmetric or similar to that of '
         'another body, or are there reflections?'),
     State.INVALID: (
-        'its numbers are not a pose: check the body in Motive, or the program that relays it'),
+        'its numbers are not a pose: check the body in Motive, or the program that relays it; '
+        'two rigid bodies of one name need a name each'),
     State.NEW: (
         'seen too briefly: listen longer (--seconds); or its poses contradict each other: do two '
         'rigid bodies have this name?'),
@@ -55,7 +56,7 @@ _UNUSABLE = {
     State.FROZEN: ('repeats of one pose', ('repeat',)),
     State.ZEROED: ('zeros', ('zeroed',)),
     State.UNTRACKED: ('not tracked by Motive', ('not_tracked', 'mean_error')),
-    State.INVALID: ('not a pose', ('not_finite', 'norm')),
+    State.INVALID: ('not a pose', ('not_finite', 'norm', 'shared_name')),
     State.JUMPED: ('at positions or attitudes that it cannot reach', (
         'moved_too_far', 'turned_too_far', 'jumped')),
 }

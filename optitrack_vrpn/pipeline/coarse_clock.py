@@ -16,6 +16,11 @@ later than the arrival of its pose, and the stamps of a body rise. Bodies of the
 stamp, as far as their order of arrival shows that they belong to one frame.
 
 A pose that is equal bit for bit to an earlier pose of the same tick is a repeat and is not placed.
+
+Two bodies of one name also give one name several poses for a sender time. There the second pose of
+a sender time is far from the first, and the first is near the first of the sender time before;
+frames of a moving body are the other way round. Such poses do not count as frames, and after some
+of them the validity gate withholds all poses of the name.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from collections import deque
 from itertools import pairwise
 from typing import NamedTuple
 
+from optitrack_vrpn.bodies.track import pose_distance
 from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.motion.quaternion import Quat, Vector
@@ -48,6 +54,23 @@ COARSE_NS = 1 << 62
 EPOCH_STEP_NS = 1_000_000_000
 """A sender time that falls by more than this (ns) is a restart, as in ``bodies/validity.py``."""
 
+APART_M = 0.02
+"""
+Least distance (m, with 0.1 m per radian) of two bodies of one name. Chosen: as ``position_margin``,
+ten times the noise of a poor calibration. Halved, noise may look like two bodies; doubled, two
+definitions of one object with origins 4 cm apart are published in turns.
+"""
+TICKS_TO_SHARED = 20
+"""
+Sender times with poses of two bodies, in excess of those without, after which the poses of the
+name are withheld; they are released when the excess is used up. Chosen: 0.1 s at 200 Hz. Halved, a
+body whose marker solution alternates may count as two; doubled, two bodies near each other are
+published in turns for twice as long.
+"""
+
+
+Pose = tuple[Vector, Quat]
+
 
 class Placed(NamedTuple):
     """
@@ -69,23 +92,47 @@ class _Tick:
     :ivar arrival_ns: arrival of the first pose (ns).
     :ivar stamp_ns: stamp from the clock model for the sender time (ns).
     :ivar last: place of the last pose.
-    :ivar poses: poses received in this tick, as sent.
+    :ivar poses: poses received in this tick, as sent, in order.
     :ivar closed: whether an earlier sender time has arrived since. Then this sender time is a
         repetition after the sender's clock was set back.
+    :ivar before: first pose of the tick before, if any.
+    :ivar shared: whether the second pose is that of another body.
+    :ivar excess: number of ticks before with ``shared`` less those without, from 0 to
+        ``TICKS_TO_SHARED``.
     """
 
-    __slots__ = ('sender_ns', 'arrival_ns', 'stamp_ns', 'last', 'poses', 'closed')
+    __slots__ = ('sender_ns', 'arrival_ns', 'stamp_ns', 'last', 'poses', 'closed', 'before',
+                 'shared', 'excess')
 
     def __init__(
-        self, sender_ns: int, arrival_ns: int, plain: Placed, placed: Placed,
-        pose: tuple[Vector, Quat],
+        self, sender_ns: int, arrival_ns: int, plain: Placed, placed: Placed, pose: Pose,
+        previous: _Tick | None = None,
     ) -> None:
         self.sender_ns = sender_ns
         self.arrival_ns = arrival_ns
         self.stamp_ns = plain.stamp_ns
         self.last = placed
-        self.poses = [pose]
+        self.poses = {pose: None}
         self.closed = False
+        self.shared = False
+        self.before: Pose | None = None
+        self.excess = 0
+        if previous is not None:
+            self.before = previous.first
+            self.excess = min(max(previous.excess + (1 if previous.shared else -1), 0),
+                              TICKS_TO_SHARED)
+
+    @property
+    def first(self) -> Pose:
+        """Return the first pose."""
+        return next(iter(self.poses))
+
+    def add(self, pose: Pose) -> None:
+        """Add a further pose."""
+        if len(self.poses) == 1 and self.before is not None:
+            apart = pose_distance(*self.first, *pose)
+            self.shared = apart > APART_M and 2.0 * pose_distance(*self.before, *self.first) < apart
+        self.poses[pose] = None
 
 
 class CoarseClock:
@@ -115,15 +162,15 @@ class CoarseClock:
 
     def reset(self) -> None:
         """Discard all ticks, after a step of a clock."""
-        for channel in self._ticks:
+        for channel in list(self._ticks):
             channel.newest_ns = -1
-        self._ticks.clear()
+            self.forget(channel)
         self._frames_of_ns = self._sender_ns = -1
-        self._numbers.clear()
         self._times.clear()
 
     def forget(self, channel: Channel) -> None:
         """Discard the state of one body."""
+        channel.gate.share_name(False)
         self._ticks.pop(channel, None)
         self._numbers.pop(channel, None)
 
@@ -147,7 +194,7 @@ class CoarseClock:
         tick = self._ticks.get(channel)
         if tick is None:
             last = channel.gate.last_pose
-            if (sender_ns != channel.newest_ns or last is None or same(last, pose)
+            if (sender_ns != channel.newest_ns or last is None or last == pose
                     or channel.gate.is_behind
                     or arrival_ns - channel.gate.last_receive_ns > LONGEST_TICK_NS):
                 if channel.newest_ns - sender_ns > EPOCH_STEP_NS:
@@ -161,21 +208,26 @@ class CoarseClock:
         elif sender_ns > tick.sender_ns:
             wanted = self._by_number(channel, report, arrival_ns, host_arrival_ns) or plain
             placed = self._after(tick, wanted, host_arrival_ns)
-            self._ticks[channel] = _Tick(sender_ns, arrival_ns, plain, placed, pose)
+            self._ticks[channel] = tick = _Tick(sender_ns, arrival_ns, plain, placed, pose, tick)
+            if tick.excess in (0, TICKS_TO_SHARED):
+                channel.gate.share_name(tick.excess > 0)
             return placed
         elif sender_ns < tick.sender_ns:
             if tick.sender_ns - sender_ns > EPOCH_STEP_NS:
-                del self._ticks[channel]
+                self.forget(channel)
                 channel.newest_ns = sender_ns
             tick.closed = True
             return plain    # late: the gate has seen a later time
         elif (tick.closed or arrival_ns - tick.arrival_ns > LONGEST_TICK_NS
-                or any(same(known, pose) for known in tick.poses)):
+                or pose in tick.poses):
             return tick.last
-        tick.poses.append(pose)
-        self._note_tick(report.sender_time_ns)
-        wanted = (self._by_number(channel, report, arrival_ns, host_arrival_ns)
-                  or self._within(tick, arrival_ns))
+        tick.add(pose)
+        wanted = None
+        if tick.before is not None and not tick.shared:
+            self._note_tick(report.sender_time_ns)
+            wanted = self._by_number(channel, report, arrival_ns, host_arrival_ns)
+        if wanted is None:
+            wanted = self._within(tick, arrival_ns)
         tick.last = self._after(tick, wanted, host_arrival_ns)
         return tick.last
 
@@ -249,8 +301,3 @@ class CoarseClock:
             'frame rate determines their stamps; in other modes, and while the rate is unknown, '
             'their arrival does, with the jitter of the network. If possible, set a finer clock '
             'on the Motive computer'), self.tick_ns)
-
-
-def same(a: tuple[Vector, Quat], b: tuple[Vector, Quat]) -> bool:
-    """Return whether two poses are equal."""
-    return a[0] == b[0] and a[1] == b[1]
