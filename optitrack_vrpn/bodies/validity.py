@@ -90,8 +90,8 @@ class ValidityGate(JumpRules):
         self._late_ns = -NEVER_NS
         self._late_run = 0
         self._last_receive = self._good_receive = -NEVER_NS
-        # Time of the last pose; the last finite pose, and since when it has been the same: NEVER_NS
-        # until it is repeated by the present clock.
+        # Time of the last pose; the last finite pose, and since when it has been the same:
+        # NEVER_NS from a restart of the clock to its first repetition.
         self._last_ns = -NEVER_NS
         self._seen: tuple[Vector, Quat] | None = None
         self._seen_since = NEVER_NS

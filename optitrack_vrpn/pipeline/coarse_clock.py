@@ -56,8 +56,8 @@ EPOCH_STEP_NS = 1_000_000_000
 
 APART_M = 0.02
 """
-Least distance (m, with 0.1 m per radian) of two bodies of one name. Chosen: as ``position_margin``,
-ten times the noise of a poor calibration. Halved, noise may look like two bodies; doubled, two
+Least distance (m, with 0.1 m per radian) of two bodies of one name. Chosen: ten times the noise of
+a poor calibration, as ``position_margin``. Halved, noise may look like two bodies; doubled, two
 definitions of one object with origins 4 cm apart are published in turns.
 """
 TICKS_TO_SHARED = 20
@@ -131,7 +131,8 @@ class _Tick:
         """Add a further pose."""
         if len(self.poses) == 1 and self.before is not None:
             apart = pose_distance(*self.first, *pose)
-            self.shared = apart > APART_M and 2.0 * pose_distance(*self.before, *self.first) < apart
+            moved = pose_distance(*self.before, *self.first)
+            self.shared = apart > APART_M and 2.0 * moved < apart
         self.poses[pose] = None
 
 
