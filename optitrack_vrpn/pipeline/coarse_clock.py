@@ -223,13 +223,12 @@ class CoarseClock:
                 or pose in tick.poses):
             return tick.last
         tick.add(pose)
-        wanted = None
+        numbered = None
         if tick.before is not None and not tick.shared:
             self._note_tick(report.sender_time_ns)
-            wanted = self._by_number(channel, report, arrival_ns, host_arrival_ns)
-        if wanted is None:
-            wanted = self._within(tick, arrival_ns)
-        tick.last = self._after(tick, wanted, host_arrival_ns)
+            numbered = self._by_number(channel, report, arrival_ns, host_arrival_ns)
+        tick.last = self._after(
+            tick, numbered or self._within(tick, arrival_ns), host_arrival_ns)
         return tick.last
 
     def _number(self, channel: Channel, sender_ns: int, arrival_ns: int) -> int:
