@@ -80,11 +80,6 @@ def render(name, seed, every=1):
     return Sequence(name, [round(each * SECOND) for each in times], poses, grey, depth)
 
 
-def trajectory(stamps_ns, poses):
-    return Trajectory(np.array(stamps_ns), poses[:, :3, 3],
-                      Rotation.from_matrix(poses[:, :3, :3]).as_quat())
-
-
 def nees(frame, truth):
     """Return the normalised squared error of a pose; the fixed frame is the first camera frame."""
     error = np.concatenate([
@@ -104,13 +99,13 @@ def evaluate(sequence, settings):
     good = [k for k, frame in enumerate(frames) if frame.good]
     stamps = [sequence.stamps_ns[k] for k in good]
     truth, found = sequence.poses[good], np.array([frames[k].pose for k in good])
-    reference = trajectory(stamps, truth)
+    reference = Trajectory.from_matrices(stamps, truth)
     if sequence.name == 'rotation':
-        ate = absolute_error(reference, trajectory(
+        ate = absolute_error(reference, Trajectory.from_matrices(
             stamps, truth[0] @ np.linalg.inv(found[0]) @ found), align=False)
     else:
-        ate = absolute_error(reference, trajectory(stamps, found))
-    rpe = relative_error(reference, trajectory(stamps, found), seconds=1.0)
+        ate = absolute_error(reference, Trajectory.from_matrices(stamps, found))
+    rpe = relative_error(reference, Trajectory.from_matrices(stamps, found), seconds=1.0)
     from_first = np.linalg.inv(sequence.poses[0]) @ sequence.poses
     squares = [nees(frames[k], from_first[k]) for k in good
                if frames[k].status is Status.TRACKED]

@@ -25,7 +25,6 @@ from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings
 from optitrack_vrpn.rgbd.room import Box, Layout, Room
 from optitrack_vrpn.rgbd.sensor import Sensor
 from optitrack_vrpn.rgbd.trajectories import Harmonic, TRAJECTORIES, Trajectory
-from scipy.spatial.transform import Rotation
 
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
 #: A hall of 10 x 8 m, for two rounds of a circle of 2.3 m radius.
@@ -94,8 +93,7 @@ def run(scene: str, layout: Layout, trajectory: Trajectory, landmarks: int, rate
             mapper.find_loops(keyframe.number)
             took.append(time.perf_counter() - began)
     path = mapper.path()
-    true = Path(path.stamps_ns, truth[used][:, :3, 3],
-                Rotation.from_matrix(truth[used][:, :3, :3]).as_quat())
+    true = Path.from_matrices(path.stamps_ns, truth[used])
     before = absolute_error(true, path).translation.rmse
     began = time.perf_counter()
     solved = mapper.solve()

@@ -19,7 +19,6 @@ from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings
 from optitrack_vrpn.rgbd.room import Room
 from optitrack_vrpn.rgbd.sensor import Sensor
 from optitrack_vrpn.rgbd.trajectories import camera_on_body, TRAJECTORIES
-from scipy.spatial.transform import Rotation
 
 IMAGES = Path(__file__).resolve().parent.parent / 'docs' / 'img'
 CAMERA = Intrinsics(640, 480, 525.0, 525.0, 319.5, 239.5).scaled(0.5)
@@ -61,13 +60,8 @@ def follow(room, name):
         if frame.good:
             stamps.append(frame.stamp_ns)
             poses.append(frame.pose)
-    poses = np.array(poses)
     used = path.poses(np.array(stamps) / 1e9)
-
-    def trajectory(given):
-        return Trajectory(np.array(stamps), given[:, :3, 3],
-                          Rotation.from_matrix(given[:, :3, :3]).as_quat())
-    return trajectory(used), trajectory(poses)
+    return tuple(Trajectory.from_matrices(stamps, given) for given in (used, poses))
 
 
 def draw_paths(room):

@@ -7,6 +7,7 @@ import functools
 import cv2
 import numpy as np
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.transforms import rigid
 from scipy.spatial.transform import Rotation
 
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.5, 119.5)
@@ -32,10 +33,8 @@ _TEXTURES = [_texture(seed) for seed in range(3)]
 
 def pose(x=0.0, y=0.0, z=0.0, yaw=0.0, pitch=0.0, roll=0.0):
     """Give a pose of the base, 4x4; angles in degrees."""
-    made = np.eye(4)
-    made[:3, :3] = Rotation.from_euler('ZYX', [yaw, pitch, roll], degrees=True).as_matrix()
-    made[:3, 3] = x, y, z
-    return made
+    turn = Rotation.from_euler('ZYX', [yaw, pitch, roll], degrees=True)
+    return rigid(turn.as_matrix(), (x, y, z))
 
 
 def view(base, noise=None, camera=CAMERA):

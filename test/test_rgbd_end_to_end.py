@@ -9,8 +9,9 @@ import sys
 
 from conftest import at_last
 import numpy as np
-from optitrack_vrpn.demo.rgbd_view import Comparison, line, matrix
+from optitrack_vrpn.demo.rgbd_view import Comparison, line
 from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+from optitrack_vrpn.rgbd.transforms import pose_of
 import pytest
 
 pytest.importorskip('cv2')
@@ -64,8 +65,8 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
 
 def test_the_comparison_shows_the_drift_since_the_first_pair():
     """Odometry in its own frame, with a known error at each pose."""
-    mount = matrix((0.1, 0.2, 0.3), (0.5, -0.5, 0.5, -0.5))
-    odom_from_world = matrix((3.0, -1.0, 0.5), (0.0, 0.0, 0.6, 0.8))
+    mount = pose_of((0.1, 0.2, 0.3), (0.5, -0.5, 0.5, -0.5))
+    odom_from_world = pose_of((3.0, -1.0, 0.5), (0.0, 0.0, 0.6, 0.8))
     comparison = Comparison(mount)
     poses = TRAJECTORIES['hand_held'].poses(np.arange(0, 4, 0.01))
     rows = []

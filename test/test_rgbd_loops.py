@@ -6,12 +6,12 @@ import functools
 
 import numpy as np
 from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.icp import motion_of, transformed
 from optitrack_vrpn.rgbd.loops import (
     describe, edge_information, LoopSettings, match_descriptors, match_views, Places, ransac, View)
 from optitrack_vrpn.rgbd.room import Room
 from optitrack_vrpn.rgbd.sensor import Sensor
 from optitrack_vrpn.rgbd.trajectories import camera_on_body, rotation_from_angles
+from optitrack_vrpn.rgbd.transforms import motion_of, rigid, transformed
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -22,10 +22,8 @@ SETTINGS = LoopSettings()
 
 def looking(x, y, yaw_deg, pitch_deg=0.0):
     """Give world_from_camera of a camera at a height of 1.2 m."""
-    pose = np.eye(4)
-    pose[:3, :3] = rotation_from_angles(np.radians(yaw_deg), np.radians(pitch_deg), 0.0)
-    pose[:3, 3] = x, y, 1.2
-    return pose @ camera_on_body()
+    turn = rotation_from_angles(np.radians(yaw_deg), np.radians(pitch_deg), 0.0)
+    return rigid(turn, (x, y, 1.2)) @ camera_on_body()
 
 
 @functools.cache
@@ -86,9 +84,7 @@ def test_there_are_at_most_as_many_candidates_as_set():
 def test_ransac_finds_the_pairs_of_one_motion_among_wrong_ones():
     rng = np.random.default_rng(3)
     source = rng.uniform(-2, 2, (200, 3))
-    motion = np.eye(4)
-    motion[:3, :3] = Rotation.from_rotvec([0.4, -0.2, 0.9]).as_matrix()
-    motion[:3, 3] = 0.3, -0.5, 1.0
+    motion = rigid(Rotation.from_rotvec([0.4, -0.2, 0.9]).as_matrix(), (0.3, -0.5, 1.0))
     target = transformed(motion, source) + rng.normal(0, 0.004, (200, 3))
     wrong = rng.permutation(200)[:120]
     target[wrong] = rng.uniform(-2, 2, (120, 3))

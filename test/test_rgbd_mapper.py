@@ -9,13 +9,13 @@ import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.tum import parse_tum
 from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.icp import motion_of, rigid_transform, transformed
 from optitrack_vrpn.rgbd.keyframes import KeyframeSettings, pcd_bytes, voxel_means
 from optitrack_vrpn.rgbd.map_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.mapper import GraphSettings, Mapper, MapperSettings
 from optitrack_vrpn.rgbd.room import Layout, Room
 from optitrack_vrpn.rgbd.sensor import Sensor
 from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+from optitrack_vrpn.rgbd.transforms import motion_of, rigid, rigid_transform, transformed
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -23,9 +23,7 @@ pytest.importorskip('cv2')
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
 SECOND = 1_000_000_000
 #: Drift of a pose against the one before: 3 mm, 0.2 degrees, always the same way.
-DRIFT = np.eye(4)
-DRIFT[:3, :3] = Rotation.from_euler('y', 0.2, degrees=True).as_matrix()
-DRIFT[:3, 3] = 0.003, 0.0, 0.0
+DRIFT = rigid(Rotation.from_euler('y', 0.2, degrees=True).as_matrix(), (0.003, 0.0, 0.0))
 
 
 @functools.cache
@@ -107,10 +105,7 @@ def test_keyframes_are_taken_by_distance_and_angle():
     _, _, seen = images()
 
     def due_at(x, yaw):
-        pose = np.eye(4)
-        pose[:3, :3] = Rotation.from_euler('z', yaw).as_matrix()
-        pose[0, 3] = x
-        return mapper.is_due(pose)
+        return mapper.is_due(rigid(Rotation.from_euler('z', yaw).as_matrix(), (x, 0, 0)))
 
     assert due_at(0.0, 0.0)
     mapper.add_keyframe(1, np.eye(4), (0.0, 0.0), *seen[0], CAMERA)
@@ -250,9 +245,7 @@ def test_a_point_is_written_as_pcd_defines_it():
 def test_a_long_path_is_thinned_and_keeps_its_ends():
     mapper = Mapper(MapperSettings(graph=GraphSettings(path_length=100)))
     for number in range(1000):
-        pose = np.eye(4)
-        pose[0, 3] = number
-        mapper.add_pose(number, pose)
+        mapper.add_pose(number, rigid(np.eye(3), (number, 0, 0)))
     path = mapper.path()
     assert 50 <= len(path) <= 100
     assert path.positions[0, 0] == 0 and path.positions[-1, 0] > 980

@@ -5,6 +5,7 @@
 import numpy as np
 from optitrack_vrpn.rgbd.mount import StaticFrames
 from optitrack_vrpn.rgbd.odometry_settings import MountSettings
+from optitrack_vrpn.rgbd.transforms import rigid
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -13,9 +14,7 @@ def add(frames, parent, child, seed):
     random = np.random.default_rng(seed)
     rotation, translation = Rotation.random(random_state=seed), random.normal(0, 1, 3)
     assert frames.add(parent, child, tuple(translation), tuple(rotation.as_quat()))
-    transform = np.eye(4)
-    transform[:3, :3], transform[:3, 3] = rotation.as_matrix(), translation
-    return transform
+    return rigid(rotation.as_matrix(), translation)
 
 
 def test_chains_up_down_and_across():

@@ -8,7 +8,8 @@ from nav_msgs.msg import Odometry, Path
 import numpy as np
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import from_depth, from_rgb
-from optitrack_vrpn.rgbd.messages_ros import image_message, info_message, make_header, stamp_ns
+from optitrack_vrpn.rgbd.messages_ros import (
+    image_message, info_message, make_header, pose_matrix, stamp_ns)
 from optitrack_vrpn.rgbd.odometry_ros import RgbdOdometry
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -110,16 +111,8 @@ def describe(here, camera):
     wait_until(lambda: camera.say() or 'camera_info' not in status_of(here)[0])
 
 
-def pose_of(message):
-    p, q = message.pose.pose.position, message.pose.pose.orientation
-    made = np.eye(4)
-    made[:3, :3] = Rotation.from_quat([q.x, q.y, q.z, q.w]).as_matrix()
-    made[:3, 3] = p.x, p.y, p.z
-    return made
-
-
 def away(message, truth):
-    return np.linalg.norm((np.linalg.inv(truth) @ pose_of(message))[:3, 3])
+    return np.linalg.norm((np.linalg.inv(truth) @ pose_matrix(message.pose.pose))[:3, 3])
 
 
 def points_of(cloud):

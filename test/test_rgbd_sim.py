@@ -14,6 +14,7 @@ from optitrack_vrpn.rgbd.room import Room
 from optitrack_vrpn.rgbd.sim_motion import BodyMotion
 from optitrack_vrpn.rgbd.sim_ros import both_clocks, RgbdSim
 from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+from optitrack_vrpn.rgbd.transforms import pose_of
 from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 import pytest
@@ -107,11 +108,8 @@ def test_images_show_the_body_at_their_stamp(simulated):
                   for each in message.transforms}
     matrices = {}
     for child, each in transforms.items():
-        matrix = np.eye(4)
         to, turn = each.transform.translation, each.transform.rotation
-        matrix[:3, :3] = Rotation.from_quat((turn.x, turn.y, turn.z, turn.w)).as_matrix()
-        matrix[:3, 3] = (to.x, to.y, to.z)
-        matrices[child] = matrix
+        matrices[child] = pose_of((to.x, to.y, to.z), (turn.x, turn.y, turn.z, turn.w))
     assert transforms['simulated_camera_link'].header.frame_id == 'Rig_1'
     assert transforms[depth_message.header.frame_id].header.frame_id == 'simulated_camera_link'
     mount = matrices['simulated_camera_link'] @ matrices[depth_message.header.frame_id]

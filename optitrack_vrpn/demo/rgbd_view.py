@@ -87,15 +87,6 @@ class Comparison:
             (stamp_ns - self._begin_ns) / 1e9, camera[:3, 3], estimate, travelled)
 
 
-def matrix(position: tuple[float, float, float],
-           quat_xyzw: tuple[float, float, float, float]) -> Floats:
-    """Write a pose as a 4x4 matrix."""
-    result = np.eye(4)
-    result[:3, :3] = Rotation.from_quat(quat_xyzw).as_matrix()
-    result[:3, 3] = position
-    return result
-
-
 HEAD = ('  time   mocap: x      y      z   odometry: x      y      z    path     error',
         '     s         m      m      m            m      m      m       m        mm')
 

@@ -5,13 +5,13 @@
 import threading
 from typing import Optional
 
-from geometry_msgs.msg import Pose, PoseStamped
+from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.demo.rgbd_view import Comparison, matrix, Row
+from optitrack_vrpn.demo.rgbd_view import Comparison, Row
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.rgbd.messages_ros import stamp_ns
+from optitrack_vrpn.rgbd.messages_ros import pose_matrix, stamp_ns
 from optitrack_vrpn.ros.background_node import BackgroundNode
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import UInt32
@@ -77,16 +77,11 @@ class RgbdView(BackgroundNode):
     def _on_mocap(self, message: PoseStamped) -> None:
         with self._lock:
             self.poses += 1
-            self._comparison.add_mocap(stamp_ns(message.header), _matrix(message.pose))
+            self._comparison.add_mocap(stamp_ns(message.header), pose_matrix(message.pose))
 
     def _on_resets(self, message: UInt32) -> None:
         self.resets = int(message.data)
 
     def _on_odometry(self, message: Odometry) -> None:
         with self._lock:
-            self._comparison.add_odometry(stamp_ns(message.header), _matrix(message.pose.pose))
-
-
-def _matrix(pose: Pose) -> NDArray[np.float64]:
-    p, q = pose.position, pose.orientation
-    return matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
+            self._comparison.add_odometry(stamp_ns(message.header), pose_matrix(message.pose.pose))

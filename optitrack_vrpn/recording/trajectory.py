@@ -70,6 +70,24 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.stamps_ns)
 
+    @classmethod
+    def from_matrices(cls, stamps_ns: npt.ArrayLike, poses: npt.ArrayLike) -> Trajectory:
+        """
+        Make a trajectory from 4x4 transforms.
+
+        :param poses: (n, 4, 4), parent_from_child; an empty list for none.
+        """
+        table = np.reshape(np.asarray(poses, dtype=float), (-1, 4, 4))
+        quats = Rotation.from_matrix(table[:, :3, :3]).as_quat() if len(table) else table[:, :, 0]
+        return cls(np.asarray(stamps_ns, dtype=np.int64), table[:, :3, 3], quats)
+
+    @property
+    def matrices(self) -> Floats:
+        """Return the poses as transforms, (n, 4, 4)."""
+        made: Floats = np.tile(np.eye(4), (len(self), 1, 1))
+        made[:, :3, :3], made[:, :3, 3] = self.rotations.as_matrix(), self.positions
+        return made
+
     @property
     def rotations(self) -> Rotation:
         """Return the attitudes as one scipy Rotation."""

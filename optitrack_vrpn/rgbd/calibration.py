@@ -21,6 +21,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import Depth
 from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.transforms import rigid
 import yaml
 
 Floats = NDArray[np.float64]
@@ -164,11 +165,9 @@ def parse_extrinsics(values: Mapping[str, Any], source: str) -> Floats:
         raise ConfigurationError(
             f'{source}: the translation of ir2rgb is {np.linalg.norm(matrix[:, 3]):g} mm, too '
             'large for two cameras of one device; its unit is millimetres')
-    transform = np.eye(4)
     left, _, right = np.linalg.svd(rotation)
-    transform[:3, :3] = left @ right    # nearest rotation; removes the rounding of the file
-    transform[:3, 3] = matrix[:, 3] * _MM
-    return transform
+    # the nearest rotation removes the rounding of the file
+    return rigid(left @ right, matrix[:, 3] * _MM)
 
 
 def parse_warp(values: Mapping[str, Any], source: str) -> Warp:

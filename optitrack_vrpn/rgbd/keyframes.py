@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import depth_mixture
-from optitrack_vrpn.rgbd.icp import motion_of
 from optitrack_vrpn.rgbd.images import Bytes, Depth
 from optitrack_vrpn.rgbd.loops import View
+from optitrack_vrpn.rgbd.transforms import motion_of
 from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]

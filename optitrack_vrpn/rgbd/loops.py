@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
-from optitrack_vrpn.rgbd.icp import cross_matrices, rigid_transform
 from optitrack_vrpn.rgbd.images import Bytes, Depth
 from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.transforms import cross_matrices, rigid_transform, transformed
 from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
@@ -240,8 +240,7 @@ def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np
     while done < min(needed, settings.rounds):
         samples = _samples(random, count, min(_BATCH, settings.rounds - done))
         done += len(samples)
-        rotations, shifts = _motions(source[samples], target[samples])
-        moved = np.einsum('hab,nb->hna', rotations, source) + shifts[:, None]
+        moved = transformed(rigid_transform(source[samples], target[samples]), source)
         close = np.sum((moved - target) ** 2, axis=2) <= settings.inlier_m ** 2
         sums = close.sum(axis=1)
         winner = int(np.argmax(sums))
@@ -263,17 +262,6 @@ def _samples(random: Any, count: int, number: int) -> NDArray[np.intp]:
     third += third >= low
     third += third >= high
     return np.stack([first, second, third], axis=1)
-
-
-def _motions(source: Floats, target: Floats) -> tuple[Floats, Floats]:
-    """Compute the rigid motions of triples (H, 3, 3): ``rigid_transform``, vectorised."""
-    centre, aim = source.mean(axis=1), target.mean(axis=1)
-    cross = (source - centre[:, None]).transpose(0, 2, 1) @ (target - aim[:, None])
-    left, _, right = np.linalg.svd(cross)
-    signs = np.ones((len(source), 3))
-    signs[:, 2] = np.sign(np.linalg.det(left) * np.linalg.det(right))
-    rotations = right.transpose(0, 2, 1) * signs[:, None] @ left.transpose(0, 2, 1)
-    return rotations, aim - np.einsum('hab,hb->ha', rotations, centre)
 
 
 def edge_information(

@@ -17,7 +17,6 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import FeatureSettings
-from optitrack_vrpn.rgbd.icp import transformed
 from optitrack_vrpn.rgbd.images import Bytes, Depth, grey_of
 from optitrack_vrpn.rgbd.keyframes import (
     CloudSettings, is_due, Keyframe, KeyframeSettings, pack_depth, points_of, unpack_depth,
@@ -25,6 +24,7 @@ from optitrack_vrpn.rgbd.keyframes import (
 from optitrack_vrpn.rgbd.loops import describe, Loop, LoopSettings, Places
 from optitrack_vrpn.rgbd.posegraph import (
     diagonal_information, Edge, optimise_without_outliers)
+from optitrack_vrpn.rgbd.transforms import transformed
 from optitrack_vrpn.settings import checked, section, setting
 from scipy.spatial.transform import Rotation
 
@@ -193,7 +193,7 @@ class Mapper:
             keyframe.view = view
             self._append(keyframe)
         if path is not None:
-            for stamp, pose in zip(path.stamps_ns.tolist(), _matrices(path)):
+            for stamp, pose in zip(path.stamps_ns.tolist(), path.matrices):
                 self._path.add(stamp, pose)
         self._alone = True
 
@@ -274,12 +274,9 @@ class Mapper:
         Between two keyframes, a pose is interpolated by time between the results of both
         corrections (linear for positions, slerp for rotations).
         """
-        if not self._path.stamps:
-            return Trajectory(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 4)))
-        stamps = np.array(self._path.stamps, np.int64)
-        poses = np.array(self._path.poses)
-        if not self.keyframes:
-            return _trajectory(stamps, poses)
+        if not (self._path.stamps and self.keyframes):
+            return self.odometry_path()
+        stamps, poses = np.array(self._path.stamps), np.array(self._path.poses)
         corrections = np.array([each.correction for each in self.keyframes])
         marks = np.array([each.stamp_ns for each in self.keyframes])
         after = np.clip(np.searchsorted(marks, stamps, side='right'), 0, len(marks) - 1)
@@ -295,8 +292,7 @@ class Mapper:
 
     def odometry_path(self) -> Trajectory:
         """Return the path of the camera by odometry alone."""
-        return _trajectory(np.array(self._path.stamps, np.int64),
-                           np.array(self._path.poses).reshape(-1, 4, 4))
+        return Trajectory.from_matrices(self._path.stamps, self._path.poses)
 
     def cloud(self, keyframe: Keyframe) -> tuple[Floats, Bytes]:
         """Return the points of a keyframe in the map, (N, 3), and their colours."""
@@ -367,16 +363,3 @@ class Mapper:
                 placed = guess[bridge.start] @ bridge.loop.transform
                 guess[first:last] = placed @ np.linalg.inv(guess[bridge.end]) @ guess[first:last]
         return guess
-
-
-def _matrices(path: Trajectory) -> Floats:
-    matrices: Floats = np.tile(np.eye(4), (len(path), 1, 1))
-    matrices[:, :3, :3] = path.rotations.as_matrix()
-    matrices[:, :3, 3] = path.positions
-    return matrices
-
-
-def _trajectory(stamps: NDArray[np.int64], poses: Floats) -> Trajectory:
-    if not len(stamps):
-        return Trajectory(stamps, np.zeros((0, 3)), np.zeros((0, 4)))
-    return Trajectory(stamps, poses[:, :3, 3], Rotation.from_matrix(poses[:, :3, :3]).as_quat())

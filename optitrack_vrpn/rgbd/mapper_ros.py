@@ -30,13 +30,12 @@ from optitrack_vrpn.rgbd.map_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.mapper import Mapper, Solved
 from optitrack_vrpn.rgbd.mapper_output_ros import MapOutput
 from optitrack_vrpn.rgbd.mapper_settings import MapperNodeSettings
-from optitrack_vrpn.rgbd.messages_ros import stamp_ns
+from optitrack_vrpn.rgbd.messages_ros import pose_matrix, stamp_ns
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.pairing import Pairer
 from optitrack_vrpn.settings_ros import read_settings
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.task import Future
-from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import Image
 from std_srvs.srv import Trigger
 
@@ -185,12 +184,9 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             raise ConfigurationError(
                 f'the odometry on {self._settings.odometry} has an invalid pose: '
                 f'{p.x, p.y, p.z}, {tuple(quat.tolist())}')
-        base = np.eye(4)
-        base[:3, :3] = Rotation.from_quat(quat).as_matrix()
-        base[:3, 3] = p.x, p.y, p.z
         self._odometry_frame = message.header.frame_id
         variance = np.maximum(np.diag(covariance), 0)
-        return _Frame(stamp_ns(colour.header), base @ mount,
+        return _Frame(stamp_ns(colour.header), pose_matrix(pose) @ mount,
                       (float(variance[:3].mean()), float(variance[3:].mean())), colour, depth,
                       camera)
 

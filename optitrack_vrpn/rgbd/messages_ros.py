@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.keyframes import packed_colours
+from optitrack_vrpn.rgbd.transforms import pose_of
 from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
@@ -54,6 +55,12 @@ def pose_message(transform: Floats) -> Pose:
     quat = Rotation.from_matrix(transform[:3, :3]).as_quat().tolist()
     pose.orientation.x, pose.orientation.y, pose.orientation.z, pose.orientation.w = quat
     return pose
+
+
+def pose_matrix(pose: Pose) -> Floats:
+    """Convert a Pose to a 4x4 transform."""
+    p, q = pose.position, pose.orientation
+    return pose_of((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
 
 
 def transform_message(header: Header, child: str, pose: Pose) -> TransformStamped:

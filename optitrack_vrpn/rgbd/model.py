@@ -56,20 +56,6 @@ class Matches(NamedTuple):
     squares: Floats
 
 
-class Update(NamedTuple):
-    """
-    Changes of the model by one frame.
-
-    :ivar updated: number of updated landmarks.
-    :ivar appended: number of new landmarks.
-    :ivar doubles: number of points whose landmark has a better point in the same frame.
-    """
-
-    updated: int
-    appended: int
-    doubles: int
-
-
 class LandmarkModel:
     """The landmarks, in arrays."""
 
@@ -154,7 +140,7 @@ class LandmarkModel:
     def update(
         self, means: Floats, covariances: Floats, matches: Optional[Matches] = None,
         frame_covariance: Optional[Floats] = None,
-    ) -> Update:
+    ) -> None:
         """
         Merge the points of a frame; only the best point of a landmark updates it.
 
@@ -175,7 +161,6 @@ class LandmarkModel:
                      np.zeros((6, 6)) if frame_covariance is None else frame_covariance)
         if len(new) or len(landmarks):
             self._tree = None
-        return Update(len(landmarks), len(new), len(known) - len(landmarks))
 
     def _merge(self, landmarks: Indices, means: Floats, covariances: Floats) -> None:
         if not len(landmarks):

@@ -6,7 +6,7 @@ from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
+from optitrack_vrpn.rgbd.transforms import pose_of
 
 Floats = NDArray[np.float64]
 
@@ -28,10 +28,7 @@ class StaticFrames:
         """
         if not np.isfinite([*translation, *quat_xyzw]).all() or not any(quat_xyzw):
             return False
-        transform = np.eye(4)
-        transform[:3, :3] = Rotation.from_quat(quat_xyzw).as_matrix()
-        transform[:3, 3] = translation
-        self._parents[child.lstrip('/')] = (parent.lstrip('/'), transform)
+        self._parents[child.lstrip('/')] = parent.lstrip('/'), pose_of(translation, quat_xyzw)
         return True
 
     def parent(self, frame: str) -> Optional[str]:

@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
-from optitrack_vrpn.rgbd.icp import (
-    align, cross_matrices, IcpSettings, motion_of, rotation_matrix, rotation_vector, transformed)
+from optitrack_vrpn.rgbd.icp import align, IcpSettings
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
 from optitrack_vrpn.rgbd.model import LandmarkModel, Matches, ModelSettings
 from optitrack_vrpn.rgbd.refinement import refine, Refined, RefinementSettings, rotated
+from optitrack_vrpn.rgbd.transforms import (
+    cross_matrices, motion_of, rigid, rotation_matrix, rotation_vector, transformed)
 from optitrack_vrpn.settings import checked, section, setting
 from optitrack_vrpn.units import NS_PER_S
 
@@ -122,7 +123,6 @@ class Frame:
     :ivar features: features of the frame; None if detection did not run.
     :ivar inliers: number of features that match the model.
     :ivar chi2: their mean squared Mahalanobis distance divided by 3; 1 if covariances are right.
-    :ivar rounds: number of ICP iterations.
     :ivar resets: number of interruptions of the path so far.
     """
 
@@ -138,7 +138,6 @@ class Frame:
     features: Optional[Features] = None
     inliers: int = 0
     chi2: float = 0.0
-    rounds: int = 0
     resets: int = 0
 
     @property
@@ -230,12 +229,12 @@ class Odometry:
     def _track(self, stamp_ns: int, features: Features) -> Frame:
         settings, model = self.settings, self.model
         seconds = (stamp_ns - self._good_ns) / NS_PER_S
-        registration, reason = align(
+        aligned, reason = align(
             features.means, model.tree, model.means, settings.icp, self._guess(seconds))
-        if registration is None:
+        if aligned is None:
             return self._lost(stamp_ns, features, _Refusal(
                 Cause.NO_MATCH, f'no match with the model: {reason}'))
-        refined = refine(registration.transform, features.means, features.covariances, model,
+        refined = refine(aligned, features.means, features.covariances, model,
                          settings.refinement)
         refusal = self._check_motion(refined, features, seconds)
         if refusal is not None:
@@ -266,7 +265,7 @@ class Odometry:
         return self._frame(
             stamp_ns, Status.TRACKED, Cause.NONE, '', linear=linear, angular=angular,
             twist_covariance=twist_covariance, features=features, inliers=refined.inliers,
-            chi2=refined.chi2, rounds=registration.rounds)
+            chi2=refined.chi2)
 
     def _start(self, stamp_ns: int, features: Features, reason: str) -> Frame:
         """Begin a model with a frame, at the last known pose."""
@@ -289,7 +288,8 @@ class Odometry:
             return self._fail(stamp_ns, refusal, features, refined)
         self.counters.restarts += 1
         unknown = np.diag([(_LOST_SPEED * seconds) ** 2] * 3 + [(_LOST_TURN * seconds) ** 2] * 3)
-        self._covariance = self._covariance + from_position(unknown, self._pose[:3, 3])
+        self._covariance = self._covariance + at_position(
+            unknown, -self._pose[:3, 3])
         return self._start(
             stamp_ns, features, f'a new model begins after {seconds:.1f} s without a match; the '
             f'motion during that time is unknown ({refusal.reason})')
@@ -322,10 +322,8 @@ class Odometry:
             return self._pose
         motion, took = self._step
         share = min(seconds / took, 3.0)    # constant velocity for at most three intervals
-        predicted: Floats = np.eye(4)
-        predicted[:3, :3] = rotation_matrix(share * rotation_vector(motion[:3, :3]))
-        predicted[:3, 3] = share * motion[:3, 3]
-        guess: Floats = self._pose @ predicted
+        guess: Floats = self._pose @ rigid(
+            rotation_matrix(share * rotation_vector(motion[:3, :3])), share * motion[:3, 3])
         return guess
 
     def _check_stamp(self, stamp_ns: int) -> str:
@@ -422,8 +420,7 @@ class Odometry:
         target = self.model.means[refined.matches.landmarks[kept]]
         base = refined.transform @ self.camera_from_base
         yaw = np.arctan2(base[1, 0], base[0, 0])
-        level: Floats = np.eye(4)
-        level[:3, :3] = rotation_matrix(np.array([0.0, 0.0, yaw]))
+        level = rigid(rotation_matrix(np.array([0.0, 0.0, yaw])), 0.0)
         camera: Floats = level @ self.base_from_camera
         # for a given rotation, the best translation aligns the means
         camera[:3, 3] += (target - transformed(camera, features.means[kept])).mean(axis=0)
@@ -440,11 +437,6 @@ def at_position(covariance: Floats, position: Floats) -> Floats:
     jacobian[:3, 3:] = -cross_matrices(position)
     moved: Floats = jacobian @ covariance @ jacobian.T
     return moved
-
-
-def from_position(covariance: Floats, position: Floats) -> Floats:
-    """Invert ``at_position``."""
-    return at_position(covariance, -position)
 
 
 def in_own_axes(covariance: Floats, pose: Floats) -> Floats:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
 from optitrack_vrpn.rgbd.odometry import OdometrySettings
 from optitrack_vrpn.rgbd.pair_settings import PairSettings
+from optitrack_vrpn.rgbd.transforms import rigid
 from optitrack_vrpn.settings import checked, section, setting
 from scipy.spatial.transform import Rotation
 
@@ -64,11 +65,9 @@ class MountSettings:
 
     def base_from_camera(self) -> NDArray[np.float64]:
         """Return the pose of the optical frame in the base, 4x4, from the parameters."""
-        transform = np.eye(4)
         # about fixed axes, roll about x first
-        transform[:3, :3] = Rotation.from_euler('xyz', self.rpy_deg, degrees=True).as_matrix()
-        transform[:3, 3] = self.position_m
-        return transform
+        return rigid(Rotation.from_euler('xyz', self.rpy_deg, degrees=True).as_matrix(),
+                     self.position_m)
 
 
 @checked

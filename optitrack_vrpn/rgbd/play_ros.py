@@ -92,9 +92,6 @@ class RgbdPlay(Node):
     def _publish_truth(self, index: int, shift_ns: int) -> None:
         truth = self._sequence.truth
         assert truth is not None
-        pose = np.eye(4)
-        pose[:3, :3] = truth.rotations[index].as_matrix()
-        pose[:3, 3] = truth.positions[index]
         self._truth.publish(PoseStamped(
             header=make_header(int(truth.stamps_ns[index]) + shift_ns, WORLD),
-            pose=pose_message(pose)))
+            pose=pose_message(truth.at(slice(index, index + 1)).matrices[0])))

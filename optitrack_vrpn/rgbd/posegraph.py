@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.icp import cross_matrices
+from optitrack_vrpn.rgbd.transforms import cross_matrices
 from scipy.sparse import coo_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
@@ -74,16 +74,12 @@ class Solution:
 
     :ivar poses: (N, 4, 4).
     :ivar cost: sum of Huber's function and of half squares over the edges.
-    :ivar first_cost: cost of the initial poses.
-    :ivar rounds: number of iterations of Levenberg-Marquardt.
     :ivar weights: (E,), weight of each edge, 0 to 1; small for an edge that contradicts the
         others.
     """
 
     poses: Floats
     cost: float
-    first_cost: float
-    rounds: int
     weights: Floats
 
 
@@ -186,14 +182,13 @@ def optimise(
     count = len(poses)
     _check(count, edges)
     if count == 1 or not edges:
-        return Solution(poses, 0.0, 0.0, 0, np.ones(len(edges)))
+        return Solution(poses, 0.0, np.ones(len(edges)))
     problem = _Problem(count, edges, knee)
     rotations, positions = poses[:, :3, :3], poses[:, :3, 3]
     whitened, r_rotation, offsets = problem.residuals(rotations, positions)
     cost, weights = problem.robust_cost(whitened)
-    first_cost, damping, done = cost, _DAMPING, 0
-    while done < rounds and damping < _MOST_DAMPING:
-        done += 1
+    damping = _DAMPING
+    for _ in range(rounds):
         matrix, right = problem.normal_equations(
             rotations, whitened, weights, r_rotation, offsets)
         matrix = matrix.tocsc()
@@ -217,7 +212,7 @@ def optimise(
             break
     poses[:, :3, :3] = Rotation.from_matrix(rotations).as_matrix()
     poses[:, :3, 3] = positions
-    return Solution(poses, cost, first_cost, done, weights)
+    return Solution(poses, cost, weights)
 
 
 def optimise_without_outliers(

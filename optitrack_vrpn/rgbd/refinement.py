@@ -18,8 +18,8 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.icp import cross_matrices, rotation_matrix, transformed
 from optitrack_vrpn.rgbd.model import inverse_3x3, LandmarkModel, Matches
+from optitrack_vrpn.rgbd.transforms import cross_matrices, rigid, rotation_matrix, transformed
 from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
@@ -62,14 +62,6 @@ class Refined(NamedTuple):
     matches: Matches
     inliers: int
     chi2: float
-
-
-def exponential(vector: Floats) -> Floats:
-    """Return the transform of a small motion (rho, theta); rho is the translation itself."""
-    transform = np.eye(4)
-    transform[:3, :3] = rotation_matrix(vector[3:])
-    transform[:3, 3] = vector[:3]
-    return transform
 
 
 def rotated(rotation: Floats, covariances: Floats) -> Floats:
@@ -115,9 +107,8 @@ def refine(
         if last:
             break
         step = np.linalg.solve(normal + _LEAST_INFORMATION * np.eye(6), gradient).astype(float)
-        about_centre = exponential(step)
-        about_centre[:3, 3] += centre - about_centre[:3, :3] @ centre
-        transform = about_centre @ transform
+        turn = rotation_matrix(step[3:])    # about the centre; rho is the translation itself
+        transform = rigid(turn, step[:3] + centre - turn @ centre) @ transform
     to_origin = np.eye(6)
     to_origin[:3, 3:] = cross_matrices(centre)
     # the least information limits the deviation of an undetermined direction to 1 km

@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from optitrack_vrpn.rgbd.transforms import rigid
 from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
@@ -115,11 +116,7 @@ class Trajectory:
         :param time: (n,) seconds.
         :returns: world_from_body (n, 4, 4).
         """
-        positions = self.positions(time)
-        result = np.tile(np.eye(4), (len(positions), 1, 1))
-        result[:, :3, :3] = self.rotations(time)
-        result[:, :3, 3] = positions
-        return result
+        return rigid(self.rotations(time), self.positions(time))
 
     def camera_poses(self, time: ArrayLike, body_from_camera: ArrayLike = ()) -> Array:
         """
@@ -150,10 +147,7 @@ def camera_on_body(
     :param xyz: position of the camera on the body (m; FLU).
     :param rpy: roll, pitch and yaw of the camera's own FLU axes on the body (rad).
     """
-    result = np.eye(4)
-    result[:3, :3] = rotation_from_angles(rpy[2], rpy[1], rpy[0]) @ FLU_FROM_OPTICAL
-    result[:3, 3] = xyz
-    return result
+    return rigid(rotation_from_angles(rpy[2], rpy[1], rpy[0]) @ FLU_FROM_OPTICAL, xyz)
 
 
 #: Chosen: duration of one round (s) of the trajectory loop. Halved, its speeds double.

@@ -1,0 +1,69 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rigid transforms and rotation vectors against scipy's Rotation."""
+
+from conftest import examples
+from hypothesis import given, settings, strategies
+import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.transforms import (
+    motion_of, rigid, rigid_transform, rotation_matrix, rotation_vector, transformed)
+import pytest
+from scipy.spatial.transform import Rotation
+
+
+def transform_of(vector):
+    return rigid(Rotation.from_rotvec(vector[:3]).as_matrix(), vector[3:])
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(strategies.integers(0, 2**32 - 1), strategies.integers(3, 40), strategies.integers(1, 3))
+def test_rigid_transforms_agree_with_scipy(seed, count, number):
+    random = np.random.default_rng(seed)
+    sources = random.normal(0, 1, (number, count, 3))
+    truths = np.array([transform_of(random.normal(0, 2, 6)) for _ in range(number)])
+    targets = transformed(truths, sources) + random.normal(0, 0.01, sources.shape)
+    together = rigid_transform(sources, targets)
+    for source, target, found in zip(sources, targets, together):
+        centre, aim = source.mean(axis=0), target.mean(axis=0)
+        rotation, _ = Rotation.align_vectors(target - aim, source - centre)
+        np.testing.assert_allclose(found[:3, :3], rotation.as_matrix(), atol=1e-6)
+        np.testing.assert_allclose(found[:3, 3], aim - rotation.apply(centre), atol=1e-6)
+        np.testing.assert_allclose(rigid_transform(source, target), found, atol=1e-12)
+
+
+def test_points_of_a_plane_and_mirrored_points_give_a_rotation():
+    random = np.random.default_rng(1)
+    plane = np.column_stack([random.normal(0, 1, (20, 2)), np.zeros(20)])
+    truth = transform_of([0.3, -0.2, 2.0, 1, 2, 3])
+    np.testing.assert_allclose(
+        rigid_transform(plane, transformed(truth, plane)), truth, atol=1e-9)
+    solid = random.normal(0, 1, (20, 3))
+    mirrored = rigid_transform(solid, solid * (1, 1, -1))
+    assert np.linalg.det(mirrored[:3, :3]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize('source, target', [
+    (np.zeros((2, 3)), np.zeros((2, 3))), (np.zeros((4, 3)), np.zeros((5, 3))),
+    (np.zeros((4, 2)), np.zeros((4, 2)))])
+def test_points_that_determine_no_transform_are_refused(source, target):
+    with pytest.raises(ConfigurationError, match='a rigid transform needs'):
+        rigid_transform(source, target)
+
+
+@pytest.mark.parametrize('angle', [0.0, 1e-9, 1e-4, 1.0, 3.0, np.pi])
+def test_angles_are_exact_also_when_small(angle):
+    turn = angle * np.array([0.6, 0, 0.8])
+    moved, turned = motion_of(transform_of(np.array([*turn, 3, 4, 0])))
+    assert moved == pytest.approx(5.0)
+    assert turned == pytest.approx(angle, rel=1e-6, abs=1e-15)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(strategies.tuples(*[strategies.floats(-1, 1)] * 3), strategies.sampled_from(
+    [0.0, 1e-9, 1e-7, 2e-6, 1e-3, 0.5, 2.9, 3.05, 3.14]))
+def test_rotation_vectors_agree_with_scipy(axis, angle):
+    vector = angle * np.array(axis) / max(np.linalg.norm(axis), 1e-3)
+    matrix = rotation_matrix(vector)
+    np.testing.assert_allclose(matrix, Rotation.from_rotvec(vector).as_matrix(), atol=1e-12)
+    np.testing.assert_allclose(rotation_vector(matrix), vector, atol=1e-9)
