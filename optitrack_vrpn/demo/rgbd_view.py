@@ -112,8 +112,8 @@ def mount_error(found: OdometryEvaluation, truth: Floats) -> MountError:
 
     :param truth: body_from_camera (4, 4).
     """
-    turn = found.rotation.inv() * Rotation.from_matrix(truth[:3, :3])
-    return MountError(float(1e3 * np.linalg.norm(found.translation - truth[:3, 3])),
+    turn = found.hand_eye.rotation.inv() * Rotation.from_matrix(truth[:3, :3])
+    return MountError(float(1e3 * np.linalg.norm(found.hand_eye.translation - truth[:3, 3])),
                       float(np.degrees(turn.magnitude())))
 
 
@@ -126,14 +126,16 @@ def summary(found: OdometryEvaluation, truth: Floats, resets: int) -> list[str]:
     """
     error = mount_error(found, truth)
     return [
-        f'time offset   {found.offset_ns / 1e6:7.2f} ms, to be added to the stamps of odometry',
+        f'time offset   {found.hand_eye.offset_ns / 1e6:7.2f} ms, to be added to the stamps of '
+        'odometry',
         f'transform     body to camera within {error.millimetres:.2f} mm and '
         f'{error.degrees:.3f} deg of the truth',
         f'ATE           {1e3 * found.ate.translation.rmse:7.1f} mm RMSE, '
         f'{1e3 * found.ate.translation.max:.1f} mm at most, over '
         f'{found.ate.translation.samples} poses',
         f'RPE           {1e3 * found.rpe.translation.rmse:7.1f} mm and '
-        f'{found.rpe.rotation_deg.rmse:.2f} deg RMSE over {found.rpe.delta}',
+        f'{found.rpe.rotation_deg.rmse:.2f} deg RMSE over '
+        f'{found.rpe.seconds:g} s',
         f'resets        {resets:7d} interruptions of odometry'
         + ('; images were lost, see --rate' if resets else ''),
         *(f'warning       {text}' for text in found.warnings)]

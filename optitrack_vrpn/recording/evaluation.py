@@ -10,20 +10,18 @@ relative pose error (RPE) is the difference of motions over a fixed time or numb
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.trajectory import Floats, interpolate, Stamps, Trajectory
+from optitrack_vrpn.recording.trajectory import (
+    Floats, interpolate, Mask, Stamps, Trajectory)
 from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
 Indices = npt.NDArray[np.intp]
 
-#: Largest difference (s) of two stamps of the same time: 0.02 in the TUM tools, 0.01 in evo.
-#: Halved, slow references have fewer pairs; doubled, motion within 20 ms adds to the error.
-MAX_DIFFERENCE_S = 0.01
 #: Allowed deviation of a pair's time from the requested time, as a fraction of it; half an
 #: interval between poses is always allowed, because the nearest pose can be that far away.
 PAIR_TOLERANCE = 0.02
@@ -41,18 +39,6 @@ class Statistics(NamedTuple):
     samples: int
 
 
-class Alignment(NamedTuple):
-    """
-    A rigid transform ``reference_from_estimate``: ``R p + t``.
-
-    :ivar rotation: R.
-    :ivar translation: t (m).
-    """
-
-    rotation: Rotation
-    translation: Floats
-
-
 class Absolute(NamedTuple):
     """
     Absolute trajectory error.
@@ -63,7 +49,6 @@ class Absolute(NamedTuple):
     :ivar distances: (n,) (m).
     :ivar aligned: the estimate in the reference's frame.
     :ivar reference: the reference at the same stamps.
-    :ivar alignment: the alignment of the estimate to the reference.
     """
 
     translation: Statistics
@@ -72,7 +57,6 @@ class Absolute(NamedTuple):
     distances: Floats
     aligned: Trajectory
     reference: Trajectory
-    alignment: Alignment
 
 
 class Relative(NamedTuple):
@@ -83,14 +67,14 @@ class Relative(NamedTuple):
     :ivar rotation_deg: statistics of the rotational errors (degrees per delta).
     :ivar stamps_ns: stamp of the first pose of each pair.
     :ivar distances: (n,) (m).
-    :ivar delta: what the pairs are apart, in words.
+    :ivar seconds: time between the poses of a pair (s).
     """
 
     translation: Statistics
     rotation_deg: Statistics
     stamps_ns: Stamps
     distances: Floats
-    delta: str
+    seconds: float
 
 
 def statistics(values: Floats) -> Statistics:
@@ -108,41 +92,25 @@ def statistics(values: Floats) -> Statistics:
 
 
 def associate(
-    reference: Trajectory, estimate: Trajectory, *, method: str = 'interpolation',
+    reference: Trajectory, estimate: Trajectory,
 ) -> tuple[Trajectory, Trajectory]:
     """
-    Associate the poses of two trajectories at stamps of the estimate.
+    Interpolate the reference, which has a higher rate, at the stamps of the estimate.
 
-    :param method: 'interpolation' interpolates the reference, for a reference with a high rate;
-        'nearest' uses the nearest pose of the reference within ``MAX_DIFFERENCE_S``, as the tools
-        of the TUM benchmark do.
     :returns: reference and estimate with equal numbers of poses, and the estimate's stamps.
     :raises ConfigurationError: if no poses can be associated.
     """
-    if method == 'interpolation':
-        positions, quats, valid = interpolate(reference, estimate.stamps_ns)
-        stamps = estimate.stamps_ns[valid]
-        matched = Trajectory(stamps, positions[valid], quats[valid])
-    elif method == 'nearest':
-        index, valid = _nearest(reference.stamps_ns, estimate.stamps_ns,
-                                round(MAX_DIFFERENCE_S * NS_PER_S))
-        stamps = estimate.stamps_ns[valid]
-        chosen = index[valid]
-        matched = Trajectory(
-            stamps, reference.positions[chosen], reference.quats_xyzw[chosen])
-    else:
-        raise ConfigurationError(
-            f"unknown association {method!r}; allowed are 'interpolation' and 'nearest'")
-    if not len(stamps):
+    positions, quats, valid = interpolate(reference, estimate.stamps_ns)
+    if not valid.any():
         raise ConfigurationError(
             f'no pose of the estimate ({_span(estimate)}) has one of the reference '
             f'({_span(reference)}) at the same time: are both on the same clock?')
-    return matched, estimate.at(valid)
+    compared = estimate.at(valid)
+    return Trajectory(compared.stamps_ns, positions[valid], quats[valid]), compared
 
 
-def _nearest(
-    stamps: Stamps, times: Stamps, limit_ns: int,
-) -> tuple[Indices, npt.NDArray[np.bool_]]:
+def _nearest(stamps: Stamps, times: Stamps, limit_ns: int) -> tuple[Indices, Mask]:
+    """Return the index of the stamp that is nearest to each time, and whether it is near."""
     if not len(stamps):
         return np.zeros(len(times), dtype=np.intp), np.zeros(len(times), dtype=bool)
     after = np.clip(np.searchsorted(stamps, times, 'right'), 0, len(stamps) - 1)
@@ -159,7 +127,7 @@ def _span(trajectory: Trajectory) -> str:
     return f'{len(trajectory)} poses, {first / NS_PER_S:.3f} s to {last / NS_PER_S:.3f} s'
 
 
-def umeyama(reference: Floats, estimate: Floats) -> Alignment:
+def umeyama(reference: Floats, estimate: Floats) -> tuple[Rotation, Floats]:
     """
     Find the rigid transform that maps points of the estimate to those of the reference.
 
@@ -168,6 +136,7 @@ def umeyama(reference: Floats, estimate: Floats) -> Alignment:
 
     :param reference: (n, 3).
     :param estimate: (n, 3), the same points.
+    :returns: rotation R and translation t (m) of ``reference_from_estimate``: ``R p + t``.
     :raises ConfigurationError: if there are fewer than three points, or all are on one line; then
         the rotation about that line is unknown.
     """
@@ -185,61 +154,42 @@ def umeyama(reference: Floats, estimate: Floats) -> Alignment:
     if np.linalg.det(left) * np.linalg.det(right) < 0.0:
         signs[2] = -1.0
     matrix = left @ np.diag(signs) @ right
-    return Alignment(Rotation.from_matrix(matrix), mean_reference - matrix @ mean_estimate)
+    return Rotation.from_matrix(matrix), mean_reference - matrix @ mean_estimate
 
 
-def absolute_error(
-    reference: Trajectory, estimate: Trajectory, *, align: bool = True,
-) -> Absolute:
+def absolute_error(reference: Trajectory, estimate: Trajectory) -> Absolute:
     """
-    Compute the absolute trajectory error of associated trajectories.
+    Compute the absolute trajectory error of associated trajectories after their alignment.
 
     :param reference: reference at the stamps of the estimate, see ``associate``.
-    :param align: whether to transform the estimate to the reference's frame first.
     :raises ConfigurationError: if the alignment is not determined.
     """
-    if align:
-        alignment = umeyama(reference.positions, estimate.positions)
-    else:
-        alignment = Alignment(Rotation.identity(), np.zeros(3))
-    aligned = estimate.transformed(*alignment)
+    aligned = estimate.transformed(*umeyama(reference.positions, estimate.positions))
     distances = np.linalg.norm(aligned.positions - reference.positions, axis=1)
     angles = np.degrees((reference.rotations.inv() * aligned.rotations).magnitude())
     return Absolute(statistics(distances), statistics(angles), estimate.stamps_ns, distances,
-                    aligned, reference, alignment)
+                    aligned, reference)
 
 
-def relative_error(
-    reference: Trajectory, estimate: Trajectory, *, frames: Optional[int] = None,
-    seconds: Optional[float] = None,
-) -> Relative:
+def relative_error(reference: Trajectory, estimate: Trajectory, seconds: float) -> Relative:
     """
-    Compute the relative pose error over all pairs at a fixed distance.
+    Compute the relative pose error over all pairs at a fixed distance in time.
 
     The error of a pair is ``(Q_i^-1 Q_j)^-1 (P_i^-1 P_j)``, Q the reference and P the estimate.
 
-    :param frames: number of poses between the poses of a pair, or
-    :param seconds: time between them (s), see ``pairs_apart``.
-    :raises ConfigurationError: if not exactly one of the two is given, or no such pairs exist.
+    :param seconds: time between the poses of a pair (s), see ``pairs_apart``.
+    :raises ConfigurationError: if no such pairs exist.
     """
-    if (frames is None) == (seconds is None):
-        raise ConfigurationError('give the distance of pairs either in frames or in seconds')
-    stamps = estimate.stamps_ns
-    if frames is not None:
-        if frames < 1:
-            raise ConfigurationError(f'pairs cannot be {frames} frames apart; give 1 or more')
-        first = np.arange(max(len(stamps) - frames, 0))
-        second = first + frames
-        delta = f'{frames} frame{"s" if frames > 1 else ""}'
-    else:
-        first, second = pairs_apart(stamps, seconds or 0.0)
-        delta = f'{seconds:g} s'
+    first, second = pairs_apart(estimate.stamps_ns, seconds)
     if not len(first):
-        raise ConfigurationError(f'no two poses are {delta} apart: the trajectory is too short')
-    error_t, error_r = motion_difference(reference, estimate, first, second)
-    distances = np.linalg.norm(error_t, axis=1)
-    angles = np.degrees(error_r.magnitude())
-    return Relative(statistics(distances), statistics(angles), stamps[first], distances, delta)
+        raise ConfigurationError(f'no two poses are {seconds:g} s apart: the trajectory is too '
+                                 'short')
+    true_t, true_r = motions(reference, first, second)
+    found_t, found_r = motions(estimate, first, second)
+    distances = np.linalg.norm(true_r.inv().apply(found_t - true_t), axis=1)
+    angles = np.degrees((true_r.inv() * found_r).magnitude())
+    return Relative(statistics(distances), statistics(angles), estimate.stamps_ns[first],
+                    distances, seconds)
 
 
 def pairs_apart(stamps_ns: Stamps, seconds: float) -> tuple[Indices, Indices]:
@@ -254,19 +204,6 @@ def pairs_apart(stamps_ns: Stamps, seconds: float) -> tuple[Indices, Indices]:
     index, valid = _nearest(stamps_ns, stamps_ns + wanted, limit)
     first = np.flatnonzero(valid & (index > np.arange(len(stamps_ns))))
     return first, index[first]
-
-
-def motion_difference(
-    reference: Trajectory, estimate: Trajectory, first: Indices, second: Indices,
-) -> tuple[Floats, Rotation]:
-    """
-    Compare the motions of pairs of poses.
-
-    :returns: translation (n, 3) and rotation of ``(Q_i^-1 Q_j)^-1 (P_i^-1 P_j)``.
-    """
-    q_t, q_r = motions(reference, first, second)
-    p_t, p_r = motions(estimate, first, second)
-    return q_r.inv().apply(p_t - q_t), q_r.inv() * p_r
 
 
 def motions(

@@ -144,26 +144,25 @@ def evaluation_section(
             errors.rmse, errors.mean, errors.median, errors.std, errors.max)))
 
     hand_eye = found.hand_eye
-    x, y, z = found.translation
-    roll, pitch, yaw = found.rotation.as_euler('ZYX', degrees=True)[::-1]
-    std = ('' if hand_eye is None else
-           f' (standard deviation {1e3 * hand_eye.translation_std_m:.1f} mm, '
-           f'{hand_eye.rotation_std_deg:.2f} deg)')
-    correlation = ('' if found.offset is None
-                   else f' (angular speeds correlate at {found.offset.correlation:.3f})')
+    x, y, z = hand_eye.translation
+    roll, pitch, yaw = hand_eye.rotation.as_euler('ZYX', degrees=True)[::-1]
+    rpe = f'RPE over {found.rpe.seconds:g} s'
     html = verdict([Finding(Severity.WARNING, text[:1].upper() + text[1:] + '.')
                     for text in found.warnings] or [Finding(
                         Severity.GOOD, 'The motion determines time offset and transform.')])
     html += table(('error', 'RMSE', 'mean', 'median', 'std', 'max'), [
         row('ATE, position', found.ate.translation, 1e3, 'mm'),
         row('ATE, attitude', found.ate.rotation_deg, 1.0, 'deg'),
-        row(f'RPE over {found.rpe.delta}, position', found.rpe.translation, 1e3, 'mm'),
-        row(f'RPE over {found.rpe.delta}, attitude', found.rpe.rotation_deg, 1.0, 'deg')])
+        row(f'{rpe}, position', found.rpe.translation, 1e3, 'mm'),
+        row(f'{rpe}, attitude', found.rpe.rotation_deg, 1.0, 'deg')])
     html += (f'<p>Time offset, to be added to the stamps of the estimate: '
-             f'{found.offset_ns / 1e6:.2f} ms{correlation}. Sensor on the body: '
+             f'{hand_eye.offset_ns / 1e6:.2f} ms (angular speeds correlate at '
+             f'{found.offset.correlation:.3f}). Sensor on the body: '
              f'[{x:.4f}, {y:.4f}, {z:.4f}] m, roll {roll:.2f}, pitch {pitch:.2f}, yaw {yaw:.2f} '
-             f'deg{std}. Compared: {found.ate.translation.samples} poses, '
-             f'{100 * found.matched:.0f} % of the estimate.</p>')
+             f'deg (standard deviation {1e3 * hand_eye.translation_std_m:.1f} mm, '
+             f'{hand_eye.rotation_std_deg:.2f} deg). Compared: '
+             f'{found.ate.translation.samples} poses, {100 * found.matched:.0f} % of the '
+             'estimate.</p>')
     return Section(f'{estimate} against {reference}', [Picture(
         svg, 'Paths from above after alignment; errors over time.')], html)
 

@@ -320,7 +320,7 @@ def odometry_plot(evaluation: OdometryEvaluation) -> str:
         axes[1].plot(*thin((ate.stamps_ns - begin_ns) / NS_PER_S, 1e3 * ate.distances),
                      color=_COLOURS[0], label='absolute')
         axes[1].plot(*thin((rpe.stamps_ns - begin_ns) / NS_PER_S, 1e3 * rpe.distances),
-                     color=_COLOURS[1], label=f'relative, {rpe.delta}')
+                     color=_COLOURS[1], label=f'relative, {rpe.seconds:g} s')
         axes[1].set_xlabel('time (s)')
         axes[1].set_ylabel('error (mm)')
         axes[1].set_ylim(bottom=0)
