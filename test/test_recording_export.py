@@ -10,7 +10,6 @@ from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import export_command
 from optitrack_vrpn.recording.rows_io import Scratch, StoredRows
-from optitrack_vrpn.recording.take import Rows
 from optitrack_vrpn.recording.take_io import load_take
 import pcap
 import pytest
@@ -255,13 +254,14 @@ def test_what_is_wrong_with_a_motive_csv_is_said(tmp_path, before, after, said):
 def test_poses_on_disk_are_those_that_were_added_of_each_topic():
     rng = np.random.default_rng(5)
     scratch = Scratch()
-    topics = [(StoredRows(scratch), Rows()) for _ in range(3)]
+    topics = [(StoredRows(scratch), []) for _ in range(3)]
     for number in range(6000):    # several blocks, and a rest
-        pose = rng.normal(size=7).tolist()
-        for rows in topics[number % 5 % 3]:
-            rows.add(BEGIN_NS + number, BEGIN_NS + number // 2, pose)
+        row = BEGIN_NS + number, BEGIN_NS + number // 2, rng.normal(size=7).tolist()
+        stored, kept = topics[number % 5 % 3]
+        stored.add(*row)
+        kept.append(row)
     for stored, kept in topics:
-        for found, expected in zip(stored.columns(), kept.columns()):
+        for found, expected in zip(stored.columns(), zip(*kept)):
             np.testing.assert_array_equal(found, expected)
 
 

@@ -134,7 +134,7 @@ def test_the_tests_own_reader_reads_what_is_written(tmp_path):
     (tmp_path / 'x.pcap').write_bytes(file_header() + packet_bytes(packet))
     (found,) = pcap.packets(tmp_path / 'x.pcap')
     assert found == tuple(packet)[:9]
-    assert [c.data for c in Reassembly().push(packet)] == [b'hello']
+    assert [c.payload for c in Reassembly().push(packet)] == [b'hello']
 
 
 def packets_of(name):

@@ -46,7 +46,9 @@ def body(name='wand', seconds=10.0, rate=240, noise_m=0.0, noise_deg=0.0, keep=N
 
 
 def take_of(*bodies, **more):
-    return Take('take', 'bag', {b.name: b for b in bodies}, **more)
+    stamps = [stamp for b in bodies for stamp in b.trajectory.stamps_ns.tolist()]
+    return Take('take', 'bag', {b.name: b for b in bodies}, **more,
+                begin_ns=min(stamps, default=0), end_ns=max(stamps, default=0))
 
 
 def texts(take):

@@ -14,10 +14,12 @@ from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.recording.export_table import (
-    check_resampling, choose_bodies, COLUMNS, columns, pieces_of, ROW_GROUP, rows, Table, table)
+    check_resampling, choose_bodies, COLUMNS, columns, rows, Table, table)
 from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.tum import format_tum
 
+#: Chosen: rows of a row group of Parquet. Halved or doubled, so is the memory.
+ROW_GROUP = 100_000
 _FORMATS = ('csv', 'csv-semicolon', 'tum', 'parquet')
 
 
@@ -53,8 +55,8 @@ def _write_parquet(path: Path, tables: Iterable[Table]) -> int:
             if writer is None:
                 writer = pyarrow.parquet.ParquetWriter(
                     path, pyarrow.table(columns(made, slice(1))).schema)
-            for part in pieces_of(len(made.trajectory), ROW_GROUP):
-                writer.write_table(pyarrow.table(columns(made, part)))
+            for at in range(0, len(made.trajectory), ROW_GROUP):
+                writer.write_table(pyarrow.table(columns(made, slice(at, at + ROW_GROUP))))
             count += len(made.trajectory)
     finally:
         if writer is not None:

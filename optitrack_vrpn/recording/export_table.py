@@ -11,7 +11,7 @@ import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.take import Body, Take, to_ned
 from optitrack_vrpn.recording.trajectory import (
-    Floats, gap_limit_ns, interpolate, Mask, Stamps, Trajectory)
+    Floats, interpolate, Mask, Stamps, Trajectory)
 from optitrack_vrpn.recording.tum import format_stamp_ns
 from optitrack_vrpn.units import NS_PER_S
 
@@ -20,10 +20,6 @@ COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 's
 #: Chosen: maximum number of rows per body, which limits the memory to some GB. Halved or doubled,
 #: so is that memory.
 _MOST_ROWS = 100_000_000
-#: Chosen: rows that are converted at once, which bounds the memory of Python's objects, and rows
-#: of a row group of Parquet. Halved or doubled, so is the memory.
-_AT_ONCE = 8192
-ROW_GROUP = 100_000
 
 
 class Table(NamedTuple):
@@ -75,7 +71,8 @@ def table(
     trajectory, arrivals = body.trajectory, body.arrivals_ns
     breaks = body.breaks_ns
     begin_ns, end_ns = _span(take, start_s, end_s)
-    pieces = _segments(trajectory, breaks)
+    begins = np.isin(trajectory.stamps_ns, [*(after for _, after in body.gaps), *breaks])
+    pieces = np.cumsum(begins, dtype=np.int64)
     if resample_hz is None:
         kept = (trajectory.stamps_ns >= begin_ns) & (trajectory.stamps_ns <= end_ns)
         chosen, came, numbers = trajectory.at(kept), arrivals[kept], pieces[kept]
@@ -129,31 +126,12 @@ def _grid(begin_ns: int, end_ns: int, rate_hz: float) -> Stamps:
     return times[(times >= begin_ns) & (times <= end_ns)]
 
 
-def _segments(trajectory: Trajectory, breaks_ns: Stamps) -> Stamps:
-    if not len(trajectory):
-        return np.zeros(0, dtype=np.int64)
-    new = np.zeros(len(trajectory), dtype=bool)
-    new[1:] = np.diff(trajectory.stamps_ns) > gap_limit_ns(trajectory)
-    new[1:] |= np.isin(trajectory.stamps_ns[1:], breaks_ns)
-    numbers: Stamps = np.cumsum(new).astype(np.int64)
-    return numbers
-
-
-def pieces_of(count: int, most: int) -> Iterator[slice]:
-    """Cut so many rows into slices of at most some rows."""
-    return (slice(at, at + most) for at in range(0, count, most))
-
-
 def rows(made: Table) -> Iterator[tuple[str, ...]]:
     """Format rows as texts; values keep full precision, times have nine decimals."""
-    trajectory = made.trajectory
-    for part in pieces_of(len(trajectory), _AT_ONCE):
-        for stamp, position, quat, came, segment, resampled in zip(
-                trajectory.stamps_ns[part].tolist(), trajectory.positions[part].tolist(),
-                trajectory.quats_xyzw[part].tolist(), made.arrivals_ns[part].tolist(),
-                made.segments[part].tolist(), made.resampled[part].tolist()):
-            yield (format_stamp_ns(stamp), made.body, *map(repr, (*position, *quat)),
-                   '' if came < 0 else format_stamp_ns(came), str(segment), str(int(resampled)))
+    for (stamp, values), came, segment, resampled in zip(
+            made.trajectory.rows(), map(int, made.arrivals_ns), made.segments, made.resampled):
+        yield (format_stamp_ns(stamp), made.body, *map(repr, values),
+               '' if came < 0 else format_stamp_ns(came), str(segment), str(int(resampled)))
 
 
 def columns(made: Table, part: slice) -> Mapping[str, Floats | Stamps | Mask | list[str]]:

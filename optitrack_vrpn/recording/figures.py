@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from optitrack_vrpn.recording.take import Body, Take
-from optitrack_vrpn.recording.trajectory import Floats
+from optitrack_vrpn.recording.trajectory import Floats, gap_limit_ns
 from optitrack_vrpn.units import NS_PER_S
 
 #: Number of samples of the running standard deviation, as in the OptiTrack interface thesis.
@@ -134,11 +134,10 @@ def find_rest(body: Body) -> Optional[Rest]:
 def body_figures(take: Take, body: Body) -> Figures:
     """Compute the statistics of one body."""
     trajectory = body.trajectory
-    intervals = np.diff(trajectory.stamps_ns) / NS_PER_S
+    intervals = np.diff(trajectory.stamps_ns)
     gaps = body.gaps
     waited = [(after - before) / NS_PER_S for before, after in gaps]
-    normal = intervals[intervals <= (trajectory.median_interval_ns * 2.5) / NS_PER_S] \
-        if len(intervals) else intervals
+    normal = intervals[intervals <= gap_limit_ns(trajectory)] / 1e6
     latency = (body.arrivals_ns - trajectory.stamps_ns) / 1e6
     known = len(latency) > 0 and bool(np.any(latency != 0.0))
     median = float(np.median(latency)) if known else float('nan')
@@ -148,8 +147,8 @@ def body_figures(take: Take, body: Body) -> Figures:
               if body.states else 0)
     return Figures(
         body.name, len(trajectory),
-        1.0 / float(np.median(intervals)) if len(intervals) else float('nan'),
+        NS_PER_S / float(np.median(intervals)) if len(intervals) else float('nan'),
         min(max(trajectory.duration_s - sum(waited), 0.0) / span, 1.0) if span else 1.0,
         len(gaps), max(waited, default=0.0), sum(waited), len(body.frozen()),
         len(body.jumps()), resets, body.duplicates, median, p99, p99 - median,
-        1e3 * float(np.percentile(normal, 99)) if len(normal) else float('nan'), find_rest(body))
+        float(np.percentile(normal, 99)) if len(normal) else float('nan'), find_rest(body))

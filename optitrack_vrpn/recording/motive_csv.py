@@ -11,16 +11,31 @@ been compared with a file from Motive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 import csv
+from typing import Any, NamedTuple
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
-from optitrack_vrpn.recording.take import Body, rising, Rows, Take
 from optitrack_vrpn.recording.tum import parse_stamp_ns
 
 _METRES = {'meters': 1.0, 'centimeters': 0.01, 'millimeters': 0.001}
 _AXES = {'Rotation': ('X', 'Y', 'Z', 'W'), 'Position': ('X', 'Y', 'Z')}
+
+
+class MotiveExport(NamedTuple):
+    """
+    An export.
+
+    :ivar take: name of the take; '' if the file does not name it.
+    :ivar bodies: names of the rigid bodies.
+    :ivar poses: name of a body, stamp (ns) and pose in ENU (x y z, x y z w) of each row, read
+        from the lines one by one; raises ConfigurationError for a value that is no number.
+    """
+
+    take: str
+    bodies: list[str]
+    poses: Iterator[tuple[str, int, tuple[float, ...]]]
 
 
 def is_motive_csv(first_line: str) -> bool:
@@ -28,14 +43,11 @@ def is_motive_csv(first_line: str) -> bool:
     return first_line.lstrip('\ufeff').replace('"', '').startswith('Format Version,')
 
 
-def parse_motive_csv(
-    lines: Iterable[str], source: str, axes: AxesConfig = AxesConfig(),  # noqa: B008
-) -> Take:
+def parse_motive_csv(lines: Iterable[str], source: str) -> MotiveExport:
     """
-    Read an export; times count from the start of the take.
+    Read an export; times count from the start of the take, and Motive's x is to the north.
 
     :param source: name of the file, for error messages.
-    :param axes: orientation of Motive's world on the map.
     :raises ConfigurationError: if labels are missing, rotations are not quaternions, or the file
         contains no rigid body.
     """
@@ -63,8 +75,14 @@ def parse_motive_csv(
         raise ConfigurationError(f'{source}: no row begins with Frame; was it exported with its '
                                  'header?')
     columns = _columns(labels, row, source)
-    table = {name: Rows() for name in columns}
-    maps = frame_maps(axes)
+    return MotiveExport(
+        _fact(head, 'Take Name'), list(columns), _poses(rows, columns, scale, source))
+
+
+def _poses(
+    rows: Any, columns: dict[str, list[int]], scale: float, source: str,
+) -> Iterator[tuple[str, int, tuple[float, ...]]]:
+    maps = frame_maps(AxesConfig())
     for cells in rows:
         if len(cells) < 2 or not cells[0]:
             continue
@@ -76,14 +94,9 @@ def parse_motive_csv(
                     x, y, z, w, *position = map(float, texts)
                     p = maps.position_to_enu((
                         scale * position[0], scale * position[1], scale * position[2]))
-                    table[name].add(stamp_ns, stamp_ns, (*p, *maps.quat_to_enu((x, y, z, w))))
+                    yield name, stamp_ns, (*p, *maps.quat_to_enu((x, y, z, w)))
         except ValueError as error:
             raise ConfigurationError(f'{source}, line {rows.line_num}: {error}') from None
-    bodies = {}
-    for name, poses in table.items():
-        trajectory, arrivals, left_out = rising(poses)
-        bodies[name] = Body(name, trajectory, arrivals, [], left_out)
-    return Take(_fact(head, 'Take Name') or source, 'motive csv', bodies)
 
 
 def _fact(head: list[str], key: str) -> str:

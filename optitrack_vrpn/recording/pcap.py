@@ -19,7 +19,7 @@ from typing import NamedTuple
 from optitrack_vrpn.errors import ConfigurationError
 
 TCP, UDP = 6, 17
-FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+SYN, ACK = 0x02, 0x10
 
 _MAGIC = {
     b'\xd4\xc3\xb2\xa1': ('<', 1000), b'\xa1\xb2\xc3\xd4': ('>', 1000),
@@ -83,18 +83,6 @@ class Packet(NamedTuple):
     def flow(self) -> Flow:
         """Return source and destination."""
         return (self.src, self.sport, self.dst, self.dport)
-
-
-class Chunk(NamedTuple):
-    """Bytes of one direction of a TCP connection, in order and without repetition."""
-
-    time_ns: int
-    src: str
-    sport: int
-    dst: str
-    dport: int
-    data: bytes
-    host_minus_arrival_ns: int = 0
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -223,8 +211,8 @@ class Reassembly:
         self._expected: dict[Flow, int] = {}
         self._waiting: dict[Flow, dict[int, bytes]] = {}
 
-    def push(self, packet: Packet) -> list[Chunk]:
-        """Process a packet; return the bytes that became readable."""
+    def push(self, packet: Packet) -> list[Packet]:
+        """Process a packet; return it with the bytes that became readable, as one or several."""
         if packet.proto != TCP:
             return []
         flow = packet.flow
@@ -238,7 +226,7 @@ class Reassembly:
         waiting = self._waiting.get(flow)
         if packet.seq == expected and not waiting:    # the usual case
             self._expected[flow] = (expected + len(packet.payload)) & 0xFFFFFFFF
-            return [self._chunk(packet, packet.payload)]
+            return [packet]
         if waiting is None:
             waiting = self._waiting[flow] = {}
         if len(waiting) < _MOST_WAITING:
@@ -250,7 +238,7 @@ class Reassembly:
         self._expected.pop(flow, None)
         self._waiting.pop(flow, None)
 
-    def _readable(self, packet: Packet, flow: Flow, waiting: dict[int, bytes]) -> list[Chunk]:
+    def _readable(self, packet: Packet, flow: Flow, waiting: dict[int, bytes]) -> list[Packet]:
         found = []
         while waiting:
             expected = self._expected[flow]
@@ -261,13 +249,8 @@ class Reassembly:
             data = waiting.pop(seq)[known:]
             if data:
                 self._expected[flow] = (expected + len(data)) & 0xFFFFFFFF
-                found.append(self._chunk(packet, data))
+                found.append(packet._replace(payload=data))
         return found
-
-    @staticmethod
-    def _chunk(packet: Packet, data: bytes) -> Chunk:
-        return Chunk(packet.time_ns, packet.src, packet.sport, packet.dst, packet.dport, data,
-                     packet.host_minus_arrival_ns)
 
 
 # -- writing --------------------------------------------------------------------------------------

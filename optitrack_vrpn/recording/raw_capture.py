@@ -11,17 +11,17 @@ are stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+import contextlib
 from dataclasses import dataclass, field
-import re
 from typing import Optional
 
+from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.recording.pcap import ACK, Flow, Packet, Reassembly, SYN, TCP
 from optitrack_vrpn.recording.raw_session import (
-    Action, COOKIE, described_udp_port, StreamCutter)
-from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+    Action, described_udp_port, StreamCutter)
+from optitrack_vrpn.vrpn.codec import decode_request
+from optitrack_vrpn.vrpn.constants import COOKIE_PREFIX, DEFAULT_PORT
 
-#: A client's UDP request to be connected back to: its address and TCP port.
-_REQUEST = re.compile(rb'[A-Za-z0-9.]+ (\d{1,5})\0?')
 #: Chosen: number of bytes at the beginning of a stream in which a client describes its UDP port;
 #: clients do so within some hundred bytes. Halved or doubled, so is the memory per stream.
 _HEAD = 1 << 16
@@ -78,7 +78,7 @@ class Conversation:
         if (ports[first] is None) != (ports[second] is None):
             return second if ports[first] is not None else first
         found = first if self.said.get(first, 0) >= self.said.get(second, 0) else second
-        return found if self.heads.get(found, b'').startswith(COOKIE) else None
+        return found if self.heads.get(found, b'').startswith(COOKIE_PREFIX) else None
 
 
 class _Owners:
@@ -124,9 +124,8 @@ def find_conversations(located: Iterable[tuple[int, Packet]]) -> list[Conversati
     owners, reassembly = _Owners(), Reassembly()
     for offset, packet in located:
         if packet.proto != TCP:
-            match = _REQUEST.fullmatch(packet.payload)
-            if match is not None:
-                requests.add((packet.src, int(match[1])))
+            with contextlib.suppress(RemoteProtocolError):
+                requests.add((packet.src, decode_request(packet.payload)[1]))
             owner = owners.find(packet)
             if owner is not None:
                 owner.end_ns = _arrival_ns(packet)
@@ -149,7 +148,7 @@ def find_conversations(located: Iterable[tuple[int, Packet]]) -> list[Conversati
         if len(head) < _HEAD:
             chunks = reassembly.push(packet)
             for chunk in chunks:
-                head += chunk.data
+                head += chunk.payload
             if chunks:
                 owners.describe(conversation, end)
         else:

@@ -8,16 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 import struct
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.recording.pcap import Chunk
+from optitrack_vrpn.recording.pcap import Packet
 from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.vrpn.codec import padded
+from optitrack_vrpn.vrpn.constants import (
+    COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, TYPE_DESCRIPTION, UDP_DESCRIPTION)
 
-COOKIE = b'vrpn: ver.'
-#: Sizes (bytes) of the cookie and of a message header of VRPN.
-_COOKIE_SIZE = 24
-_HEADER = struct.Struct('>IIIii')
-_HEADER_SIZE = 24
-#: Message types that describe names or ports are negative; these describe a type or a UDP port.
-_TYPE, _UDP_PORT = -2, -3
 _US = 1000
 #: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken
 #: captures. Halved or doubled, only these are read differently.
@@ -70,15 +66,15 @@ class StreamCutter:
         self._rest = b''
         self._spoken = False
 
-    def push(self, chunk: Chunk) -> list[Action]:
+    def push(self, chunk: Packet) -> list[Action]:
         """Process the next bytes; return the cookie separately, then complete messages."""
         found = []
-        rest = self._rest + chunk.data
+        rest = self._rest + chunk.payload
         end = 0
-        if not self._spoken and len(rest) >= _COOKIE_SIZE:
-            self._spoken, end = True, _COOKIE_SIZE
+        if not self._spoken and len(rest) >= COOKIE_SIZE:
+            self._spoken, end = True, COOKIE_SIZE
             found.append(Action(
-                chunk.time_ns, 'tcp', rest[:_COOKIE_SIZE], chunk.host_minus_arrival_ns))
+                chunk.time_ns, 'tcp', rest[:COOKIE_SIZE], chunk.host_minus_arrival_ns))
         begin = end
         while self._spoken:
             size = message_size(rest, end)
@@ -94,12 +90,12 @@ class StreamCutter:
 
 def message_size(data: bytes, at: int) -> Optional[int]:
     """Return the size of the message at this offset, with padding; None if it is truncated."""
-    if at + _HEADER_SIZE > len(data):
+    if at + HEADER_SIZE > len(data):
         return None
     size = int.from_bytes(data[at:at + 4], 'big')
-    if not _HEADER_SIZE <= size <= _MAX_MESSAGE:
+    if not HEADER_SIZE <= size <= _MAX_MESSAGE:
         return len(data) - at    # not a message: return the rest unchanged
-    return (size + 7) // 8 * 8
+    return padded(size)
 
 
 def messages(data: bytes) -> list[bytes]:
@@ -114,29 +110,30 @@ def messages(data: bytes) -> list[bytes]:
 
 def described_udp_port(stream: bytes) -> Optional[int]:
     """Return the UDP port that a client's stream describes."""
-    return next((sender or None for sender, kind in _described(stream) if kind == _UDP_PORT), None)
+    return next((sender or None for sender, kind in _described(stream)
+                 if kind == UDP_DESCRIPTION), None)
 
 
 def described_all(stream: bytes) -> bool:
     """Return whether a client has begun to describe types, its last descriptions."""
-    return any(kind == _TYPE for _, kind in _described(stream))
+    return any(kind == TYPE_DESCRIPTION for _, kind in _described(stream))
 
 
 def _described(stream: bytes) -> Iterator[tuple[int, int]]:
     """Return number and kind of each message that follows the cookie in a client's stream."""
-    at = _COOKIE_SIZE
-    while len(stream) - at >= _HEADER_SIZE:
-        size, _, _, sender, kind = _HEADER.unpack_from(stream, at)
+    at = COOKIE_SIZE
+    while len(stream) - at >= HEADER_SIZE:
+        size, _, _, sender, kind, _ = HEADER.unpack_from(stream, at)
         yield sender, kind
-        if size < _HEADER_SIZE:
+        if size < HEADER_SIZE:
             return
-        at += (size + 7) // 8 * 8
+        at += padded(size)
 
 
 def descriptions(data: bytes) -> bytes:
     """Return only the messages that describe names and types."""
-    return b''.join(message for message in messages(data) if len(message) >= _HEADER_SIZE
-                    and _HEADER.unpack_from(message)[4] < 0)
+    return b''.join(message for message in messages(data) if len(message) >= HEADER_SIZE
+                    and HEADER.unpack_from(message)[4] < 0)
 
 
 def scale_times(data: bytes, origin_ns: int, rate: float) -> bytes:
@@ -148,10 +145,10 @@ def scale_times(data: bytes, origin_ns: int, rate: float) -> bytes:
     """
     scaled = bytearray()
     for message in messages(data):
-        if len(message) < _HEADER_SIZE:
+        if len(message) < HEADER_SIZE:
             scaled += message
             continue
-        _, sec, usec, _, kind = _HEADER.unpack_from(message)
+        _, sec, usec, _, kind, _ = HEADER.unpack_from(message)
         if kind >= 0 and (sec or usec):
             time_ns = sec * NS_PER_S + usec * _US
             moved_us = (origin_ns + round((time_ns - origin_ns) / rate)) // _US
@@ -164,8 +161,8 @@ def first_sender_time_ns(actions: Iterable[Action]) -> int:
     """Return the time of the first report (ns); 0 if there is none."""
     for action in actions:
         for message in messages(action.data):
-            if len(message) >= _HEADER_SIZE and not message.startswith(COOKIE):
-                _, sec, usec, _, kind = _HEADER.unpack_from(message)
+            if len(message) >= HEADER_SIZE and not message.startswith(COOKIE_PREFIX):
+                _, sec, usec, _, kind, _ = HEADER.unpack_from(message)
                 if kind >= 0 and (sec or usec):
                     return int(sec) * NS_PER_S + int(usec) * _US
     return 0

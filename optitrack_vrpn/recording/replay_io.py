@@ -13,20 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 import logging
-import re
 import select
 import socket
 import threading
 import time
 from typing import Optional
 
-from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
 from optitrack_vrpn.recording.raw_session import (
     Action, clip, described_all, described_udp_port, first_sender_time_ns, scale_times, Session)
 from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.vrpn.codec import decode_request
 
 _LOG = logging.getLogger(__name__)
-_REQUEST = re.compile(rb'([A-Za-z0-9.]+) (\d{1,5})\0?')
 #: Chosen: maximum number of clients, and timeouts (s) for a handshake and for a connection. They
 #: limit the resources of idle or hostile peers; half rejects slower clients.
 _MOST_CLIENTS = 8
@@ -154,12 +153,13 @@ class ReplayServer:
 
     def _connect_back(self) -> None:
         request, address = self._udp.recvfrom(2048)
-        match = _REQUEST.fullmatch(request)
-        if match is None or not 1024 <= int(match[2]) <= 65535:
+        try:
+            _, port = decode_request(request)
+        except RemoteProtocolError:
             return
         # Connect only to the origin of the request, since the request may name any address.
         sock = socket.create_connection(
-            (address[0], int(match[2])), _CONNECT_S, (self._config.host, 0))
+            (address[0], port), _CONNECT_S, (self._config.host, 0))
         self._udp.setblocking(False)
         try:
             while True:    # discard requests repeated meanwhile

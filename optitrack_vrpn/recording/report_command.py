@@ -15,12 +15,13 @@ from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import report_plots_io as plots
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
-from optitrack_vrpn.recording.figures import body_figures, Figures
+from optitrack_vrpn.recording.figures import body_figures
 from optitrack_vrpn.recording.findings import Finding, findings, Severity
 from optitrack_vrpn.recording.report_page import (
     compare_table, evaluation_section, page, Picture, Section)
 from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.take_io import load_estimate, load_take
+from optitrack_vrpn.recording.topics import absolute
 from optitrack_vrpn.recording.trajectory import Trajectory
 
 #: Chosen: number of bodies with their own pictures unless requested. Halved or doubled, so is the
@@ -50,12 +51,8 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _topic(name: str) -> str:
-    return name if name.startswith('/') else f'/{name}'
-
-
 def _estimate(take: Take, what: str) -> Trajectory:
-    topic = _topic(what)
+    topic = absolute(what)
     if topic in take.estimates:
         return take.estimates[topic]
     if Path(what).is_file():
@@ -91,7 +88,7 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
     :raises OptitrackVrpnError: if an input cannot be read or evaluated.
     """
     plots.check_available()
-    take = load_take(arguments.recording, _topic(arguments.estimate or ''))
+    take = load_take(arguments.recording, absolute(arguments.estimate or ''))
     # One body at a time is in memory.
     figures, paths = {}, []
     for name, body in take.bodies.items():
@@ -113,8 +110,8 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
             arguments.reference, arguments.estimate, result, plots.odometry_plot(result)))
     if arguments.compare is not None:
         other = load_take(arguments.compare)
-        theirs: list[Figures] = [body_figures(other, body) for body in other.bodies.values()
-                                 if len(body.trajectory) > 1]
+        theirs = [body_figures(other, body) for body in other.bodies.values()
+                  if len(body.trajectory) > 1]
         sections.append(Section('Compared with ' + other.name, [], compare_table(
             (take.name, other.name), list(figures.values()), theirs)))
     chosen = arguments.body or _worst(list(figures), found)

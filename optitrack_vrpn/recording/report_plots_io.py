@@ -76,7 +76,9 @@ def thin(times: Floats, values: Floats) -> tuple[Floats, Floats]:
     return times[index], values[index]
 
 
-def _drawn(height_in: float, draw: Callable[[Any], None], rows: int = 1) -> str:
+def _drawn(
+    height_in: float, draw: Callable[[Any], None], rows: int = 1, shared: bool = True,
+) -> str:
     with matplotlib.rc_context({
             'svg.fonttype': 'none', 'svg.hashsalt': 'report', 'font.size': 10,
             'font.family': 'sans-serif', 'text.color': _PAGE, 'axes.labelcolor': _PAGE,
@@ -85,7 +87,7 @@ def _drawn(height_in: float, draw: Callable[[Any], None], rows: int = 1) -> str:
             'axes.spines.top': False, 'axes.spines.right': False, 'legend.frameon': False,
             'axes.titlesize': 10, 'axes.formatter.useoffset': False}):
         figure = Figure(figsize=(_WIDTH_IN, height_in), layout='constrained')
-        axes = figure.subplots(rows, 1, sharex=rows > 1, squeeze=False)[:, 0]
+        axes = figure.subplots(rows, 1, sharex=shared, squeeze=False)[:, 0]
         draw(axes[0] if rows == 1 else axes)
         text = io.StringIO()
         figure.savefig(text, format='svg', transparent=True, metadata={'Date': None})
@@ -228,15 +230,7 @@ def rate_plot(body: Body, begin_ns: int) -> str:
         axes[1].set_yscale('log')
         axes[1].set_ylabel('poses')
         axes[1].set_xlabel('interval of stamps (ms)')
-    return _separate(3.6, draw)
-
-
-def _separate(height_in: float, draw: Callable[[Any], None]) -> str:
-    def both(axes: Any) -> None:
-        figure = axes.figure
-        axes.remove()
-        draw(figure.subplots(2, 1))
-    return _drawn(height_in, both)
+    return _drawn(3.6, draw, rows=2, shared=False)
 
 
 def latency_plot(body: Body, begin_ns: int) -> str:
@@ -253,7 +247,7 @@ def latency_plot(body: Body, begin_ns: int) -> str:
         axes[1].hist(np.clip(latency, low, high), bins=80, color=_COLOURS[0])
         axes[1].set_ylabel('poses')
         axes[1].set_xlabel('stamp to recorder (ms)')
-    return _separate(3.6, draw)
+    return _drawn(3.6, draw, rows=2, shared=False)
 
 
 def noise_plot(body: Body, begin_ns: int) -> Optional[str]:
@@ -325,4 +319,4 @@ def odometry_plot(evaluation: OdometryEvaluation) -> str:
         axes[1].set_ylabel('error (mm)')
         axes[1].set_ylim(bottom=0)
         axes[1].legend(fontsize=8)
-    return _separate(5.6, draw)
+    return _drawn(5.6, draw, rows=2, shared=False)

@@ -65,7 +65,7 @@ class Scratch:
 
 class StoredRows:
     """
-    Poses of one topic in the order of their arrival, as ``take.Rows``.
+    Poses of one topic in the order of their arrival.
 
     :param scratch: the file for them.
     :ivar count: number of poses.
@@ -91,7 +91,7 @@ class StoredRows:
             self._waiting = bytearray()
 
     def columns(self) -> Columns:
-        """Read all of them; see ``take.Rows``."""
+        """Read all of them."""
         data = b''.join((*(self._scratch.read(*block) for block in self._blocks), self._waiting))
         table = np.frombuffer(data, dtype=_COLUMNS)
         return table['stamp'], table['arrival'], table['pose']

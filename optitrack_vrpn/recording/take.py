@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Optional, Protocol
+from typing import NamedTuple, Optional
 
 import numpy as np
-from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.recording.trajectory import Floats, gap_limit_ns, Stamps, Trajectory
 from optitrack_vrpn.units import NS_PER_S
 
@@ -21,9 +19,6 @@ _JUMP_M = 0.05
 _JUMP_M_S = 20.0
 _JUMP_RAD = 0.5
 _JUMP_RAD_S = 60.0
-#: Chosen: poses that are converted at once, which bounds the memory of Python's objects. Halved or
-#: doubled, so is that memory.
-_AT_ONCE = 8192
 
 #: Stamps (n,) and arrivals (n,) since the Unix epoch (ns), and poses (n, 7): x y z, x y z w.
 Columns = tuple[Stamps, Stamps, Floats]
@@ -72,7 +67,7 @@ class Body:
             if before is not None and row.resets > before and len(stamps) > 1:
                 index.add(self._reset_index(row.time_ns))
             before = row.resets
-        return stamps[sorted(index)]
+        return stamps[sorted(index - {0})]
 
     def jumps(self) -> list[int]:
         """Return the poses that are further from the previous one than a body can move."""
@@ -134,7 +129,8 @@ class Take:
     :ivar arrivals_ns: first and last arrival of a pose of a body (ns); None if unknown.
     :ivar silent_s: time without poses at the begin and at the end of the recording (s).
     :ivar topics: messages by topic.
-    :ivar span_ns: first and last stamp of all bodies; None to compute it from the bodies.
+    :ivar begin_ns: first stamp of all bodies; 0 without any.
+    :ivar end_ns: last stamp of all bodies; likewise.
     """
 
     name: str
@@ -146,75 +142,21 @@ class Take:
     notes: dict[str, str] = field(default_factory=dict)
     cut: str = ''
     topics: dict[str, int] = field(default_factory=dict)
-    span_ns: Optional[tuple[int, int]] = None
+    begin_ns: int = 0
+    end_ns: int = 0
     unseen: list[str] = field(default_factory=list)
     silent_s: tuple[float, float] = (0.0, 0.0)
     arrivals_ns: Optional[tuple[int, int]] = None
 
-    @property
-    def begin_ns(self) -> int:
-        """Return the first stamp; 0 for an empty take."""
-        if self.span_ns is not None:
-            return self.span_ns[0]
-        return min((int(b.trajectory.stamps_ns[0]) for b in self.bodies.values()
-                    if len(b.trajectory)), default=0)
 
-    @property
-    def end_ns(self) -> int:
-        """Return the last stamp; 0 for an empty take."""
-        if self.span_ns is not None:
-            return self.span_ns[1]
-        return max((int(b.trajectory.stamps_ns[-1]) for b in self.bodies.values()
-                    if len(b.trajectory)), default=0)
-
-
-class PoseRows(Protocol):
-    """Poses of one topic in the order of their arrival."""
-
-    def columns(self) -> Columns:
-        """Return them by column."""
-        ...
-
-
-class Rows:
+def rising(columns: Columns) -> tuple[Trajectory, Stamps, int]:
     """
-    Poses of one topic in the order of their arrival, 72 bytes each.
-
-    :ivar stamps: stamps (ns since the Unix epoch).
-    :ivar arrivals: arrivals (ns since the Unix epoch).
-    :ivar poses: position x y z (m) and quaternion x y z w of each pose, in sequence.
-    """
-
-    def __init__(self) -> None:
-        self.stamps = array('q')
-        self.arrivals = array('q')
-        self.poses = array('d')
-
-    def add(self, stamp_ns: int, arrival_ns: int, pose: Iterable[float]) -> None:
-        """
-        Append a pose.
-
-        :param pose: seven numbers.
-        """
-        self.stamps.append(stamp_ns)
-        self.arrivals.append(arrival_ns)
-        self.poses.extend(pose)
-
-    def columns(self) -> Columns:
-        """Return them by column."""
-        return (np.frombuffer(self.stamps, dtype=np.int64),
-                np.frombuffer(self.arrivals, dtype=np.int64),
-                np.frombuffer(self.poses, dtype=np.float64).reshape(-1, 7))
-
-
-def rising(rows: PoseRows) -> tuple[Trajectory, Stamps, int]:
-    """
-    Create a trajectory from rows in the order of their arrival.
+    Create a trajectory from poses in the order of their arrival.
 
     :returns: the trajectory, its arrivals, and the number of rows left out because their stamp did
         not rise or their values are not a pose.
     """
-    times, came, table = rows.columns()
+    times, came, table = columns
     good = np.isfinite(table).all(axis=1) & (np.linalg.norm(table[:, 3:], axis=1) > 0)
     newest = np.maximum.accumulate(np.where(good, times, np.iinfo(np.int64).min)) \
         if len(times) else times
@@ -225,12 +167,7 @@ def rising(rows: PoseRows) -> tuple[Trajectory, Stamps, int]:
 
 
 def to_ned(trajectory: Trajectory) -> Trajectory:
-    """Take poses of FLU in ENU to FRD in NED."""
-    positions, quats = np.empty((len(trajectory), 3)), np.empty((len(trajectory), 4))
-    for at in range(0, len(trajectory), _AT_ONCE):
-        part = slice(at, at + _AT_ONCE)
-        poses = [enu_to_ned(Pose(tuple(p), tuple(q))) for p, q in zip(
-            trajectory.positions[part].tolist(), trajectory.quats_xyzw[part].tolist())]
-        positions[part] = [pose.position for pose in poses]
-        quats[part] = [pose.quat_xyzw for pose in poses]
-    return Trajectory(trajectory.stamps_ns, positions, quats)
+    """Take poses of FLU in ENU to FRD in NED, as ``frames.enu_to_ned`` does."""
+    (east, north, up), (x, y, z, w) = trajectory.positions.T, trajectory.quats_xyzw.T
+    return Trajectory(trajectory.stamps_ns, np.column_stack((north, east, -up)),
+                      np.column_stack((x + y, x - y, w - z, w + z)))    # scaled to unit norm there

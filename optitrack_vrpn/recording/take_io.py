@@ -20,7 +20,7 @@ from optitrack_vrpn.recording.cdr_reader import (
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.recording.raw_events import stamped
 from optitrack_vrpn.recording.rows_io import Scratch, Stored, StoredRows
-from optitrack_vrpn.recording.take import Body, ClockRow, PoseRows, rising, StateRow, Take
+from optitrack_vrpn.recording.take import Body, ClockRow, rising, StateRow, Take
 from optitrack_vrpn.recording.topics import body_of
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.recording.tum import parse_tum
@@ -72,7 +72,13 @@ def _load_csv(path: Path) -> Take:
             raise ConfigurationError(
                 f'{path}: is not a CSV export of Motive, which begins with "Format Version"')
         file.seek(0)
-        return parse_motive_csv(file, str(path))
+        export = parse_motive_csv(file, str(path))
+        take, scratch = Take(export.take or str(path), 'motive csv'), Scratch()
+        poses = {name: StoredRows(scratch) for name in export.bodies}
+        for name, stamp_ns, pose in export.poses:
+            poses[name].add(stamp_ns, stamp_ns, pose)
+    _keep_bodies(take, poses)
+    return take
 
 
 class _Topic:
@@ -180,7 +186,7 @@ def _keep(
     """
     makers, trajectories, spans = {}, {}, []
     for topic, rows in poses.items():
-        trajectory, arrivals, _ = rising(rows)
+        trajectory, arrivals, _ = rising(rows.columns())
         if not len(trajectory):
             continue
         trajectories[topic] = partial(_trajectory, rows)
@@ -189,17 +195,25 @@ def _keep(
             spans.append((trajectory.stamps_ns[[0, -1]], arrivals[[0, -1]]))
     take.bodies, take.estimates = Stored(makers), Stored(trajectories)
     if spans:
-        take.span_ns, take.arrivals_ns = (
+        (take.begin_ns, take.end_ns), take.arrivals_ns = (
             (int(min(begin for begin, _ in found)), int(max(end for _, end in found)))
             for found in zip(*spans))
 
 
-def _trajectory(rows: PoseRows) -> Trajectory:
-    return rising(rows)[0]
+def _keep_bodies(take: Take, poses: dict[str, StoredRows]) -> None:
+    """Add bodies to a take that is not a bag: each has the topic that the node would publish."""
+    _keep(take, {f'/{name}/pose': rows for name, rows in poses.items()},
+          {f'/{name}/pose': name for name in poses}, {})
+    take.unseen = [name for name in poses if name not in take.bodies]
+    take.topics.update({f'/{name}/pose': rows.count for name, rows in poses.items()})
 
 
-def _body(name: str, rows: PoseRows, states: dict[str, list[StateRow]]) -> Body:
-    trajectory, arrivals, left_out = rising(rows)
+def _trajectory(rows: StoredRows) -> Trajectory:
+    return rising(rows.columns())[0]
+
+
+def _body(name: str, rows: StoredRows, states: dict[str, list[StateRow]]) -> Body:
+    trajectory, arrivals, left_out = rising(rows.columns())
     return Body(name, trajectory, arrivals, states.get(name, []), left_out)
 
 
@@ -237,19 +251,16 @@ def _load_raw(path: Path) -> Take:
     pipeline = Pipeline(PipelineConfig())
     scratch = Scratch()
     poses: dict[str, StoredRows] = {}
-    host_minus_ns = 0
+    arrival_ns = 0
     for sample, arrival_ns in stamped(sessions, pipeline):
         name = sample.channel.names.ros
         if name not in poses:
             poses[name] = StoredRows(scratch)
         poses[name].add(
             sample.stamp_ns, arrival_ns, (*sample.position, *sample.quat_xyzw))
-        host_minus_ns = arrival_ns
     status = pipeline.stamps.status()
     take.clock.append(ClockRow(
-        host_minus_ns, status.epoch, status.offset_ns / 1e9, status.skew_ppm,
+        arrival_ns, status.epoch, status.offset_ns / 1e9, status.skew_ppm,
         status.uncertainty_s * 1e6))
-    topics = {f'/{name}/pose': rows for name, rows in poses.items()}
-    _keep(take, topics, {f'/{name}/pose': name for name in poses}, {})
-    take.topics.update({topic: len(take.estimates[topic]) for topic in take.estimates})
+    _keep_bodies(take, poses)
     return take

@@ -9,6 +9,7 @@ every floating-point time here is a difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Optional
 
@@ -25,6 +26,9 @@ Mask = npt.NDArray[np.bool_]
 #: Multiple of the median interval above which an interval is a gap. Chosen: one lost frame (2) is
 #: bridged. Halved, jitter causes gaps; doubled, three lost frames are bridged.
 GAP_INTERVALS = 2.5
+#: Chosen: poses that are converted at once, which bounds the memory of Python's objects. Halved or
+#: doubled, so is that memory.
+_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +107,13 @@ class Trajectory:
         """Return the median time between neighbours; 0 for fewer than two poses."""
         return int(np.median(np.diff(self.stamps_ns))) if len(self) > 1 else 0
 
+    def rows(self) -> Iterator[tuple[int, list[float]]]:
+        """Return the stamp and x y z, x y z w of each pose, as numbers of Python."""
+        for at in range(0, len(self), _AT_ONCE):
+            part = slice(at, at + _AT_ONCE)
+            yield from zip(self.stamps_ns[part].tolist(), np.hstack((
+                self.positions[part], self.quats_xyzw[part])).tolist())
+
     def at(self, index: npt.NDArray[np.intp] | Mask | slice) -> Trajectory:
         """Return the poses selected by index, mask or slice."""
         return Trajectory(
@@ -179,33 +190,19 @@ def interpolate(
     share = (times_ns[chosen] - stamps[lower]) / span
     positions[chosen] = (trajectory.positions[lower] * (1.0 - share[:, None])
                          + trajectory.positions[upper] * share[:, None])
-    quats[chosen] = slerp(
-        trajectory.quats_xyzw[lower], trajectory.quats_xyzw[upper], share)
+    if len(chosen):
+        rotations = trajectory.rotations
+        quats[chosen] = slerp(rotations[lower], rotations[upper], share).as_quat()
     positions[exact] = trajectory.positions[after[exact]]
     quats[exact] = trajectory.quats_xyzw[after[exact]]
     valid[chosen] = valid[exact] = True
     return positions, quats, valid
 
 
-def slerp(first: Floats, second: Floats, share: Floats) -> Floats:
+def slerp(first: Rotation, second: Rotation, share: Floats) -> Rotation:
     """
     Interpolate between pairs of attitudes along the shorter arc.
 
-    :param first: (n, 4) unit quaternions.
-    :param second: (n, 4) unit quaternions.
     :param share: (n,) 0 gives the first, 1 the second.
     """
-    cosine = np.sum(first * second, axis=1)
-    second = np.where((cosine < 0.0)[:, None], -second, second)
-    half = np.arctan2(np.linalg.norm(second - first, axis=1),
-                      np.linalg.norm(second + first, axis=1))
-    # The angle between the unit vectors is 2 half. It tends to zero with sin(2 half), and linear
-    # interpolation is exact to 1e-16 for angles below 1e-8.
-    angle = 2.0 * half
-    small = angle < 1e-8
-    sine = np.where(small, 1.0, np.sin(angle))
-    before = np.where(small, 1.0 - share, np.sin((1.0 - share) * angle) / sine)
-    behind = np.where(small, share, np.sin(share * angle) / sine)
-    mixed = before[:, None] * first + behind[:, None] * second
-    result: Floats = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
-    return result
+    return first * Rotation.from_rotvec(share[:, None] * (first.inv() * second).as_rotvec())

@@ -18,9 +18,6 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.units import NS_PER_S
 
-#: Chosen: poses that are converted at once. Halved or doubled, so is the memory.
-_AT_ONCE = 8192
-
 
 def parse_stamp_ns(text: str) -> int:
     """
@@ -76,10 +73,5 @@ def parse_tum(lines: Iterable[str], source: str) -> Trajectory:
 
 def format_tum(trajectory: Trajectory) -> Iterator[str]:
     """Write a trajectory, a line each, with every bit of its values."""
-    for at in range(0, len(trajectory), _AT_ONCE):
-        part = slice(at, at + _AT_ONCE)
-        for stamp, position, quat in zip(
-                trajectory.stamps_ns[part].tolist(), trajectory.positions[part].tolist(),
-                trajectory.quats_xyzw[part].tolist()):
-            values = ' '.join(repr(value) for value in (*position, *quat))
-            yield f'{format_stamp_ns(stamp)} {values}\n'
+    for stamp, values in trajectory.rows():
+        yield f'{format_stamp_ns(stamp)} {" ".join(map(repr, values))}\n'

@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.recording.trajectory import slerp, Trajectory
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import FeatureSettings
 from optitrack_vrpn.rgbd.images import Bytes, Depth, grey_of
@@ -285,9 +285,8 @@ class Mapper:
         share = np.clip((stamps - marks[before]) / span, 0.0, 1.0)
         first, second = corrections[before] @ poses, corrections[after] @ poses
         positions = first[:, :3, 3] + share[:, None] * (second[:, :3, 3] - first[:, :3, 3])
-        one = Rotation.from_matrix(first[:, :3, :3])
-        turn = one.inv() * Rotation.from_matrix(second[:, :3, :3])
-        rotations = one * Rotation.from_rotvec(share[:, None] * turn.as_rotvec())
+        rotations = slerp(Rotation.from_matrix(first[:, :3, :3]),
+                          Rotation.from_matrix(second[:, :3, :3]), share)
         return Trajectory(stamps, positions, rotations.as_quat())
 
     def odometry_path(self) -> Trajectory:

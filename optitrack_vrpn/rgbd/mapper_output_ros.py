@@ -85,14 +85,11 @@ class MapOutput:
             header=header, poses=[pose_message(each.pose) for each in mapper.keyframes]))
         self.publishers['edges'].publish(MarkerArray(markers=_markers(mapper, header)))
         if self.publishers['path'].get_subscription_count():
-            path = mapper.path()
-            poses = []
-            for stamp, position, quat in zip(
-                    path.stamps_ns.tolist(), path.positions.tolist(), path.quats_xyzw.tolist()):
+            path, poses = mapper.path(), []
+            for stamp, values in path.rows():
                 pose = PoseStamped(header=make_header(stamp, frame))
                 at, turn = pose.pose.position, pose.pose.orientation
-                at.x, at.y, at.z = position
-                turn.x, turn.y, turn.z, turn.w = quat
+                at.x, at.y, at.z, turn.x, turn.y, turn.z, turn.w = values
                 poses.append(pose)
             self.publishers['path'].publish(Path(header=header, poses=poses))
         began = time.monotonic()
