@@ -128,6 +128,13 @@ def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
     assert values['jitter_p99_us'] == f"{(figures['p99'] - figures['p50']) * 1e6:.1f}"
 
 
+def test_bodies_of_which_none_is_selected_are_a_warning_with_the_parameter():
+    none = Percentiles(*[float('nan')] * len(Percentiles._fields))
+    assert frames_entry(none, none, none, {}).level == Level.OK
+    entry = frames_entry(none, none, none, {}, only_ignored=3)
+    assert entry.level == Level.WARN and 'bodies.allow' in entry.message
+
+
 def test_stamps_of_another_clock_give_no_latency():
     unknown = Percentiles(*[float('nan')] * len(Percentiles._fields))
     entry = frames_entry(unknown, unknown, unknown, {})

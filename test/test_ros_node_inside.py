@@ -7,7 +7,7 @@ import threading
 from types import SimpleNamespace
 
 from conftest import lacking
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
 from node_kit import bug, held, logged, parameters, released
 from optitrack_vrpn.axes.bridge_ros import AxisBridge
@@ -21,7 +21,7 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 import pytest
 from rclpy.clock import ClockType
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
-from rosgraph import NodeHere, silence, stamp_ns, wait_until
+from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
@@ -83,6 +83,17 @@ def test_settings_that_match_no_body_are_named(motive, console):
     with NodeHere({**parameters(motive('Rigid Body 1', 'wand'), autostart=True), **given}):
         said = logged(console, "'Wnad*' in bodies.deny")
         assert not lacking(said, "'rigid body 1'", "did you mean 'Rigid Body 1'?")
+
+
+def test_diagnostics_report_that_no_body_is_selected(motive):
+    with NodeHere(parameters(
+            motive('wand'), autostart=True, **{'bodies.allow': ['dwan']})), Observer() as observer:
+        topic = observer.listen(DiagnosticArray, '/diagnostics', 10)
+
+        def frames():
+            return [status.message for message in topic.messages() for status in message.status
+                    if status.name.endswith(': frames') and status.level == status.WARN]
+        assert 'bodies.allow' in wait_until(frames, 20.0, 'a warning')[-1]
 
 
 def test_simulated_time_is_refused(user, console):

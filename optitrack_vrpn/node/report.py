@@ -116,7 +116,7 @@ def clock_entry(status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None) -
     """
     level, message = Level.OK, f'{status.mode}, epoch {status.epoch}'
     if not status.samples:
-        level, message = Level.WARN, f'{status.mode}, no frame yet'
+        level, message = Level.WARN, f'{status.mode}, no pose of a selected body yet'
     elif not status.learnt:
         message += ', learning'
     values = {
@@ -146,7 +146,7 @@ def clock_entry(status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None) -
 
 def frames_entry(
     work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
-    shedding: bool = False, runs: str = '',
+    shedding: bool = False, runs: str = '', only_ignored: int = 0,
 ) -> Entry:
     """
     Report the latency of poses in the node.
@@ -157,6 +157,7 @@ def frames_entry(
     :param dropped: poses that were not published, by reason.
     :param shedding: whether frames are shed because this computer cannot keep up.
     :param runs: 'compiled', or the reason why the pose path is not compiled.
+    :param only_ignored: number of bodies that arrive, if none of them is selected.
     """
     values = {}
     for name, figures in (('work', work), ('latency', latency), ('wait', wait)):
@@ -171,6 +172,10 @@ def frames_entry(
         return Entry('frames', Level.WARN, (
             f'{message}; this computer cannot keep up: whole frames are left out so that the '
             'others are on time'), values)
+    if only_ignored:
+        return Entry('frames', Level.WARN, (
+            f'bodies.allow and bodies.deny select none of the bodies that arrive ({only_ignored}): '
+            'write their names as in Motive'), values)
     return Entry('frames', Level.OK, message, values)
 
 

@@ -162,6 +162,7 @@ class StatusReporter:
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
                 self.latency.wait.percentiles(), pipeline.dropped,
-                pipeline.config.keep_up and pipeline.shedder.shedding, RUNS))
+                pipeline.config.keep_up and pipeline.shedder.shedding, RUNS,
+                pipeline.roster.only_ignored))
             channels = pipeline.bodies
         return entries + self.publish(channels, now_ns)

@@ -56,6 +56,11 @@ class Roster:
         """Return all selected bodies seen so far, in the order of their first poses."""
         return [channel for channel in self.channels.values() if channel is not None]
 
+    @property
+    def only_ignored(self) -> int:
+        """Return the number of ignored names if no body is selected, otherwise 0."""
+        return 0 if self._wanted else len(self.channels)
+
     def dropped(self) -> dict[str, int]:
         """Return the numbers of poses that were not published, by reason, over all bodies."""
         counts = dict.fromkeys((Disposition.TOO_OLD.value, Disposition.SHED.value,
@@ -91,9 +96,7 @@ class Roster:
         names = self._names.assign(name, *self.config.titles_of(name))
         channel = Channel(names, ValidityGate(name, self.config.thresholds(name)),
                           Estimator(self.config.estimate_of(name)))
-        self._report('info', ('new body', name), (
-            f'new body {shown!r} is {names.ros} in ROS: topic {names.topics["pose"]}, '
-            f'frame {names.frames["body"]}'))
+        self._report('info', ('new body', name), f'new body {shown!r} is {names.ros} in ROS')
         if names.clash is not None:
             self._report('warn', ('name taken', name), (
                 f'body {shown!r} is named {names.ros!r}, because body '
