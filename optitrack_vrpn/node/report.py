@@ -174,8 +174,8 @@ def frames_entry(
             'others are on time'), values)
     if only_ignored:
         return Entry('frames', Level.WARN, (
-            f'bodies.allow and bodies.deny select none of the bodies that arrive ({only_ignored}): '
-            'write their names as in Motive'), values)
+            f'bodies.allow and bodies.deny select none of the bodies that arrive ({only_ignored})'
+            ': write their names as in Motive'), values)
     return Entry('frames', Level.OK, message, values)
 
 
