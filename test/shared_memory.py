@@ -7,7 +7,6 @@ Each participant reads from a port, a file with a queue. A program that is kille
 and a program that comes later uses what it finds, with the length of that queue.
 """
 
-import fcntl
 from pathlib import Path
 import re
 
@@ -29,20 +28,3 @@ def clear_ports(domain):
         found = _PORT.fullmatch(path.name)
         if found and int(found[1]) in range(first, first + _DOMAIN_GAIN):
             path.unlink(missing_ok=True)
-
-
-def abandoned():
-    """
-    List the segments and ports of programs that ended without removing them.
-
-    Each has a lock file, which its program holds; the system releases it when the program ends.
-    """
-    names = set()
-    for path in FOLDER.glob('fast*_el'):
-        try:
-            with open(path) as stream:
-                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:    # held, gone meanwhile, or another user's
-            continue
-        names.add(path.name.removesuffix('_el'))
-    return names
