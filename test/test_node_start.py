@@ -12,7 +12,7 @@ pytestmark = pytest.mark.ros
 
 #: Modules that take long to import or much memory, and that few nodes use.
 _HEAVY = ('lark', 'nav_msgs', 'numpy.random', 'optitrack_vrpn.natnet.client_io', 'scipy',
-          'sensor_msgs', 'std_srvs')
+          'sensor_msgs', 'std_srvs', 'transforms3d')
 _START = """
 import json, sys
 from optitrack_vrpn.node.node import OptitrackVrpnNode

@@ -95,7 +95,7 @@ def test_every_import_without_a_fallback_is_a_dependency_of_package_xml():
     package = ElementTree.parse(ROOT / 'package.xml').getroot()
     declared = {element.text for element in package.findall('exec_depend')}
     keys = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'yaml': 'python3-yaml',
-            'tf2_ros': 'tf2_ros_py'}
+            'transforms3d': 'python3-transforms3d', 'tf2_ros': 'tf2_ros_py'}
     present = sys.stdlib_module_names | {'optitrack_vrpn'}
     missing = {name: path.name for folder in ('optitrack_vrpn', 'launch')
                for path in ROOT.joinpath(folder).rglob('*.py') for name in needed_modules(path)

@@ -181,7 +181,7 @@ def make(distro, runtime_only=False):
         uv.remove()
         steps.next()
         modules = ['{}.msg'.format(os.path.basename(package)) for package in packages]
-        env.run('check', [env.python, '-c', 'import rclpy, numpy, scipy, '
+        env.run('check', [env.python, '-c', 'import rclpy, numpy, scipy, transforms3d, '
                           + ', '.join(modules)])
         env.mark('complete', key)
         env.mark(final, key)

@@ -15,10 +15,9 @@ import subprocess
 import environment
 from environment import digest, EnvironmentFailure, say
 
-RUNTIME = {'numpy': 'numpy', 'scipy': 'scipy', 'yaml': 'PyYAML'}
+RUNTIME = {'numpy': 'numpy', 'scipy': 'scipy', 'transforms3d': 'transforms3d', 'yaml': 'PyYAML'}
 DEVELOPMENT = {'pytest': 'pytest', 'pytest_timeout': 'pytest-timeout', 'xdist': 'pytest-xdist',
-               'hypothesis': 'hypothesis', 'transforms3d': 'transforms3d', 'ruff': 'ruff',
-               'mypy': 'mypy', 'flake8': 'flake8',
+               'hypothesis': 'hypothesis', 'ruff': 'ruff', 'mypy': 'mypy', 'flake8': 'flake8',
                'flake8_blind_except': 'flake8-blind-except',
                'flake8_builtins': 'flake8-builtins',
                'flake8_class_newline': 'flake8-class-newline',
@@ -106,7 +105,7 @@ def make(runtime_only=False):
                 except EnvironmentFailure:
                     say('{} is not available: pip could not install it ({}/log/{}.log)'.format(
                         name, env.name, name))
-        env.run('check', [env.python, '-c', 'import rclpy, numpy, scipy, pytest'])
+        env.run('check', [env.python, '-c', 'import rclpy, numpy, scipy, transforms3d, pytest'])
         env.mark('complete', key)
     say('{} is ready: ROS 2 {} as sourced, Python {}'.format(
         env.name, os.environ.get('ROS_DISTRO', ''), env.version))

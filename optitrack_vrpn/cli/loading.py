@@ -17,7 +17,7 @@ from optitrack_vrpn.errors import BackendUnavailableError
 #: Exit code after Ctrl-C: 128 + SIGINT, as shells report it.
 INTERRUPTED = 130
 #: Dependencies that pip installs; all other imports of this package belong to ROS 2.
-_NOT_ROS = ('matplotlib', 'numpy', 'scipy', 'yaml')
+_NOT_ROS = ('matplotlib', 'numpy', 'scipy', 'transforms3d', 'yaml')
 
 
 @contextlib.contextmanager
