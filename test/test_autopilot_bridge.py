@@ -192,7 +192,7 @@ def test_findings_are_read_by_the_check_and_by_the_doctor(observer, body):
         here.run(here.node.trigger_configure)
         here.run(here.node.trigger_activate)
         wait_until(lambda: finding(here.node, 'parameters').values, what='parameters')
-        found = running(observer.context, [], 10.0, 'mavlink_bridge')['mavlink_bridge']
+        found = running([], 10.0, 'mavlink_bridge')['mavlink_bridge']
         levels = {one.check: one.level for one in found}
         assert levels['input'] is levels['link'] is levels['autopilot'] is Level.OK
         wrong = next(one for one in found if one.check == 'parameters')

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import time
-from typing import Any, Optional
+from typing import Optional
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.autopilot.bridge_ros import ADVICE, DIAGNOSTIC, MavlinkBridge, NODE
 from optitrack_vrpn.doctor.result import CheckResult, Level, ok, Value
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.ros.tool_node import ToolNode
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -81,27 +82,21 @@ class BridgeChecks:
         return found
 
 
-def running(context: Any, ros_args: Sequence[str], seconds: float = _DISCOVERY_S,
+def running(ros_args: Sequence[str], seconds: float = _DISCOVERY_S,
             name: str = '') -> dict[str, list[CheckResult]]:
     """
     Read the reports of the running bridges.
 
-    :param context: an initialised context of rclpy.
+    :param ros_args: ``--ros-args`` and what follows.
     :param name: full name of one bridge, without the first slash; '' for all, which takes the full
         time.
     :returns: findings by the bridge's name.
     """
-    node = Node('mavlink_bridge_check', context=context, use_global_arguments=False)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    reports = Reports(node)
-    try:
+    with ToolNode('mavlink_bridge_check', ros_args, use_global_arguments=False) as tool:
+        reports = Reports(tool.node)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not (name and name in reports.latest):
-            executor.spin_once(timeout_sec=0.1)
-    finally:
-        executor.shutdown()
-        node.destroy_node()
+            tool.spin(0.1)
     return reports.latest
 
 
@@ -119,7 +114,7 @@ def examine(argv: Sequence[str], seconds: float, send: bool) -> list[CheckResult
         node = _Checked()
         try:
             name = node.get_fully_qualified_name()[1:]
-            found = running(node.context, argv, name=name).get(name)
+            found = running(argv[1:], name=name).get(name)
             return found if found else _watch(node, seconds, send)
         finally:
             node.destroy_node()

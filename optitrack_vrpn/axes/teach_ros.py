@@ -11,7 +11,7 @@ from optitrack_vrpn.axes.bridge_ros import POSE_QOS
 from optitrack_vrpn.axes.teach import Recording
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.motion.frames import Pose
-from optitrack_vrpn.ros.background_node import BackgroundNode
+from optitrack_vrpn.ros.tool_node import BackgroundNode
 
 #: Stands for the body where rclpy resolves the topic: a valid part of a name.
 _BODY = 'body_of_axis_bridge_teach'
@@ -27,7 +27,7 @@ class TeachRecorder(BackgroundNode):
 
     def __init__(self, template: str, ros_args: Sequence[str] = ()) -> None:
         super().__init__('axis_bridge_teach', ros_args)
-        self._before, _, self._after = self._node.resolve_topic_name(
+        self._before, _, self._after = self.node.resolve_topic_name(
             template.replace('{body}', _BODY)).partition(_BODY)
         self._lock = threading.Lock()
         self._phase: Optional[str] = None
@@ -43,12 +43,12 @@ class TeachRecorder(BackgroundNode):
         """
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            for topic, kinds in self._node.get_topic_names_and_types():
+            for topic, kinds in self.node.get_topic_names_and_types():
                 body = topic[len(self._before):-len(self._after)]
                 if (topic == self._before + body + self._after and body and '/' not in body
                         and 'geometry_msgs/msg/PoseStamped' in kinds):
                     if body not in self._subscriptions:
-                        self._subscriptions[body] = self._node.create_subscription(
+                        self._subscriptions[body] = self.node.create_subscription(
                             PoseStamped, topic, lambda m, b=body: self._pose(b, m), POSE_QOS)
             if self._subscriptions and time.monotonic() > deadline - 0.7 * timeout_s:
                 break

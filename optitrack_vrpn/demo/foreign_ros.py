@@ -6,7 +6,7 @@ import time
 
 from optitrack_vrpn.demo.isolation import Endpoint, foreign
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
-import rclpy
+from optitrack_vrpn.ros.tool_node import ToolNode
 
 #: Time of discovery on one computer (s). Chosen: Fast DDS repeats its announcements every 3 s by
 #: default, and half of the first ones are missed on a loaded computer (measured: 5 of 6 searches
@@ -22,12 +22,9 @@ def publishers_below(namespace: str, look_s: float = LOOK_S) -> list[str]:
     :param look_s: time of the search (s).
     :returns: one line for each node; none if the namespace is free.
     """
-    context = rclpy.Context()
-    context.init(args=[])
-    node = rclpy.create_node('optitrack_vrpn_demo_look', context=context,
-                             start_parameter_services=False, enable_rosout=False)
     found: list[str] = []
-    try:
+    with ToolNode('optitrack_vrpn_demo_look', start_parameter_services=False,
+                  enable_rosout=False) as look:
         deadline = time.monotonic() + look_s
         # A publisher can be discovered before the name of its node.
         while time.monotonic() < deadline and (
@@ -35,10 +32,7 @@ def publishers_below(namespace: str, look_s: float = LOOK_S) -> list[str]:
             time.sleep(0.1)
             found = foreign([
                 Endpoint(topic, full_name(info.node_name, info.node_namespace))
-                for topic, _ in node.get_topic_names_and_types()
+                for topic, _ in look.node.get_topic_names_and_types()
                 if topic.startswith(f'{namespace}/')
-                for info in node.get_publishers_info_by_topic(topic)], (), 0)
-    finally:
-        node.destroy_node()
-        context.try_shutdown()
+                for info in look.node.get_publishers_info_by_topic(topic)], (), 0)
     return found

@@ -164,8 +164,8 @@ def watch(
             screen.draw([*rows, line(row)][-max(4, screen.size()[1] - 2):])
     recorder.stop()
     if arguments.map is not None:
-        view.call('/rgbd_mapper/solve_graph')
-        view.call('/rgbd_mapper/save_keyframes')
+        view.trigger('/rgbd_mapper/solve_graph')
+        view.trigger('/rgbd_mapper/save_keyframes')
     return evaluate(arguments, folder, truth, view.resets)
 
 

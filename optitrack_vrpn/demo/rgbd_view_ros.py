@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optitrack_vrpn.demo.rgbd_view import Comparison, Row
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.rgbd.messages_ros import pose_matrix, stamp_ns
-from optitrack_vrpn.ros.background_node import BackgroundNode
+from optitrack_vrpn.ros.tool_node import BackgroundNode
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger
@@ -41,11 +41,11 @@ class RgbdView(BackgroundNode):
         self._comparison = Comparison(body_from_camera)
         self.poses = 0
         self.resets = 0
-        self._node.create_subscription(
+        self.node.create_subscription(
             PoseStamped, pose_topic, self._on_mocap, qos_profile_sensor_data)
-        self._node.create_subscription(
+        self.node.create_subscription(
             Odometry, odometry_topic, self._on_odometry, qos_profile_sensor_data)
-        self._node.create_subscription(
+        self.node.create_subscription(
             UInt32, 'reset_count', self._on_resets, QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
 
@@ -54,22 +54,14 @@ class RgbdView(BackgroundNode):
         with self._lock:
             return self._comparison.last
 
-    def call(self, service: str) -> str:
+    def trigger(self, service: str) -> str:
         """
         Call a service of the type std_srvs/Trigger.
 
         :returns: its message.
         :raises TransportError: if it refuses or does not answer.
         """
-        client = self._node.create_client(Trigger, service)
-        answered = threading.Event()
-        if not client.wait_for_service(_CALL_S):
-            raise TransportError(f'{service} is not available; is its node running?')
-        future = client.call_async(Trigger.Request())
-        future.add_done_callback(lambda _: answered.set())
-        if not answered.wait(_CALL_S):
-            raise TransportError(f'{service} did not answer within {_CALL_S:g} s')
-        answer = future.result()
+        answer = self.call(Trigger, service, Trigger.Request(), _CALL_S)
         if answer is None or not answer.success:
             raise TransportError(f'{service}: {answer.message if answer else "no answer"}')
         return str(answer.message)

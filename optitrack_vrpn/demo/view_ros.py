@@ -19,7 +19,7 @@ from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 from optitrack_vrpn.motion.euler import angles_from_quat
 from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.ros.background_node import BackgroundNode
+from optitrack_vrpn.ros.tool_node import BackgroundNode
 from optitrack_vrpn.settings import sift
 from optitrack_vrpn.units import NS_PER_S
 from rcl_interfaces.srv import GetParameters
@@ -130,14 +130,14 @@ class DemoView(BackgroundNode):
     def __init__(self, target: str) -> None:
         super().__init__(f'{target}_view')
         self._target = target
-        self._client = self._node.create_client(ChangeState, f'/{target}/change_state')
+        self._client = self.node.create_client(ChangeState, f'/{target}/change_state')
         # Readers are discovered in the order of their creation: a node that answers this client
         # has discovered the client above too.
-        self._asker = self._node.create_client(GetParameters, f'/{target}/get_parameters')
-        self._watcher = self._node.create_client(GetState, f'/{target}/get_state')
-        self._node.create_subscription(
+        self._asker = self.node.create_client(GetParameters, f'/{target}/get_parameters')
+        self._watcher = self.node.create_client(GetState, f'/{target}/get_state')
+        self.node.create_subscription(
             DiagnosticArray, '/diagnostics', self._take_diagnostics, 10)
-        self._node.create_subscription(TFMessage, '/tf', self._take_tf, _QOS)
+        self.node.create_subscription(TFMessage, '/tf', self._take_tf, _QOS)
         self._bodies: dict[str, BodyTopic] = {}
         self._transforms: dict[str, int] = {}
         self._children: dict[_Key, str] = {}
@@ -271,10 +271,10 @@ class DemoView(BackgroundNode):
         endpoints = [
             Endpoint(topic, full_name(info.node_name, info.node_namespace))
             for topic in sorted(watched.union(seen, topics))
-            for info in self._node.get_publishers_info_by_topic(topic)
+            for info in self.node.get_publishers_info_by_topic(topic)
             if info.node_name != NAMELESS]
         own = f'/{self._target}'
-        nodes = [full_name(*pair) for pair in self._node.get_node_names_and_namespaces()]
+        nodes = [full_name(*pair) for pair in self.node.get_node_names_and_namespaces()]
         return foreign(endpoints, [own], nodes.count(own))
 
     def topic(self, name: str) -> str:
@@ -320,7 +320,7 @@ class DemoView(BackgroundNode):
             return
         topic = self._bodies[name] = BodyTopic()
         callback: Any = topic.take
-        self._node.create_subscription(PoseStamped, self.topic(name), callback, _QOS)
+        self.node.create_subscription(PoseStamped, self.topic(name), callback, _QOS)
 
     def _take_tf(self, message: TFMessage) -> None:
         for transform in message.transforms:

@@ -5,11 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-import contextlib
 import os
 import time
-from types import TracebackType
-from typing import Any, Optional
+from typing import Any
 
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.bodies.body_settings import is_body_setting, split
@@ -19,9 +17,8 @@ from optitrack_vrpn.doctor.probe_results import (
 from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.doctor.result import CheckResult
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
+from optitrack_vrpn.ros.tool_node import ask_all, ToolNode
 from rcl_interfaces.srv import GetParameters, ListParameters
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import qos_check_compatible, QoSCompatibility
 
@@ -37,11 +34,6 @@ _LEAST_S = 1.0
 #: Chosen: timeout of a service (s). Halved, busy nodes count as hanging; doubled, a hanging node
 #: delays the result by 2 s more.
 _ANSWER_S = 2.0
-#: Time (s) after which a request is repeated: an answer is lost if the node has not discovered its
-#: reader yet. Chosen. Halved, slow answers cause repetitions; doubled, lost ones take longer.
-_ASK_AGAIN_S = 0.4
-#: Chosen: longest wait of the executor (s), which delays Ctrl-C. Halved, twice as many wakes.
-_SLICE_S = 0.02
 #: Chosen limits, above the size of known systems: checked nodes, lifecycle nodes that are asked
 #: whether they are of this package, reported mismatches. Halved or doubled, so is the time of the
 #: checks in large graphs.
@@ -50,7 +42,7 @@ _MOST_ASKED = 100
 _MOST_MISMATCHES = 100
 
 
-class GraphView:
+class GraphView(ToolNode):
     """
     The doctor's node. Create it early: the middleware discovers other nodes meanwhile.
 
@@ -59,30 +51,9 @@ class GraphView:
 
     def __init__(self, ros_args: Sequence[str] = ()) -> None:
         self._began = time.monotonic()
-        # A separate context installs no signal handlers, so that Ctrl-C stays an exception.
-        self._context = rclpy.Context()
-        self._context.init(args=list(ros_args))
-        try:
-            self._node = rclpy.create_node(
-                f'optitrack_vrpn_doctor_{os.getpid()}', context=self._context,
-                start_parameter_services=False, enable_rosout=False)
-            self._executor = SingleThreadedExecutor(context=self._context)
-            self._executor.add_node(self._node)
-            self._extensions = Extensions(self._node)
-        except BaseException:
-            self._context.try_shutdown()
-            raise
-
-    def __enter__(self) -> GraphView:
-        return self
-
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self._executor.shutdown(timeout_sec=0.5)
-        self._node.destroy_node()
-        self._context.try_shutdown()
+        super().__init__(f'optitrack_vrpn_doctor_{os.getpid()}', ros_args,
+                         start_parameter_services=False, enable_rosout=False)
+        self._extensions = Extensions(self.node)
 
     def look(self, wanted: str, wait_s: float) -> Graph:
         """
@@ -106,17 +77,12 @@ class GraphView:
             self._ask(*key, count) for key, count in list(found.items())[:_MOST_NODES])
         return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes,
                      variables={**discovery_variables(os.environ),
-                                'ROS_DOMAIN_ID': str(self._context.get_domain_id())},
+                                'ROS_DOMAIN_ID': str(self.context.get_domain_id())},
                      processes=() if nodes else local_nodes())
 
     def extension_findings(self) -> list[CheckResult]:
         """Return the findings of the checks of other packages."""
-        return self._extensions.findings(self._spin)
-
-    def _spin(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            self._executor.spin_once(timeout_sec=_SLICE_S)
+        return self._extensions.findings(self.spin)
 
     def _find(self, wanted: str) -> dict[tuple[str, str], int]:
         """
@@ -125,10 +91,10 @@ class GraphView:
         :param wanted: full name of one node; '' for all lifecycle nodes.
         """
         lifecycles = {
-            name[:-len('/get_state')] for name, kinds in self._node.get_service_names_and_types()
+            name[:-len('/get_state')] for name, kinds in self.node.get_service_names_and_types()
             if name.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in kinds}
         found: dict[tuple[str, str], int] = {}
-        for name, namespace in self._node.get_node_names_and_namespaces():
+        for name, namespace in self.node.get_node_names_and_namespaces():
             full = full_name(name, namespace)
             if full == wanted or (not wanted and full in lifecycles):
                 found[name, namespace] = found.get((name, namespace), 0) + 1
@@ -173,59 +139,25 @@ class GraphView:
         return node
 
     def _call(self, kind: Any, service: str, request: Any) -> Any:
-        """
-        Call a service repeatedly until it answers; None if it does not.
-
-        :param request: an idempotent request.
-        """
+        """Call a service; return None if it does not answer."""
         return self._call_all(kind, [service], request).get(service)
 
     def _call_all(self, kind: Any, services: Sequence[str], request: Any) -> dict[str, Any]:
-        """
-        Call services in parallel, within the timeout of one; return the answers by service.
-
-        :param request: as for ``_call``.
-        """
-        clients: dict[str, Any] = {}
-        answers: dict[str, Any] = {}
-        try:
-            for service in services:
-                # rclpy refuses some names that nodes of other packages can have.
-                with contextlib.suppress(Exception):
-                    clients[service] = self._node.create_client(kind, service)
-            futures: dict[str, list[Any]] = {service: [] for service in clients}
-            again = dict.fromkeys(clients, 0.0)
-            end = time.monotonic() + _ANSWER_S
-            while len(answers) < len(clients) and (now := time.monotonic()) < end:
-                for service, client in clients.items():
-                    if service not in answers and now >= again[service] and (
-                            client.service_is_ready()):
-                        futures[service].append(client.call_async(request))
-                        again[service] = now + _ASK_AGAIN_S
-                # A short timeout, so that Ctrl-C has an effect.
-                self._executor.spin_once(_SLICE_S)
-                for service, asked in futures.items():
-                    done = [future for future in asked if future.done()]
-                    if done and service not in answers:
-                        answers[service] = done[0].result()
-        finally:
-            for client in clients.values():
-                self._node.destroy_client(client)
-        return answers
+        return ask_all(self.node, self.executor, kind, services, request, _ANSWER_S)
 
     def _look_at_topics(self, node: RunningNode, name: str, namespace: str) -> None:
         try:
-            topics = self._node.get_publisher_names_and_types_by_node(name, namespace)
+            topics = self.node.get_publisher_names_and_types_by_node(name, namespace)
         except Exception:    # the node has ended
             return
         mismatches: list[Mismatch] = []
         conflicting: dict[str, tuple[str, ...]] = {}
-        own = self._node.get_name(), self._node.get_namespace()
+        own = self.node.get_name(), self.node.get_namespace()
         for topic, kinds in topics:
             if topic in _NOT_POSES:
                 continue
             node.topics += 1
-            publishers = self._node.get_publishers_info_by_topic(topic)
+            publishers = self.node.get_publishers_info_by_topic(topic)
             offers = [info.qos_profile for info in publishers
                       if (info.node_name, info.node_namespace) == (name, namespace)]
             if _POSE in kinds:
@@ -234,7 +166,7 @@ class GraphView:
                           if info.node_name != NAMELESS} - {node.name}
                 if others:
                     conflicting[topic] = tuple(sorted(others))
-            for info in self._node.get_subscriptions_info_by_topic(topic):
+            for info in self.node.get_subscriptions_info_by_topic(topic):
                 subscriber = info.node_name, info.node_namespace
                 if subscriber in ((name, namespace), own):
                     continue    # its own mocap control, or the doctor

@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Monitor and command a gantry_controller from another process."""
 
-import threading
 import time
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Mapping, Optional, Sequence, Union
 
 from diagnostic_msgs.msg import DiagnosticArray
-from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.ros.background_node import BackgroundNode
+from optitrack_vrpn.ros.tool_node import BackgroundNode
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 Value = Union[bool, float, str, Sequence[float]]
+#: Chosen: timeout of a service (s). Halved, a busy controller fails; doubled, a dead one is
+#: reported later.
+_ANSWER_S = 5.0
 
 
 class GantryClient(BackgroundNode):
@@ -29,8 +30,7 @@ class GantryClient(BackgroundNode):
         super().__init__('gantry_client', ros_args)
         self._axes: Optional[DiagnosticArray] = None
         self._seen_s = 0.0
-        self._clients: dict[str, Any] = {}
-        self._node.create_subscription(DiagnosticArray, f'{self._name}/axes', self._take, 10)
+        self.node.create_subscription(DiagnosticArray, f'{self._name}/axes', self._take, 10)
 
     def _take(self, message: DiagnosticArray) -> None:
         self._axes, self._seen_s = message, time.monotonic()
@@ -51,7 +51,8 @@ class GantryClient(BackgroundNode):
         """
         request = SetParameters.Request(parameters=[
             Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
-        results = self._call(SetParameters, service, request).results
+        results = self.call(
+            SetParameters, f'{self._name}/{service}', request, _ANSWER_S).results
         return [result.reason or 'refused' for result in results if not result.successful]
 
     def trigger(self, service: str) -> str:
@@ -61,20 +62,6 @@ class GantryClient(BackgroundNode):
         :returns: '' or the reason of the refusal.
         :raises TransportError: if the controller does not answer.
         """
-        response = self._call(Trigger, service, Trigger.Request())
+        response = self.call(
+            Trigger, f'{self._name}/{service}', Trigger.Request(), _ANSWER_S)
         return '' if response.success else response.message or 'refused'
-
-    def _call(self, kind: Any, service: str, request: Any, timeout_s: float = 5.0) -> Any:
-        client = self._clients.get(service)
-        if client is None:
-            client = self._clients[service] = self._node.create_client(
-                kind, f'{self._name}/{service}')
-        if not client.wait_for_service(timeout_s):
-            raise TransportError(
-                f'{self._name} offers no service {service}: is it running and configured?')
-        done = threading.Event()
-        future = client.call_async(request)
-        future.add_done_callback(lambda _: done.set())
-        if not done.wait(timeout_s):
-            raise TransportError(f'{self._name}/{service} does not answer')
-        return future.result()

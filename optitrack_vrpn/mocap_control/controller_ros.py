@@ -17,6 +17,7 @@ from optitrack_vrpn.mocap_control.messages_ros import CONTROL_QOS, Dialect, INFO
 from optitrack_vrpn.mocap_control.protocol import Kind
 from optitrack_vrpn.mocap_control.round import (
     Duplicates, DUPLICATES_S, KnownSystem, Listeners, Round)
+from optitrack_vrpn.ros.tool_node import ask_all
 import rclpy
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
@@ -29,25 +30,9 @@ _MOST_POSE_TOPICS = 50
 #: Chosen: period at which a wait checks its condition (s). Halved or doubled, waits end by so much
 #: earlier or later.
 _STEP_S = 0.02
-#: Chosen: time after which an unanswered request is repeated (s). Halved, a slow answer causes a
-#: second request; doubled, a lost answer takes longer.
-_REPEAT_S = 0.5
 #: Chosen: period of the search for new pose topics (s). Halved, twice the graph queries; doubled,
 #: a first pose is seen later.
 _LOOK_S = 0.2
-
-
-def _answer(futures: Sequence[Any]) -> Any:
-    """Return the first answer to any of several equal requests; None before."""
-    for future in futures:
-        if future.done() and future.exception() is None and future.result() is not None:
-            return future.result()
-    return None
-
-
-def _answered(asked: Sequence[Sequence[Any]]) -> bool:
-    """Return whether each of several requests, with its repetitions, has an answer."""
-    return all(_answer(futures) is not None for futures in asked)
 
 
 def _owner_of(endpoint: Any) -> str:
@@ -125,35 +110,16 @@ class MocapController:
         Request the lifecycle states of systems; systems without an answer are omitted.
 
         :param names: full names, or unique base names.
-
-        Requests are repeated until the answer arrives: an answer is lost if the system has not
-        discovered its reader yet, which happens just after discovery on a computer under load.
         """
         listeners = self.listeners()
         services = [
             (name, service) for name in names for system, service in self._state_services()
             if name in (system, base_name(system)) and (
                 name == system or system in (listeners.with_base_name(name) or (system,)))]
-        clients = [(name, self._node.create_client(GetState, service))
-                   for name, service in services]
-        self._spin_until(lambda: all(c.service_is_ready() for _, c in clients), timeout_s)
-        states: dict[str, str] = {}
-        left: list[tuple[str, Any, list[Any]]] = [
-            (name, client, []) for name, client in clients if client.service_is_ready()]
-        deadline = time.monotonic() + timeout_s
-        while left and (left_s := deadline - time.monotonic()) > 0:
-            for _, client, futures in left:
-                futures.append(client.call_async(GetState.Request()))
-            asked = [futures for *_, futures in left]
-            self._spin_until(functools.partial(_answered, asked), min(left_s, _REPEAT_S))
-            for name, _, futures in left:
-                answer = _answer(futures)
-                if answer is not None:
-                    states[name] = answer.current_state.label
-            left = [one for one in left if one[0] not in states]
-        for _, client in clients:
-            self._node.destroy_client(client)
-        return states
+        answers = ask_all(self._node, self._executor, GetState,
+                          [service for _, service in services], GetState.Request(), timeout_s)
+        return {name: answers[service].current_state.label
+                for name, service in services if service in answers}
 
     def command(self, kind: Kind, systems: Sequence[str], session_id: str,
                 timeout_s: float) -> Round:

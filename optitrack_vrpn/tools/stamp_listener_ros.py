@@ -4,14 +4,13 @@
 
 import math
 import time
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.ros.tool_node import reason, ToolNode
 from optitrack_vrpn.units import NS_PER_S
-import rclpy
 from rclpy.exceptions import NameValidationException
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
@@ -32,11 +31,6 @@ class Collected(NamedTuple):
     arrivals_ns: list[int]
     frame_id: str
     publishers: int
-
-
-def _one_line(error: Exception) -> str:
-    """Return the reason from a message of rclpy, without the marked-up name."""
-    return str(error).split(':\n')[0].strip().replace('\n', ' ')
 
 
 def _other_type(node: Node, topic: str) -> str:
@@ -72,14 +66,6 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
     stamps: list[int] = []
     arrivals: list[int] = []
     frames: list[str] = ['']
-    publishers = 0
-    context = rclpy.Context()
-    try:
-        rclpy.init(args=ros_args, context=context)
-        node = rclpy.create_node('analyze_stamps', context=context)
-    except (RuntimeError, NameValidationException) as error:    # RCLError
-        context.try_shutdown()
-        raise ConfigurationError(_one_line(error)) from None
 
     def take(message: PoseStamped) -> None:
         arrivals.append(time.time_ns())
@@ -90,38 +76,36 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
     # Best effort matches every publisher; the depth buffers messages while this thread is busy.
     qos = QoSProfile(
         depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
-    try:
-        node.create_subscription(PoseStamped, topic, take, qos)
-    except (ValueError, NameValidationException) as error:
-        node.destroy_node()
-        context.try_shutdown()
-        raise ConfigurationError(f'{topic!r} is not a topic name: {_one_line(error)}') from None
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    try:
-        end = time.monotonic() + wait_s
-        started = False
-        other_since = math.inf
-        while (left := end - time.monotonic()) > 0:
-            executor.spin_once(timeout_sec=min(left, _SLICE_S))
-            if started:
-                continue
-            now = time.monotonic()
-            if stamps:
-                started = True
-                end = now + seconds
-            elif other := _other_type(node, topic):
-                other_since = min(other_since, now)
-                if now - other_since > min(_GRACE_S, wait_s / 2):
-                    raise ConfigurationError(_explain(node, topic, other))
-        publishers = node.count_publishers(topic)
-    except KeyboardInterrupt:
-        if not stamps:
-            raise
-    except ExternalShutdownException:
-        pass
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        context.try_shutdown()
+    with ToolNode('analyze_stamps', ros_args) as tool:
+        try:
+            tool.node.create_subscription(PoseStamped, topic, take, qos)
+        except (ValueError, NameValidationException) as error:
+            raise ConfigurationError(f'{topic!r} is not a topic name: {reason(error)}') from None
+        try:
+            _listen(tool, topic, seconds, wait_s, stamps)
+        except KeyboardInterrupt:
+            if not stamps:
+                raise
+        publishers = tool.node.count_publishers(topic)
     return Collected(stamps, arrivals, frames[0], publishers)
+
+
+def _listen(
+    tool: ToolNode, topic: str, seconds: float, wait_s: float, stamps: Sequence[int],
+) -> None:
+    """Spin until the time from the first message is over, or none has arrived in time."""
+    end = time.monotonic() + wait_s
+    started = False
+    other_since = math.inf
+    while (left := end - time.monotonic()) > 0:
+        tool.spin(min(left, _SLICE_S))
+        if started:
+            continue
+        now = time.monotonic()
+        if stamps:
+            started = True
+            end = now + seconds
+        elif other := _other_type(tool.node, topic):
+            other_since = min(other_since, now)
+            if now - other_since > min(_GRACE_S, wait_s / 2):
+                raise ConfigurationError(_explain(tool.node, topic, other))

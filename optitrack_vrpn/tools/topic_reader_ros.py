@@ -7,8 +7,7 @@ import time
 from typing import Any, Callable, NamedTuple
 
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
+from optitrack_vrpn.ros.tool_node import ToolNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 
@@ -28,33 +27,20 @@ class TopicInfo(NamedTuple):
     subscriptions: int
 
 
-class TopicReader:
+class TopicReader(ToolNode):
     """A ROS node that lists and reads topics; use it in a ``with`` block."""
 
     def __init__(self) -> None:
-        self._context = rclpy.Context()
-        self._context.init(args=[])
-        self._node = rclpy.create_node(
-            'optitrack_vrpn_topics', context=self._context, start_parameter_services=False,
-            enable_rosout=False)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-
-    def __enter__(self) -> 'TopicReader':
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._executor.shutdown()
-        self._node.destroy_node()
-        self._context.try_shutdown()
+        super().__init__(
+            'optitrack_vrpn_topics', start_parameter_services=False, enable_rosout=False)
 
     def list(self, look_s: float) -> list[TopicInfo]:
         """List the topics after a time for discovery."""
         time.sleep(look_s)
         return [
-            TopicInfo(name, tuple(kinds), self._node.count_publishers(name),
-                      self._node.count_subscribers(name))
-            for name, kinds in sorted(self._node.get_topic_names_and_types())]
+            TopicInfo(name, tuple(kinds), self.node.count_publishers(name),
+                      self.node.count_subscribers(name))
+            for name, kinds in sorted(self.node.get_topic_names_and_types())]
 
     def read(
         self, topic: str, count: int, timeout_s: float, take: Callable[[Any], None],
@@ -70,7 +56,7 @@ class TopicReader:
         """
         deadline = time.monotonic() + timeout_s
         offers: list[Any] = []
-        while not (offers := self._node.get_publishers_info_by_topic(topic)):
+        while not (offers := self.node.get_publishers_info_by_topic(topic)):
             if time.monotonic() > deadline:
                 raise TransportError(
                     f'no node publishes on {topic} in this ROS domain; `topics` lists the '
@@ -93,13 +79,13 @@ class TopicReader:
             if taken < count:
                 taken += 1
                 take(message)
-        self._node.create_subscription(message_type, topic, note, QoSProfile(
+        self.node.create_subscription(message_type, topic, note, QoSProfile(
             depth=10, reliability=ReliabilityPolicy.RELIABLE if latched
             else ReliabilityPolicy.BEST_EFFORT,
             durability=DurabilityPolicy.TRANSIENT_LOCAL if latched
             else DurabilityPolicy.VOLATILE))
         while taken < count:
-            self._executor.spin_once(timeout_sec=0.2)
+            self.executor.spin_once(timeout_sec=0.2)
             if not taken and time.monotonic() > deadline:
                 raise TransportError(
                     f'{topic} has {len(offers)} publishers, but no message arrived; is the node '
