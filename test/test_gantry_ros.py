@@ -4,9 +4,12 @@
 
 import math
 import os
+import pty
 import re
+import signal
 import subprocess
 import sys
+import termios
 import threading
 
 from conftest import lacking
@@ -350,3 +353,33 @@ def test_the_terminal_view_shows_all_axes_and_its_key_stops_them(observer):
             view.kill()
             view.wait()
             reader.join()
+
+
+def test_a_terminated_view_leaves_the_terminal_as_it_was():
+    controller, terminal = pty.openpty()
+    before = termios.tcgetattr(terminal)
+    view = subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'gantry', 'view'], cwd=ROOT, stdin=terminal,
+        stdout=subprocess.PIPE)
+    try:
+        assert view.stdout.readline() == b'no axes yet\n'
+        assert termios.tcgetattr(terminal) != before
+        view.terminate()
+        assert view.wait(20) == 128 + signal.SIGTERM
+        assert termios.tcgetattr(terminal) == before
+    finally:
+        view.kill()
+        view.communicate()
+        os.close(controller)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize('closed, arguments', [
+    (True, ['view']), (False, ['stop', '--ros-args', '-p', 'x'])])
+def test_what_the_user_of_the_command_got_wrong_gives_no_traceback(closed, arguments):
+    done = subprocess.run(
+        [sys.executable, '-m', 'optitrack_vrpn', 'gantry', *arguments], cwd=ROOT, timeout=60,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        preexec_fn=(lambda: os.close(0)) if closed else None)
+    assert done.returncode == 64 and 'Traceback' not in done.stderr
+    assert 'gantry: ' in done.stderr

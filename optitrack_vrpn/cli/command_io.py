@@ -10,6 +10,7 @@ from typing import ParamSpec
 
 from optitrack_vrpn.cli.arguments import exit_code
 from optitrack_vrpn.cli.loading import INTERRUPTED
+from optitrack_vrpn.cli.signals_io import EndedBySignal
 from optitrack_vrpn.errors import OptitrackVrpnError
 
 #: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
@@ -43,6 +44,8 @@ def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Ma
                 if interrupted:
                     print(f'{tool}: stopped', file=sys.stderr)
                 return interrupted
+            except EndedBySignal as ended:
+                return 128 + ended.number
             except BrokenPipeError:
                 # At its end the interpreter would write the rest again.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

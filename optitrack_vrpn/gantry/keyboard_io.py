@@ -9,15 +9,21 @@ import termios
 import tty
 from typing import Any, Optional
 
+from optitrack_vrpn.errors import ConfigurationError
+
 
 class Keyboard:
     """
     Read single keys; use it as a context manager.
 
     The exit restores the terminal settings, after an exception too.
+
+    :raises ConfigurationError: if the standard input is closed.
     """
 
     def __init__(self) -> None:
+        if sys.stdin is None:
+            raise ConfigurationError('there is no standard input to read keys from')
         self._before: Any = None
         self._file = sys.stdin.fileno()
 
