@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bodies that change at the same time share one line of the log."""
 
+from hypothesis import given, strategies as st
 from optitrack_vrpn.bodies.change_log import ChangeLog
 from optitrack_vrpn.bodies.states import State, StateChange
 from optitrack_vrpn.clock import StampConfig
@@ -120,3 +121,21 @@ def test_other_changes_are_reported_at_once_and_by_kind():
         ('warn', "body 'b': TRACKED -> FROZEN: because"),
         ('info', "body 'd': NEW -> TRACKED: because")]
     assert len({event.key for event in events}) == 3
+
+
+@given(st.lists(st.lists(st.sampled_from('abc'), max_size=6), max_size=6))
+def test_the_lines_of_a_body_follow_its_changes_in_their_order(ticks):
+    """Each name changes the state of its body; an empty tick follows, as time does."""
+    log, states, made, reported = ChangeLog(), dict.fromkeys('abc', State.TRACKED), [], []
+    for tick in [*ticks, [], []]:
+        changes = []
+        for body in tick:
+            before = states[body]
+            after = State.STALE if before is State.TRACKED else State.TRACKED
+            states[body] = after
+            changes.append(change(body, after, before))
+        made += changes
+        reported += [one for event in log.take(changes, states.values()) for one in event.data]
+    for body in 'abc':
+        assert [one for one in reported if one.body == body] == [
+            one for one in made if one.body == body]

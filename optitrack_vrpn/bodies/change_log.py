@@ -4,8 +4,8 @@
 Report changes of the bodies' states, with one line for bodies that change together.
 
 When the server is lost, all bodies become STALE within a few milliseconds, but possibly in two
-successive ticks. So a change to STALE is reported one tick later, unless all bodies are STALE
-already.
+successive ticks. So a change to STALE is reported one tick later, unless all bodies are STALE or
+the body has changed again.
 """
 
 from __future__ import annotations
@@ -37,15 +37,27 @@ class ChangeLog:
         :param states: the present states of all bodies.
         :returns: one event for each kind of change; those to STALE may come with the next tick.
         """
-        due = self._silent + [change for change in changes if change.after is not State.STALE]
-        silent = [change for change in changes if change.after is State.STALE]
-        if self._silent or all(state is State.STALE for state in states):
-            due, silent = due + silent, []
+        due, silent = list(self._silent), []
+        wait = not (self._silent or all(state is State.STALE for state in states))
+        last = {change.body: change for change in changes}
+        for change in changes:
+            held = wait and change.after is State.STALE and last[change.body] is change
+            (silent if held else due).append(change)
         self._silent = silent
-        groups: dict[tuple[State, State], list[StateChange]] = {}
+        # A change joins a line after the line with the previous change of its body, so that the
+        # last line about a body is its present state.
+        groups: list[list[StateChange]] = []
+        line_of: dict[str, int] = {}
         for change in due:
-            groups.setdefault((change.before, change.after), []).append(change)
-        return [_event(group) for group in groups.values()]
+            kind = change.before, change.after
+            line = next((
+                k for k in range(line_of.get(change.body, -1) + 1, len(groups))
+                if (groups[k][0].before, groups[k][0].after) == kind), len(groups))
+            if line == len(groups):
+                groups.append([])
+            groups[line].append(change)
+            line_of[change.body] = line
+        return [_event(group) for group in groups]
 
 
 def _event(changes: list[StateChange]) -> Event:
