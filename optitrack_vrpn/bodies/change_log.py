@@ -37,7 +37,8 @@ class ChangeLog:
         :param states: the present states of all bodies.
         :returns: one event for each kind of change; those to STALE may come with the next tick.
         """
-        due, silent = list(self._silent), []
+        due = list(self._silent)
+        silent: list[StateChange] = []
         wait = not (self._silent or all(state is State.STALE for state in states))
         last = {change.body: change for change in changes}
         for change in changes:
