@@ -191,9 +191,9 @@ def feed(arguments, take):
     from optitrack_vrpn.recording.bag_io import BagWriter
     from optitrack_vrpn.recording.mcap_format import Message
     from optitrack_vrpn.recording.spool_io import Spool
-    from recording_kit import POSE_TEXT, pose_cdr, topic
+    from recording_kit import add_topic, pose_cdr, topic
     writer = BagWriter(take, arguments.compression)
-    channels = [writer.add_topic(topic(f'/body_{i}/pose'), POSE_TEXT)
+    channels = [add_topic(writer, topic(f'/body_{i}/pose'), i + 1)
                 for i in range(arguments.bodies)]
     spool = Spool(writer, take, lambda m: len(m.data) + 64, min_free=100 << 20)
     spool.start()

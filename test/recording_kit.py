@@ -4,7 +4,7 @@
 
 import struct
 
-from optitrack_vrpn.recording.bag_io import BagWriter
+from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic
 from optitrack_vrpn.recording.bag_metadata import Qos, TopicMetadata
 from optitrack_vrpn.recording.mcap_format import Message
 
@@ -55,6 +55,12 @@ def topic(name, type_name=POSE):
     return TopicMetadata(name, type_name, (Qos(),), HASH)
 
 
+def add_topic(writer, metadata, channel=1):
+    """Add a topic with the definition of poses; give its channel."""
+    writer.write(NewTopic(channel, metadata, POSE_TEXT), 1)
+    return channel
+
+
 def write_poses(folder, poses, compression='none', notes=None, close=True):
     """
     Write a bag of poses.
@@ -65,7 +71,7 @@ def write_poses(folder, poses, compression='none', notes=None, close=True):
     channels = {}
     for number, (name, log_ns, stamp_ns, position, quat) in enumerate(poses):
         if name not in channels:
-            channels[name] = writer.add_topic(topic(name), POSE_TEXT)
+            channels[name] = add_topic(writer, topic(name), len(channels) + 1)
         writer.write(Message(channels[name], number, log_ns, log_ns - 1000,
                              pose_cdr(stamp_ns, position, quat)), log_ns)
     if close:

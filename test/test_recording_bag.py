@@ -8,13 +8,15 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import mcap_format
-from optitrack_vrpn.recording.bag_io import BagWriter, read_records, recover
+from optitrack_vrpn.recording.bag_io import (
+    BagWriter, find_file, NewTopic, read_records, recover)
 from optitrack_vrpn.recording.definitions import definition
 from optitrack_vrpn.recording.losses import ClockSteps, LossTimes, SequenceWatch
 from optitrack_vrpn.recording.mcap_format import Cut, End, Message
@@ -22,9 +24,9 @@ from optitrack_vrpn.recording.spool_io import Spool
 from optitrack_vrpn.recording.topics import safe_name, TopicChoice
 import pytest
 from recording_kit import (
-    BEGIN_NS, by_mcap, by_rosbags, HASH, latched, POSE, pose_cdr, POSE_TEXT, topic, write_poses)
+    add_topic, BEGIN_NS, by_mcap, by_rosbags, HASH, latched, POSE, pose_cdr, topic, write_poses)
 
-mcap = pytest.importorskip('mcap', reason='an independent reader')
+mcap = pytest.importorskip('mcap.reader', reason='an independent reader')
 rosbags = pytest.importorskip('rosbags', reason='an independent reader')
 
 
@@ -83,7 +85,7 @@ def test_checksums_and_index_satisfy_the_mcap_package(tmp_path):
 
 def test_qos_and_type_hash_are_kept_for_players(tmp_path):
     writer = BagWriter(tmp_path / 'take')
-    writer.add_topic(latched('/tf_static'), POSE_TEXT)
+    add_topic(writer, latched('/tf_static'))
     writer.close()
     _, (connection,) = by_rosbags(tmp_path / 'take')
     assert connection.digest == HASH
@@ -95,7 +97,7 @@ def test_qos_and_type_hash_are_kept_for_players(tmp_path):
 
 def test_a_recording_without_a_message_is_a_valid_bag(tmp_path):
     writer = BagWriter(tmp_path / 'take')
-    writer.add_topic(topic('/wand/pose'), POSE_TEXT)
+    add_topic(writer, topic('/wand/pose'))
     writer.close()
     assert by_mcap(tmp_path / 'take' / 'take.mcap') == []
     assert by_rosbags(tmp_path / 'take')[0] == []
@@ -139,9 +141,9 @@ from pathlib import Path
 from optitrack_vrpn.recording.bag_io import BagWriter
 from optitrack_vrpn.recording.spool_io import Spool
 from optitrack_vrpn.recording.mcap_format import Message
-from recording_kit import POSE_TEXT, pose_cdr, topic
+from recording_kit import add_topic, pose_cdr, topic
 writer = BagWriter(Path(sys.argv[1]))
-channel = writer.add_topic(topic('/wand/pose'), POSE_TEXT)
+channel = add_topic(writer, topic('/wand/pose'))
 spool = Spool(writer, Path(sys.argv[1]), lambda m: len(m.data))
 spool.start()
 while True:
@@ -202,6 +204,52 @@ def test_recover_says_what_is_no_recording(tmp_path):
         recover(tmp_path / 'y')
 
 
+def test_a_recording_in_progress_is_not_repaired(tmp_path):
+    writer = write_poses(tmp_path / 'take', some_poses(3), close=False)
+    writer.flush()
+    with pytest.raises(ConfigurationError, match='is being recorded'):
+        recover(tmp_path / 'take')
+    writer.close()
+    assert recover(tmp_path / 'take') == (writer.path, 0, '')
+
+
+def test_a_bag_of_ros2_bag_keeps_the_language_of_its_definitions(tmp_path):
+    """rosbag2 stores the IDL of types that have no .msg file."""
+    writer = BagWriter(tmp_path / 'take')
+    writer.write(NewTopic(7, topic('/a'), 'module std_msgs { };', 'ros2idl'), 1)
+    writer.write(message(0)._replace(channel_id=7), 1)
+    writer.flush()
+    (tmp_path / 'cut.mcap').write_bytes(writer.path.read_bytes())    # without an index
+    path, count, _ = recover(tmp_path / 'cut.mcap')
+    with open(path, 'rb') as file:
+        (schema,) = mcap.make_reader(file).get_summary().schemas.values()
+    assert (count, schema.encoding, schema.data) == (1, 'ros2idl', b'module std_msgs { };')
+
+
+def test_a_disk_that_takes_no_files_is_a_reason_not_to_repair(tmp_path, monkeypatch):
+    write_poses(tmp_path / 'take', some_poses(3), close=False).flush()
+
+    def read_only(*args, **kwargs):
+        raise OSError(30, 'Read-only file system')
+    monkeypatch.setattr(tempfile, 'mkdtemp', read_only)
+    with pytest.raises(ConfigurationError, match='Read-only'):
+        recover(tmp_path / 'take')
+
+
+@pytest.mark.parametrize('names, endings, said', [
+    (['a.db3'], ['.mcap', '.pcap'], 'ros2 bag convert'),
+    (['a.mcap.zstd'], ['.mcap', '.pcap'], 'zstd -d'),
+    (['a.mcap', 'b.mcap'], ['.mcap', '.pcap'], '2 .mcap files'),
+    (['a.pcap', 'b.pcap'], ['.mcap', '.pcap'], '2 .pcap files'),
+    (['a.mcap'], ['.pcap'], 'ros2 bag play'),
+    (['a.txt'], ['.mcap', '.pcap'], 'no .mcap or .pcap file')])
+def test_a_folder_without_the_one_file_is_refused_with_what_to_do(tmp_path, names, endings, said):
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigurationError, match=said):
+        find_file(tmp_path, *endings)
+
+
 # -- disks ----------------------------------------------------------------------------------------
 
 def spooled(writer, folder, **kwargs):
@@ -241,7 +289,7 @@ def random_messages(count):
 def test_a_nearly_full_disk_ends_the_recording_cleanly(tmp_path):
     with small_disk(tmp_path / 'disk') as disk:
         writer = BagWriter(disk / 'take', 'none')
-        writer.add_topic(topic('/a'), POSE_TEXT)
+        add_topic(writer, topic('/a'))
         spool = spooled(writer, disk, min_free=1_000_000)
         spool.start()
         given = 0
@@ -260,7 +308,7 @@ def test_a_full_disk_ends_the_recording_and_the_file_is_whole_or_repairable(tmp_
     """Another program fills the disk between two looks."""
     with small_disk(tmp_path / 'disk') as disk:
         writer = BagWriter(disk / 'take', 'none')
-        writer.add_topic(topic('/a'), POSE_TEXT)
+        add_topic(writer, topic('/a'))
         spool = spooled(writer, disk, min_free=0)
         spool.start()
         spool.put(random_messages(4000))
@@ -279,7 +327,7 @@ def test_a_full_disk_ends_the_recording_and_the_file_is_whole_or_repairable(tmp_
 
 def test_a_disk_that_is_full_for_the_index_leaves_a_readable_file(tmp_path):
     writer = BagWriter(tmp_path / 'take', 'none')
-    writer.add_topic(topic('/a'), POSE_TEXT)
+    add_topic(writer, topic('/a'))
     for number in range(3):
         writer.write(message(number), 1)
         if number == 2:

@@ -243,7 +243,8 @@ def test_lengths_without_a_unit_are_refused(tmp_path):
 
 @pytest.mark.parametrize('before, after, said', [
     ('Quaternion', 'XYZ', 'rotation type'), ('Global', 'Local', 'coordinate space Global'),
-    ('Frame,Time', 'Row,Time', 'begins with Frame'), ('0.6,0,0.8', '0.6,abc,0.8', 'abc')])
+    ('Frame,Time', 'Row,Time', 'begins with Frame'), ('0.6,0,0.8', '0.6,abc,0.8', 'abc'),
+    ('take 7', '"take 7' + 200_000 * ' ', 'not valid CSV')])
 def test_what_is_wrong_with_a_motive_csv_is_said(tmp_path, before, after, said):
     text = MOTIVE.format(units='Meters', x=1, y=2, z=3)
     (tmp_path / 'm.csv').write_text(text.replace(before, after))
@@ -286,11 +287,14 @@ def test_parquet_has_a_row_group_for_each_part_of_a_body(tmp_path, capsys, monke
     assert sum(sizes) == file.metadata.num_rows
 
 
-@pytest.mark.parametrize('rate', ['0', '2e6'])
-def test_a_rate_that_is_none_leaves_the_old_file(tmp_path, capsys, rate):
+@pytest.mark.parametrize('arguments, said', [
+    (['--resample', '0'], 'is not allowed'), (['--resample', '2e6'], 'is not allowed'),
+    (['--start', '1.5', '--end', '1'], 'nothing is between'),
+    (['--start', '9'], 'nothing is between')])
+def test_rows_that_cannot_be_leave_the_old_file(tmp_path, capsys, arguments, said):
     folder, _ = bag(tmp_path)
     (tmp_path / 'x.csv').write_text('kept')
-    code, out = export(capsys, folder, '-o', tmp_path / 'x.csv', '--resample', rate)
+    code, out = export(capsys, folder, '-o', tmp_path / 'x.csv', *arguments)
     assert code == USAGE
-    assert 'is not allowed' in out.err
+    assert said in out.err
     assert (tmp_path / 'x.csv').read_text() == 'kept'

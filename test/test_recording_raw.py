@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.client import sockets_io
 from optitrack_vrpn.client.client_io import VrpnClient
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.recording import replay_command
@@ -378,6 +378,14 @@ def test_a_raw_recording_of_a_running_server_holds_all_it_sent(tmp_path):
         record_raw(tmp_path / 'raw.pcap', '127.0.0.1', 1, 1.0, print, 0)
 
 
+@pytest.mark.network
+def test_a_raw_recording_of_no_server_is_a_problem(tmp_path):
+    with socket.create_server(('127.0.0.1', 0)) as closed:
+        port = closed.getsockname()[1]
+    problem = record_raw(tmp_path / 'raw.pcap', '127.0.0.1', port, 0.2, lambda *_: None, 0)
+    assert 'no server was recorded' in problem
+
+
 def test_a_part_keeps_names_and_a_rate_scales_the_senders_times():
     (session,) = load_sessions(capture('tcp_only'))
     whole = [p for a in arrivals(session) for p in poses(a.events)]
@@ -406,6 +414,18 @@ def test_a_conversation_in_which_the_server_sent_nothing_ends_the_replay():
 def test_the_command_refuses_what_cannot_be(capsys, arguments, said):
     assert replay_command.main([str(capture('udp_lob')), *arguments]) == USAGE
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('port', ['-1', '65536'])
+def test_a_port_that_is_none_is_refused(port):
+    with pytest.raises(SystemExit) as ended:
+        replay_command.main([str(capture('udp_lob')), '--port', port])
+    assert ended.value.code == USAGE
+
+
+def test_an_address_of_another_computer_is_refused_with_the_reason():
+    with pytest.raises(TransportError, match='cannot listen on 192.0.2.1'):
+        ReplayServer([], ReplayConfig(host='192.0.2.1'))
 
 
 def test_the_first_line_of_a_recording_has_a_rate_and_later_ones_that_of_their_period():

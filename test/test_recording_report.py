@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 from conftest import lacking_in_lines
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import report_command
 from optitrack_vrpn.recording.bag_io import BagWriter, recover
 from optitrack_vrpn.recording.figures import body_figures, running_deviation
@@ -22,7 +21,7 @@ from optitrack_vrpn.recording.tum import format_tum
 from optitrack_vrpn.units import NS_PER_S
 import pcap
 import pytest
-from recording_kit import BEGIN_NS, POSE, pose_cdr, POSE_TEXT, topic as topic_of, write_poses
+from recording_kit import add_topic, BEGIN_NS, POSE, pose_cdr, topic as topic_of, write_poses
 from scipy.spatial.transform import Rotation
 from test_recording_evaluation import CAMERA_M, recording
 
@@ -147,8 +146,8 @@ def written(folder, topics, close=True):
     """
     writer = BagWriter(folder, 'none')
     rows = []
-    for name, (kind, messages) in topics.items():
-        channel = writer.add_topic(topic_of(name, kind), POSE_TEXT)
+    for channel, (name, (kind, messages)) in enumerate(topics.items(), 1):
+        add_topic(writer, topic_of(name, kind), channel)
         rows += [(BEGIN_NS + round(at_s * 1e9), channel, data) for at_s, data in messages]
     for number, (log_ns, channel, data) in enumerate(sorted(rows)):
         writer.write(Message(channel, number, log_ns, log_ns, data), log_ns)
@@ -243,13 +242,6 @@ def test_times_that_are_none_are_refused(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         report_command.main(['take', *arguments])
     assert ended.value.code == USAGE
-
-
-def test_a_bag_in_sqlite_is_refused_with_what_to_do(tmp_path):
-    (tmp_path / 'take').mkdir()
-    (tmp_path / 'take' / 'take_0.db3').write_bytes(b'SQLite format 3')
-    with pytest.raises(ConfigurationError, match='ros2 bag convert'):
-        load_take(tmp_path / 'take')
 
 
 def test_no_bodies_are_the_worst_finding():

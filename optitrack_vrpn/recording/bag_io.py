@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 import contextlib
+import fcntl
 import os
 from pathlib import Path
 import tempfile
-from typing import Callable, IO, Optional
+from typing import Callable, IO, NamedTuple, Optional
 import zlib
 
 from optitrack_vrpn import __version__
@@ -86,6 +87,21 @@ def decompress(compression: str, data: bytes, size: int) -> bytes:
         f'installed: install {_PACKAGES[compression]}')
 
 
+class NewTopic(NamedTuple):
+    """
+    A topic of a bag, written before its messages.
+
+    :ivar channel_id: its channel, not yet used.
+    :ivar definition: of its type, see ``definitions``.
+    :ivar encoding: of the definition, 'ros2msg' or 'ros2idl'.
+    """
+
+    channel_id: int
+    metadata: TopicMetadata
+    definition: str
+    encoding: str = 'ros2msg'
+
+
 class BagWriter:
     """
     Write one bag; not thread-safe.
@@ -109,6 +125,8 @@ class BagWriter:
             # Unbuffered: written data survive the end of this process.
             self._file: IO[bytes] = open(self.path, 'xb', buffering=0)
             self._index: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)
+            with contextlib.suppress(OSError):    # a file system without locks
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)    # see ``recover``
         except FileExistsError:
             raise ConfigurationError(
                 f'{folder} exists already: choose another name, or remove it') from None
@@ -126,42 +144,35 @@ class BagWriter:
         self._start_ns, self._end_ns = 0, 0
         self._write(mcap.header(LIBRARY))
 
-    def add_topic(
-        self, topic: TopicMetadata, definition: str, channel_id: Optional[int] = None,
-    ) -> int:
-        """
-        Add a topic.
-
-        :param definition: of its type, see ``definitions``.
-        :param channel_id: its channel, not yet used; by default the next one.
-        :returns: its channel.
-        """
+    def _add(self, new: NewTopic) -> None:
+        topic = new.metadata
         schema = self._schemas.get(topic.type_name)
         if schema is None:
-            schema = mcap.Schema(
-                len(self._schemas) + 1, topic.type_name, 'ros2msg', definition.encode())
+            schema = mcap.Schema(len(self._schemas) + 1, topic.type_name, new.encoding,
+                                 new.definition.encode())
             self._schemas[topic.type_name] = schema
             self._chunk.add_record(mcap.schema(schema))
         channel = mcap.Channel(
-            len(self._channels) + 1 if channel_id is None else channel_id, schema.id, topic.name,
-            'cdr', channel_metadata(topic))
+            new.channel_id, schema.id, topic.name, 'cdr', channel_metadata(topic))
         self._channels.append(channel)
         self._topics.append(topic)
         self._counts[channel.id] = 0
         self._chunk.add_record(mcap.channel(channel))
-        return channel.id
 
-    def write(self, message: mcap.Message, now_ns: int) -> None:
+    def write(self, item: mcap.Message | NewTopic, now_ns: int) -> None:
         """
-        Write a message; ``tick`` ends chunks by their age.
+        Write a message or add a topic; ``tick`` ends chunks by their age.
 
         :param now_ns: on a monotonic clock, greater than 0.
         :raises OSError: if the disk is full or fails; ``close`` can still be called.
         """
+        if item.__class__ is NewTopic:
+            self._add(item)
+            return
         if not self._chunk_began_ns:
             self._chunk_began_ns = now_ns
         chunk = self._chunk
-        chunk.add(message)
+        chunk.add(item)  # type: ignore[arg-type]
         self.messages += 1
         if chunk.size >= _CHUNK_SIZE:
             self.flush()
@@ -307,25 +318,37 @@ def _truncate(file: IO[bytes], size: int) -> None:
         file.seek(size)
 
 
-def find_mcap(path: Path) -> Path:
-    """
-    Find the MCAP file of a bag.
+#: What to do with a folder that has only other files than those that are needed.
+_OTHERS = {
+    '.db3': 'is a bag in sqlite3; convert it to mcap with ros2 bag convert',
+    '.zstd': 'is a bag with compressed files; decompress them with zstd -d --rm',
+    '.mcap': 'is a recording of topics; play it with ros2 bag play. replay serves raw recordings '
+             '(record --raw)'}
 
-    :param path: the bag's folder, or the file itself.
+
+def find_file(path: Path, *endings: str) -> Path:
+    """
+    Find the file of a recording.
+
+    :param path: its folder, or the file itself.
+    :param endings: names that the file can end with, such as '.mcap', the best first.
     :raises ConfigurationError: if there is none, or more than one.
     """
     if path.is_file():
         return path
     if not path.is_dir():
         raise ConfigurationError(f'{path}: no such file or folder')
-    found = sorted(path.glob('*.mcap'))
-    if not found and any(path.glob('*.db3')):
-        raise ConfigurationError(
-            f'{path}: is a bag in sqlite3; convert it to mcap with ros2 bag convert')
-    if len(found) != 1:
-        raise ConfigurationError(
-            f'{path}: contains {len(found) or "no"} .mcap files; give the path of one')
-    return found[0]
+    for ending in endings:
+        found = sorted(path.glob(f'*{ending}'))
+        if len(found) > 1:
+            raise ConfigurationError(
+                f'{path}: contains {len(found)} {ending} files; give the path of one')
+        if found:
+            return found[0]
+    for ending, remedy in _OTHERS.items():
+        if any(path.glob(f'*{ending}')):
+            raise ConfigurationError(f'{path}: {remedy}')
+    raise ConfigurationError(f'{path}: contains no {" or ".join(endings)} file')
 
 
 def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
@@ -385,29 +408,35 @@ def recover(path: Path) -> tuple[Path, int, str]:
         complete, which is then left unchanged.
     :raises ConfigurationError: if it is not an MCAP file or the copy cannot be created.
     """
-    source = find_mcap(path)
-    complete = any(isinstance(row, mcap.End) for row in read_records(source))
-    if complete and (source.parent / 'metadata.yaml').is_file():
-        return source, 0, ''
-    scratch = Path(tempfile.mkdtemp(prefix='.recover-', dir=source.parent))
+    source = find_file(path, '.mcap')
     try:
-        writer = BagWriter(scratch / source.stem)
-        reason = _copy(source, writer) or 'metadata.yaml is missing'
-        writer.close({'recovered': reason})
-        broken = source.with_suffix('.mcap.broken')
-        source.rename(broken)
-        writer.path.rename(source)
-        (writer.folder / 'metadata.yaml').replace(source.parent / 'metadata.yaml')
+        with open(source, 'rb') as file:
+            _check_not_recorded(file, source)
+            complete = any(isinstance(row, mcap.End) for row in read_records(source))
+            if complete and (source.parent / 'metadata.yaml').is_file():
+                return source, 0, ''
+            with tempfile.TemporaryDirectory(
+                    prefix='.recover-', dir=source.parent, ignore_cleanup_errors=True) as scratch:
+                writer = BagWriter(Path(scratch) / source.stem)
+                reason = _copy(source, writer) or 'metadata.yaml is missing'
+                writer.close({'recovered': reason})
+                source.rename(source.with_suffix('.mcap.broken'))
+                writer.path.rename(source)
+                (writer.folder / 'metadata.yaml').replace(source.parent / 'metadata.yaml')
     except OSError as error:
-        raise ConfigurationError(f'cannot repair {source}: {error}') from None
-    finally:
-        for left in scratch.rglob('*'):
-            with contextlib.suppress(OSError):
-                left.unlink()
-        with contextlib.suppress(OSError):
-            (scratch / source.stem).rmdir()
-            scratch.rmdir()
+        raise ConfigurationError(f'cannot repair {source}: {error.strerror or error}') from None
     return source, writer.messages, reason
+
+
+def _check_not_recorded(file: IO[bytes], source: Path) -> None:
+    """Check that no recorder writes a file, which would go on in the file that is put aside."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ConfigurationError(
+            f'{source} is being recorded: end its recorder first, which closes it') from None
+    except OSError:
+        pass    # a file system without locks
 
 
 def _copy(source: Path, writer: BagWriter) -> str:
@@ -425,9 +454,10 @@ def _copy(source: Path, writer: BagWriter) -> str:
             schemas[row.id] = row
         elif isinstance(row, mcap.Channel) and row.id not in channels and row.schema_id in schemas:
             schema = schemas[row.schema_id]
-            channels[row.id] = writer.add_topic(
-                topic_of_channel(row.topic, schema.name, row.metadata),
-                schema.definition.decode(errors='replace'))
+            channels[row.id] = len(channels) + 1
+            writer.write(NewTopic(
+                channels[row.id], topic_of_channel(row.topic, schema.name, row.metadata),
+                schema.definition.decode(errors='replace'), schema.encoding), 0)
         elif isinstance(row, mcap.Cut):
             return row.reason
     return ''

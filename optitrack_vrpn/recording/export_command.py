@@ -14,7 +14,7 @@ from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.recording.export_table import (
-    check_resampling, choose_bodies, COLUMNS, columns, rows, Table, table)
+    check_span, choose_bodies, COLUMNS, columns, rows, Table, table)
 from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.tum import format_tum
 
@@ -100,7 +100,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         raise ConfigurationError(
             'a TUM file holds one body: choose it with --body '
             f'({", ".join(bodies)})')
-    check_resampling(take, arguments.start, arguments.end, arguments.resample)
+    check_span(take, arguments.start, arguments.end, arguments.resample)
     with whole_file(arguments.output) as path:
         count = _write(path, arguments.format, (
             table(take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,

@@ -94,14 +94,19 @@ def _span(take: Take, start_s: Optional[float], end_s: Optional[float]) -> tuple
             take.end_ns if end_s is None else take.begin_ns + round(end_s * NS_PER_S))
 
 
-def check_resampling(
+def check_span(
     take: Take, start_s: Optional[float], end_s: Optional[float], resample_hz: Optional[float],
 ) -> None:
     """
     Check what ``table`` will be asked for, before a file is opened.
 
-    :raises ConfigurationError: if the rate is none, or makes too many rows.
+    :raises ConfigurationError: if the span is empty, the rate is none, or there are too many rows.
     """
+    begin_ns, end_ns = _span(take, start_s, end_s)
+    if begin_ns > min(end_ns, take.end_ns):
+        raise ConfigurationError(
+            f'{take.name}: nothing is between --start and --end; the poses are from 0 to '
+            f'{(take.end_ns - take.begin_ns) / NS_PER_S:.1f} s')
     if resample_hz is not None:
         _steps(*_span(take, start_s, end_s), resample_hz)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 import csv
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
@@ -51,7 +51,7 @@ def parse_motive_csv(lines: Iterable[str], source: str) -> MotiveExport:
     :raises ConfigurationError: if labels are missing, rotations are not quaternions, or the file
         contains no rigid body.
     """
-    rows = csv.reader(lines)
+    rows = _rows(lines, source)
     head = next(rows, [])
     rotation = _fact(head, 'Rotation Type') or 'Quaternion'
     if rotation != 'Quaternion':
@@ -80,7 +80,7 @@ def parse_motive_csv(lines: Iterable[str], source: str) -> MotiveExport:
 
 
 def _poses(
-    rows: Any, columns: dict[str, list[int]], scale: float, source: str,
+    rows: Iterable[list[str]], columns: dict[str, list[int]], scale: float, source: str,
 ) -> Iterator[tuple[str, int, tuple[float, ...]]]:
     maps = frame_maps(AxesConfig())
     for cells in rows:
@@ -96,7 +96,14 @@ def _poses(
                         scale * position[0], scale * position[1], scale * position[2]))
                     yield name, stamp_ns, (*p, *maps.quat_to_enu((x, y, z, w)))
         except ValueError as error:
-            raise ConfigurationError(f'{source}, line {rows.line_num}: {error}') from None
+            raise ConfigurationError(f'{source}, frame {cells[0]}: {error}') from None
+
+
+def _rows(lines: Iterable[str], source: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(lines)
+    except csv.Error as error:    # such as a quotation mark in a note, which is not closed
+        raise ConfigurationError(f'{source}: is not valid CSV: {error}') from None
 
 
 def _fact(head: list[str], key: str) -> str:

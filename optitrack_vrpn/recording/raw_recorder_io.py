@@ -181,7 +181,7 @@ def record_raw(
     :param path: path of the new file.
     :param seconds: duration of the recording (s), 0 for no limit.
     :param ended: event that ends the recording.
-    :returns: what went wrong, including losses; '' if nothing did.
+    :returns: what went wrong, including losses and an empty file; '' if nothing did.
     :raises ConfigurationError: if the file cannot be created or the server is invalid.
     """
     ended = ended or threading.Event()
@@ -211,4 +211,5 @@ def record_raw(
         problem = spool.stop()
     loss = (f'{lost.total} datagrams were lost before the recorder read them (receive buffer full)'
             if lost.total else '')
-    return '; '.join(filter(None, (problem, loss)))
+    nothing = '' if writer.messages else f'no server was recorded: {sink.state}'
+    return '; '.join(filter(None, (problem, loss, nothing)))

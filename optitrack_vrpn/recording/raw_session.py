@@ -14,7 +14,6 @@ from optitrack_vrpn.vrpn.codec import padded
 from optitrack_vrpn.vrpn.constants import (
     COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, TYPE_DESCRIPTION, UDP_DESCRIPTION)
 
-_US = 1000
 #: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken
 #: captures. Halved or doubled, only these are read differently.
 _MAX_MESSAGE = 1 << 20
@@ -150,8 +149,8 @@ def scale_times(data: bytes, origin_ns: int, rate: float) -> bytes:
             continue
         _, sec, usec, _, kind, _ = HEADER.unpack_from(message)
         if kind >= 0 and (sec or usec):
-            time_ns = sec * NS_PER_S + usec * _US
-            moved_us = (origin_ns + round((time_ns - origin_ns) / rate)) // _US
+            time_ns = sec * NS_PER_S + usec * 1000
+            moved_us = (origin_ns + round((time_ns - origin_ns) / rate)) // 1000
             message = message[:4] + struct.pack('>II', *divmod(moved_us, 1_000_000)) + message[12:]
         scaled += message
     return bytes(scaled)
@@ -164,7 +163,7 @@ def first_sender_time_ns(actions: Iterable[Action]) -> int:
             if len(message) >= HEADER_SIZE and not message.startswith(COOKIE_PREFIX):
                 _, sec, usec, _, kind, _ = HEADER.unpack_from(message)
                 if kind >= 0 and (sec or usec):
-                    return int(sec) * NS_PER_S + int(usec) * _US
+                    return int(sec) * NS_PER_S + int(usec) * 1000
     return 0
 
 

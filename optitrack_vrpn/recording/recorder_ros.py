@@ -13,8 +13,7 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.mocap_control.protocol import ControlConfig
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.recording.bag_io import BagWriter
-from optitrack_vrpn.recording.bag_metadata import TopicMetadata
+from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic
 from optitrack_vrpn.recording.intake_ros import Intake, Reader
 from optitrack_vrpn.recording.losses import ClockSteps
 from optitrack_vrpn.recording.mcap_format import Message
@@ -74,39 +73,7 @@ class Progress(NamedTuple):
     status: SpoolStatus
 
 
-class _Topic(NamedTuple):
-    """A topic in the queue, before its messages."""
-
-    key: int
-    metadata: TopicMetadata
-    definition: str
-
-
-_Item = Union[Message, _Topic]
-
-
-class _Bag:
-    """A ``BagWriter`` that receives its topics through the queue."""
-
-    def __init__(self, writer: BagWriter) -> None:
-        self._writer = writer
-        self._write = writer.write
-        self.tick, self.sync, self.close = writer.tick, writer.sync, writer.close
-        self.remedy = writer.remedy
-
-    @property
-    def size(self) -> int:
-        return self._writer.size
-
-    @property
-    def messages(self) -> int:
-        return self._writer.messages
-
-    def write(self, item: _Item, now_ns: int) -> None:
-        if isinstance(item, Message):
-            self._write(item, now_ns)
-        else:
-            self._writer.add_topic(item.metadata, item.definition, item.key)
+_Item = Union[Message, NewTopic]
 
 
 class Recorder(ControlledLifecycleNode):
@@ -174,10 +141,10 @@ class Recorder(ControlledLifecycleNode):
         self._session, self._steps = session, ClockSteps()
         self._stop_reported = False
         spool: Spool[_Item] = Spool(
-            _Bag(writer), self._folder, _size, self._config.max_waiting, self._config.min_free,
+            writer, self._folder, _size, self._config.max_waiting, self._config.min_free,
             self._free_bytes, self._notes)
         readers = self._intake.readers
-        spool.put([_Topic(r.key, r.metadata, r.definition) for r in readers])
+        spool.put([NewTopic(r.key, r.metadata, r.definition) for r in readers])
         self._spool = spool
         spool.put([message for kept in list(self._latched.values()) for message in list(kept)])
         spool.start()
@@ -230,7 +197,7 @@ class Recorder(ControlledLifecycleNode):
             self._latched[reader.key] = deque(
                 maxlen=1 if len(reader.metadata.qos) == 1 and reader.watch else _MOST_LATCHED)
         if self._spool is not None:
-            self._spool.put([_Topic(reader.key, reader.metadata, reader.definition)])
+            self._spool.put([NewTopic(reader.key, reader.metadata, reader.definition)])
 
     def _deliver(self, messages: list[Message]) -> None:
         """Process messages, called by the intake in its thread."""

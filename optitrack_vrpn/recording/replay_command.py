@@ -9,9 +9,9 @@ import sys
 import time
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import duration, Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import duration, Parser, whole, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.bag_io import find_file
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
 
@@ -34,26 +34,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--loop', action='store_true',
                         help='start again at the end, like a restarted Motive')
     parser.add_argument('--host', default='127.0.0.1', help='local address (default %(default)s)')
-    parser.add_argument('--port', type=int, default=_PORT, help='default %(default)s')
+    parser.add_argument('--port', type=whole(0, 65535), default=_PORT,
+                        help='default %(default)s; 0: any free port')
     return parser
-
-
-def find_pcap(path: Path) -> Path:
-    """
-    Find the capture of a recording.
-
-    :raises ConfigurationError: if there is none, or more than one.
-    """
-    if not path.is_dir():
-        return path
-    found = sorted(path.glob('*.pcap'))
-    if len(found) == 1:
-        return found[0]
-    if not found and list(path.glob('*.mcap')):
-        raise ConfigurationError(
-            f'{path}: is a recording of topics; play it with: ros2 bag play {path}. replay serves '
-            'raw recordings (record --raw)')
-    raise ConfigurationError(f'{path}: contains {len(found) or "no"} .pcap files; give one')
 
 
 @command('replay', 0)
@@ -66,7 +49,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    sessions = load_sessions(find_pcap(arguments.recording))
+    sessions = load_sessions(find_file(arguments.recording, '.pcap'))
     config = ReplayConfig(
         arguments.rate, arguments.start, arguments.end, arguments.loop, arguments.host,
         arguments.port)

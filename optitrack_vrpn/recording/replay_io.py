@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+import errno
 import logging
 import select
 import socket
@@ -283,7 +284,7 @@ def _sockets(host: str, port: int) -> tuple[socket.socket, socket.socket]:
         except OSError as error:
             listener.close()
             udp.close()
-            if port:
+            if port or error.errno != errno.EADDRINUSE:
                 raise TransportError(
                     f'cannot listen on {host} port {port}: {error.strerror}') from None
     raise TransportError('no port is free for both TCP and UDP')

@@ -13,7 +13,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.recording import mcap_format as mcap
-from optitrack_vrpn.recording.bag_io import find_mcap, read_records, RECORDER
+from optitrack_vrpn.recording.bag_io import find_file, read_records, RECORDER
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.cdr_reader import (
     read_diagnostics, read_pose, read_status, Stamped, Status)
@@ -40,8 +40,7 @@ def load_take(path: Path, estimate: Optional[str] = None) -> Take:
     :param estimate: a topic whose poses are kept even if they are those of a body in NED.
     :raises ConfigurationError: if it cannot be read.
     """
-    if path.is_dir() and not list(path.glob('*.mcap')) and list(path.glob('*.pcap')):
-        path = next(path.glob('*.pcap'))
+    path = find_file(path, '.mcap', '.pcap')
     try:
         if path.suffix == '.pcap':
             return _load_raw(path)
@@ -102,15 +101,14 @@ class _Topic:
 
 
 def _load_bag(path: Path, estimate: Optional[str]) -> Take:
-    file = find_mcap(path)
-    take = Take(file.stem, 'bag')
+    take = Take(path.stem, 'bag')
     schemas: dict[int, str] = {}
     channels: dict[int, tuple[str, str]] = {}
     scratch = Scratch()
     poses: dict[str, _Topic] = {}
     states: dict[str, list[StateRow]] = {}
     first_ns, last_ns = sys.maxsize, 0
-    for row in read_records(file):
+    for row in read_records(path):
         if isinstance(row, mcap.Message):
             topic, type_name = channels.get(row.channel_id, ('', ''))
             take.topics[topic] = take.topics.get(topic, 0) + 1
