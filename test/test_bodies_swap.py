@@ -37,6 +37,18 @@ def test_bodies_that_exchange_names_are_never_believed():
     assert a.good(4) == [False, False, True, True]
 
 
+def test_a_body_whose_partner_is_no_longer_selected_is_not_held():
+    a, b = two_bodies()
+    exchange_names(a, b, 100)
+    assert a.body.swapped_with == 'b'
+    out = []
+    for _ in range(500):
+        out.append(a.send(*b.pose()))
+        b.skip(1, tick=False)
+        swap.review((a.body,))
+    assert out[-1] is not None and a.body.resets == 1
+
+
 def test_without_the_review_exchanged_names_would_be_believed():
     a, b = two_bodies()
     for _ in range(500):

@@ -403,6 +403,21 @@ def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
     assert pipeline.take_events() == []
 
 
+def test_a_server_that_sends_ever_new_texts_does_not_fill_the_disk():
+    pipeline = Pipeline(PipelineConfig())
+    events = []
+    for tick in range(600):
+        pipeline.process([TextReport('wand', 0, 1, 0, f'text {tick} {i}') for i in range(50)],
+                         tick * S // 10, HOST)
+        pipeline.tick(tick * S // 10)
+        events += pipeline.take_events()
+    texts = [event for event in events if 'text ' in event.text]
+    assert 100 <= len(texts) <= 160
+    (*_, summary) = [event for event in events if event.key == 'server texts']
+    assert summary.severity == 'warn' and str(100 * 50 - 20) in summary.text
+    assert len(events) - len(texts) <= 6
+
+
 @settings(max_examples=30, deadline=None)
 @given(numbers=st.lists(st.floats(), min_size=7, max_size=7), time_ns=st.integers(0, 1 << 63),
        sensor=st.integers(-2**31, 2**31 - 1))

@@ -177,6 +177,21 @@ def test_a_restart_of_the_sender_begins_anew():
     assert all(sample.stamp_ns <= HOST + at for _, at, sample in after)
 
 
+def test_the_tick_of_a_restarted_sender_is_measured_again():
+    """With the old tick, stamps within the longer new one would be up to 23 ms too early."""
+    session = Session(100, 20 * MS, stamps=StampConfig(mode='min_offset')).run(480)
+    before = len(session.out)
+    for k in range(480, 1440):
+        session.out += [(k, k * S // 100 + MS, s) for s in session.pipeline.process(
+            [report('wand', k, 100, tick=50 * MS, start=-1 * S)], k * S // 100 + MS, HOST)]
+        session.pipeline.tick(k * S // 100)
+        session.events += session.pipeline.take_events()
+    late = [sample.stamp_ns - HOST - k * S / 100 for k, _, sample in session.out[before + 200:]]
+    assert max(late) - min(late) < 12 * MS
+    assert [event.data for event in session.events if event.key == 'coarse clock'] == [
+        20 * MS, 50 * MS]
+
+
 def test_velocities_are_those_of_the_motion():
     """Equal times would make the speed infinite, or zero."""
     session = Session(jitter_ms=0.05, estimate=EstimateConfig(

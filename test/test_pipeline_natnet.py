@@ -155,6 +155,8 @@ def test_ptp_times_are_compared_with_the_stamps():
         ptp = session.exposure + OFFSET + 37 * S
         session.frame(('Wand', True, 0.0), ptp_ns=ptp)
     assert abs(session.pipeline.ptp_minus_stamp_ns - 37 * S) < 2_000
+    session.frame(('Wand', True, 0.0))
+    assert session.pipeline.ptp_minus_stamp_ns is None
 
 
 def test_arrival_mode_stamps_arrivals():

@@ -116,6 +116,8 @@ def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
     candidate, own = gate.candidate, gate.last_good
     if candidate is None or own is None:
         return
+    if gate.swapped_with and all(other.name != gate.swapped_with for other in gates):
+        gate.swapped_with, gate.unconfirmed = '', False    # the other body is no longer selected
     now, place, _ = candidate
     for other in gates:
         good = other.last_good

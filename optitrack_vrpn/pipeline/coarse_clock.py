@@ -159,7 +159,7 @@ class CoarseClock:
         self._first_ns = 0
         self._places: list[Placed] = []
         self._times: deque[int] = deque(maxlen=TICKS_TO_REPORT + 1)
-        self._reported = False
+        self._reported_ns = 0
 
     def reset(self) -> None:
         """Discard all ticks, after a step of a clock."""
@@ -168,6 +168,7 @@ class CoarseClock:
             self.forget(channel)
         self._frames_of_ns = self._sender_ns = -1
         self._times.clear()
+        self.tick_ns = 0
 
     def forget(self, channel: Channel) -> None:
         """Discard the state of one body."""
@@ -281,7 +282,7 @@ class CoarseClock:
     def _note_tick(self, sender_ns: int) -> None:
         """Measure the tick size from sender times that several frames share."""
         times = self._times
-        if self._reported or (times and sender_ns <= times[-1]):
+        if self.tick_ns or (times and sender_ns <= times[-1]):
             return
         times.append(sender_ns)
         if len(times) > TICKS_TO_REPORT:
@@ -290,10 +291,10 @@ class CoarseClock:
             self.tick_ns = least if least <= LONGEST_TICK_NS else 0
 
     def take_event(self) -> Event | None:
-        """Return the event that reports the tick size, once."""
-        if self._reported or not self.tick_ns:
+        """Return the event that reports the tick size, once for each size."""
+        if self.tick_ns in (0, self._reported_ns):
             return None
-        self._reported = True
+        self._reported_ns = self.tick_ns
         tick_ms = self.tick_ns / 1e6
         return Event('warn', 'coarse clock', (
             f"the sender's clock advances in ticks of {tick_ms:.3g} ms, longer than a frame "

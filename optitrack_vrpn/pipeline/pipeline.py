@@ -151,6 +151,8 @@ class Pipeline:
                 refused = None if valid else Disposition.NOT_TRACKED
             elif kind is FrameReport:
                 processing_ns, ptp_ns = event.processing_ns, event.ptp_ns
+                if not ptp_ns:
+                    self.ptp_minus_stamp_ns = None
                 continue
             elif kind is MarkersReport:
                 self._take_markers(event, stamp_of(
@@ -382,6 +384,7 @@ class Pipeline:
 
         :param now_ns: present time on the arrival clock (ns).
         """
+        self.reports.limit_texts(now_ns)
         self.reports.ages(self.bodies, now_ns, self.config.max_age_s)
         if self.shedder.end(now_ns):    # even if no poses arrive
             self._report_load()

@@ -21,6 +21,11 @@ _HELD_S = 2.0
 #: Chosen: two events for each of 128 new bodies. Halved, fewer new bodies are reported; doubled, a
 #: hostile server writes twice as many lines.
 _MOST_EVENTS = 256
+#: Different texts of the server that are reported in TEXTS_NS (ns). Chosen: a server sends a few
+#: when it starts; a hostile one then writes less than 100 MB a day. Halved or doubled (MOST_TEXTS;
+#: TEXTS_NS the other way round), a hostile server writes half or twice as much.
+MOST_TEXTS = 20
+TEXTS_NS = 10_000_000_000
 
 
 class Reports:
@@ -32,6 +37,10 @@ class Reports:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        # Different texts of the server since the time below, and the number of those left out.
+        self._texts: set[tuple[str, str]] = set()
+        self._texts_from_ns = 0
+        self._left_out = 0
 
     def add(self, severity: str, key: Hashable, text: str, data: Any = None) -> None:
         """Add an event, unless the maximum number waits to be taken."""
@@ -44,13 +53,30 @@ class Reports:
         return events
 
     def server_text(self, report: TextReport) -> None:
-        """Report a text of the server."""
+        """Report a text of the server, unless it sends too many different ones."""
+        content = report.sender, report.text
+        if content not in self._texts:
+            if len(self._texts) >= MOST_TEXTS:
+                self._left_out += 1
+                return
+            self._texts.add(content)
         if len(self.events) >= _MOST_EVENTS:
             return    # saves the conversion of the text
         severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(report.severity, 'info')
         text = (f'the server says for {printable(report.sender)!r}: '
                 f'{printable(report.text, 300)}')
         self.add(severity, text, text)
+
+    def limit_texts(self, now_ns: int) -> None:
+        """Admit new texts of the server after some time; report how many were left out."""
+        if now_ns - self._texts_from_ns < TEXTS_NS:
+            return
+        if self._left_out:
+            self.add('warn', 'server texts', (
+                f'the server sends too many texts: {self._left_out} of the last '
+                f'{TEXTS_NS / NS_PER_S:g} s are not logged'))
+        self._texts.clear()
+        self._texts_from_ns, self._left_out = now_ns, 0
 
     def incomplete_motion(self, channel: Channel, what: str) -> None:
         """Report once that motion sent by the server is not published."""
