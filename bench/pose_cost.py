@@ -101,7 +101,7 @@ class OwnShare:
 
         def discovered(channel):
             output = BodyOutput(channel, lambda *_: Silent(), lambda _: None, True)
-            output.equip(configuration.publish)
+            output.equip(configuration.settings)
             channel.user = output
 
         self.pipeline = Pipeline(configuration.pipeline, discovered)

@@ -413,13 +413,13 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert observer.set(control__configure_on_start=True) != ''
         assert observer.get('port') == 19
         assert observer.transition('configure')
-        assert node.configuration.client.port == 19
+        assert node.configuration.settings.client.port == 19
         # Configured, what is dynamic is applied.
         assert observer.set(validation__max_speed=7) == ''    # as YAML writes it
         assert node.configuration.pipeline.body.max_speed == 7.0
         assert observer.set(bodies__deny=['ghost*'], outputs=['pose', 'tf']) == ''
         assert node.configuration.pipeline.selection.deny == ('ghost*',)
-        assert node.configuration.publish.outputs == {'pose', 'tf'}
+        assert node.configuration.settings.outputs == ('pose', 'tf')
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': 12.0}) == ''
         assert node.configuration.pipeline.overrides == {'Rigid Body 1': {'max_speed': 12.0}}
         assert observer.set_all({'bodies.Rigid Body 1.motion.angular_process_noise': 5.0}) == ''

@@ -306,3 +306,14 @@ def test_no_timer_follows_the_system_clock(cls):
     """Set back by an hour, it would stop them for an hour."""
     with NodeHere({'autostart': True}, spin=False, cls=cls) as here:
         assert {timer.clock.clock_type for timer in here.node.timers} == {ClockType.STEADY_TIME}
+
+
+def test_a_signal_during_configure_is_no_error(monkeypatch, console):
+    def ending(*_):
+        here.context.try_shutdown()
+        raise RuntimeError('context is invalid')
+    monkeypatch.setattr(node_module, 'make_backend', ending)
+    with NodeHere(parameters(3883, autostart=True)) as here:
+        wait_until(lambda: not here.context.ok())
+    log = console.unread()
+    assert 'Traceback' not in log and 'autostart stops' not in log

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from geometry_msgs.msg import PoseArray
 from hypothesis import given, strategies as st
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.node.configuration import PublishConfig
 from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
-from optitrack_vrpn.node.swarm import SwarmOutput
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node.shared_output import SharedOutput
 from optitrack_vrpn.pipeline.channel import Sample
 import pytest
 from rclpy.duration import Duration
@@ -86,8 +86,8 @@ def test_no_frame_is_given_twice_in_a_row_and_none_is_empty(steps, batch):
 def test_poses_that_failed_validation_are_not_for_flight(state, bodies):
     sent = []
     publisher = SimpleNamespace(get_subscription_count=lambda: 1, publish=sent.append)
-    output = SwarmOutput(SimpleNamespace(create_publisher=lambda *_: publisher), None)
-    output.equip(PublishConfig(frozenset({'pose_array'}), False, 'world', 'ned', True, 10))
+    output = SharedOutput(lambda *_: publisher, None)
+    output.equip(NodeSettings(outputs=('pose_array',)))
     channel = SimpleNamespace(
         names=SimpleNamespace(ros='a'), gate=SimpleNamespace(state=state))
     for stamp in stamps(100, 3):    # as publish_untracked hands them on, whatever the state

@@ -28,7 +28,7 @@ MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
 #: modules themselves: mypyc relies on the types and constants of all that they import.
 SOURCES = (
     'bodies', 'client', 'clock', 'compiled/modules.py', 'errors.py', 'events.py', 'motion',
-    'names.py', 'natnet', 'node/body_output.py', 'node/configuration.py', 'node/hot_path.py',
+    'names.py', 'natnet', 'node/body_output.py', 'node/hot_path.py', 'node/settings.py',
     'pipeline', 'ros/cdr.py', 'settings', 'stats.py', 'throttle.py', 'units.py', 'vrpn')
 #: The environment variable that switches compiled modules off, when they are made and used.
 SWITCH = 'OPTITRACK_VRPN_COMPILE'

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
+from optitrack_vrpn.ros.log import ros_is_up
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 Transition = Callable[[Any, LifecycleState], TransitionCallbackReturn]
@@ -153,5 +154,6 @@ class ManagedNode(ControlledLifecycleNode):
                 log.error(
                     f'autostart stops: activate failed; the node is {self.lifecycle_label}')
         except Exception as error:
-            # Another client made a transition meanwhile.
-            log.warning(f'autostart stops: {error}')
+            # Another client made a transition meanwhile, or a signal ended ROS.
+            if ros_is_up(self):
+                log.warning(f'autostart stops: {error}')

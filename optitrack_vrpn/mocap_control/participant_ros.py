@@ -22,7 +22,7 @@ from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_inst
 from optitrack_vrpn.mocap_control.protocol import (
     Action, Command, ControlConfig, ControlCounters, fits, Follower, Kind, refusal, Verdict)
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.ros.log import ThrottledLog
+from optitrack_vrpn.ros.log import ros_is_up, ThrottledLog
 from optitrack_vrpn.settings_ros import declare_settings, read_settings
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
@@ -201,7 +201,8 @@ class ControlledLifecycleNode(LifecycleNode):
             result = callback(state)
         except Exception as error:
             self._fault = f'on_{name} raised {type(error).__name__}: {error}'
-            self.get_logger().error(f'on_{name} failed:\n{traceback.format_exc()}')
+            if ros_is_up(self):    # a signal can end ROS during a transition
+                self.get_logger().error(f'on_{name} failed:\n{traceback.format_exc()}')
             return TransitionCallbackReturn.ERROR
         if not isinstance(result, TransitionCallbackReturn):
             # rclpy would raise and stay in the transition for ever.

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The publishers of one body, created for a configuration and prepared for the hot path."""
+"""The publishers of one body, created for the settings and prepared for the hot path."""
 
 import functools
 import importlib
@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.node import messages
-from optitrack_vrpn.node.configuration import PublishConfig
+from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, ON_DEMAND, TopicKind
 from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.ros.cdr import (
@@ -63,7 +63,7 @@ class BodyOutput:
     :param as_bytes: write messages as bytes; else as objects that are reused, since rclpy
         serialises them before ``publish`` returns.
     :param tf_heard: returns whether /tf has subscribers.
-    :ivar config: the configuration of the publishers.
+    :ivar settings: the settings of the publishers.
     :ivar publishers: publishers by kind.
     :ivar heard: kinds computed on demand that have subscribers.
     :ivar send_pose: publishes a pose in ENU; None if this output is off.
@@ -75,7 +75,7 @@ class BodyOutput:
     """
 
     __slots__ = (
-        'channel', 'config', 'publishers', 'heard', 'send_pose', 'write_pose', 'tf', 'tf_ned',
+        'channel', 'settings', 'publishers', 'heard', 'send_pose', 'write_pose', 'tf', 'tf_ned',
         'write_tf', 'write_tf_ned', '_create', '_destroy', '_as_bytes', '_tf_heard', '_writers',
         '_senders')
 
@@ -89,7 +89,7 @@ class BodyOutput:
         tf_heard: Callable[[], bool] = lambda: True,
     ) -> None:
         self.channel = channel
-        self.config: Optional[PublishConfig] = None
+        self.settings: Optional[NodeSettings] = None
         self.publishers: dict[str, Any] = {}
         self.heard: set[str] = set()
         self.send_pose: Optional[Callable[[Any], None]] = None
@@ -101,15 +101,15 @@ class BodyOutput:
         self._writers: dict[str, Write] = {}
         self._senders: dict[str, Callable[[Any], None]] = {}
 
-    def equip(self, config: PublishConfig) -> None:
-        """Create and destroy publishers for a configuration."""
-        self.config = config
+    def equip(self, settings: NodeSettings) -> None:
+        """Create and destroy publishers for the settings."""
+        self.settings = settings
         names = self.channel.names
         for name, kind in KINDS.items():
             if not kind.per_body:
                 continue
             present = self.publishers.get(name)
-            if name not in config.outputs:
+            if name not in settings.outputs:
                 if present is not None:
                     self._destroy(self.publishers.pop(name))
                 continue
@@ -117,20 +117,21 @@ class BodyOutput:
                 self.publishers[name] = self._create(
                     message_type(kind), names.topics[name], name)
             if kind.fill:
-                self._writers[name], as_bytes = self._writer(kind, config)
+                self._writers[name], as_bytes = self._writer(kind, settings.frames)
                 self._senders[name] = sender(self.publishers[name], as_bytes)
         pose = self.publishers.get('pose')
         self.send_pose = None if pose is None else self._senders['pose']
         if pose is not None:
             self.write_pose = self._writers['pose']
-        self.write_tf = self._transform(config.world, names.frames['body'])
-        self.write_tf_ned = self._transform(config.world_ned, names.frames['body_ned'])
+        self.write_tf = self._transform(settings.frames.world, names.frames['body'])
+        self.write_tf_ned = self._transform(
+            settings.frames.world_ned, names.frames['body_ned'])
         self.listen()
 
-    def _writer(self, kind: TopicKind, config: PublishConfig) -> tuple[Write, bool]:
+    def _writer(self, kind: TopicKind, frames: FrameSettings) -> tuple[Write, bool]:
         """Return the writer of a kind, and whether it writes bytes."""
         message = message_type(kind)()
-        message.header.frame_id = config.world if kind.world == 'enu' else config.world_ned
+        message.header.frame_id = frames.world if kind.world == 'enu' else frames.world_ned
         if kind.name == 'odom':
             message.child_frame_id = self.channel.names.frames['body']
         fill = fill_of(kind)
@@ -155,7 +156,7 @@ class BodyOutput:
             kind for kind in ON_DEMAND
             if kind in self.publishers and self.publishers[kind].get_subscription_count()}
         self.channel.wants_motion = not MOTION_KINDS.isdisjoint(self.heard)
-        outputs = self.config.outputs if self.config is not None and self._tf_heard() else ()
+        outputs = self.settings.outputs if self.settings is not None and self._tf_heard() else ()
         self.tf = 'tf' in outputs
         self.tf_ned = 'tf_ned' in outputs
 

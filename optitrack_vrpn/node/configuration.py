@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from optitrack_vrpn.bodies import body_settings
-from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.transform import world_from_mocap
@@ -20,45 +19,18 @@ from optitrack_vrpn.settings import sift
 
 
 @dataclass(frozen=True)
-class PublishConfig:
-    """
-    Configuration of the publishers.
-
-    :ivar outputs: names of ``topic_kinds.KINDS``.
-    :ivar server_motion: whether the server's velocities are published, not estimates.
-    :ivar world: frame id of the ENU world.
-    :ivar world_ned: frame id of the NED world.
-    :ivar reliable: reliability of the poses.
-    :ivar depth: history kept for a slow subscriber.
-    """
-
-    outputs: frozenset[str]
-    server_motion: bool
-    world: str
-    world_ned: str
-    reliable: bool
-    depth: int
-
-
-@dataclass(frozen=True)
 class Configuration:
     """
     The complete configuration of the node.
 
-    :ivar client: the server and the connection to it.
-    :ivar protocol: 'vrpn', 'natnet' or 'auto'.
-    :ivar natnet: settings of NatNet only.
+    :ivar settings: all settings, as given.
+    :ivar natnet: settings of NatNet, with the need for markers.
     :ivar pipeline: the stages between protocol and publishers.
-    :ivar publish: the publishers.
-    :ivar expected_rate_hz: the camera rate (Hz); 0 if it is not given.
     """
 
-    client: ClientConfig
-    pipeline: PipelineConfig
-    publish: PublishConfig
-    expected_rate_hz: float
-    protocol: str
+    settings: NodeSettings
     natnet: NatNetConfig
+    pipeline: PipelineConfig
 
 
 def make_configuration(values: Mapping[str, Any]) -> Configuration:
@@ -83,27 +55,20 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
                      'or auto, or remove markers from outputs')
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
-    publish = PublishConfig(
-        outputs=frozenset(settings.outputs),
-        server_motion=settings.velocity_source == 'server',
-        world=settings.frames.world, world_ned=settings.frames.world_ned,
-        reliable=settings.qos.reliability == 'reliable', depth=settings.qos.depth)
+    server_motion = settings.velocity_source == 'server'
     frames = settings.frames
     return Configuration(
-        client=settings.client,
+        settings=settings, natnet=replace(settings.natnet, markers='markers' in settings.outputs),
         pipeline=PipelineConfig(
             axes=settings.axes, stamps=settings.stamps, body=settings.validation,
             overrides=_pick(bodies, body_settings.THRESHOLDS), selection=settings.bodies,
-            estimate=_estimate(settings, publish),
+            estimate=_estimate(settings, server_motion),
             estimates=_pick(bodies, body_settings.ESTIMATES), titles=titles,
-            server_motion=publish.server_motion,
+            server_motion=server_motion,
             templates=NameTemplates(
                 settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned}),
             reserved_frames=(frames.world, frames.world_ned),
-            max_age_s=settings.max_age_s, keep_up=settings.load_shedding),
-        publish=publish, expected_rate_hz=settings.expected_rate_hz,
-        protocol=settings.protocol,
-        natnet=replace(settings.natnet, markers='markers' in publish.outputs))
+            max_age_s=settings.max_age_s, keep_up=settings.load_shedding))
 
 
 def _pick(
@@ -116,12 +81,12 @@ def _pick(
     return {body: settings for body, settings in picked.items() if settings}
 
 
-def _estimate(settings: NodeSettings, publish: PublishConfig) -> EstimateConfig:
+def _estimate(settings: NodeSettings, server_motion: bool) -> EstimateConfig:
     """Configure the estimates; only those that an output needs are enabled."""
-    motion = not (publish.server_motion or MOTION_KINDS.isdisjoint(publish.outputs))
+    motion = not (server_motion or MOTION_KINDS.isdisjoint(settings.outputs))
     return EstimateConfig(
         world_from_mocap=world_from_mocap(
             settings.world_offset.origin, settings.world_offset.yaw),
         lowpass=settings.lowpass, motion=settings.motion,
-        learn_noise=motion or not publish.outputs.isdisjoint(('pose_cov', 'odom')),
+        learn_noise=motion or not {'pose_cov', 'odom'}.isdisjoint(settings.outputs),
         estimate_motion=motion)

@@ -34,15 +34,17 @@ def keep(message: Any, fill: Fill) -> Write:
     return write
 
 
-def _fill(pose: Pose, position: Vector, quat: Quat) -> None:
+def set_pose(pose: Pose, position: Vector, quat: Quat) -> Pose:
+    """Set position and attitude of a pose; return it."""
     pose.position.x, pose.position.y, pose.position.z = position
     (pose.orientation.x, pose.orientation.y, pose.orientation.z, pose.orientation.w) = quat
+    return pose
 
 
 def fill_pose(message: PoseStamped, stamp: Time, position: Vector, quat: Quat) -> None:
     """Write stamp, position and attitude into a pose."""
     message.header.stamp = stamp
-    _fill(message.pose, position, quat)
+    set_pose(message.pose, position, quat)
 
 
 def fill_pose_cov(
@@ -51,7 +53,7 @@ def fill_pose_cov(
 ) -> None:
     """Write a pose and its covariance (36 numbers, REP 103's order) into a message."""
     message.header.stamp = stamp
-    _fill(message.pose.pose, position, quat)
+    set_pose(message.pose.pose, position, quat)
     message.pose.covariance = covariance
 
 
@@ -93,7 +95,7 @@ def fill_odometry(
     :param twist_covariance: 36 numbers as ``pose_covariance``; zeros where unknown.
     """
     message.header.stamp = stamp
-    _fill(message.pose.pose, position, quat)
+    set_pose(message.pose.pose, position, quat)
     message.pose.covariance = pose_covariance
     twist = message.twist.twist
     twist.linear.x, twist.linear.y, twist.linear.z = linear

@@ -24,14 +24,13 @@ from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
 from optitrack_vrpn.mocap_control.protocol import Command
 from optitrack_vrpn.natnet.factory_io import make_backend
+from optitrack_vrpn.natnet.recording import Recorder
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.discovery import Discovery
 from optitrack_vrpn.node.parameters import NodeParameters
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
-from optitrack_vrpn.node.swarm import check_installed
-from optitrack_vrpn.node.take_recording import recorder_of
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 from optitrack_vrpn.ros.qos_advice import what_helps
@@ -78,10 +77,9 @@ class OptitrackVrpnNode(ManagedNode):
     def acquire(self) -> None:
         """Read and check the parameters; create publishers and the client, and start both."""
         configuration = self._node_parameters.read()
-        check_installed(configuration.publish.outputs)
+        settings = configuration.settings
         backend = self._backend = make_backend(
-            configuration.protocol, configuration.client, configuration.natnet, self,
-            configuration.pipeline.axes.up_axis)
+            settings.protocol, settings.client, configuration.natnet, self, settings.axes.up_axis)
         self._link_log = LinkLog()    # the first lines of each configuration are logged
         discovery = Discovery(self._lock, self._log)
         with self._lock:
@@ -92,7 +90,7 @@ class OptitrackVrpnNode(ManagedNode):
         backend.start()
         with self._lock:
             output = self._output = Publishers(
-                self, configuration.publish, lambda topic, policy: self._log(
+                self, settings, lambda topic, policy: self._log(
                     'warn', what_helps(topic, policy), ('qos', topic, policy)), self._retired.add)
             self._status.configure(configuration, backend, pipeline, output)
         self._status.open()
@@ -178,22 +176,28 @@ class OptitrackVrpnNode(ManagedNode):
 
     def control_start(self, msg: Command) -> None:
         """Start a recording in Motive with the id of the session, if ``natnet.record`` is set."""
-        if recorder := recorder_of(self._configuration, self._backend, self._log):
+        if recorder := self._recorder():
             recorder.record(msg.session_id)
 
     def control_stop(self, msg: Command) -> None:
         """Stop the recording in Motive, if ``natnet.record`` is set."""
-        if recorder := recorder_of(self._configuration, self._backend, self._log):
+        if recorder := self._recorder():
             recorder.stop_recording()
+
+    def _recorder(self) -> Optional[Recorder]:
+        if self._configuration is None or not self._configuration.natnet.record:
+            return None
+        backend: object = self._backend
+        if isinstance(backend, Recorder):
+            return backend
+        self._log('error', 'natnet.record needs protocol natnet or auto: VRPN has no recording '
+                  'command', 'natnet.record')
+        return None
 
     # -- the executor thread -------------------------------------------------------------------
 
     def _reconfigure(self, configuration: Configuration) -> None:
-        """
-        Apply a change of parameters, or nothing of it.
-
-        :raises BackendUnavailableError: if the messages of an output are not installed.
-        """
+        """Apply a change of parameters, or nothing of it."""
         with self._lock:
             present = self._configuration
             if present is None or self._output is None:
@@ -213,8 +217,8 @@ class OptitrackVrpnNode(ManagedNode):
         self._status.retire(
             [channel for channel in before if channel not in after], 'no longer selected')
         output.retain(after)
-        if configuration.publish != output.config:
-            output.reconfigure(configuration.publish)
+        if configuration.settings.outputs != output.settings.outputs:
+            output.reconfigure(configuration.settings)
             if self._active:
                 output.send_static()
         self.set_info_topics(output.topics())    # bodies or topics may have changed

@@ -9,6 +9,7 @@ from optitrack_vrpn.bodies import body_settings
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.node.configuration import Configuration, make_configuration
 from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node.shared_output import check_installed
 from optitrack_vrpn.settings import parameters_of
 from optitrack_vrpn.settings.parameters import unknown
 from optitrack_vrpn.settings_ros import (
@@ -62,6 +63,7 @@ class NodeParameters:
                 'false for this node (to replay a recording, replay its topics)')
         try:
             configuration = make_configuration(self._values())
+            check_installed(configuration.settings.outputs)
         except ConfigurationError as error:
             wrong.append(str(error))
         if wrong:
@@ -122,6 +124,7 @@ class NodeParameters:
             configuration = make_configuration({
                 name: value for name, value in values.items()
                 if name in NAMES or value is not None})
+            check_installed(configuration.settings.outputs)
             if configuration.natnet.markers and 'markers' not in before['outputs']:
                 # The client decides at its start whether it reads markers.
                 raise ConfigurationError(

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Publish samples: the topics of each body, and the transforms of a frame in one message."""
 
-from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
+from typing import Any, Callable, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.motion.frames import QUAT_ENU_NED
 from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr
-from optitrack_vrpn.node.configuration import PublishConfig
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.node.messages import fill_transform
-from optitrack_vrpn.node.swarm import SwarmOutput
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node.shared_output import POSES_QOS, SharedOutput
 from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.pipeline.markers import MarkerCloud
 from optitrack_vrpn.ros.cdr import tf_message
@@ -19,9 +19,6 @@ from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
-
-if TYPE_CHECKING:
-    from optitrack_vrpn.node.marker_output import MarkerOutput
 
 try:
     from rclpy.event_handler import PublisherEventCallbacks, UnsupportedEventTypeError
@@ -39,19 +36,20 @@ class Publishers:
     Not thread-safe; the node holds its lock around every call except ``prepare``.
 
     :param node: creates the publishers.
-    :param config: what is published.
+    :param settings: what is published.
     :param on_mismatch: called when a subscriber's quality of service does not match, with the
         resolved topic and the kind of the policy.
     :param destroy: retires publishers, from any thread.
     :param as_bytes: whether messages are published as bytes from serialisation templates; by
         default if the encoding of the middleware is known.
-    :raises BackendUnavailableError: if the messages of an output are not installed.
+    :ivar settings: the present settings.
     :ivar closed: whether ``close`` has been called.
     """
 
     def __init__(
-        self, node: LifecycleNode, config: PublishConfig, on_mismatch: Callable[[str, int], None],
-        destroy: Callable[[Any], None], as_bytes: Optional[bool] = None,
+        self, node: LifecycleNode, settings: NodeSettings,
+        on_mismatch: Callable[[str, int], None], destroy: Callable[[Any], None],
+        as_bytes: Optional[bool] = None,
     ) -> None:
         self._node = node
         self._on_mismatch = on_mismatch
@@ -63,11 +61,10 @@ class Publishers:
         self._tf_heard = False
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
-        self._markers: Optional[MarkerOutput] = None
-        self._swarm = SwarmOutput(node, destroy)
+        self._shared = SharedOutput(self._create, destroy)
         self.closed = False
         try:
-            self.reconfigure(config)
+            self.reconfigure(settings)
         except Exception:
             self.close()
             raise
@@ -82,7 +79,7 @@ class Publishers:
         output = BodyOutput(
             channel, self._create, self._destroy, self._as_bytes, lambda: self._tf_heard)
         try:
-            output.equip(self.config)
+            output.equip(self.settings)
         except Exception:
             output.close()
             raise
@@ -90,23 +87,18 @@ class Publishers:
 
     def adopt(self, output: BodyOutput) -> None:
         """Connect a body's publishers with its channel: its poses are published from now on."""
-        if output.config is not self.config:    # changed since prepare
-            output.equip(self.config)
+        if output.settings is not self.settings:    # changed since prepare
+            output.equip(self.settings)
         output.channel.user = output
         self._channels.append(output.channel)
 
-    def reconfigure(self, config: PublishConfig) -> None:
-        """
-        Switch topics and transforms on or off.
-
-        :raises BackendUnavailableError: if the messages of an output are not installed.
-        """
-        self.config = config    # first: applying the present one again undoes a failed change
-        self._swarm.equip(config)
-        self._equip_markers()
+    def reconfigure(self, settings: NodeSettings) -> None:
+        """Switch topics and transforms on or off."""
+        self.settings = settings    # first: applying the present ones again undoes a failed change
+        self._shared.equip(settings)
         for channel in self._channels:
-            channel.user.equip(config)
-        if self._static_sent and 'tf_ned' not in config.outputs:
+            channel.user.equip(settings)
+        if self._static_sent and 'tf_ned' not in settings.outputs:
             # Replaces the latched message: subscribers that join later must not receive an
             # outdated frame.
             self._static.pub_tf.publish(TFMessage())
@@ -122,21 +114,19 @@ class Publishers:
 
     def listen(self) -> None:
         """Find the topics that have subscribers; call it about ten times a second."""
-        self._swarm.listen()
+        self._shared.listen()
         self._tf_heard = self._tf.get_subscription_count() > 0
         for channel in self._channels:
             channel.user.listen()
-        if self._markers is not None:
-            self._markers.listen()
 
     def send_static(self) -> None:
         """Publish the transform of the NED world in the ENU world if outputs contain tf_ned."""
-        if 'tf_ned' not in self.config.outputs:
+        if 'tf_ned' not in self.settings.outputs:
             return
         message = TransformStamped()
         message.header.stamp = self._node.get_clock().now().to_msg()
-        message.header.frame_id = self.config.world
-        message.child_frame_id = self.config.world_ned
+        message.header.frame_id = self.settings.frames.world
+        message.child_frame_id = self.settings.frames.world_ned
         fill_transform(message, message.header.stamp, (0.0, 0.0, 0.0), QUAT_ENU_NED)
         self._static.sendTransform([message])
         self._static_sent = True
@@ -152,25 +142,14 @@ class Publishers:
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
         publish_samples(samples, self._send_tf, clock, allowance_ns)
-        self._swarm.publish(samples, clock, allowance_ns)
+        self._shared.publish(samples, clock, allowance_ns)
         for moved in server_motions:
             if moved.channel.user is not None and clock() <= moved.stamp_ns + allowance_ns:
                 publish_server_motion(moved.channel.user, moved)
 
-    def _equip_markers(self) -> None:
-        """Create or close the publisher of markers according to the configuration."""
-        wanted = 'markers' in self.config.outputs
-        if wanted and self._markers is None:
-            from optitrack_vrpn.node.marker_output import MarkerOutput    # sensor_msgs is large
-            self._markers = MarkerOutput(self._create, self.config.world)
-        elif not wanted and self._markers is not None:
-            self._destroy(self._markers.publisher)
-            self._markers = None
-
     def publish_markers(self, cloud: MarkerCloud) -> None:
         """Publish the markers of a frame if outputs contain markers."""
-        if self._markers is not None:
-            self._markers.publish(cloud)
+        self._shared.publish_markers(cloud)
 
     def _send_tf(self, pieces: list[Any]) -> None:
         self._publish_tf(
@@ -188,17 +167,13 @@ class Publishers:
         """Close every publisher."""
         self.closed = True
         self.retain([])
-        self._swarm.close()
+        self._shared.close()
         for publisher in (self._tf, self._static.pub_tf):
             self._destroy(publisher)
-        if self._markers is not None:
-            self._destroy(self._markers.publisher)
-            self._markers = None
 
     def topics(self) -> list[str]:
         """Return the resolved names of all topics: transforms first, then those of every body."""
-        markers = [self._markers.publisher.topic_name] if self._markers is not None else []
-        return [self._tf.topic_name, *markers, *self._swarm.topics, *(
+        return [self._tf.topic_name, *self._shared.topics, *(
             publisher.topic_name
             for channel in self._channels for publisher in channel.user.publishers.values())]
 
@@ -215,9 +190,12 @@ class Publishers:
             # Latched: subscribers that join later receive the present state.
             return self._node.create_publisher(message_type, topic, QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL), event_callbacks=_NO_EVENTS)
+        if kind == 'poses':
+            return self._node.create_publisher(message_type, topic, POSES_QOS)
+        settings = self.settings.qos
         qos = QoSProfile(
-            depth=self.config.depth, reliability=ReliabilityPolicy.RELIABLE
-            if self.config.reliable else ReliabilityPolicy.BEST_EFFORT)
+            depth=settings.depth, reliability=ReliabilityPolicy.RELIABLE
+            if settings.reliability == 'reliable' else ReliabilityPolicy.BEST_EFFORT)
         try:
             # The executor can call it before create_publisher returns.
             resolved = self._node.resolve_topic_name(topic)

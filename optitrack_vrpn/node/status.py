@@ -55,12 +55,11 @@ class StatusReporter:
     def open(self) -> None:
         """Start to publish on /diagnostics; call it after ``configure``."""
         assert self._sources is not None
-        configuration = self._sources.configuration
+        settings = self._sources.configuration.settings
         self._loss = LossWatch()
         self.latency = LatencyStatistics()    # not those of an earlier configuration
-        port = (configuration.natnet if configuration.protocol == 'natnet' else
-                configuration.client).port
-        self._diagnostics.open(f'{configuration.client.server}:{port}')
+        port = (settings.natnet if settings.protocol == 'natnet' else settings.client).port
+        self._diagnostics.open(f'{settings.client.server}:{port}')
         self._log('info', f'the path of a pose runs {RUNS}', 'runs')
 
     def configure(
@@ -111,8 +110,9 @@ class StatusReporter:
                 entry = body_entry(
                     channel.names.ros, channel.status(now_ns), channel.dispositions(),
                     host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
-                    configuration.expected_rate_hz, fastest_hz, channel.latency.percentiles(),
-                    channel.all_too_old, how_to_accept(channel) if channel.gate.held else '')
+                    configuration.settings.expected_rate_hz, fastest_hz,
+                    channel.latency.percentiles(), channel.all_too_old,
+                    how_to_accept(channel) if channel.gate.held else '')
                 if channel.gate.config.publish_untracked:
                     # Nodes that must not use such poses can detect them here.
                     entry.values['publish_untracked'] = 'true'

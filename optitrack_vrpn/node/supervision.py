@@ -3,13 +3,13 @@
 """The work of the ticker thread, ten times a second: new topics, silent bodies, log, conflicts."""
 
 import threading
+import traceback
 from typing import Callable, Optional, Sequence
 
 from optitrack_vrpn.bodies.selection import unmatched
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
 from optitrack_vrpn.node.accept import AcceptServices
-from optitrack_vrpn.node.callbacks import log_exceptions
 from optitrack_vrpn.node.discovery import Discovery
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
@@ -53,7 +53,7 @@ class Supervision:
 
     def start(self) -> None:
         """Start the ticker thread."""
-        self._ticker = Ticker(_PERIOD_S, log_exceptions(self._log, self.tick))
+        self._ticker = Ticker(_PERIOD_S, self._tick)
         self._discovery.wake = self._ticker.wake
         self._ticker.wake()    # the client may have found bodies already
 
@@ -62,6 +62,12 @@ class Supervision:
         if self._ticker is not None:
             self._ticker.stop()
         self._accept_services.close()
+
+    def _tick(self) -> None:
+        try:
+            self.tick()
+        except Exception:    # it would end the thread
+            self._log('error', f'bug in tick:\n{traceback.format_exc()}', 'tick')
 
     def tick(self) -> None:
         """Run all tasks once, on the ticker thread."""

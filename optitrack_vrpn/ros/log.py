@@ -1,14 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate-limited log of a node."""
+"""Rate-limited log of a node, while ROS is running."""
 
 import sys
 import threading
 from typing import Hashable
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.ros.alive import ros_is_up
 from optitrack_vrpn.throttle import Throttle
+from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.logging import LoggingSeverity
 from rclpy.node import Node
@@ -19,6 +19,23 @@ _SEVERITIES = {'warn': LoggingSeverity.WARN, 'error': LoggingSeverity.ERROR}
 #: Chosen: shortest time between two lines with the same key (s). Halved or doubled, a persistent
 #: fault writes twice or half as many lines.
 _PERIOD_S = 5.0
+
+
+def ros_is_up(node: Node) -> bool:
+    """
+    Return whether a node's context is valid, without acquiring rclpy's lock.
+
+    ``Context.ok()`` acquires it. From Kilted on, ``rclpy.shutdown()`` destroys nodes while it
+    holds that lock: a node that joins a thread which calls ``ok()`` would deadlock.
+    """
+    handle = node.context.handle
+    if handle is None:
+        return False
+    try:
+        with handle:
+            return bool(handle.ok())
+    except InvalidHandle:    # the context has been destroyed
+        return False
 
 
 class ThrottledLog:

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Outputs with all bodies of a frame: ``poses`` for Crazyswarm2, ``pose_array`` for viewers.
+Topics that all bodies share: ``poses`` for Crazyswarm2, ``pose_array`` for viewers, markers.
 
 Crazyswarm2 requests a deadline of 10 ms, and DDS connects it only to a publisher that offers a
-deadline that is not longer. Messages contain TRACKED bodies only; a frame without one is not
-published.
+deadline that is not longer. Both topics with poses contain TRACKED bodies only; a frame without
+one is not published.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from typing import Any
 from geometry_msgs.msg import Pose, PoseArray
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.errors import BackendUnavailableError
-from optitrack_vrpn.node.configuration import PublishConfig
+from optitrack_vrpn.node.body_output import message_type
 from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
+from optitrack_vrpn.node.messages import set_pose
+from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.pipeline.channel import Sample
+from optitrack_vrpn.pipeline.markers import FIELDS, MarkerCloud, POINT
 from optitrack_vrpn.ros.cdr import stamp_bytes, time_of
 from rclpy.duration import Duration
-from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _PACKAGE = 'motion_capture_tracking_interfaces'
@@ -33,11 +35,13 @@ RATE_HZ = 100.0
 #: Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz). Halved, it matches and is
 #: missed at 100 Hz; doubled, the middleware does not match the topic.
 DEADLINE_NS = 10_000_000
+POSES_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
+                       deadline=Duration(nanoseconds=DEADLINE_NS))
 #: A frame that waited longer for a body is not published (ns). Chosen: the next frame ends the
 #: wait, after 33 ms at the lowest camera rate in use. Halved, slower senders lose incomplete
 #: frames; doubled, older frames are published.
 _MAX_WAIT_NS = 100_000_000
-SHARED = ('poses', 'pose_array')
+SHARED = ('markers', 'poses', 'pose_array')
 
 
 def check_installed(outputs: Iterable[str]) -> None:
@@ -46,13 +50,10 @@ def check_installed(outputs: Iterable[str]) -> None:
 
     :raises BackendUnavailableError: if not.
     """
-    if 'poses' in outputs:
-        _interfaces()
-
-
-def _interfaces() -> Any:
+    if 'poses' not in outputs:
+        return
     try:
-        return importlib.import_module(f'{_PACKAGE}.msg')
+        importlib.import_module(f'{_PACKAGE}.msg')
     except ImportError as error:
         raise BackendUnavailableError(
             f'the output poses needs {_PACKAGE}, which is not installed ({error}): apt install '
@@ -60,51 +61,41 @@ def _interfaces() -> Any:
         ) from None
 
 
-class SwarmOutput:
+class SharedOutput:
     """
-    Publish frames of all bodies. The node holds its lock around every call.
+    Publish frames of all bodies and their markers. The node holds its lock around every call.
 
-    :param node: creates the publishers.
+    :param create: creates a publisher from message type, topic and kind.
     :param destroy: retires publishers, from any thread.
+    :ivar topics: resolved names of the topics.
     """
 
-    def __init__(self, node: LifecycleNode, destroy: Callable[[Any], None]) -> None:
-        self._node = node
+    def __init__(
+        self, create: Callable[[Any, str, str], Any], destroy: Callable[[Any], None],
+    ) -> None:
+        self._create = create
         self._destroy = destroy
         self._publishers: dict[str, Any] = {}
-        self._heard: tuple[str, ...] = ()
+        self._heard: frozenset[str] = frozenset()
         self._world = ''
         self._collector = FrameCollector(RATE_HZ)
 
-    def equip(self, config: PublishConfig) -> None:
-        """
-        Create and destroy publishers for a configuration.
-
-        :raises BackendUnavailableError: if the messages of an output are not installed.
-        """
-        self._world = config.world
+    def equip(self, settings: NodeSettings) -> None:
+        """Create and destroy publishers for the settings."""
+        self._world = settings.frames.world
         for name in SHARED:
-            present = name in self._publishers
-            if name in config.outputs and not present:
-                self._publishers[name] = self._create(name, config)
-            elif present and name not in config.outputs:
-                self._destroy(self._publishers.pop(name))
+            if name not in settings.outputs:
+                if name in self._publishers:
+                    self._destroy(self._publishers.pop(name))
+            elif name not in self._publishers:
+                self._publishers[name] = self._create(
+                    message_type(KINDS[name]), KINDS[name].topic, name)
         self.listen()
-
-    def _create(self, name: str, config: PublishConfig) -> Any:
-        if name == 'poses':
-            return self._node.create_publisher(
-                _interfaces().NamedPoseArray, KINDS[name].topic, QoSProfile(
-                    depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
-                    deadline=Duration(nanoseconds=DEADLINE_NS)))
-        return self._node.create_publisher(PoseArray, KINDS[name].topic, QoSProfile(
-            depth=config.depth, reliability=ReliabilityPolicy.RELIABLE if config.reliable
-            else ReliabilityPolicy.BEST_EFFORT))
 
     def listen(self) -> None:
         """Find the topics with subscribers; messages of others are not written."""
-        self._heard = tuple(name for name, publisher in self._publishers.items()
-                            if publisher.get_subscription_count())
+        self._heard = frozenset(name for name, publisher in self._publishers.items()
+                                if publisher.get_subscription_count())
 
     @property
     def topics(self) -> list[str]:
@@ -120,7 +111,7 @@ class SwarmOutput:
         :param clock: reads the present time (ns).
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
-        if not self._heard:
+        if self._heard.isdisjoint(('poses', 'pose_array')):
             return
         frames = []
         for sample in samples:
@@ -133,31 +124,40 @@ class SwarmOutput:
         for frame in frames:
             if frame is not None and newest_ns - frame.stamp_ns <= _MAX_WAIT_NS and (
                     clock() <= frame.stamp_ns + allowance_ns):
-                self._send(frame)
+                self._send_frame(frame)
 
-    def _send(self, frame: Frame) -> None:
-        for name in self._heard:
-            if name == 'poses':
-                interfaces = _interfaces()
-                message = interfaces.NamedPoseArray(poses=[
-                    interfaces.NamedPose(name=one.name, pose=_pose(one)) for one in frame.poses])
-            else:
-                message = PoseArray(poses=[_pose(one) for one in frame.poses])
-            message.header.stamp = time_of(stamp_bytes(frame.stamp_ns))
-            message.header.frame_id = self._world
-            self._publishers[name].publish(message)
+    def _send_frame(self, frame: Frame) -> None:
+        poses = [(one.name, set_pose(Pose(), one.position, one.quat_xyzw))
+                 for one in frame.poses]
+        if 'poses' in self._heard:
+            interfaces = importlib.import_module(f'{_PACKAGE}.msg')
+            self._send('poses', interfaces.NamedPoseArray(poses=[
+                interfaces.NamedPose(name=name, pose=pose) for name, pose in poses]),
+                frame.stamp_ns)
+        if 'pose_array' in self._heard:
+            self._send(
+                'pose_array', PoseArray(poses=[pose for _, pose in poses]), frame.stamp_ns)
+
+    def publish_markers(self, cloud: MarkerCloud) -> None:
+        """Publish the markers of a frame if there are subscribers."""
+        if 'markers' not in self._heard:
+            return
+        from sensor_msgs.msg import PointCloud2, PointField    # large; few nodes publish it
+        self._send('markers', PointCloud2(
+            height=1, width=cloud.points, is_bigendian=False, is_dense=True, data=cloud.data,
+            point_step=POINT.size, row_step=cloud.points * POINT.size, fields=[
+                PointField(name=name, offset=offset, count=1, datatype=(
+                    PointField.UINT32 if name in ('body', 'member') else PointField.FLOAT32))
+                for name, offset in FIELDS]), cloud.stamp_ns)
+
+    def _send(self, name: str, message: Any, stamp_ns: int) -> None:
+        message.header.stamp = time_of(stamp_bytes(stamp_ns))
+        message.header.frame_id = self._world
+        self._publishers[name].publish(message)
 
     def close(self) -> None:
         """Destroy all publishers."""
         for publisher in self._publishers.values():
             self._destroy(publisher)
         self._publishers.clear()
-        self._heard = ()
-
-
-def _pose(one: NamedPose) -> Pose:
-    pose = Pose()
-    pose.position.x, pose.position.y, pose.position.z = one.position
-    (pose.orientation.x, pose.orientation.y, pose.orientation.z,
-     pose.orientation.w) = one.quat_xyzw
-    return pose
+        self._heard = frozenset()
