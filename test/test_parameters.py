@@ -340,7 +340,7 @@ def test_a_file_is_read_with_whole_numbers_empty_lists_and_any_body(ros, tmp_pat
         ros.wait_until(lambda: wanted <= {one.topic_name for one in here.node.publishers})
         assert not any('ghost' in one.topic_name for one in here.node.publishers)
         assert made.pipeline.body.max_speed == 20.0 and made.pipeline.body.acquire_frames == 5
-        assert made.client.link.retry_max_s == 2.0
+        assert made.settings.client.link.retry_max_s == 2.0
 
 
 @pytest.mark.ros

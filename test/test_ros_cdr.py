@@ -14,7 +14,7 @@ from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.body_output import (
     BodyOutput, fill_of, message_type, supports_raw_cdr)
-from optitrack_vrpn.node.configuration import make_configuration
+from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.ros import cdr
@@ -162,15 +162,15 @@ def test_one_kind_of_message_with_another_encoding_is_published_as_objects(monke
     monkeypatch.setattr(cdr, 'serialize_message', lambda message: serialize_message(message) + (
         b'\0\0\0\0' if isinstance(message, PoseStamped) else b''))
     publishers = {}
-    config = make_configuration({
-        'server': '10.0.0.1', 'outputs': ['pose', 'tf', 'twist'], 'frames.world': 'lab'}).publish
+    settings = NodeSettings(
+        outputs=('pose', 'tf', 'twist'), frames=FrameSettings(world='lab'))
     names = BodyNames('wand', 'wand', {name: name for name in KINDS}, {
         'body': 'wand', 'body_ned': 'wand_ned'}, None)
     assert supports_raw_cdr(), 'transforms are as expected'
     output = BodyOutput(
         Channel(names, ValidityGate('wand'), Estimator(EstimateConfig())),
         lambda _, topic, __: publishers.setdefault(topic, Publisher()), publishers.pop, True)
-    output.equip(config)
+    output.equip(settings)
     stamps = [cdr.stamp_bytes(7_000_000_008), cdr.stamp_bytes(7_000_000_009)]
     position, quat, rate = (1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8), (4.0, 5.0, 6.0)
     for stamp in stamps:
@@ -179,7 +179,7 @@ def test_one_kind_of_message_with_another_encoding_is_published_as_objects(monke
     first, second = publishers['pose'].objects
     assert not publishers['pose'].bytes
     expected = PoseStamped()
-    expected.header.frame_id = config.world
+    expected.header.frame_id = settings.frames.world
     messages.fill_pose(expected, cdr.time_of(stamps[0]), position, quat)
     assert first == expected
     assert (second.header.stamp.sec, second.header.stamp.nanosec) == (7, 9)
