@@ -5,6 +5,7 @@
 import io
 import random
 import socket
+import struct
 import threading
 import tracemalloc
 
@@ -26,6 +27,7 @@ from optitrack_vrpn.recording.raw_session import (
     clip, first_sender_time_ns, scale_times, Session)
 from optitrack_vrpn.recording.record_command import Lines
 from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
+from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pcap
 import pytest
@@ -86,10 +88,42 @@ def test_a_file_that_is_no_capture_is_refused_with_what_to_do(tmp_path):
         load_sessions(tmp_path / 'c.pcap')
 
 
-def parsed(data, source):
+def server_segment(packets):
+    """Return the middle one of the TCP segments with data of the server."""
+    found = [packet for packet in packets if packet.proto == TCP and packet.payload
+             and packet.sport == 3883]
+    return found[len(found) // 2]
+
+
+def test_a_segment_that_was_not_captured_is_reported_with_what_is_missing(tmp_path):
+    (whole,) = load_sessions(capture('tcp_only'))
+    packets = packets_of('tcp_only')
+    packets.remove(server_segment(packets))
+    (cut,) = load_sessions(written(tmp_path / 'cut.pcap', packets))
+    assert whole.cut == ''
+    assert 'not captured' in cut.cut
+    sizes = [sum(len(action.data) for action in each.read()) for each in (cut, whole)]
+    assert 0 < sizes[0] < sizes[1]
+    take = load_take(tmp_path / 'cut.pcap')
+    assert take.cut == cut.cut
+
+
+def test_truncated_packets_are_refused_with_what_to_do(tmp_path):
+    packets, snap = packets_of('tcp_only'), 70
+    raw = bytearray(written(tmp_path / 'cut.pcap', packets).read_bytes())
+    at = raw.index(packet_bytes(server_segment(packets)))
+    (size,) = struct.unpack_from('<I', raw, at + 8)
+    del raw[at + 16 + snap:at + 16 + size]
+    struct.pack_into('<I', raw, at + 8, snap)
+    (tmp_path / 'cut.pcap').write_bytes(raw)
+    with pytest.raises(ConfigurationError, match='cut.pcap: .* tcpdump -s 0'):
+        load_sessions(tmp_path / 'cut.pcap')
+
+
+def parsed(data):
     """Read the packets of a capture in memory."""
     read = reader(data)
-    return [packet for _, packet in read_located(read, read_head(read, source))]
+    return [packet for _, packet in read_located(read, read_head(read))]
 
 
 def reader(data):
@@ -125,7 +159,7 @@ def test_packets_written_are_read_back_by_this_and_by_the_tests_own_reader(rows)
     written = [Packet(time_ns % (2**32 * 10**9), UDP, '192.168.1.20', 3883, '10.0.0.1', 40001,
                       data, 0, 0, offset) for time_ns, data, offset in rows]
     raw = file_header() + b''.join(map(packet_bytes, written))
-    assert parsed(raw, 'x') == written
+    assert parsed(raw) == written
 
 
 def test_the_tests_own_reader_reads_what_is_written(tmp_path):
@@ -138,7 +172,7 @@ def test_the_tests_own_reader_reads_what_is_written(tmp_path):
 
 
 def packets_of(name):
-    return parsed(capture(name).read_bytes(), name)
+    return parsed(capture(name).read_bytes())
 
 
 def written(path, packets):

@@ -202,6 +202,17 @@ def test_a_recording_that_goes_on_without_poses_says_so(tmp_path, begin, end, sa
         *[['No pose', one] for one in said])
 
 
+def test_messages_that_cannot_be_decoded_are_counted(tmp_path):
+    """As those of ros2 bag with compression_mode message."""
+    take = written(tmp_path / 'take', {
+        '/seen/pose': (POSE, poses_of(1.0)),
+        '/other/pose': (POSE, [(at, b'\x28\xb5\x2f\xfd' + data) for at, data in poses_of(1.0)])})
+    assert list(take.bodies) == ['seen']
+    severity, text = texts(take)[0]
+    assert severity is Severity.WARNING
+    assert text.startswith('400 of 400 messages on /other/pose')
+
+
 def test_a_repaired_recording_is_no_recording_without_loss(tmp_path):
     written(tmp_path / 'take', {'/a/pose': (POSE, poses_of(1.0))}, close=False)
     recover(tmp_path / 'take')

@@ -22,10 +22,12 @@ def load_sessions(path: Path) -> list[Session]:
     """
     try:
         with open(path, 'rb') as file:
-            form = read_head(file.read, str(path))
+            form = read_head(file.read)
             found = find_conversations(in_order(read_located(file.read, form)))
     except OSError as error:
         raise ConfigurationError(f'{path}: {error.strerror}') from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f'{path}: {error}') from None
     if not found:
         raise ConfigurationError(
             f'{path}: contains no VRPN conversation from its beginning; start the capture before '
@@ -41,7 +43,9 @@ def _session(
     first, second = conversation.ends
     return Session(
         server[0], second if server == first else first, conversation.begin_ns,
-        conversation.end_ns, partial(_read, path, form, conversation, found))
+        conversation.end_ns, partial(_read, path, form, conversation, found),
+        'a part of its TCP stream was not captured: what follows by TCP is missing'
+        if conversation.holes.get(server) else '')
 
 
 def _read(

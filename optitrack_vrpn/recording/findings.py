@@ -86,8 +86,13 @@ def _of_the_file(take: Take) -> list[Finding]:
     found = []
     if take.cut:
         found.append(Finding(
-            Severity.ERROR, f'The recording is incomplete: {take.cut}. Repair it with record '
-            '--recover.', 1e8))
+            Severity.ERROR, f'The recording is incomplete: {take.cut}.'
+            + (' Repair it with record --recover.' if take.kind == 'bag' else ''), 1e8))
+    for topic, count in take.unread.items():
+        found.append(Finding(
+            Severity.WARNING, f'{count} of {take.topics[topic]} messages on {topic} could not be '
+            'decoded and are missing here: they are damaged, or compressed message by message '
+            '(ros2 bag convert writes them without).', 1e6 + count))
     if take.notes.get('recovered'):
         found.append(Finding(
             Severity.WARNING, 'The recording was repaired after an interruption '

@@ -66,6 +66,7 @@ class Packet(NamedTuple):
     :ivar time_ns: since the Unix epoch.
     :ivar host_minus_arrival_ns: host clock minus arrival clock in a file of this package; 0 in
         others.
+    :ivar missing: bytes at its end that were not captured.
     """
 
     time_ns: int
@@ -78,6 +79,7 @@ class Packet(NamedTuple):
     flags: int = 0
     seq: int = 0
     host_minus_arrival_ns: int = 0
+    missing: int = 0
 
     @property
     def flow(self) -> Flow:
@@ -87,24 +89,22 @@ class Packet(NamedTuple):
 
 # -- reading --------------------------------------------------------------------------------------
 
-def read_head(read: Callable[[int], bytes], source: str) -> PcapFormat:
+def read_head(read: Callable[[int], bytes]) -> PcapFormat:
     """
     Read the header of a capture.
 
     :param read: returns the next bytes, at most the given number.
-    :param source: name of the file, for error messages.
     :raises ConfigurationError: if it is not a classic pcap file or its link layer is unknown.
     """
     head = read(24)
     if head[:4] == _PCAPNG:
-        raise ConfigurationError(
-            f'{source}: is a pcapng file; convert it: editcap -F pcap {source} converted.pcap')
+        raise ConfigurationError('is a pcapng file; convert it with editcap -F pcap')
     if head[:4] not in _MAGIC or len(head) < 24:
-        raise ConfigurationError(f'{source}: is not a pcap file')
+        raise ConfigurationError('is not a pcap file')
     order, unit_ns = _MAGIC[head[:4]]
     link = struct.unpack_from(order + 'I', head, 20)[0] & 0x0FFFFFFF
     if link not in _LINK_HEADERS:
-        raise ConfigurationError(f'{source}: link layer {link} is not supported')
+        raise ConfigurationError(f'link layer {link} is not supported')
     return PcapFormat(struct.Struct(order + 'IIII'), unit_ns, link)
 
 
@@ -123,7 +123,7 @@ def read_located(
         head = read(16)
         if len(head) < 16:
             return
-        sec, fraction, kept, _ = form.record.unpack(head)
+        sec, fraction, kept, size = form.record.unpack(head)
         if kept > _LARGEST:
             return    # bytes after an invalid length are not packets
         frame = read(kept)
@@ -141,7 +141,7 @@ def read_located(
         packet = _parse_ip(
             sec * 1_000_000_000 + fraction * form.unit_ns, frame[skip:], offset_ns)
         if packet is not None:
-            yield begin, packet
+            yield begin, packet if size <= kept else packet._replace(missing=size - kept)
 
 
 def in_order(located: Iterable[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
@@ -233,10 +233,9 @@ class Reassembly:
             waiting[packet.seq] = packet.payload
         return self._readable(packet, flow, waiting)
 
-    def forget(self, flow: Flow) -> None:
-        """Discard the state of one direction."""
-        self._expected.pop(flow, None)
-        self._waiting.pop(flow, None)
+    def has_hole(self, flow: Flow) -> bool:
+        """Return whether segments of a direction wait for an earlier one."""
+        return bool(self._waiting.get(flow))
 
     def _readable(self, packet: Packet, flow: Flow, waiting: dict[int, bytes]) -> list[Packet]:
         found = []

@@ -15,7 +15,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Optional
 
-from optitrack_vrpn.errors import RemoteProtocolError
+from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError
 from optitrack_vrpn.recording.pcap import ACK, Flow, Packet, Reassembly, SYN, TCP
 from optitrack_vrpn.recording.raw_session import (
     Action, described_udp_port, StreamCutter)
@@ -41,6 +41,8 @@ class Conversation:
     :ivar heads: first bytes that each end sent.
     :ivar said: number of bytes that each end sent.
     :ivar requested_by: the end that sent a UDP request to be connected back to.
+    :ivar holes: whether a part of the stream that each end sent was not captured, so that what
+        follows cannot be read.
     """
 
     ends: tuple[End, End]
@@ -50,6 +52,7 @@ class Conversation:
     heads: dict[End, bytearray] = field(default_factory=dict)
     said: dict[End, int] = field(default_factory=dict)
     requested_by: Optional[End] = None
+    holes: dict[End, bool] = field(default_factory=dict)
 
     @property
     def silent(self) -> bool:
@@ -117,6 +120,7 @@ def find_conversations(located: Iterable[tuple[int, Packet]]) -> list[Conversati
     Find the TCP connections that were captured from their beginning.
 
     :param located: packets in order, with offsets; see ``pcap.in_order``.
+    :raises ConfigurationError: if packets of a conversation are truncated.
     """
     found: list[Conversation] = []
     flows: dict[Flow, Conversation] = {}
@@ -128,6 +132,7 @@ def find_conversations(located: Iterable[tuple[int, Packet]]) -> list[Conversati
                 requests.add((packet.src, decode_request(packet.payload)[1]))
             owner = owners.find(packet)
             if owner is not None:
+                _check_whole(packet)
                 owner.end_ns = _arrival_ns(packet)
             continue
         flow = packet.flow
@@ -145,17 +150,15 @@ def find_conversations(located: Iterable[tuple[int, Packet]]) -> list[Conversati
             continue
         end = (packet.src, packet.sport)
         head = conversation.heads.setdefault(end, bytearray())
-        if len(head) < _HEAD:
-            chunks = reassembly.push(packet)
-            for chunk in chunks:
+        _check_whole(packet)
+        for chunk in reassembly.push(packet):
+            if len(head) < _HEAD:
                 head += chunk.payload
-            if chunks:
                 owners.describe(conversation, end)
-        else:
-            reassembly.forget(flow)
         if packet.payload:
             conversation.said[end] = conversation.said.get(end, 0) + len(packet.payload)
             conversation.end_ns = _arrival_ns(packet)
+            conversation.holes[end] = reassembly.has_hole(flow)
     return [conversation for conversation in found
             if conversation.said and conversation.server() is not None]
 
@@ -201,6 +204,12 @@ def read_actions(
         if begun and packet.flow == flow:
             for chunk in reassembly.push(packet):
                 yield from cutter.push(chunk)
+
+
+def _check_whole(packet: Packet) -> None:
+    if packet.missing:
+        raise ConfigurationError(
+            f'{packet.missing} bytes of a packet were not captured: capture with tcpdump -s 0')
 
 
 def _arrival_ns(packet: Packet) -> int:

@@ -49,6 +49,7 @@ class Session(NamedTuple):
     :ivar begin_ns: arrival of its first packet (ns).
     :ivar end_ns: arrival of its last packet (ns).
     :ivar read: returns an iterator of the server's actions, from the beginning.
+    :ivar cut: reason why it ends early, and what is missing; '' for a complete one.
     """
 
     server: str
@@ -56,6 +57,7 @@ class Session(NamedTuple):
     begin_ns: int
     end_ns: int
     read: Callable[[], Iterator[Action]]
+    cut: str = ''
 
 
 class StreamCutter:

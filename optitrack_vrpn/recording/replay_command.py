@@ -50,6 +50,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     sessions = load_sessions(find_file(arguments.recording, '.pcap'))
+    for session in sessions:
+        if session.cut:
+            print(f'replay: {arguments.recording}: {session.cut}', file=sys.stderr)
     config = ReplayConfig(
         arguments.rate, arguments.start, arguments.end, arguments.loop, arguments.host,
         arguments.port)

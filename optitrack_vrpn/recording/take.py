@@ -129,6 +129,7 @@ class Take:
     :ivar arrivals_ns: first and last arrival of a pose of a body (ns); None if unknown.
     :ivar silent_s: time without poses at the begin and at the end of the recording (s).
     :ivar topics: messages by topic.
+    :ivar unread: messages that could not be decoded, by topic.
     :ivar begin_ns: first stamp of all bodies; 0 without any.
     :ivar end_ns: last stamp of all bodies; likewise.
     """
@@ -142,6 +143,7 @@ class Take:
     notes: dict[str, str] = field(default_factory=dict)
     cut: str = ''
     topics: dict[str, int] = field(default_factory=dict)
+    unread: dict[str, int] = field(default_factory=dict)
     begin_ns: int = 0
     end_ns: int = 0
     unseen: list[str] = field(default_factory=list)

@@ -126,8 +126,8 @@ def _load_bag(path: Path, estimate: Optional[str]) -> Take:
                                    _state(status, row.log_time_ns))
                 elif type_name == _ARRAY:
                     _take_diagnostics(take, row)
-            except ValueError:
-                continue    # damaged, or another layout from another program
+            except ValueError:    # damaged, compressed one by one, or another layout
+                take.unread[topic] = take.unread.get(topic, 0) + 1
         elif isinstance(row, mcap.Schema):
             schemas[row.id] = row.name
         elif isinstance(row, mcap.Channel):
@@ -245,7 +245,7 @@ def _take_diagnostics(take: Take, row: mcap.Message) -> None:
 def _load_raw(path: Path) -> Take:
     """Run a raw recording through the node's pipeline with its default settings."""
     sessions = load_sessions(path)
-    take = Take(path.stem, 'raw')
+    take = Take(path.stem, 'raw', cut=next((s.cut for s in sessions if s.cut), ''))
     pipeline = Pipeline(PipelineConfig())
     scratch = Scratch()
     poses: dict[str, StoredRows] = {}
