@@ -5,7 +5,7 @@
 import math
 import random
 
-from body_kit import STEP, times, tracked
+from body_kit import Feed, STEP, times, tracked
 from optitrack_vrpn.bodies import swap
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
@@ -157,6 +157,48 @@ def test_a_name_that_comes_back_on_a_hidden_body_is_a_jump_until_that_has_lasted
     # jump_accept_s is 2 s: 400 frames.
     assert out.index(True) == 402
     assert a.body.resets == 1
+
+
+@pytest.mark.parametrize('both_seen, held', [(1, False), (50, True)])
+def test_an_exchange_that_was_seen_is_held_although_the_other_body_is_lost(both_seen, held):
+    """One pose of the other body in the place of this one is no evidence: it may be an outlier."""
+    a, b = two_bodies()
+    watched(a, b)
+    a.skip(60)
+    b.skip(60)
+    exchange_names(a, b, both_seen)
+    out = []
+    for _ in range(1000):
+        out.append(a.send(*b.pose()) is not None)
+        b.skip(1)
+        swap.review((a.body, b.body))
+    assert any(out) is not held
+
+
+@pytest.mark.parametrize('restarted', [False, True])
+def test_a_body_without_a_valid_pose_takes_no_part(restarted):
+    a, b = two_bodies()
+    other = tracked(name='c', start=1.0) if restarted else Feed(name='c')
+    other.body.restart()
+    watched(a, b, other)
+    a.skip(60)
+    b.skip(60)
+    assert not any(exchange_names(a, b, 10))
+    swap.review((other.body, a.body, b.body))
+    assert (a.body.swapped_with, b.body.swapped_with) == ('b', 'a')
+
+
+@pytest.mark.parametrize('apart, accepted', [(0.08, True), (0.2, False)])
+def test_a_body_near_its_expected_place_is_not_suspected(apart, accepted):
+    a, b = tracked(name='a'), tracked(name='b', start=apart)
+    watched(a, b)
+    a.skip(20)
+    b.skip(20)
+    out = []
+    for _ in range(10):
+        out.append(a.send(*b.pose()) is not None)
+        b.skip(1)
+    assert any(out) is accepted
 
 
 def test_a_doubt_ends_when_the_other_body_is_seen_elsewhere():

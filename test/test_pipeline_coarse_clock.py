@@ -20,19 +20,20 @@ HOST = 1_700_000_000 * S
 TICK = 15_625_000
 
 
-def report(name, k, rate, tick=TICK, start=1000 * S):
+def report(name, k, rate, tick=TICK, start=1000 * S, radius=0.5):
     """Give frame k as a sender with a coarse clock sends it, of a body that moves in a circle."""
     t = k / rate
     sent = start + k * S // rate
     return PoseReport(name, 0, sent - sent % tick if tick else sent,
-                      (0.5 * math.cos(t), 1.0, 0.5 * math.sin(t)), (0.0, 0.0, 0.0, 1.0))
+                      (radius * math.cos(t), 1.0, radius * math.sin(t)), (0.0, 0.0, 0.0, 1.0))
 
 
 class Session:
     """A sender that is k / rate old when it sends frame k; the way takes 1 ms and some jitter."""
 
     def __init__(self, rate=240, tick=TICK, jitter_ms=0.3, seed=1, bodies=('wand',), apart=0,
-                 **config):
+                 start=1000 * S, radius=0.5, **config):
+        self.start, self.radius = start, radius
         self.pipeline = Pipeline(PipelineConfig(**config))
         self.rate, self.tick, self.jitter = rate, tick, jitter_ms * MS
         self.bodies, self.apart = bodies, apart
@@ -50,7 +51,7 @@ class Session:
             for number, name in enumerate(self.bodies):
                 at = arrival + number * self.apart
                 self.out += [(k, at, sample) for sample in self.pipeline.process(
-                    [report(name, k, self.rate, self.tick)], at, HOST)]
+                    [report(name, k, self.rate, self.tick, self.start, self.radius)], at, HOST)]
             if k % 24 == 0:
                 self.pipeline.tick(arrival)
                 self.events += self.pipeline.take_events()
@@ -95,6 +96,22 @@ def test_stamps_within_a_tick_follow_the_frames():
     assert max(abs(each - middle) for each in late) < 5.5 * MS
     steps = [b.stamp_ns - a.stamp_ns for (_, _, a), (_, _, b) in zip(out, out[1:])]
     assert sum(0.5 * S / 240 < step < 1.5 * S / 240 for step in steps) > 0.7 * len(steps)
+
+
+def test_the_known_rate_determines_the_stamps_also_after_a_restart():
+    """Arrivals jitter by 2 ms; by the arrivals stamps would be up to 10 ms wrong."""
+    session = Session(jitter_ms=2.0)
+    for start in (1000 * S, -1 * S, 500 * S):
+        session.start = start
+        session.run(2400)
+        late = [sample.stamp_ns - HOST - k * S / 240
+                for k, _, sample in session.of('wand') if k >= session.frame - 1200]
+        assert len(late) == 1200 and max(late) - min(late) < 0.3 * MS
+
+
+def test_a_fast_body_is_not_taken_for_two_of_one_name():
+    session = Session(radius=12.0).run(1200)    # 5 cm from frame to frame
+    check(session, 1200)
 
 
 def test_the_warning_names_the_tick_once():

@@ -117,6 +117,7 @@ def test_without_it_everything_goes_out_until_it_is_too_old():
     pipeline.reconfigure(CONFIG)
     out = run(pipeline, 8.0, 2.0, begin=12 * RATE)
     assert statistics.median(age for _, age in out) < 30 * MS
+    assert len(said(pipeline, 'cannot keep up')) == 1
 
 
 @pytest.mark.parametrize('stand_s', [0.2, 0.45])

@@ -51,8 +51,6 @@ STEP_NS = 1
 """Least distance (ns) between the stamps of two poses; 1 ns is the resolution of ROS time."""
 COARSE_NS = 1 << 62
 """Later than every sender time: all poses of a channel with this ``newest_ns`` are placed here."""
-EPOCH_STEP_NS = 1_000_000_000
-"""A sender time that falls by more than this (ns) is a restart, as in ``bodies/validity.py``."""
 
 APART_M = 0.02
 """
@@ -199,8 +197,6 @@ class CoarseClock:
             if (sender_ns != channel.newest_ns or last is None or last == pose
                     or channel.gate.is_behind
                     or arrival_ns - channel.gate.last_receive_ns > LONGEST_TICK_NS):
-                if channel.newest_ns - sender_ns > EPOCH_STEP_NS:
-                    channel.newest_ns = sender_ns
                 return plain
             self._ticks[channel] = tick = _Tick(
                 sender_ns, channel.gate.last_receive_ns, plain, plain, last)
@@ -215,9 +211,6 @@ class CoarseClock:
                 channel.gate.share_name(tick.excess > 0)
             return placed
         elif sender_ns < tick.sender_ns:
-            if tick.sender_ns - sender_ns > EPOCH_STEP_NS:
-                self.forget(channel)
-                channel.newest_ns = sender_ns
             tick.closed = True
             return plain    # late: the gate has seen a later time
         elif (tick.closed or arrival_ns - tick.arrival_ns > LONGEST_TICK_NS
