@@ -182,6 +182,15 @@ def test_a_node_process_that_is_not_on_the_graph_is_a_failure(process, said, rem
     assert said in found.found and remedy in found.advice
 
 
+def test_nodes_of_several_users_are_all_named():
+    facts = heard()
+    facts.graph = Graph(waited_s=3.0, variables=variables('7'), processes=(
+        LocalProcess(42, False, variables('9')), LocalProcess(46, False, variables('8'))))
+    found = graph.check_lifecycle(facts)
+    assert not lacking(found.found, 'process 42', 'ROS_DOMAIN_ID=9', 'process 46', 'ROS_DOMAIN_ID=8')
+    assert not lacking(found.advice, 'ROS_DOMAIN_ID=9', 'ROS_DOMAIN_ID=8')
+
+
 @pytest.mark.parametrize(('reason', 'remedies'), [
     ('ERROR: Best effort publisher and reliable subscription', ['qos.reliability: reliable']),
     ('ERROR: Volatile publisher and transient local subscription', ['durability volatile']),

@@ -126,14 +126,16 @@ def _check_absence(graph: Graph) -> CheckResult:
         return fail('lifecycle', f'{reason}; process {pids} runs the node and is stopped '
                     '(SIGSTOP)', f'let it continue: kill -CONT {pids}; or end it and start the '
                     'node again')
-    for process in graph.processes:
-        others = [f'{name}={printable(value, 90)}'
-                  for name, value in (process.variables or {}).items()
-                  if value != graph.variables[name]]
-        if others:
-            return fail('lifecycle', f'{reason}; process {process.pid} runs the node with '
-                        f'{" ".join(others)}',
-                        f'set the same variables everywhere, as in: export {" ".join(others)}')
+    others = {process.pid: ' '.join(
+        f'{name}={printable(value, 90)}' for name, value in (process.variables or {}).items()
+        if value != graph.variables[name]) for process in graph.processes}
+    elsewhere = [(pid, values) for pid, values in others.items() if values][:_SHOWN]
+    if elsewhere:
+        found = '; '.join(
+            f'process {pid} runs the node with {values}' for pid, values in elsewhere)
+        exports = ' or '.join(dict.fromkeys(f'export {values}' for _, values in elsewhere))
+        return fail('lifecycle', f'{reason}; {found}',
+                    f'set the same variables here as for your node, as in: {exports}')
     if graph.processes:
         pids = ' '.join(str(process.pid) for process in graph.processes)
         return fail('lifecycle', f'{reason}; process {pids} runs the node but does not answer',
