@@ -8,7 +8,7 @@ from conftest import examples, memory_growth
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import RemoteProtocolError, VersionRefusedError
 from optitrack_vrpn.vrpn import codec, constants, messages
-from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.connection import Connection, Counters
 from optitrack_vrpn.vrpn.names import LocalNames
 import pytest
 import sessions
@@ -377,14 +377,73 @@ def test_datagrams_without_poses_have_numbers_too():
     assert (client.counters.udp_lost, client.counters.udp_reordered) == (1, 1)
 
 
-def test_times_that_cannot_be_meant_are_no_poses():
-    client, server, _ = connected_pair()
-    payload = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
-    server.send('wand', constants.POSE_TYPE, payload, 0)
-    client.receive_stream(server.data_to_send())
-    datagram = bytearray(server.datagram_message('wand', constants.POSE_TYPE, payload, 0))
-    datagram[4:8] = b'\xff\xff\xff\xff'
+POSE = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+MOTION = codec.encode_motion(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 0.1)
+SENDER, POSES, VELOCITIES, OTHERS = 7, 40, 41, 42
+UNKNOWN = 99
+COUNTED = [
+    # sender, type, seconds, microseconds, payload, the counter beside `messages`
+    (SENDER, POSES, 1, 999_999, POSE, 'poses'),
+    (SENDER, VELOCITIES, 4_000_000_000, 0, MOTION, None),
+    (UNKNOWN, POSES, 1, 0, POSE, 'unknown_sender'),
+    (UNKNOWN, VELOCITIES, 1, 0, MOTION, 'unknown_sender'),
+    (SENDER, UNKNOWN, 1, 0, POSE, 'unknown_type'),
+    (SENDER, OTHERS, 1, 0, POSE, 'other_type'),
+    (SENDER, POSES, 4_000_000_001, 0, POSE, 'bad_time'),
+    (SENDER, POSES, 1, 1_000_000, POSE, 'bad_time'),
+    (SENDER, VELOCITIES, 4_000_000_001, 0, MOTION, 'bad_time'),
+    (SENDER, VELOCITIES, 1, 1_000_000, MOTION, 'bad_time'),
+    (SENDER, POSES, 1, 0, POSE[:56], 'malformed'),
+    (SENDER, POSES, 1, 0, MOTION, 'malformed'),
+    (SENDER, VELOCITIES, 1, 0, POSE, 'malformed'),
+    (SENDER, constants.SENDER_DESCRIPTION, 1, 0, b'\0\0\0\0', 'malformed'),
+]
+
+
+@pytest.mark.parametrize('before', [0, 1, 2])
+@pytest.mark.parametrize('by_tcp', [False, True])
+@pytest.mark.parametrize('sender, type_id, seconds, microseconds, payload, counter', COUNTED)
+def test_each_message_is_counted_once(
+        sender, type_id, seconds, microseconds, payload, counter, by_tcp, before):
+    """Alone and after others, whichever way it is decoded."""
+    def message(*head_and_payload):
+        *head, payload = head_and_payload
+        return constants.HEADER.pack(24 + len(payload), *head, 0) + payload + bytes(
+            -len(payload) % 8)
+    client = Connection()
+    describe = [(SENDER, constants.SENDER_DESCRIPTION, b'wand')] + [
+        (number, constants.TYPE_DESCRIPTION, name.encode()) for number, name in (
+            (POSES, constants.POSE_TYPE), (VELOCITIES, constants.VELOCITY_TYPE), (OTHERS, 'Any'))]
+    client.receive_stream(codec.encode_cookie() + b''.join(
+        message(0, 0, number, kind, (len(name) + 1).to_bytes(4, 'big') + name + b'\0')
+        for number, kind, name in describe))
+    earlier = [message(1, 0, SENDER, POSES, POSE), message(1, 0, SENDER, VELOCITIES, MOTION)]
+    data = b''.join(earlier[:before]) + message(seconds, microseconds, sender, type_id, payload)
+    if not by_tcp and type_id < 0:
+        counter = 'malformed'
+    events = (client.receive_stream if by_tcp else client.receive_datagram)(data)
+    expected = Counters(messages=len(describe) + before + 1, poses=min(before, 1),
+                        datagrams=not by_tcp)
+    if not by_tcp and type_id < 0:
+        expected.messages -= 1    # it is not read
+    if counter is not None:
+        setattr(expected, counter, getattr(expected, counter) + 1)
+    assert client.counters == expected
+    assert len(events) == before + (counter in (None, 'poses'))
+
+
+def test_a_type_that_gets_another_name_is_that_of_poses_no_longer():
+    client, (datagram, *_) = numbered(1)
+    number = int.from_bytes(datagram[16:20], 'big')
+    assert len(client.receive_datagram(datagram)) == 1
+    client.receive_stream(codec.encode_message(
+        number, constants.TYPE_DESCRIPTION, codec.encode_name('Any'), 0, 0))
     assert client.receive_datagram(datagram) == []
-    datagram[4:12] = b'\0\0\0\1\0\x0f\x42\x40'
-    assert client.receive_datagram(datagram) == []
-    assert client.counters.bad_time == 2
+    assert client.counters.other_type == 1
+
+
+@pytest.mark.parametrize('rest', [1, 23])
+def test_the_rest_of_a_datagram_that_is_no_message_is_counted(rest):
+    client, (datagram, other) = numbered(2)
+    assert len(client.receive_datagram(datagram + other[:rest])) == 1
+    assert client.counters.malformed == 1
