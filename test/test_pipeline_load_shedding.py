@@ -107,6 +107,16 @@ def test_what_goes_out_of_an_overloaded_computer_is_fresh_and_shared_evenly(load
     assert notice.severity == 'warn' and 'load_shedding' in notice.text
 
 
+def test_a_tenth_of_the_frames_is_published_under_any_load():
+    pipeline = Pipeline(CONFIG)
+    published = [
+        number for number in range(10 * RATE) for datagram in frame_of(number, IN_A_DATAGRAM)
+        if pipeline.process(datagram, number * S // RATE, HOST,
+                            number * S // RATE + STANDING_NS + MS)]
+    apart = [b - a for a, b in zip(published, published[1:])]
+    assert set(apart) == {1, 10} and apart[-50:] == [10] * 50
+
+
 def test_without_it_everything_goes_out_until_it_is_too_old():
     pipeline = Pipeline(replace(CONFIG, keep_up=False))
     out = run(pipeline, 12.0, 2.0)

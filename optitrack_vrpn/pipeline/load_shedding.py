@@ -88,7 +88,6 @@ class LoadShedder:
         if not self.shedding or now_ns - self._shed_ns < CALM_NS:
             return False
         self.shedding = False
-        self._in_a_row = 0
         return True
 
     def sheds(self, body: Channel) -> bool:
