@@ -64,16 +64,13 @@ class Scatter:
         :param blocks: minima so far.
         """
         t, y, counts = nodes.t, nodes.y, nodes.counts
-        for apart, seen in ((1, self._near), (APART, self._apart)):
-            k = len(t) - 1 - apart
-            i, j = k - apart, k + apart
-            if i >= 0 and counts[i] == counts[k] == counts[j] == 1.0:
-                seen.append(second_difference(t, y, i, k, j))
+        i, k, j = len(t) - 3, len(t) - 2, len(t) - 1
+        if i >= 0 and counts[i] == counts[k] == counts[j] == 1.0:
+            self._near.append(second_difference(t, y, i, k, j))
         if blocks % 8 == 0 or blocks < 24:
             near = deviation(self._near, self.scale)
             self.white = max(deviation(self._near, 0.0), LEAST_US)
-            lasting = min(deviation(self._apart, 0.0), MOST_RATIO * near)
-            self._wanted = max(near, lasting if blocks > 40 else min(self.scale, 3.0 * near))
+            self._wanted = near
             off = [y[i] - path[i] for i in range(len(path)) if counts[i] == 1.0]
             if len(off) > 16:
                 self._most = max(most_scatter(off), 0.5 * near)
