@@ -61,11 +61,8 @@ MECHANISMS = {
     'dips of averaged minima': (
         'path.py', 'dips[k] = max(dips[k], dips[k + 1], x[k] - y[k], x[k + 1] - y[k + 1])',
         'pass'),
-    'scatter 8 blocks apart': (
-        'scatter.py', 'lasting = min(deviation(self._apart, 0.0), MOST_RATIO * near)',
-        'lasting = near'),
     'scatter bounded by the lowest': (
-        'scatter.py', 'self._most = max(most_scatter(off), 0.5 * near)', 'pass'),
+        'scatter.py', 'self._most = max(most_scatter(off), 0.5 * self.white)', 'pass'),
     'rate kept by a restart': (
         'path.py', '_KNOWN_RATE = 100.0, 1.0', '_KNOWN_RATE = 100.0, 100.0'),
     'uncertainty: path': ('path.py', 'path = 3.0 * math.sqrt(self._var) * fit', 'path = 0.0'),

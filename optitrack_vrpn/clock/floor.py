@@ -21,10 +21,17 @@ from typing import NamedTuple
 from optitrack_vrpn.clock.cost import KNEE, solve
 from optitrack_vrpn.clock.path import ABOVE_FLOOR, DEEPEST, SPAN_S
 from optitrack_vrpn.clock.scatter import (
-    APART, deviation, LEAST_US, MOST_RATIO, most_scatter, second_difference,
+    deviation, LEAST_US, most_scatter, second_difference,
 )
 from optitrack_vrpn.clock.tracks import ENOUGH, find_chain, first_slope, Turn
 
+_APART = 8
+"""Minima over which lasting patterns are measured, as of polling near the rate of the frames.
+Chosen: teeth of 30 s show in a third of them; half of it sees less of them, twice as much takes
+thermal waves for scatter."""
+_MOST_RATIO = 20.0
+"""Most that patterns scatter against neighbours. Chosen: more is load; half of it
+cuts off the teeth of polling, twice as much lets waves of load in."""
 _WIDER = (1.0, 4.0, 16.0, 64.0)
 """
 Factors of the scatter that are tried, the least first, until minima are on the path at least once
@@ -87,8 +94,8 @@ def scatter(t: Sequence[float], y: Sequence[float]) -> list[float]:
         near, apart = (
             deviation([second_difference(t, y, k - d, k, k + d)
                        for k in range(begin + d, end - d)], 0.0)
-            for d in (1, APART))
-        found += [max(near, min(apart, MOST_RATIO * near), LEAST_US)] * min(_BIN, n - len(found))
+            for d in (1, _APART))
+        found += [max(near, min(apart, _MOST_RATIO * near), LEAST_US)] * min(_BIN, n - len(found))
     return found
 
 

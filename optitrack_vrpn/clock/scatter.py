@@ -3,10 +3,9 @@
 """
 The scatter of the block minima about the floor: second differences, percentiles.
 
-The scatter from one minimum to the next is the network's own; that of minima some seconds apart
-contains patterns that last (polling near the frames' rate, load that varies). Both follow from
-second differences, which need no path, and from a low percentile, since load raises many. The
-lowest heights above the path bound them: they met no load.
+The scatter from one minimum to the next follows from second differences, which need no path, and
+from a low percentile, since load raises many. The lowest heights above the path bound it: they
+met no load.
 
 Times are seconds, heights microseconds.
 """
@@ -25,18 +24,12 @@ gives single minima of a quiet network too much weight, twice as much lags behin
 _UNKNOWN_US = 30.0
 """Scatter before any is known (us). Measured: that of WiFi in a few frames; half of it takes the
 first minima of WiFi for load, twice as much delays the first estimate of a wire."""
-APART = 8
-"""Blocks over which lasting patterns are measured. Chosen: teeth of 30 s show in a third of them;
-half of it sees less of them, twice as much takes thermal waves for scatter."""
-MOST_RATIO = 20.0
-"""Most that patterns scatter against neighbours. Chosen: more is load; half of it
-cuts off the teeth of polling, twice as much lets waves of load in."""
 _PATTERN_BLOCKS = 600.0
 """Blocks for which a pattern is expected to last. Chosen: two windows of the path; half of it
 finds slow patterns again and again, twice as much keeps the uncertainty up after they end."""
-_NEAR_BLOCKS, _APART_BLOCKS = 60, 240
-"""Second differences that are kept: the path's fine window, and eight teeth of 30 s. Chosen: half
-of them make the scale 1.4 times as noisy, twice as many follow a change half as fast."""
+_NEAR_BLOCKS = 60
+"""Second differences that are kept. Chosen: the path's fine window; half of them make the scale
+1.4 times as noisy, twice as many follow a change half as fast."""
 
 
 class Scatter:
@@ -44,17 +37,14 @@ class Scatter:
     Running scale of the minima.
 
     :ivar scale: standard deviation that a minimum is expected to have (us).
-    :ivar white: the part that neighbours do not share (us).
+    :ivar white: the part that neighbours show (us).
     """
 
     def __init__(self) -> None:
-        self.scale = _UNKNOWN_US
-        self.white = LEAST_US
-        self._wanted = _UNKNOWN_US
+        self.scale = self.white = _UNKNOWN_US
         self._most = math.inf
         self._pattern = 0.0
         self._near: deque[float] = deque(maxlen=_NEAR_BLOCKS)
-        self._apart: deque[float] = deque(maxlen=_APART_BLOCKS)
 
     def update(self, nodes: Nodes, path: Sequence[float], blocks: int) -> None:
         """
@@ -68,14 +58,12 @@ class Scatter:
         if i >= 0 and counts[i] == counts[k] == counts[j] == 1.0:
             self._near.append(second_difference(t, y, i, k, j))
         if blocks % 8 == 0 or blocks < 24:
-            near = deviation(self._near, self.scale)
-            self.white = max(deviation(self._near, 0.0), LEAST_US)
-            self._wanted = near
+            self.white = max(deviation(self._near, self.white), LEAST_US)
             off = [y[i] - path[i] for i in range(len(path)) if counts[i] == 1.0]
             if len(off) > 16:
-                self._most = max(most_scatter(off), 0.5 * near)
+                self._most = max(most_scatter(off), 0.5 * self.white)
         self._pattern *= 1.0 - 1.0 / _PATTERN_BLOCKS
-        self.scale = max(min(max(self._wanted, self._pattern), self._most), LEAST_US)
+        self.scale = max(min(max(self.white, self._pattern), self._most), LEAST_US)
 
     def set_pattern(self, scale: float) -> None:
         """Take the scatter about a path that was laid under a pattern (us)."""
