@@ -49,11 +49,14 @@ MECHANISMS = {
     'bends only where a clock is slewed': (
         'path.py', 'if self.slewable and t - self._nodes.t[0] > _YOUNG_S:',
         'if t - self._nodes.t[0] > _YOUNG_S:'),
-    'fall': ('path.py', 'if off < -least and self.blocks > 4:', 'if False:'),
+    'fall': ('path.py', 'if off < (-0.5 if again else -1.0) * least and', 'if False and'),
+    'smaller falls after a fall': ('path.py', '(-0.5 if again else -1.0)', '-1.0'),
     'jump': ('path.py', 'if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:',
              'if False:'),
     'pattern': ('path.py', 'if found is None and lifted >= 4 and lifted % 3 == 1:', 'if False:'),
-    'treads': ('path.py', 'corners = self._treads.update(nodes)', 'corners = None'),
+    'bounds of polled frames': (
+        'path.py', 'self._waits.update(t, y, self.wait_ns * 1e-3)',
+        'self._waits.update(t, y, 0.0)'),
     'bounded cost of load': ('cost.py', 'g = 1.0 + ((height - at) / each) ** 2 / LOAD', 'g = 1.0'),
     'double weight below': ('cost.py', 'BELOW = 2.0', 'BELOW = 1.0'),
     'depth of the floor': (
@@ -69,8 +72,8 @@ MECHANISMS = {
     'uncertainty: scatter': ('path.py', '1.5 * self._scatter.scale * fit', '0.0'),
     'uncertainty: lag': ('path.py', '2.0 * abs(self._lag)', '0.0'),
     'uncertainty: fit of the minima': (
-        'path.py', 'self._treads.step else self._ratio)', 'self._treads.step else 1.0)'),
-    'uncertainty: replaced line': ('path.py', '+ self._off_replaced() +', '+'),
+        'path.py', 'fit = math.sqrt(self._ratio)', 'fit = 1.0'),
+    'uncertainty: replaced line': ('path.py', '+ self._off_replaced())', ')'),
     'uncertainty: lowest recent minimum': ('path.py', 'max(total, path + above)', 'total'),
 }
 
@@ -114,7 +117,7 @@ def record(scenario: Scenario, seconds: float, raw: bool) -> list[tuple[Any, ...
             return result
         setattr(owner, name, noted)
 
-    note(path.ClockPath, 'add', lambda self, args: ('add', *args))
+    note(path.ClockPath, 'add', lambda self, args: ('add', *args, self.wait_ns))
     note(path.ClockPath, 'restart', lambda self, args: ('restart',))
     note(rule_type, '_lay', lambda self, args: ('lay',))
     note(rule_type, 'set_slewable', lambda self, args: ('slewable', args[0]))
@@ -193,7 +196,8 @@ def play(module: Any, steps: list[tuple[Any, ...]]) -> Found:
                 known.append(uncertainty)
             worst = 0.0
         elif kind == 'add':
-            path.add(*step[1:])
+            path.wait_ns = step[3]
+            path.add(*step[1:3])
         elif kind == 'restart':
             path.restart()
         elif kind == 'lay':

@@ -10,6 +10,7 @@ import numpy as np
 from optitrack_vrpn.clock.banded import smooth
 from optitrack_vrpn.clock.hypotheses import lower_hull
 from optitrack_vrpn.clock.path import ClockPath
+from optitrack_vrpn.clock.waits import Waits
 import pytest
 from scipy.spatial import ConvexHull
 
@@ -132,19 +133,40 @@ def test_a_rate_that_no_oscillator_changes_to_is_followed_after_the_longest_load
     assert abs(path.rate * 1e6 - 30.0) < 1.0
 
 
-@pytest.mark.slow
-def test_treads_of_polling_at_the_rate_of_the_frames_show_the_rate_at_their_second_corner():
-    """Frames at 240 Hz and polls at 240 Hz of another clock: the wait falls by 25 us a second."""
+@pytest.mark.parametrize('ppm', [25.0, -25.0])
+def test_waits_for_polls_at_the_rate_of_the_frames_show_the_rate_in_two_steps(ppm):
+    """Frames at 240 Hz, polls at 240 Hz of another clock: the wait changes by 25 us a second."""
     k = np.arange(700)
-    heights = 4166.7 - (25.0 * k + 1000.0) % 4166.7
-    error, path = floor_error(heights, 25.0 * k, slewable=False)
-    second = (2 * 4166.7 - 1000.0) / 25.0
-    assert np.abs(error[200:280]).max() > 500.0    # until then a rate like any other
-    assert np.abs(error[round(second) + 5:]).max() < 200.0
-    # A rise that is longer than the wait is none.
-    for at in range(700, 800):
-        path.add(at * S, (25.0 * at + 9000.0) * 1e3)
-    assert abs(path.line(800 * S) / 1e3 - 29000.0) < 50.0
+    longest = 4166.7
+    heights = (1000.0 - ppm * k) % longest
+    error, path = floor_error(heights, ppm * k, slewable=False, wait_ns=longest * 1e3)
+    assert np.abs(error).max() < longest
+    assert np.abs(error[10:180]).max() > 500.0    # until the second step only bounds are known
+    assert np.abs(error[345:]).max() < 100.0
+    assert path.rate == pytest.approx(ppm * 1e-6, abs=0.3e-6)
+
+
+@given(wait=st.floats(0.0, 1.0), drift=st.floats(-40.0, 40.0), seed=st.integers(0, 9))
+@settings(max_examples=examples(10), deadline=None)
+def test_the_bounds_of_polled_frames_contain_the_floor_and_are_used_up(wait, drift, seed):
+    longest, skew = 4166.7, 30.0
+    noise = minima(200, seed) / 5.0
+    bounds = Waits()
+    for k in range(200):
+        height = (wait * longest - drift * k) % longest + noise[k]
+        bounds.update(float(k), skew * k + height, longest * 1.01)
+        assert abs(skew * k - bounds.height) <= bounds.off + 2.0
+    assert abs(bounds.slope - skew) <= bounds.slope_off + 0.5
+
+
+def test_bounds_that_contradict_each_other_are_forgotten():
+    """Load or a step raises the minima by more than a wait can."""
+    bounds = Waits()
+    for k in range(100):
+        bounds.update(float(k), 9000.0 * (k > 50), 4166.7)
+    assert 9000.0 - 4166.7 <= bounds.height + bounds.off <= 9001.0 + bounds.slope_off
+    bounds.update(100.0, 9000.0, 0.0)
+    assert np.isnan(bounds.off)
 
 
 def test_nodes_are_bounded_however_long_it_runs():

@@ -5,11 +5,9 @@ The path of least cost under the minima of the last minutes, followed block by b
 
 Data are the least residuals of blocks of about a second. ``cost.py`` defines the cost of a path,
 ``hypotheses.py`` the other explanations that are tried where minima leave the path for some
-blocks. Two more cost nothing:
-
-- *fall*: a minimum below the path shows that the earlier ones were higher by the same amount,
-  since nothing is early;
-- *treads*: frames are polled at their own rate (``treads.py``).
+blocks. One more costs nothing: a *fall*, a minimum below the path, shows that the earlier ones
+were higher by the same amount, since nothing is early. Where frames wait for polls that keep step
+with them, the minima are no more than bounds (``waits.py``).
 
 The path runs through the minima; the floor is below it by their deepest dip.
 
@@ -27,7 +25,7 @@ from optitrack_vrpn.clock import hypotheses
 from optitrack_vrpn.clock.cost import FASTEST, Fit, fit, KNEE, Nodes, Prior, trust
 from optitrack_vrpn.clock.hypotheses import JUMP_BLOCKS
 from optitrack_vrpn.clock.scatter import LEAST_US, Scatter
-from optitrack_vrpn.clock.treads import Corner, Treads
+from optitrack_vrpn.clock.waits import Waits
 
 SPAN_S = 300.0
 """Memory of the path. Chosen: two waves of load of 120 s and the time between them; half of it
@@ -50,11 +48,9 @@ _UNKNOWN_RATE, _KNOWN_RATE = 100.0, 1.0
 whose rate is known (ppm). Measured: skews of up to 75 ppm; temperature changes a rate by 1 ppm.
 Half of
 the second trusts the old rate more than temperature allows, twice as much less than needed."""
-_CORNER_RATE = 0.1
-"""The same for the line between two corners of treads (ppm). Chosen: 20 us in 200 s; half of it
-ignores minima of the next tread, twice as much follows them."""
 _GATE, _GATE_US = 6.0, 10.0
-"""A minimum is below the path by at least so many deviations and microseconds for a fall. Chosen:
+"""A minimum is below the path by at least so many deviations and microseconds for a fall, by half
+of it soon after another one. Chosen:
 one in 10^9 normal deviates; half of it falls with noise, twice as much follows slews later."""
 _RECENT_S = 12.0
 """Falls are remembered for so long. Chosen: a slew shows in 3 s; half of it or twice as much
@@ -84,11 +80,13 @@ class ClockPath:
     :ivar blocks: minima since the start.
     :ivar rate: slope of the line (ns/ns); kept by a restart.
     :ivar slewable: whether one of the clocks may be slewed; else both are free-running.
+    :ivar wait_ns: longest wait of the frames for polls that keep step with them; 0 without.
     """
 
     def __init__(self) -> None:
         self.rate = 0.0
         self.slewable = True
+        self.wait_ns = 0.0
         self._rate_known = False
         self._scatter = Scatter()
         self._depth = 0.0
@@ -119,15 +117,19 @@ class ClockPath:
         self._lag = 0.0
         self._ratio = 1.0
         self._recent: deque[float] = deque(maxlen=_GAP_BLOCKS)
-        self._treads = Treads()
+        self._waits = Waits()
 
     def line(self, t_ns: float) -> float:
         """Return the floor's residual at a time (ns)."""
+        waits = self._waits
+        if waits.off == waits.off:
+            return (waits.height + waits.slope * (t_ns * 1e-9 - self._end_t + 1.0)) * 1e3
         return (self._end + self._slope * (t_ns * 1e-9 - self._end_t) - self._depth) * 1e3
 
     def rate_deviation(self) -> float:
         """Return the standard deviation of the rate (s/s)."""
-        return math.sqrt(self._slope_var) * 1e-6
+        waits = self._waits
+        return (waits.slope_off if waits.off == waits.off else math.sqrt(self._slope_var)) * 1e-6
 
     def uncertainty(self) -> float:
         """
@@ -135,15 +137,18 @@ class ClockPath:
 
         The sum of: the path to three deviations and the distance of the floor from its minima,
         both scaled by how well minima fit the path; the lag of the path; the distance from a
-        replaced line; the width of a tread. It is no less than the distance from the lowest of
-        the latest minima plus the path's, since the floor may be as high.
+        replaced line. It is no less than the distance from the lowest of
+        the latest minima plus the path's, since the floor may be as high. Where frames wait for
+        polls, it is the half-width of the floor's bounds and the scatter.
         """
         if self.blocks < 4:
             return math.nan
-        fit = math.sqrt(max(self._ratio, 1.0) if self._treads.step else self._ratio)
+        if self._waits.off == self._waits.off:
+            return 1e3 * (RESOLUTION_US + self._waits.off + 1.5 * self._scatter.scale)
+        fit = math.sqrt(self._ratio)
         path = 3.0 * math.sqrt(self._var) * fit
         total = (path + 1.5 * self._scatter.scale * fit + 2.0 * abs(self._lag)
-                 + self._off_replaced() + self._treads.deviation)
+                 + self._off_replaced())
         above = self._depth + min(self._recent, default=0.0)
         return 1e3 * (RESOLUTION_US + max(total, path + above))
 
@@ -183,16 +188,20 @@ class ClockPath:
         sigma = math.sqrt(self._var + self._scatter.scale ** 2)
         self._watch_innovation(off, sigma)
         least = _GATE * sigma + _GATE_US
-        if off < -least and self.blocks > 4:
+        # The first minimum after a load need not be without it: smaller falls follow.
+        again = self._falls and self._falls[-1][0] > t - _RECENT_S
+        if off < (-0.5 if again else -1.0) * least and self.blocks > 4:
             self._fall(t, off)
         best = fit(nodes, self._x, self._scatter.scale, self._prior, 1)
-        corners = self._treads.update(nodes)
-        other = self._polled(*corners) if corners else self._hypothesis(best, t, least)
+        other = self._hypothesis(best, t, least)
         if other is None:
             self._accept(best)
         else:
             self._replace(other)
         self._count_lifted(t)
+        self._waits.update(t, y, self.wait_ns * 1e-3)
+        if self._waits.off == self._waits.off:
+            self.rate = self._waits.slope * 1e-6
         self._rate_known = self._rate_known or self.blocks > 20
 
     # -- data ----------------------------------------------------------------------------------
@@ -203,9 +212,8 @@ class ClockPath:
         t, y, counts, dips, bends = nodes
         while t[0] < now - SPAN_S:
             del t[0], y[0], counts[0], dips[0], x[0]
-            if not self._treads.step:
-                # The slope at the start of the path is not the first slope of the window.
-                self._prior = Prior(self._prior.slope, _UNKNOWN_RATE ** -2.0)
+            # The slope at the start of the path is not the first slope of the window.
+            self._prior = Prior(self._prior.slope, _UNKNOWN_RATE ** -2.0)
         while bends and bends[0] <= t[0]:
             del bends[0]
         k = 0
@@ -250,7 +258,6 @@ class ClockPath:
         limit = 1.5 * KNEE * self._scatter.scale
         if height < limit:
             self._recent.append(height)
-        if height < max(limit, 1.2 * self._treads.step):
             self._lifted = 0
         else:
             if not self._lifted:
@@ -276,15 +283,6 @@ class ClockPath:
             if found is not None:
                 self._scatter.set_pattern(found.scale)
         return found
-
-    def _polled(self, first: Corner, second: Corner) -> Fit:
-        """Suppose that minima wait for polls: the floor is the line through their corners."""
-        slope = (second.y - first.y) / (second.t - first.t)
-        nodes = self._nodes
-        # The corners may have been averaged with their treads: the slope is kept as the prior.
-        self._prior = Prior(slope, _CORNER_RATE ** -2.0)
-        return fit(nodes._replace(bends=[]), [second.y + slope * (t - second.t) for t in nodes.t],
-                   self._scatter.scale, self._prior, 2)
 
     # -- result --------------------------------------------------------------------------------
 

@@ -49,10 +49,22 @@ poses for 20 s after a step."""
 _STEADY, _STEADY_NS = 2.5, 50e3
 """Frames scatter as usual up to this factor and addition. Chosen: load on a wire scatters by ten
 times more; half of either misses steps on WiFi, twice as much takes load for steps."""
-_BUNCHED = 0.5
-"""Share of the frames that arrive within a quarter of their interval after the one before, from
-which frames come in bunches. Chosen: bunches of two have this share; half of it enlarges the
-uncertainty of WiFi by a frame, twice as much never does."""
+_WHOLE = 0.1
+"""Late frames that are late by whole intervals of the frames to within this share of an interval
+wait for something that keeps step with the frames. Chosen: a poll wakes within 0.4 ms; half of it
+misses slow computers, twice as much takes two of five stalls for a poll."""
+_WHOLE_FRAMES = 0.8
+"""Share of the late frames of a block that must be late by whole intervals. Chosen: those of a
+poll at the frames' own rate all are, of one at another rate one in five; half of it or twice as
+much is one of these."""
+_IN_STEP_GAIN = 0.125
+"""Gain of the share of such blocks among those with late frames. Chosen: half of it needs twice as
+many blocks, twice as much reaches the shares below by chance."""
+_SUSPECTED, _CERTAIN = 0.5, 0.95
+"""Shares from which frames may be in step, which enlarges the uncertainty, and from which they
+are, which lowers the line. Chosen: four such blocks from the start and 21; by chance one in five
+is. Half of the first is reached by chance, half of the second once a day on a wire; twice as much
+is never reached."""
 _LOADED_BLOCKS = 90
 """Load may have lasted since the first frame for so many blocks. Chosen: as
 ``hypotheses.JUMP_BLOCKS``; half of it understates the error under load of a minute at the start,
@@ -95,8 +107,11 @@ class TrackingRule:
         # Whether an epoch has lasted longer than load does.
         self._past_load = False
         self._period = 0.0
-        # Share of the frames that arrived together with the one before.
-        self._bunched = 0.0
+        self._half_period = math.inf
+        # Share of the blocks whose late frames are late by whole intervals; at first, by chance.
+        # Then they wait for something that keeps step with the frames (polling, WiFi power save),
+        # and those on time may wait too, by up to an interval.
+        self._in_step = 2.0 * _WHOLE
         self._lay(0, 0)
 
     def _lay(self, sender_time_ns: int, arrival_ns: int) -> None:
@@ -112,13 +127,15 @@ class TrackingRule:
         self._late_sum = self._late_least = 0.0
         self._late_reason = ''
         self._late_far = self._late_sure = False
+        # Least residual of the last block, at time 0 by the rate.
+        self._lowest = 0.0
         self._open_block(0, _FIRST_BLOCK_NS)
 
     def _open_block(self, t: int, length_ns: int) -> None:
         self._least = math.inf
         self._least_t = self._least_r = 0
         self._lags = 0.0
-        self._near = self._block_frames = self._block_bunched = 0
+        self._near = self._block_frames = self._block_late = self._block_whole = 0
         self._block_from = t
         self._block_end = t + length_ns
 
@@ -151,13 +168,11 @@ class TrackingRule:
         """
         Return the half-width that nearly always contains the random error; NaN at first.
 
-        Frames that come in bunches (WiFi power save, TCP, polling) waited for something that may
-        keep step with them. Then even the last of a bunch may always wait, by up to a frame.
         All frames since the first one may have arrived under load.
         """
-        waited = self._period if self._bunched > _BUNCHED else 0.0
-        if not self._past_load:
-            waited += _LOADED * self._usual
+        waited = 0.0 if self._past_load else _LOADED * self._usual
+        if self._in_step > _SUSPECTED and not self._path.wait_ns:
+            waited += self._period
         return (self._path.uncertainty() + waited) * 1e-9
 
     def read(self, sender_time_ns: int, arrival_ns: int) -> int:
@@ -205,8 +220,11 @@ class TrackingRule:
             self._least = lag
             self._least_t = t
             self._least_r = residual
-        if 4 * (arrival_ns - self._last_arrival) < t - self._last_t:
-            self._block_bunched += 1
+        late = residual - self._lowest - self._path.rate * t
+        if late > self._half_period:
+            self._block_late += 1
+            if abs(late / self._period % 1.0 - 0.5) > 0.5 - _WHOLE:
+                self._block_whole += 1
         self._last_t = t
         self._last_arrival = arrival_ns
         self.samples += 1
@@ -305,14 +323,19 @@ class TrackingRule:
     def _close_block(self, t: int) -> None:
         length = _BLOCK_NS if t >= _FIRST_BLOCKS_NS else _FIRST_BLOCK_NS
         if self._least < _FAR_NS:
+            in_step = self._in_step > (_SUSPECTED if self._path.wait_ns else _CERTAIN)
+            self._path.wait_ns = self._period if in_step else 0.0
             self._path.add(float(self._least_t), float(self._least_r))
+            self._lowest = self._least_r - self._path.rate * self._least_t
             if self._near:
                 usual = self._lags / self._near
                 self._usual += (usual - self._usual) * (0.1 if self._usual else 1.0)
             self._past_load = self._past_load or self._path.blocks > _LOADED_BLOCKS
             self._period = (t - self._block_from) / self._block_frames
-            bunched = self._block_bunched / self._block_frames
-            self._bunched += 0.1 * (bunched - self._bunched)
+            self._half_period = 0.5 * self._period
+            if self._block_late:
+                whole = self._block_whole > _WHOLE_FRAMES * self._block_late
+                self._in_step += _IN_STEP_GAIN * (whole - self._in_step)
         if self._path.blocks:
             self.learnt = self.learnt or (length == _BLOCK_NS and self._path.blocks > 3)
             now = self._height + self._slope * t
