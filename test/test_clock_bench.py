@@ -13,6 +13,7 @@ BENCH = Path(__file__).resolve().parent.parent / 'bench'
 sys.path[:0] = [str(BENCH)]
 
 import clock_ablation  # noqa: E402
+import clock_bound  # noqa: E402
 from clock_baselines import BASELINES  # noqa: E402
 from clock_plot import error_svg  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios, WIFI, WIRED  # noqa: E402
@@ -96,3 +97,11 @@ def test_without_its_bounded_cost_the_path_follows_load():
     whole, less = (clock_ablation.play(each, steps) for each in (module, without))
     assert whole.worst < 30.0 < 300.0 < less.worst
     assert 'p99' in clock_ablation.changes(whole, less)
+
+
+def test_the_oracle_of_polled_frames_is_wrong_by_half_an_interval_at_most():
+    sizes = clock_bound.oracle_errors(4000.0, 4000.0, 25.0, 900.0)
+    # At 10 s the wait is 3750 of 0 to 3750 us; the step is at 160 s, and nothing is unknown then.
+    assert sizes[0] == pytest.approx(1875.0)
+    assert sizes[1600:].max() == 0.0 < sizes[1480]
+    assert clock_bound.oracle_errors(2000.0, 4000.0, 0.0, 20.0).max() == 0.0

@@ -112,6 +112,7 @@ class TrackingRule:
         # Then they wait for something that keeps step with the frames (polling, WiFi power save),
         # and those on time may wait too, by up to an interval.
         self._in_step = 2.0 * _WHOLE
+        self._wait = 0.0
         self._lay(0, 0)
 
     def _lay(self, sender_time_ns: int, arrival_ns: int) -> None:
@@ -171,7 +172,7 @@ class TrackingRule:
         All frames since the first one may have arrived under load.
         """
         waited = 0.0 if self._past_load else _LOADED * self._usual
-        if self._in_step > _SUSPECTED and not self._path.wait_ns:
+        if self._in_step > _SUSPECTED and not self._wait:
             waited += self._period
         return (self._path.uncertainty() + waited) * 1e-9
 
@@ -205,11 +206,11 @@ class TrackingRule:
                 # Lower than all before it in this block, whatever the line was then.
                 lag = 0.0
                 self._least = math.inf
-            elif lag > _LATE_NS:
+            elif lag > _LATE_NS + self._wait:
                 self._late = 0
                 self._is_step(t, arrival_ns, lag)
                 self._late_sure = revalidated
-        elif lag > _LATE_NS:
+        elif lag > _LATE_NS + self._wait:
             if self._is_step(t, arrival_ns, lag):
                 return self._restart(self._late_reason, sender_time_ns, arrival_ns)
         else:
@@ -235,14 +236,15 @@ class TrackingRule:
 
     def _restart_reason(self, t: int, arrival_ns: int, lag: float) -> str:
         """Return why a frame out of the ordinary ends the epoch, or nothing."""
-        fits = -_BELOW_NS <= lag < _BACKLOG_NS
+        below = -_BELOW_NS - self._wait
+        fits = below <= lag < _BACKLOG_NS
         revalidate, self._revalidate = self._revalidate, False
         if revalidate and not fits:
             return SENDER_RESTARTED
         if arrival_ns - self._last_arrival > self._max_gap and lag < _FAR_NS:
             # Where the sender's time shows no gap, frames were delayed, and arrive now.
             return GAP
-        if lag >= -_BELOW_NS:
+        if lag >= below:
             return ''
         if t < _START_NS and lag > -_BELOW_AT_START_NS and arrival_ns >= self._last_arrival:
             # The first frames arrived under load, and the line was laid through them.
@@ -323,8 +325,8 @@ class TrackingRule:
     def _close_block(self, t: int) -> None:
         length = _BLOCK_NS if t >= _FIRST_BLOCKS_NS else _FIRST_BLOCK_NS
         if self._least < _FAR_NS:
-            in_step = self._in_step > (_SUSPECTED if self._path.wait_ns else _CERTAIN)
-            self._path.wait_ns = self._period if in_step else 0.0
+            in_step = self._in_step > (_SUSPECTED if self._wait else _CERTAIN)
+            self._wait = self._path.wait_ns = self._period if in_step else 0.0
             self._path.add(float(self._least_t), float(self._least_r))
             self._lowest = self._least_r - self._path.rate * self._least_t
             if self._near:
