@@ -13,8 +13,8 @@ BENCH = Path(__file__).resolve().parent.parent / 'bench'
 sys.path[:0] = [str(BENCH)]
 
 import clock_ablation  # noqa: E402
-import clock_bound  # noqa: E402
 from clock_baselines import BASELINES  # noqa: E402
+import clock_bound  # noqa: E402
 from clock_plot import error_svg  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios, WIFI, WIRED  # noqa: E402
 from clock_sim import simulate  # noqa: E402
