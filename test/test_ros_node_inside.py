@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node in this process: failures around it, and settings that take effect at once."""
 
+import contextlib
 import itertools
 import threading
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from optitrack_vrpn.node import node as node_module
 from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.ros.ticker_io import Ticker
 import pytest
 from rclpy.clock import ClockType
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
@@ -313,7 +315,29 @@ def test_a_signal_during_configure_is_no_error(monkeypatch, console):
         here.context.try_shutdown()
         raise RuntimeError('context is invalid')
     monkeypatch.setattr(node_module, 'make_backend', ending)
-    with NodeHere(parameters(3883, autostart=True)) as here:
-        wait_until(lambda: not here.context.ok())
-    log = console.unread()
-    assert 'Traceback' not in log and 'autostart stops' not in log
+    with NodeHere(parameters(3883), spin=False) as here, contextlib.suppress(RuntimeError):
+        here.node.trigger_configure()    # the state cannot be announced either
+    assert 'Traceback' not in console.unread()
+
+
+def test_cleanup_does_not_wait_for_the_publishers_of_bodies_in_the_queue(
+        user, motive, pipelines, monkeypatch):
+    """Hundreds of bodies take seconds, in which no service would answer."""
+    prepare, stop = Publishers.prepare, Ticker.stop
+    prepared, ending = [], threading.Event()
+
+    def slow(self, channel):
+        prepared.append(channel.names.motive)
+        assert ending.wait(30.0)
+        return prepare(self, channel)
+
+    def noting(self):
+        ending.set()
+        stop(self)
+    monkeypatch.setattr(Publishers, 'prepare', slow)
+    monkeypatch.setattr(Ticker, 'stop', noting)
+    with NodeHere(parameters(motive('a', 'b', 'c'))):
+        assert user.transition('configure')
+        wait_until(lambda: prepared and len(pipelines[0].bodies) == 3)
+        assert user.transition('cleanup')
+        assert len(prepared) == 1

@@ -26,7 +26,6 @@ from optitrack_vrpn.mocap_control.protocol import Command
 from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.recording import Recorder
 from optitrack_vrpn.node.configuration import Configuration
-from optitrack_vrpn.node.discovery import Discovery
 from optitrack_vrpn.node.parameters import NodeParameters
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
@@ -81,9 +80,11 @@ class OptitrackVrpnNode(ManagedNode):
         backend = self._backend = make_backend(
             settings.protocol, settings.client, configuration.natnet, self, settings.axes.up_axis)
         self._link_log = LinkLog()    # the first lines of each configuration are logged
-        discovery = Discovery(self._lock, self._log)
+        supervision = self._supervision = Supervision(
+            self, self._lock, self._status, self.set_info_topics, self._log)
         with self._lock:
-            pipeline = self._pipeline = Pipeline(configuration.pipeline, discovery.add)
+            pipeline = self._pipeline = Pipeline(
+                configuration.pipeline, supervision.discovered)
             self._configuration = configuration
         # The client connects while the publishers are created; poses are published when the node
         # is active.
@@ -95,10 +96,7 @@ class OptitrackVrpnNode(ManagedNode):
             self._status.configure(configuration, backend, pipeline, output)
         self._status.open()
         self.set_info_topics(output.topics())
-        self._supervision = Supervision(
-            self, self._lock, pipeline, output, discovery, self._status, self.set_info_topics,
-            self._log)
-        self._supervision.start()
+        supervision.start(pipeline, output)
 
     def begin(self) -> None:
         """Publish from now on."""

@@ -43,7 +43,6 @@ class Publishers:
     :param as_bytes: whether messages are published as bytes from serialisation templates; by
         default if the encoding of the middleware is known.
     :ivar settings: the present settings.
-    :ivar closed: whether ``close`` has been called.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class Publishers:
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
         self._shared = SharedOutput(self._create, destroy)
-        self.closed = False
         try:
             self.reconfigure(settings)
         except Exception:
@@ -165,7 +163,6 @@ class Publishers:
 
     def close(self) -> None:
         """Close every publisher."""
-        self.closed = True
         self.retain([])
         self._shared.close()
         for publisher in (self._tf, self._static.pub_tf):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The work of the ticker thread, ten times a second: new topics, silent bodies, log, conflicts."""
 
+from collections import deque
 import threading
 import traceback
 from typing import Callable, Optional, Sequence
@@ -9,10 +10,11 @@ from typing import Callable, Optional, Sequence
 from optitrack_vrpn.bodies.selection import unmatched
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
+from optitrack_vrpn.names import printable
 from optitrack_vrpn.node.accept import AcceptServices
-from optitrack_vrpn.node.discovery import Discovery
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
+from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.ticker_io import Ticker
 from rclpy.node import Node
@@ -32,36 +34,50 @@ class Supervision:
     :param log: takes severity, text and a key.
     """
 
+    _pipeline: Pipeline
+    _publishers: Publishers
+    _accept_services: AcceptServices
+
     def __init__(
-        self, node: Node, lock: threading.Lock, pipeline: Pipeline, publishers: Publishers,
-        discovery: Discovery, status: StatusReporter,
+        self, node: Node, lock: threading.Lock, status: StatusReporter,
         announce: Callable[[Sequence[str]], None], log: Callable[[str, str, object], None],
     ) -> None:
+        self._node = node
         self._lock = lock
-        self._pipeline = pipeline
-        self._publishers = publishers
-        self._discovery = discovery
         self._status = status
-        self._accept_services = AcceptServices(node, lock, pipeline)
         self._announce = announce
         self._log = log
+        self._found: deque[Channel] = deque()
         self._ticker: Optional[Ticker] = None
         self._clock = HostClock()
         now_ns = self._clock.now_ns()
         self._duplicate_names = DuplicateNames(node, now_ns)
         self._conflicts = ConflictingPublishers(node, now_ns)
 
-    def start(self) -> None:
+    def discovered(self, channel: Channel) -> None:
+        """Queue a new body; on the client thread, which holds the lock."""
+        self._found.append(channel)
+        if self._ticker is not None:
+            self._ticker.wake()
+
+    def start(self, pipeline: Pipeline, publishers: Publishers) -> None:
         """Start the ticker thread."""
+        self._pipeline = pipeline
+        self._publishers = publishers
+        self._accept_services = AcceptServices(self._node, self._lock, pipeline)
         self._ticker = Ticker(_PERIOD_S, self._tick)
-        self._discovery.wake = self._ticker.wake
         self._ticker.wake()    # the client may have found bodies already
 
     def stop(self) -> None:
-        """Stop the thread and wait for its end; call it on the executor thread."""
+        """
+        Stop the thread and wait for its end; call it on the executor thread.
+
+        The client must have stopped: bodies that still wait for their publishers get none.
+        """
+        self._found.clear()
         if self._ticker is not None:
             self._ticker.stop()
-        self._accept_services.close()
+            self._accept_services.close()
 
     def _tick(self) -> None:
         try:
@@ -71,12 +87,10 @@ class Supervision:
 
     def tick(self) -> None:
         """Run all tasks once, on the ticker thread."""
-        if self._discovery.create_publishers(self._pipeline, self._publishers):
+        if self._create_publishers():
             with self._lock:
                 self._announce(self._publishers.topics())
         with self._lock:
-            if self._publishers.closed:
-                return
             now_ns = self._clock.now_ns()
             pipeline = self._pipeline
             pipeline.tick(now_ns)
@@ -98,3 +112,31 @@ class Supervision:
         lines += [self._duplicate_names.look(now_ns), *self._conflicts.look(topics)]
         for line in filter(None, lines):
             self._log('warn', line, line)
+
+    def _create_publishers(self) -> bool:
+        """
+        Create the publishers of all queued bodies, which takes milliseconds each.
+
+        The lock is not held meanwhile, so that the poses of other bodies do not wait.
+
+        :returns: whether a body was queued.
+        """
+        created = False
+        while True:
+            try:
+                channel = self._found.popleft()
+            except IndexError:
+                return created
+            created = True
+            try:
+                output = self._publishers.prepare(channel)
+                with self._lock:
+                    if channel in self._pipeline.bodies:
+                        self._publishers.adopt(output)
+                    else:
+                        output.close()
+            except Exception as error:
+                # A topic that the middleware refuses must not affect the other bodies.
+                name = channel.names.motive
+                self._log('error', f'body {printable(name)!r} cannot be published: {error}',
+                          ('refused', name))
