@@ -389,6 +389,7 @@ COUNTED = [
     (UNKNOWN, VELOCITIES, 1, 0, MOTION, 'unknown_sender'),
     (SENDER, UNKNOWN, 1, 0, POSE, 'unknown_type'),
     (SENDER, OTHERS, 1, 0, POSE, 'other_type'),
+    (SENDER, OTHERS, 1, 0, b'', 'other_type'),
     (SENDER, POSES, 4_000_000_001, 0, POSE, 'bad_time'),
     (SENDER, POSES, 1, 1_000_000, POSE, 'bad_time'),
     (SENDER, VELOCITIES, 4_000_000_001, 0, MOTION, 'bad_time'),
