@@ -11,6 +11,7 @@ from conftest import examples, lacking
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.node.report import clock_entry, Level
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.freshness import (
     FreshnessGate, GIVE_UP_NS, RECURRENCES, SPACING_NS, TOLERANCE_NS)
@@ -120,6 +121,31 @@ def test_sender_times_that_stand_still_are_admitted_after_a_second():
     gate = FreshnessGate()
     admitted = [gate.admits(5, i * 10 * MS) for i in range(200)]
     assert admitted.index(True) * 10 * MS == pytest.approx(GIVE_UP_NS, abs=20 * MS)
+
+
+@pytest.mark.parametrize('mode', ['tracking', 'arrival'])
+@pytest.mark.parametrize('speed', [1.2, 2.0, 1000.0])
+def test_a_recording_played_faster_than_real_time_is_reported_with_a_remedy(speed, mode):
+    """It looks like an endless backlog; nothing was published, without any reason."""
+    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode)))
+    for connection in range(2):
+        pipeline.reconnected()
+        events, when = [], []
+        for i in range(1000):
+            now = (20 * connection + 1) * S + i * 10 * MS
+            report = PoseReport('wand', 0, round(BASE + i * speed * 10 * MS),
+                                (0.001 * i, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+            assert not pipeline.process([report], now, HOST)
+            pipeline.tick(now)
+            new = [event for event in pipeline.take_events() if event.key == 'withheld']
+            events += new
+            when += [i / 100] * len(new)
+            assert bool(pipeline.withheld_since_connection) is (i >= 500)
+        assert when == [5.0]
+        assert events[0].severity == 'warn' and 'stamps.mode: sender' in events[0].text
+        assert f'{5 * speed:.0f} s' in events[0].text
+        entry = clock_entry(pipeline.stamps.status(), None, pipeline.withheld_since_connection)
+        assert entry.level is Level.WARN and 'stamps.mode: sender' in entry.message
 
 
 def test_a_server_that_restarts_meanwhile_is_another_clock():

@@ -108,14 +108,19 @@ def link_entry(
     return Entry('connection', level, message, details)
 
 
-def clock_entry(status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None) -> Entry:
+def clock_entry(
+    status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None, withheld: str = '',
+) -> Entry:
     """
     Report the estimate of the sender's clock.
 
     :param ptp_minus_stamp_ns: PTP time of a frame minus its stamp (ns), if the server sends it.
+    :param withheld: why the sender's times let all poses of the connection be withheld, or ''.
     """
     level, message = Level.OK, f'{status.mode}, epoch {status.epoch}'
-    if not status.samples:
+    if withheld:
+        level, message = Level.WARN, withheld
+    elif not status.samples:
         level, message = Level.WARN, f'{status.mode}, no pose of a selected body yet'
     elif not status.learnt:
         message += ', learning'

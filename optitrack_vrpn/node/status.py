@@ -158,7 +158,8 @@ class StatusReporter:
                 return []
             pipeline = self._sources.pipeline
             entries.append(clock_entry(
-                pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns))
+                pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns,
+                pipeline.withheld_since_connection))
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
                 self.latency.wait.percentiles(), pipeline.dropped,

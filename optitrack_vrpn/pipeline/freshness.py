@@ -17,6 +17,7 @@ with some time between the recurrences and without a lower value.
 from collections.abc import Sequence
 from typing import Optional
 
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 from optitrack_vrpn.vrpn.messages import Event, PoseReport
 
@@ -44,6 +45,10 @@ PACE = 7 / 8
 #: datagrams overtake each other. Halved or doubled, falls from 0.5 s or from 2 s restart the
 #: observation.
 RESTART_NS = 1_000_000_000
+#: Time (ns) for which all frames are withheld before this is reported. Chosen: backlogs of blocked
+#: servers arrive within 2 s. Halved, slow ones are reported; doubled, the user waits longer for
+#: the reason.
+REPORT_NS = 5_000_000_000
 
 
 class FreshnessGate:
@@ -53,12 +58,15 @@ class FreshnessGate:
     :ivar withheld: number of withheld frames that a later, faster frame has identified as backlog.
     :ivar fallen_ns: total decrease of the minimum of arrival minus sender time (ns): the age of
         the oldest frame of the backlog.
+    :ivar trouble: why frames have been withheld for long, and the remedy; '' if they have not.
     """
 
     def __init__(self) -> None:
         self.withheld = 0
         self.fallen_ns = 0
+        self.trouble = ''
         self._pending = 0
+        self._began_ns: Optional[int] = None
         self._open = False
         self._minimum_ns: Optional[int] = None
         self._recurrences = 0
@@ -103,6 +111,15 @@ class FreshnessGate:
                     self._recurrences += 1
                     self._recurred_ns = arrival_ns
         self._arrived_ns = arrival_ns
+        if self._began_ns is None:
+            self._began_ns = arrival_ns
+        elif arrival_ns - self._began_ns >= REPORT_NS:
+            passed_s = (arrival_ns - self._began_ns) / NS_PER_S
+            self.trouble = (
+                f'no pose is published: within the first {passed_s:.0f} s of the connection, '
+                f'sender times have advanced by {passed_s + self.fallen_ns / NS_PER_S:.0f} s, as '
+                'in a backlog, of which poses are too old. If the server plays a recording faster '
+                'than real time, set stamps.mode: sender')
         self._open = self._recurrences >= RECURRENCES or self._heard_ns >= GIVE_UP_NS
         self._pending += not self._open
         return self._open

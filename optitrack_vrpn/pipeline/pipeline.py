@@ -392,6 +392,7 @@ class Pipeline:
             now_ns -= self._behind_ns
         self.reports.events += self._states.tick(now_ns)
         self.reports.held_jumps(self.bodies)
+        self.reports.withheld(self.withheld_since_connection)
         event = self._coarse.take_event()
         if event is not None:
             self.reports.add(*event)
@@ -427,6 +428,11 @@ class Pipeline:
         if changed.keep_up != self.config.keep_up:
             self.shedder = LoadShedder()
         self.config = changed
+
+    @property
+    def withheld_since_connection(self) -> str:
+        """Return why all poses of the connection have been withheld for long, or ''."""
+        return '' if self._freshness is None else self._freshness.trouble
 
     @property
     def bodies(self) -> list[Channel]:

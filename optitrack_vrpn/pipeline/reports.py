@@ -41,6 +41,7 @@ class Reports:
         self._texts: set[tuple[str, str]] = set()
         self._texts_from_ns = 0
         self._left_out = 0
+        self._withheld = False
 
     def add(self, severity: str, key: Hashable, text: str, data: Any = None) -> None:
         """Add an event, unless the maximum number waits to be taken."""
@@ -110,6 +111,12 @@ class Reports:
                 self.add('warn', ('held', name), (
                     f'body {printable(name)!r} is JUMPED for {_HELD_S:g} s and stays so: {held}. '
                     f'{how_to_accept(channel)}'))
+
+    def withheld(self, why: str) -> None:
+        """Report once for a connection why all its poses are withheld; '' if they are not."""
+        if why and not self._withheld:
+            self.add('warn', 'withheld', why)
+        self._withheld = bool(why)
 
     def load(self, shedding: bool, shed: int) -> None:
         """
