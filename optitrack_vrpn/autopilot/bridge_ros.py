@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.autopilot import connection as addresses
@@ -27,9 +27,7 @@ from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.autopilot.vehicle import Vehicle
 from optitrack_vrpn.doctor.result import CheckResult, Level
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
-from optitrack_vrpn.ros.log import ThrottledLog
-from optitrack_vrpn.settings_ros import declare_settings, follow_settings, read_settings
+from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 NODE = 'mavlink_bridge'
@@ -37,19 +35,14 @@ NODE = 'mavlink_bridge'
 DIAGNOSTIC = 'mavlink_bridge'
 #: Key of the value with the advice, which also ends the message.
 ADVICE = 'advice'
-#: Chosen: period (s) of the checks of rates and publishers, as for other diagnostics. Halved,
-#: rates are less accurate; doubled, a fault is reported up to 1 s later.
-_PERIOD_S = 1.0
 #: Silence of odometry (s) after which poses are used instead. Chosen: more than ten frames at 30
 #: Hz, the lowest camera rate in use. Halved, gaps switch the input; doubled, the autopilot waits
 #: longer.
 _NO_ODOMETRY_S = 0.5
-_LEVELS = {
-    Level.OK: DiagnosticStatus.OK, Level.SKIP: DiagnosticStatus.OK,
-    Level.WARN: DiagnosticStatus.WARN, Level.FAIL: DiagnosticStatus.ERROR}
+_LEVELS = {Level.OK: 'ok', Level.SKIP: 'ok', Level.WARN: 'warn', Level.FAIL: 'error'}
 
 
-class MavlinkBridge(ManagedNode):
+class MavlinkBridge(SettingsNode[BridgeSettings]):
     """
     Send the poses of one body to one autopilot.
 
@@ -58,7 +51,6 @@ class MavlinkBridge(ManagedNode):
     """
 
     def __init__(self, node_name: str = NODE, **kwargs: Any) -> None:
-        super().__init__(node_name, **kwargs)
         self._active = False
         self._settings: Optional[BridgeSettings] = None
         self._plan: Optional[Plan] = None
@@ -67,8 +59,6 @@ class MavlinkBridge(ManagedNode):
         self._link: Optional[LinkThread] = None
         self._dds: Optional[DdsOutput] = None
         self._listeners: list[Any] = []
-        self._timer: Any = None
-        self._diagnostics: Any = None
         self._status = ''
         self._topic = ''
         self._sources: tuple[str, ...] = ()
@@ -78,18 +68,18 @@ class MavlinkBridge(ManagedNode):
         self._flushed = 0
         self._rate_hz = 0.0
         self._sent_before = (time.monotonic(), 0)
-        self._events = ThrottledLog(self)
+        super().__init__(node_name, BridgeSettings, **kwargs)
         # The bridge publishes no topic that a recorder of the session needs.
         self.set_info_topics([])
-        declare_settings(self, BridgeSettings)
-        follow_settings(self, BridgeSettings, configured=lambda: self._settings is not None)
-        self.start_by_parameters()
 
     # -- transitions -------------------------------------------------------------------------
 
-    def acquire(self) -> None:
-        """Read the parameters, open the link, and subscribe to the body's topics."""
-        settings = read_settings(self, BridgeSettings)
+    def prepare(self, settings: BridgeSettings) -> None:
+        """
+        Open the link, and subscribe to the body's topics.
+
+        :raises OptitrackVrpnError: if the settings do not fit, or a library is not installed.
+        """
         chosen = plan(settings)
         for warning in chosen.warnings:
             self.get_logger().warning(warning)
@@ -106,8 +96,6 @@ class MavlinkBridge(ManagedNode):
                 settings, addresses.parse(settings.connection), self._vehicle, self._log_event)
             self._link.start()
         self._listen(settings)
-        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        self._timer = self.create_timer(_PERIOD_S, self._look, clock=self._steady)
 
     def begin(self) -> None:
         """Start sending poses."""
@@ -154,15 +142,9 @@ class MavlinkBridge(ManagedNode):
         for subscription in self._listeners:
             self.destroy_subscription(subscription)
         self._listeners.clear()
-        if self._timer is not None:
-            self.destroy_timer(self._timer)
-            self._timer = None
         if self._dds is not None:
             self._dds.close()
             self._dds = None
-        if self._diagnostics is not None:
-            self.destroy_publisher(self._diagnostics)
-            self._diagnostics = None
         self._settings = self._plan = self._gate = self._vehicle = None
         self._status = self._topic = ''
         self._rate_hz = 0.0
@@ -184,8 +166,8 @@ class MavlinkBridge(ManagedNode):
             self._link.clear()
         if state != self._status:
             severity = 'info' if state == 'TRACKED' else 'warn'
-            self._events(severity, f'the body is {state or "not followed any more"}',
-                         ('status', state))
+            self._log(severity, f'the body is {state or "not followed any more"}',
+                      ('status', state))
         self._status = state or 'not followed'
 
     def _take_odometry(self, message: Odometry) -> None:
@@ -240,10 +222,10 @@ class MavlinkBridge(ManagedNode):
 
     # -- reports -----------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Check rates and publishers once a second, and report."""
-        if self._gate is None or self._diagnostics is None:
-            return
+    def diagnostics(self) -> Sequence[DiagnosticStatus]:
+        """Check rates and publishers, and return all findings."""
+        if self._settings is None or self._gate is None:
+            return ()
         now = time.monotonic()
         at, sent = self._sent_before
         self._rate_hz = (self._gate.sent - sent) / max(now - at, 1e-3)
@@ -251,10 +233,14 @@ class MavlinkBridge(ManagedNode):
         self._publisher_count = max(
             (self.count_publishers(topic) for topic in self._sources), default=0)
         if self._publisher_count > 1:
-            self._events('error', f'{self._publisher_count} publishers of {self._sources[0]} or '
-                         f'{self._sources[-1]}: their poses alternate; stop one of them',
-                         'publishers')
-        self._diagnostics.publish(self._array())
+            self._log('error', f'{self._publisher_count} publishers of {self._sources[0]} or '
+                      f'{self._sources[-1]}: their poses alternate; stop one of them',
+                      'publishers')
+        return [entry(
+            f'{self.get_fully_qualified_name()[1:]}: {DIAGNOSTIC} {one.check}',
+            _LEVELS[one.level], f'{one.found}; {one.advice}' if one.advice else one.found,
+            {**one.values, ADVICE: one.advice}, self._settings.connection)
+            for one in self.findings()]
 
     def findings(self) -> list[CheckResult]:
         """Return all findings; empty while unconfigured."""
@@ -289,23 +275,9 @@ class MavlinkBridge(ManagedNode):
             True, '', f'{self._dds.topic}, {readers} subscriptions' if readers else '',
             (self._gate.age_ns or 0) if self._gate else 0, {'readers': readers})
 
-    def _array(self) -> DiagnosticArray:
-        array = DiagnosticArray()
-        array.header.stamp = self.get_clock().now().to_msg()
-        assert self._settings is not None
-        for one in self.findings():
-            message = f'{one.found}; {one.advice}' if one.advice else one.found
-            array.status.append(DiagnosticStatus(
-                level=_LEVELS[one.level], hardware_id=self._settings.connection,
-                name=f'{self.get_fully_qualified_name()[1:]}: {DIAGNOSTIC} {one.check}',
-                message=message, values=[
-                    KeyValue(key=key, value=str(value))
-                    for key, value in {**one.values, ADVICE: one.advice}.items()]))
-        return array
-
     def _log_event(self, event: Event) -> None:
         """Log an event of the link, on its thread."""
-        self._events(event.severity, event.text, event.key)
+        self._log(event.severity, event.text, event.key)
 
 
 def _sample(

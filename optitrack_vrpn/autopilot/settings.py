@@ -14,7 +14,8 @@ from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.autopilot import connection as addresses
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import Change, checked, setting
+from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
+from optitrack_vrpn.settings import checked, setting
 
 AUTOPILOTS = ('px4', 'ardupilot')
 TRANSPORTS = ('mavlink', 'dds')
@@ -67,7 +68,7 @@ PROFILES: dict[str, Profile] = {
 
 @checked
 @dataclass(frozen=True)
-class BridgeSettings:
+class BridgeSettings(LifecycleSettings):
     """Settings of one bridge: one body, one vehicle."""
 
     body: str = setting('', doc='name of the body in ROS, as in its topics; required')
@@ -117,11 +118,6 @@ class BridgeSettings:
     origin: tuple[float, float, float] = setting(
         (0.0, 0.0, 0.0), doc='latitude (deg), longitude (deg) and altitude (m) of the '
         'origin, sent if the autopilot has none; zeros: not sent')
-    autostart: bool = setting(
-        False, change=Change.START, doc='configure at start, for use without a lifecycle manager')
-    activate: bool = setting(
-        True, change=Change.START, doc='autostart also activates; false waits in inactive '
-        'for mocap control')
     dds_topic: str = setting(
         '', name='dds.topic', doc='topic of transport dds; empty: '
         '/fmu/in/vehicle_visual_odometry or /ap/tf')
