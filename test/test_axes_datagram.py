@@ -154,5 +154,9 @@ def test_a_receiver_that_is_gone_stops_nothing():
         sender.send(b'x')
     assert sender.sent + sender.failed == 5
     sender.close()
-    with pytest.raises(TransportError, match='cannot be resolved'):
-        UdpSender('no.such.host.invalid', 1)
+
+
+@pytest.mark.parametrize('host', ['no.such.host.invalid', '10.0.0..5', ''])
+def test_a_controller_without_an_address_is_an_error_that_names_it(host):
+    with pytest.raises(TransportError, match=f'{host!r} cannot be resolved'):
+        UdpSender(host, 1)

@@ -8,12 +8,13 @@ import time
 
 from gantry_kit import ORION, settings_of
 from hypothesis import given, strategies as st
-from optitrack_vrpn.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
 from optitrack_vrpn.gantry.axis import Switches
 from optitrack_vrpn.gantry.control import Machine
 from optitrack_vrpn.gantry.cubic import Cubic
 from optitrack_vrpn.gantry.machine_io import UdpDriver, UdpMachine
 from optitrack_vrpn.gantry.modes import Mode
+from optitrack_vrpn.gantry.node_settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.view import cells, table
 from optitrack_vrpn.gantry.wire import (
@@ -201,8 +202,18 @@ def test_a_machine_that_is_not_there_gives_no_feedback_and_no_error():
         driver.run({'chaser_x': Cubic(0.0, 0.0, 0.0, 0.0)}, 0.01)
         assert driver.feedback() is None
     driver.close()
+
+
+@pytest.mark.parametrize('host', ['999.1.1.1', 'é..'])
+def test_a_machine_without_an_address_is_an_error_that_names_it(host):
     with pytest.raises(TransportError, match='machine_host'):
-        UdpDriver(settings_of('chaser_x'), '999.1.1.1', 1)
+        UdpDriver(settings_of('chaser_x'), host, 1)
+
+
+def test_the_driver_udp_needs_the_address_of_the_machine():
+    """An empty address is that of this computer for the system."""
+    with pytest.raises(ConfigurationError, match='machine_host'):
+        ControllerSettings(driver='udp', machine_host=' ')
 
 
 def test_the_table_shows_mode_position_limits_lock_and_warnings():

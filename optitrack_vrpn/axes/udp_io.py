@@ -21,10 +21,11 @@ class UdpSender:
     def __init__(self, host: str, port: int) -> None:
         try:
             found = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_DGRAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:    # UnicodeError: not a name, as 10.0.0..5
             raise TransportError(
-                f'udp_host {host!r} cannot be resolved ({error.strerror}): give an IPv4 address '
-                'or a name that this machine knows') from None
+                f'udp_host {host!r} cannot be resolved '
+                f'({getattr(error, "strerror", error)}): give an IPv4 address or a name that '
+                'this machine knows') from None
         self._address = found[0][4]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)

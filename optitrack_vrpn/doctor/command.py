@@ -19,7 +19,7 @@ import sys
 import textwrap
 from typing import Any, Optional, TextIO, TYPE_CHECKING
 
-from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args
+from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, whole
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
@@ -66,7 +66,7 @@ def make_parser() -> argparse.ArgumentParser:
     add('--protocol', choices=PROTOCOLS, default='vrpn',
         help='like the parameter of the node; natnet skips VRPN, auto checks both (default '
         '%(default)s: NatNet only if VRPN does not answer)')
-    add('--natnet-port', type=int, default=COMMAND_PORT, metavar='PORT',
+    add('--natnet-port', type=whole(1, 65535), default=COMMAND_PORT, metavar='PORT',
         help='command port of NatNet (default %(default)s)')
     add('--seconds', type=seconds, default=4.0, metavar='S',
         help='time to receive after the first pose (default %(default)g)')

@@ -168,7 +168,7 @@ class Axis:
     def follow(self, trajectory: Trajectory) -> str:
         """Follow a trajectory, relative to the position at its start."""
         speed = trajectory.greatest_velocity()
-        if speed > self.settings.motor_velocity:
+        if not speed <= self.settings.motor_velocity:
             return (f'the trajectory reaches {speed:.4g} {self.settings.unit}/s; the motor '
                     f'follows {self.settings.motor_velocity:.4g} at most')
         reason = self._begin(Event.TRAJECTORY, at_rest=True)

@@ -101,10 +101,10 @@ class UdpDriver:
         try:
             # A connected socket drops datagrams from other addresses.
             self._socket.connect((host, port))
-        except OSError as error:
+        except (OSError, TypeError) as error:    # TypeError: not a name
             self._socket.close()
             raise TransportError(
-                f'machine {host}:{port} cannot be used ({error.strerror}): check machine_host '
+                f'machine {host}:{port} cannot be used ({error}): check machine_host '
                 'and machine_port') from None
         self._sequence = 0
         self._ends = {axis.name: Cubic(0.0, 0.0, 0.0, 0.0) for axis in settings.axes}

@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass
 
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
 from optitrack_vrpn.settings import checked, setting
 
@@ -30,3 +31,12 @@ class ControllerSettings(LifecycleSettings):
         0.5, unit='s', low=0.01, high=10.0,
         doc='a measurement whose stamp is older than this counts as none')
     record_folder: str = setting('', doc='folder of the recordings; empty: nothing is recorded')
+
+    def check(self) -> None:
+        """
+        Check the address of the machine.
+
+        :raises ConfigurationError: if it is missing.
+        """
+        if self.driver == 'udp' and not self.machine_host.strip():
+            raise ConfigurationError('machine_host: give the address of the machine')

@@ -26,7 +26,7 @@ def refusal(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
         if axis.moving or axis.mode.value in ('lock', 'emergency'):
             return (f'{name}: a trajectory begins at rest, but the axis moves or is in mode '
                     f'{axis.mode.value}')
-        if path.greatest_velocity() > axis.settings.motor_velocity:
+        if not path.greatest_velocity() <= axis.settings.motor_velocity:
             return (f'{name}: the trajectory reaches {path.greatest_velocity():.4g}, the motor '
                     f'follows {axis.settings.motor_velocity:.4g} at most')
     return ''
