@@ -104,6 +104,13 @@ def finding(node, check):
     return next(one for one in node.findings() if one.check == check)
 
 
+@pytest.mark.usefixtures('observer')
+def test_a_body_that_is_no_name_in_ros_makes_configure_fail_and_not_the_node():
+    with fake_server() as server, bridge(connection=server.connection, body='a b') as here:
+        assert here.run(here.node.trigger_configure).name == 'FAILURE'
+        assert here.node.lifecycle_label == 'unconfigured'
+
+
 def test_poses_go_out_only_while_active_and_tracked(body):
     with fake_server() as server, bridge(connection=server.connection) as here:
         node = here.node

@@ -38,7 +38,7 @@ def shoot():
 shot = threading.Semaphore(0)
 threading.Thread(target=shoot, daemon=True).start()
 command.MotiveSimServer = Server
-command._announce = lambda server: go.release()
+command.announce = lambda server: go.release()
 later = lambda number, frame: None
 signal.signal(signal.SIGINT, later), signal.signal(signal.SIGTERM, later)
 for i in range(1500):

@@ -19,7 +19,6 @@ from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.tools import console_scripts, TOOLS
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.gantry.sim_command import main as gantry_sim
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -139,6 +138,12 @@ def test_the_architecture_page_lists_every_file():
     assert page == module_index.with_index(page, ROOT / 'optitrack_vrpn'), 'run make docs'
 
 
+def main_of(name):
+    """Return the function of a tool, which reads sys.argv."""
+    module, function = next(each.function for each in TOOLS if each.name == name).split(':')
+    return getattr(importlib.import_module(module), function)
+
+
 def test_python_m_lists_the_tools():
     result = run('-m', 'optitrack_vrpn')
     assert result.returncode == 0
@@ -167,8 +172,7 @@ def test_python_m_refuses_an_unknown_tool_in_one_line():
 
 @pytest.mark.parametrize('tool', TOOLS, ids=[tool.name for tool in TOOLS])
 def test_every_tool_has_a_version_and_one_exit_code_for_usage_errors(tool, monkeypatch, capsys):
-    module, function = tool.function.split(':')
-    main = getattr(importlib.import_module(module), function)
+    main = main_of(tool.name)
     for argument, code in (('--version', 0), ('--no-such-option', 64)):
         monkeypatch.setattr(sys, 'argv', [tool.name, argument])
         with pytest.raises(SystemExit) as end:
@@ -267,7 +271,24 @@ def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys
     assert capsys.readouterr().err == f'tool: {raised}\n'
 
 
-def test_the_simulated_gantry_refuses_a_port_that_does_not_exist(capsys):
+@pytest.mark.parametrize('tool, arguments', [
+    ('gantry_sim', ['--machine-port', '65536']), ('demo', ['--rate', 'nan']),
+    ('doctor', ['--server', 'x', '--natnet-port', '65536'])])
+def test_a_value_that_is_not_possible_is_refused_at_once(tool, arguments, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', [tool, *arguments])
     with pytest.raises(SystemExit) as end:
-        gantry_sim(['--machine-port', '65536'])
-    assert end.value.code == 64 and '65536' in capsys.readouterr().err
+        main_of(tool)()
+    assert end.value.code == 64 and arguments[-1] in capsys.readouterr().err
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize('tool, arguments', [
+    ('topics', ['a b']), ('topics', ['/a//b']), ('topics', ['/1a']), ('topics', ['{body}']),
+    ('analyze_stamps', ['a b']), ('gantry', ['--node', '/x//y', 'stop']),
+    ('axis_bridge', ['--teach', 'x', '--topic', '/{body}//b'])])
+def test_a_name_that_ros_does_not_accept_is_one_line(tool, arguments, monkeypatch, capsys):
+    pytest.importorskip('rclpy', reason='needs ROS 2')
+    monkeypatch.setattr(sys, 'argv', [tool, *arguments])
+    assert main_of(tool)() == 64
+    err = capsys.readouterr().err
+    assert err.startswith(f'{tool}: ') and err.count('\n') == 1 and 'topic name' in err

@@ -64,6 +64,14 @@ def test_restamp_leaves_an_old_output_where_the_input_is_wrong(tmp_path, capsys)
     assert out.read_text() == 'yesterday'
 
 
+def test_a_link_to_itself_is_replaced(tmp_path):
+    loop = tmp_path / 'loop'
+    loop.symlink_to(loop)
+    with whole_file(loop) as part:
+        part.write_text('new')
+    assert loop.read_text() == 'new'
+
+
 def test_restamp_names_an_output_that_cannot_be_written(tmp_path, capsys):
     (tmp_path / 'in.csv').write_text('sender_time,receive_time\n1,2\n')
     out = tmp_path / 'none' / 'out.csv'

@@ -62,9 +62,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         parser.error("--topic must contain '{body}' and something after it")
     try:
         return teach(arguments, for_ros)
-    except ConfigurationError as error:    # the movement is wrong, not the command line
-        print(f'axis_bridge: {error}', file=sys.stderr)
-        return 1
     except EOFError:
         raise KeyboardInterrupt from None
 
@@ -98,9 +95,13 @@ def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
         found = {wanted.get(body, body): recording
                  for body, recording in recorder.recordings().items()
                  if not wanted or body in wanted}
-    lesson = learn(
-        arguments.teach, found, distance=arguments.distance, unit=arguments.unit,
-        frame=arguments.frame, motive_x=arguments.motive_x)
+    try:
+        lesson = learn(
+            arguments.teach, found, distance=arguments.distance, unit=arguments.unit,
+            frame=arguments.frame, motive_x=arguments.motive_x)
+    except ConfigurationError as error:    # the movement is wrong, not the command line
+        print(f'axis_bridge: {error}', file=sys.stderr)
+        return 1
     print(report(lesson))
     row = row_mapping(lesson.row)
     print('- {' + ', '.join(f'{key}: {_yaml(value)}' for key, value in row.items()) + '}')

@@ -11,7 +11,7 @@ from optitrack_vrpn.axes.bridge_ros import POSE_QOS
 from optitrack_vrpn.axes.teach import Recording
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.motion.frames import Pose
-from optitrack_vrpn.ros.tool_node import BackgroundNode
+from optitrack_vrpn.ros.tool_node import BackgroundNode, checked_topic
 
 #: Stands for the body where rclpy resolves the topic: a valid part of a name.
 _BODY = 'body_of_axis_bridge_teach'
@@ -23,12 +23,13 @@ class TeachRecorder(BackgroundNode):
 
     :param template: topics of the poses, as ``{body}/pose``, relative to the namespace.
     :param ros_args: arguments for ROS.
+    :raises ConfigurationError: if ROS does not accept them.
     """
 
     def __init__(self, template: str, ros_args: Sequence[str] = ()) -> None:
+        topic = checked_topic(template.replace('{body}', _BODY))
         super().__init__('axis_bridge_teach', ros_args)
-        self._before, _, self._after = self.node.resolve_topic_name(
-            template.replace('{body}', _BODY)).partition(_BODY)
+        self._before, _, self._after = self.node.resolve_topic_name(topic).partition(_BODY)
         self._lock = threading.Lock()
         self._phase: Optional[str] = None
         self._recordings: dict[str, Recording] = {}

@@ -23,7 +23,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     :raises TransportError: in place of an OSError of the file or the block.
     :raises BrokenPipeError: if nothing reads the output any more.
     """
-    target = path.resolve()
+    target = Path(os.path.realpath(path))   # Path.resolve raises RuntimeError for a loop
     part: Optional[Path] = None
     try:
         if target.exists() and not target.is_file():

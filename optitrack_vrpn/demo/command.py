@@ -18,7 +18,7 @@ from typing import Callable, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.cli.arguments import (
-    duration, exit_code, Parser, server_address, USAGE, whole)
+    duration, exit_code, hertz, Parser, server_address, USAGE, whole)
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.signals_io import EndedBySignal, ignore, raised
@@ -69,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
         '--bodies', type=whole(1, MAX_BODIES), metavar='N',
         help='number of simulated bodies (default 3)')
     parser.add_argument(
-        '--rate', type=float, help='simulated frames per second (default 240)')
+        '--rate', type=hertz, help='simulated frames per second (default 240)')
     parser.add_argument(
         '--params-file', type=existing_file, metavar='FILE',
         help='parameter file of the node, as for any ROS node')

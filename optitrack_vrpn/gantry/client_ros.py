@@ -6,7 +6,7 @@ import time
 from typing import Mapping, Optional, Sequence, Union
 
 from diagnostic_msgs.msg import DiagnosticArray
-from optitrack_vrpn.ros.tool_node import BackgroundNode
+from optitrack_vrpn.ros.tool_node import BackgroundNode, checked_topic
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
@@ -23,14 +23,16 @@ class GantryClient(BackgroundNode):
 
     :param node: full name of the controller.
     :param ros_args: arguments for ROS.
+    :raises ConfigurationError: if ROS does not accept them.
     """
 
     def __init__(self, node: str = '/gantry_controller', ros_args: Sequence[str] = ()) -> None:
         self._name = '/' + node.strip('/')
+        axes = checked_topic(f'{self._name}/axes')
         super().__init__('gantry_client', ros_args)
         self._axes: Optional[DiagnosticArray] = None
         self._seen_s = 0.0
-        self.node.create_subscription(DiagnosticArray, f'{self._name}/axes', self._take, 10)
+        self.node.create_subscription(DiagnosticArray, axes, self._take, 10)
 
     def _take(self, message: DiagnosticArray) -> None:
         self._axes, self._seen_s = message, time.monotonic()

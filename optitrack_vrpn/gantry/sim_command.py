@@ -19,7 +19,8 @@ from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.machine_io import UdpMachine
 from optitrack_vrpn.gantry.settings_io import load_machine
-from optitrack_vrpn.sim.command import make_parser as motive_parser, scenario_from_arguments, serve
+from optitrack_vrpn.sim.command import (
+    announce, make_parser as motive_parser, scenario_from_arguments, serve)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 
 
@@ -63,10 +64,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             settings, arguments.machine_host, arguments.machine_port)) as machine:
         scenario, live = carried(scenario, table, machine.machine, machine.lock)
 
-        def announce(server: MotiveSimServer) -> None:
+        def started(server: MotiveSimServer) -> None:
             print(f'machine on {arguments.machine_host}:{machine.port}: '
-                  f'{len(settings.axes)} axes\n'
-                  f'listening on {server.host}:{server.port}: '
-                  f'{", ".join(map(repr, table.bodies))}', flush=True)
+                  f'{len(settings.axes)} axes')
+            announce(server)
 
-        return serve(scenario, announce, live)
+        return serve(scenario, started, live)

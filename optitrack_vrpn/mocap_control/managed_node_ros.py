@@ -8,6 +8,7 @@ from typing import Any, Callable
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.ros.log import ros_is_up
+from rclpy.exceptions import NameValidationException
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 Transition = Callable[[Any, LifecycleState], TransitionCallbackReturn]
@@ -15,7 +16,7 @@ Transition = Callable[[Any, LifecycleState], TransitionCallbackReturn]
 
 def failure_on_error(transition: Transition) -> Transition:
     """
-    Log an error of this package in a transition, and return FAILURE.
+    Log an error of this package, or of a name, in a transition, and return FAILURE.
 
     The node keeps its state. Any other exception is a bug: the base class logs it and turns it
     into an ERROR, after which the node cleans up in ``on_error``.
@@ -26,9 +27,12 @@ def failure_on_error(transition: Transition) -> Transition:
         try:
             return transition(self, state)
         except OptitrackVrpnError as error:
-            for line in str(error).splitlines():
-                self.get_logger().error(f'cannot {name}: {line}')
-            return TransitionCallbackReturn.FAILURE
+            reason = str(error)
+        except NameValidationException as error:    # of a topic from the parameters
+            reason = f'{error.name!r} is not a topic name: {error.error_msg}'
+        for line in reason.splitlines():
+            self.get_logger().error(f'cannot {name}: {line}')
+        return TransitionCallbackReturn.FAILURE
     return wrapper
 
 

@@ -11,7 +11,9 @@ from optitrack_vrpn.errors import ConfigurationError, TransportError
 import rclpy
 from rclpy.exceptions import NameValidationException
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.expand_topic_name import expand_topic_name
 from rclpy.node import Node
+from rclpy.validate_full_topic_name import validate_full_topic_name
 
 #: Time (s) after which a request is repeated: an answer is lost if the node has not discovered its
 #: reader yet. Chosen. Halved, slow answers cause repetitions; doubled, lost ones take longer.
@@ -24,8 +26,22 @@ B = TypeVar('B', bound='BackgroundNode')
 
 
 def reason(error: Exception) -> str:
-    """Return the reason from an error of rclpy in one line, without the marked-up name."""
-    return str(error).split(':\n')[0].strip().replace('\n', ' ')
+    """Return the reason from an error of rclpy in one line, without places in its source."""
+    return str(error).split(':\n')[0].split(', at /')[0].strip().replace('\n', ' ')
+
+
+def checked_topic(name: str) -> str:
+    """
+    Check the name of a topic that the user gave.
+
+    :returns: the name.
+    :raises ConfigurationError: if ROS does not accept it.
+    """
+    try:
+        validate_full_topic_name(expand_topic_name(name, 'node', '/'))
+    except (NameValidationException, RuntimeError, ValueError) as error:
+        raise ConfigurationError(f'{name!r} is not a topic name: {reason(error)}') from None
+    return name
 
 
 class ToolNode:

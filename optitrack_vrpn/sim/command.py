@@ -159,28 +159,29 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[motive_sim] %(levelname)s %(message)s')
-    return serve(scenario_from_arguments(arguments), _announce)
+    return serve(scenario_from_arguments(arguments), announce)
 
 
 def serve(
-    scenario: Scenario, announce: Callable[[MotiveSimServer], None],
+    scenario: Scenario, started: Callable[[MotiveSimServer], None],
     live: Optional[Mapping[str, LiveMotion]] = None,
 ) -> int:
     """
     Run a simulated Motive until a signal or the end of the scenario.
 
-    :param announce: called with the running server.
+    :param started: called with the running server.
     :param live: as for ``MotiveSimServer``.
     :returns: exit code.
     """
     with SignalPipe(ENDING) as signals, MotiveSimServer(scenario, live=live) as server:
-        announce(server)
+        started(server)
         while not server.finished.is_set() and not signals.wait(_LOOK_S):
             pass
     return 1 if server.failure is not None else 0
 
 
-def _announce(server: MotiveSimServer) -> None:
+def announce(server: MotiveSimServer) -> None:
+    """Print where a server listens, and what it streams."""
     scenario = server.scenario
     reach = ('only this computer can connect; --host 0.0.0.0 admits others'
              if server.host.startswith('127.') else 'any host that reaches it can connect')

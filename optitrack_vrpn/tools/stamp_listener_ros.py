@@ -8,9 +8,8 @@ from typing import NamedTuple, Sequence
 
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.ros.tool_node import reason, ToolNode
+from optitrack_vrpn.ros.tool_node import checked_topic, ToolNode
 from optitrack_vrpn.units import NS_PER_S
-from rclpy.exceptions import NameValidationException
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
@@ -77,10 +76,7 @@ def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> C
     qos = QoSProfile(
         depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
     with ToolNode('analyze_stamps', ros_args) as tool:
-        try:
-            tool.node.create_subscription(PoseStamped, topic, take, qos)
-        except (ValueError, NameValidationException) as error:
-            raise ConfigurationError(f'{topic!r} is not a topic name: {reason(error)}') from None
+        tool.node.create_subscription(PoseStamped, checked_topic(topic), take, qos)
         try:
             _listen(tool, topic, seconds, wait_s, stamps)
         except KeyboardInterrupt:

@@ -7,7 +7,7 @@ import time
 from typing import Any, Callable, NamedTuple
 
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.ros.tool_node import ToolNode
+from optitrack_vrpn.ros.tool_node import checked_topic, ToolNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 
@@ -52,8 +52,10 @@ class TopicReader(ToolNode):
         :param timeout_s: longest wait for the topic, and for its first message (s).
         :param take: called with each message.
         :raises TransportError: if the topic has no publisher, or no message arrives.
-        :raises ConfigurationError: if the package of its message type is not installed.
+        :raises ConfigurationError: if its name is wrong, or the package of its type is not
+            installed.
         """
+        topic = checked_topic(topic)
         deadline = time.monotonic() + timeout_s
         offers: list[Any] = []
         while not (offers := self.node.get_publishers_info_by_topic(topic)):
