@@ -16,7 +16,7 @@ Transition = Callable[[Any, LifecycleState], TransitionCallbackReturn]
 
 def failure_on_error(transition: Transition) -> Transition:
     """
-    Log an error of this package, or of a name, in a transition, and return FAILURE.
+    Log an error of this package, or of a topic's name, in a transition; return FAILURE.
 
     The node keeps its state. Any other exception is a bug: the base class logs it and turns it
     into an ERROR, after which the node cleans up in ``on_error``.
@@ -26,13 +26,10 @@ def failure_on_error(transition: Transition) -> Transition:
         name = transition.__name__[len('on_'):]
         try:
             return transition(self, state)
-        except OptitrackVrpnError as error:
-            reason = str(error)
-        except NameValidationException as error:    # of a topic from the parameters
-            reason = f'{error.name!r} is not a topic name: {error.error_msg}'
-        for line in reason.splitlines():
-            self.get_logger().error(f'cannot {name}: {line}')
-        return TransitionCallbackReturn.FAILURE
+        except (OptitrackVrpnError, NameValidationException) as error:
+            for line in str(error).splitlines():
+                self.get_logger().error(f'cannot {name}: {line}')
+            return TransitionCallbackReturn.FAILURE
     return wrapper
 
 
