@@ -136,9 +136,13 @@ def test_tum_text_keeps_every_bit():
     np.testing.assert_allclose(again.quats_xyzw, reference.quats_xyzw, rtol=0, atol=3e-16)
 
 
-def test_a_broken_line_of_a_tum_file_is_named():
-    with pytest.raises(ConfigurationError, match=r'a\.txt, line 3: 7 values'):
-        parse_tum(['# stamp x y z', '1.0 0 0 0 0 0 0 1', '2.0 0 0 0 0 0 0'], 'a.txt')
+@pytest.mark.parametrize('line, said', [
+    ('2.0 0 0 0 0 0 0', '7 values'), ('now 0 0 0 0 0 0 1', 'not a time'),
+    ('inf 0 0 0 0 0 0 1', 'not a time'), ('1e10 0 0 0 0 0 0 1', 'not a time'),
+    ('1e999999 0 0 0 0 0 0 1', 'not a time')])
+def test_a_broken_line_of_a_tum_file_is_named(line, said):
+    with pytest.raises(ConfigurationError, match=rf'a\.txt, line 3: .*{said}'):
+        parse_tum(['# stamp x y z', '1.0 0 0 0 0 0 0 1', line], 'a.txt')
 
 
 # -- alignment and errors -------------------------------------------------------------------------

@@ -66,6 +66,23 @@ def test_a_file_of_an_older_opencv_is_read():
     assert parse_extrinsics(values, 'extr.yml')[0, 3] == pytest.approx(0.026)
 
 
+@pytest.mark.parametrize('head', ['%YAML:1.0\n---\nir2rgb: !!opencv-matrix', 'ir2rgb:'])
+@pytest.mark.parametrize('numbers', ['1., 0., 0., 26.', '1, x', '', '1.e9, ' * 4000])
+def test_a_matrix_with_another_number_of_values_is_refused(head, numbers):
+    """The reader of OpenCV writes past the end of the matrix, and ends the process."""
+    text = f'{head}\n   rows: 3\n   cols: 4\n   dt: d\n   data: [ {numbers} ]\n'
+    with pytest.raises(ConfigurationError, match='ir2rgb must be a matrix'):
+        parse_extrinsics(read_storage(text, 'extr.yml'), 'extr.yml')
+
+
+@pytest.mark.parametrize('coefficients', ['[0, [], 0, 0]', 'many'])
+def test_coefficients_that_are_no_numbers_are_refused(coefficients):
+    text = ROS_FILE.replace('distortion_coefficients:', 'other:') + (
+        f'distortion_coefficients: {coefficients}\ntrue: 1\n')
+    with pytest.raises(ConfigurationError, match='must be numbers'):
+        parse_intrinsics(read_storage(text, 'rgb.yml'), 'rgb.yml')
+
+
 def test_extrinsics_are_in_millimetres(tmp_path):
     transform = parse_extrinsics(written(tmp_path, ir2rgb=extrinsics()), 'extr.yml')
     np.testing.assert_allclose(transform[:3, 3], [0.025, 0.001, -0.002])

@@ -10,6 +10,7 @@ module keeps all nine decimals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+import contextlib
 from decimal import Decimal, InvalidOperation
 
 import numpy as np
@@ -23,15 +24,14 @@ def parse_stamp_ns(text: str) -> int:
     """
     Convert decimal seconds to integer nanoseconds, exactly.
 
-    :raises ValueError: if the text is not a finite number.
+    :raises ValueError: if the text is not a number of at most ten digits before the point.
     """
-    try:
+    with contextlib.suppress(InvalidOperation):
         value = Decimal(text)
-    except InvalidOperation:
-        raise ValueError(f'{text!r} is not a time in seconds') from None
-    if not value.is_finite():
-        raise ValueError(f'{text!r} is not a time in seconds')
-    return int((value * NS_PER_S).to_integral_value())
+        # Nanoseconds of more digits do not fit into 64 bits.
+        if value.is_finite() and value.adjusted() < 10:
+            return int((value * NS_PER_S).to_integral_value())
+    raise ValueError(f'{text!r} is not a time in seconds')
 
 
 def format_stamp_ns(stamp_ns: int) -> str:

@@ -13,6 +13,7 @@ Parse the calibration files of a colour and a depth camera.
 
 from dataclasses import dataclass
 import enum
+import re
 from typing import Any, Mapping
 
 import numpy as np
@@ -20,13 +21,14 @@ from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import Depth
-from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.transforms import rigid
 import yaml
 
 Floats = NDArray[np.float64]
 
 _MM = 0.001
+#: The numbers of a matrix, in either format.
+_DATA = re.compile(r'\bdata:\s*\[([^][]*)\]')
 #: Names used by ROS and by the samples of OpenCV.
 _MATRIX = ('camera_matrix', 'cameraMatrix', 'Camera_Matrix')
 _DISTORTION = ('distortion_coefficients', 'distCoeffs', 'Distortion_Coefficients')
@@ -74,52 +76,48 @@ class Warp:
         return corrected
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML with the matrices of OpenCV."""
+
+
+_Loader.add_constructor('tag:yaml.org,2002:opencv-matrix', _Loader.construct_yaml_map)
+
+
 def read_storage(text: str, source: str) -> dict[str, Any]:
     """
-    Read a YAML file of OpenCV's FileStorage, or a plain YAML file.
+    Read a YAML file of ROS or of OpenCV's FileStorage.
+
+    OpenCV's own reader ends the process if a matrix has fewer numbers than its size.
 
     :param source: name of the file in error messages.
-    :returns: matrices as arrays, numbers and strings; other nested maps unchanged.
+    :returns: matrices as arrays, numbers and strings; other values unchanged.
     :raises ConfigurationError: if the text is neither.
     """
-    # OpenCV up to 4 writes %YAML:1.0, which is not valid YAML; OpenCV 5 writes %YAML 1.2
-    if '%YAML' in text[:100] or '!!opencv-matrix' in text:
-        return _read_opencv(text, source)
+    blocks: list[str] = []
+
+    def replaced(match: re.Match[str]) -> str:
+        blocks.append(match[1])
+        return f'data: {len(blocks) - 1}'
+
+    # OpenCV up to 4 writes %YAML:1.0, which is not valid YAML. The numbers of a warp file are too
+    # many for the YAML parser.
+    short = _DATA.sub(replaced, re.sub(r'\A%YAML.*', '', text))
     try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        found = yaml.load(short, _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigurationError(f'{source} is not valid YAML: {error}') from None
     if not isinstance(found, dict):
         raise ConfigurationError(f'{source} does not contain a map of names to values')
-    return {name: _plain_matrix(value) for name, value in found.items()}
+    return {name: _matrix(value, blocks) for name, value in found.items()}
 
 
-def _read_opencv(text: str, source: str) -> dict[str, Any]:
-    cv2 = opencv()
-    try:
-        storage = cv2.FileStorage(text, cv2.FILE_STORAGE_READ | cv2.FILE_STORAGE_MEMORY)
-        root = storage.root()
-        found = {}
-        for name in root.keys():
-            node = root.getNode(name)
-            if node.isMap():
-                found[name] = node.mat()
-            elif node.isReal() or node.isInt():
-                found[name] = node.real()
-            elif node.isString():
-                found[name] = node.string()
-        storage.release()
-    except (cv2.error, SystemError) as error:
-        raise ConfigurationError(f'{source} is not a YAML file of OpenCV: {error}') from None
-    return found
-
-
-def _plain_matrix(value: Any) -> Any:
+def _matrix(value: Any, blocks: list[str]) -> Any:
     """Convert a map {rows, cols, data} to an array; return other values unchanged."""
     if isinstance(value, Mapping) and {'rows', 'cols', 'data'} <= value.keys():
         try:
-            return np.array(value['data'], float).reshape(value['rows'], value['cols'])
-        except (TypeError, ValueError):
+            numbers = np.array(blocks[value['data']].split(','), float)
+            return numbers.reshape(value['rows'], value['cols'])
+        except (TypeError, ValueError, IndexError):
             return value
     return value
 
@@ -140,7 +138,10 @@ def parse_intrinsics(values: Mapping[str, Any], source: str) -> Intrinsics:
     distortion: tuple[float, ...] = ()
     if any(name in values for name in _DISTORTION):
         coefficients = _find(values, _DISTORTION, source)
-        distortion = tuple(np.asarray(coefficients, float).ravel().tolist())
+        try:
+            distortion = tuple(np.asarray(coefficients, float).ravel().tolist())
+        except (TypeError, ValueError):
+            raise ConfigurationError(f'{source}: {_DISTORTION[0]} must be numbers') from None
     try:
         return Intrinsics(
             int(size[0]), int(size[1]), matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2],
@@ -197,7 +198,7 @@ def _find(values: Mapping[str, Any], names: tuple[str, ...], source: str) -> Any
     for name in names:
         if name in values:
             return values[name]
-    present = ', '.join(values) or 'nothing'
+    present = ', '.join(map(str, values)) or 'nothing'
     raise ConfigurationError(f'{source} has no {names[0]}; it has {present}')
 
 

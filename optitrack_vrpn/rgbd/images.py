@@ -126,16 +126,24 @@ def to_depth(image: Image, unit_m: float = MILLIMETRE) -> Depth:
             f'supported: {", ".join(DEPTH)}')
     pixels = _pixels(image, encoding)[..., 0]
     if encoding.dtype == 'u2':
-        metres: Depth = np.multiply(pixels, np.float32(unit_m), dtype=np.float32)
-        return metres
-    return clean_depth(pixels)
-
-
-def clean_depth(depth: NDArray[Any]) -> Depth:
-    """Replace NaN, infinity and negative values of depth by 0."""
-    depth = depth.astype(np.float32)
+        return unpack_depth(pixels, unit_m)
+    depth = pixels.astype(np.float32)
     depth[~((depth > 0) & (depth < np.inf))] = 0
     return depth
+
+
+def unpack_depth(packed: NDArray[np.uint16], unit_m: float = MILLIMETRE) -> Depth:
+    """Return whole units of depth in metres."""
+    metres: Depth = np.multiply(packed, np.float32(unit_m), dtype=np.float32)
+    return metres
+
+
+def pack_depth(depth: Depth) -> NDArray[np.uint16]:
+    """Return depth (m) in whole millimetres; 0 for none, and beyond 65.535 m."""
+    scaled = np.rint(depth / MILLIMETRE)
+    packed: NDArray[np.uint16] = np.where(
+        (scaled > 0) & (scaled <= 65535), scaled, 0).astype('<u2')
+    return packed
 
 
 def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Depth]:
@@ -178,9 +186,7 @@ def from_depth(depth: Depth, encoding: str = '16UC1') -> dict[str, Any]:
     :param encoding: 16UC1 (rounded to 1 mm; 0 beyond 65.535 m) or 32FC1 (NaN for none).
     """
     if encoding == '16UC1':
-        scaled = depth / MILLIMETRE
-        scaled = np.where(np.isfinite(scaled) & (scaled < 65535.5) & (scaled > 0), scaled, 0)
-        return _fields(np.rint(scaled).astype('<u2'), encoding)
+        return _fields(pack_depth(depth), encoding)
     if encoding == '32FC1':
         return _fields(np.where(depth > 0, depth, np.nan).astype('<f4'), encoding)
     raise ImageError(f'depth cannot be written as {encoding!r}; possible: 16UC1, 32FC1')

@@ -9,15 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import depth_mixture
-from optitrack_vrpn.rgbd.images import Bytes, Depth
+from optitrack_vrpn.rgbd.images import Bytes, unpack_depth
 from optitrack_vrpn.rgbd.loops import View
 from optitrack_vrpn.rgbd.transforms import motion_of
 from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
-
-#: Unit of the depth of keyframes (m), as in REP 118; uint16 needs half the memory of float32.
-DEPTH_UNIT_M = 0.001
 
 
 @checked
@@ -66,7 +63,8 @@ class Keyframe:
     :ivar variances: variances of that pose: of a coordinate (m2) and of a rotation (rad2).
     :ivar pose: 4x4, pose of the camera in the map.
     :ivar colour: (height, width, 3) RGB.
-    :ivar depth: (height, width) uint16, in ``DEPTH_UNIT_M``, 0 for none.
+    :ivar depth: (height, width) uint16, millimetres, 0 for none; half the memory
+        of float32.
     :ivar view: features for place recognition.
     :ivar joined: the motion since the previous keyframe is known from odometry.
     """
@@ -102,19 +100,6 @@ def is_due(pose: Floats, last: Optional[Floats], settings: KeyframeSettings) -> 
     return moved > settings.distance_m or turned > settings.angle_rad
 
 
-def pack_depth(depth: Depth) -> NDArray[np.uint16]:
-    """Convert depth (m) to the format of keyframes; depth beyond 65.535 m becomes 0."""
-    scaled = np.rint(depth / DEPTH_UNIT_M)
-    packed: NDArray[np.uint16] = np.where(scaled <= 65535, scaled, 0).astype(np.uint16)
-    return packed
-
-
-def unpack_depth(depth: NDArray[np.uint16]) -> Depth:
-    """Return depth in metres."""
-    metres: Depth = (depth * DEPTH_UNIT_M).astype(np.float32)
-    return metres
-
-
 def points_of(keyframe: Keyframe, settings: CloudSettings) -> tuple[Floats, Bytes]:
     """
     Return the points of a keyframe in its optical frame.
@@ -143,11 +128,9 @@ def voxel_means(points: Floats, colours: Bytes, size_m: float) -> tuple[Floats, 
     cells -= cells.min(axis=0)
     extent = cells.max(axis=0) + 1
     keys = (cells[:, 0] * extent[1] + cells[:, 1]) * extent[2] + cells[:, 2]
-    order = np.argsort(keys, kind='stable')
-    starts = np.concatenate([[0], np.nonzero(np.diff(keys[order]))[0] + 1])
-    counts = np.diff(np.concatenate([starts, [len(keys)]]))[:, None]
-    means: Floats = np.add.reduceat(points[order], starts, axis=0) / counts
-    tones = np.add.reduceat(colours[order].astype(np.int64), starts, axis=0) / counts
+    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    means, tones = (np.stack([np.bincount(places, column) for column in columns.T], axis=1)
+                    / counts[:, None] for columns in (points, colours))
     return means, np.rint(tones).astype(np.uint8)
 
 

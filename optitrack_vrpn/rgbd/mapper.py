@@ -17,10 +17,9 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.trajectory import slerp, Trajectory
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import FeatureSettings
-from optitrack_vrpn.rgbd.images import Bytes, Depth, grey_of
+from optitrack_vrpn.rgbd.images import Bytes, Depth, grey_of, pack_depth, unpack_depth
 from optitrack_vrpn.rgbd.keyframes import (
-    CloudSettings, is_due, Keyframe, KeyframeSettings, pack_depth, points_of, unpack_depth,
-    voxel_means)
+    CloudSettings, is_due, Keyframe, KeyframeSettings, points_of, voxel_means)
 from optitrack_vrpn.rgbd.loops import describe, Loop, LoopSettings, Places
 from optitrack_vrpn.rgbd.posegraph import (
     diagonal_information, Edge, optimise_without_outliers)
