@@ -17,6 +17,7 @@ from optitrack_vrpn.motion.quaternion import angle_between
 import pytest
 
 NAN = math.nan
+S = 1000 * MS
 
 
 def test_first_poses_are_withheld_until_m_agree():
@@ -63,10 +64,19 @@ def test_silence_may_be_given_in_seconds_or_switched_off():
     assert feed.body.state is State.TRACKED
 
 
-def test_stale_is_noticed_without_a_tick():
+@pytest.mark.parametrize('delayed', [False, True])
+def test_stale_is_noticed_without_a_tick(delayed):
+    """Whether the sender or the network was silent."""
     feed = tracked()
-    feed.skip(60, tick=False)
-    assert feed.good(4) == [False, False, True, True]
+    if delayed:
+        t = feed.frame * STEP
+        assert feed.update(t, t + S, *feed.pose()) is None
+        feed.frame += 1
+        assert [feed.update(t + i * STEP, t + S + i * STEP, *feed.pose(i - 1)) is not None
+                for i in (1, 2, 3)] == [False, True, True]
+    else:
+        feed.skip(60, tick=False)
+        assert feed.good(4) == [False, False, True, True]
     assert feed.states() == [State.STALE, State.TRACKED]
     assert feed.body.resets == 0
 
@@ -121,6 +131,15 @@ def test_a_short_repeat_costs_no_good_pose():
     feed = tracked()
     feed.send(*feed.pose(-1))
     assert all(feed.good(5))
+
+
+def test_after_more_than_a_second_of_repeats_a_body_is_acquired_again():
+    feed = tracked(BodyConfig(frozen_after_s=5.0))
+    pose = feed.pose(-1)
+    assert not any(feed.send(*pose) for _ in range(300))
+    assert feed.states() == []
+    assert feed.good(4) == [False, False, True, True]
+    assert feed.states() == [State.STALE, State.TRACKED] and feed.body.resets == 1
 
 
 def test_without_the_frozen_check_a_body_may_stand_still():
@@ -397,10 +416,13 @@ def test_a_body_frozen_over_a_restart_of_the_clock_is_not_published(m, later, be
             for i in range(100, 104)] == [i > m - 2 for i in range(4)]
 
 
-def test_an_epoch_is_declared_by_the_caller():
+@pytest.mark.parametrize('outliers', [0, 1, 20])
+def test_an_epoch_is_declared_by_the_caller(outliers):
     feed = tracked()
+    for _ in range(outliers):
+        assert feed.send((9.0 + 0.001 * feed.frame, 0.5, 1.0)) is None
     feed.body.restart()
-    assert feed.states() == [State.NEW]
+    assert feed.states()[-1] is State.NEW
     assert feed.good(4) == [False, False, True, True]
     assert feed.body.resets == 1
 
@@ -423,6 +445,18 @@ def test_raw_poses_can_be_had_for_publish_untracked():
     assert feed.send(moved) is None
     assert feed.body.untracked(moved, q) == pytest.approx(q)
     assert feed.body.untracked(moved, (0.0, 0.0, 0.0, 0.0)) is None
+
+
+def test_the_sign_after_an_untracked_pose_continues_the_last_one():
+    feed = tracked()
+    p, q = feed.pose()
+    moved = (p[0] + 5.0, p[1], p[2])
+    feed.send(moved)
+    assert feed.body.untracked(moved, q) is not None
+    feed.good(1300)    # more than a turn: the quaternion has the other sign
+    last = feed.send()
+    feed.send(*feed.pose(-1))
+    assert sum(a * b for a, b in zip(feed.send(), last)) > 0.9
 
 
 def test_status_tells_all():

@@ -309,6 +309,21 @@ def test_equal_and_older_stamps_are_left_out():
     assert before == (motion.position, motion.velocity, motion.quat, motion.stamp_ns)
 
 
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.sampled_from([1, 1000, 250_000, 10**6, 4 * 10**6, 240 * 10**6]),
+                          st.floats(0.0, 20.0)), min_size=3, max_size=60),
+       st.sampled_from([1e-5, 3e-4, 1e-2]))
+def test_no_intervals_end_the_arithmetic(poses, noise):
+    """The poses of a coarse clock that arrive at once have stamps 1 ns apart."""
+    motion = Motion(MotionConfig(position_noise=noise))
+    stamp = 10**9
+    for dt, place in poses:
+        stamp += dt
+        motion.update(stamp, (place, 0.0, 0.0), UPRIGHT)
+        assert all(map(math.isfinite, motion.velocity + motion.acceleration))
+        assert 0.0 <= motion.linear.k1 <= 1.0
+
+
 def test_a_diagonal_covariance_has_the_order_of_rep_103():
     matrix = np.array(diagonal(2.0, 3.0)).reshape(6, 6)
     assert np.array_equal(matrix, np.diag([2.0] * 3 + [3.0] * 3))

@@ -216,6 +216,24 @@ def test_the_tick_of_a_restarted_sender_is_measured_again():
         20 * MS, 50 * MS]
 
 
+@pytest.mark.parametrize('burst', [4, 8])
+@pytest.mark.parametrize('mode', ['tracking', 'min_offset'])
+def test_velocities_survive_frames_that_arrive_in_bursts(mode, burst):
+    """Stamps 1 ns apart once ended the filter's arithmetic, and the frame was lost."""
+    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode), estimate=EstimateConfig(
+        estimate_motion=True, learn_noise=False)))
+    published, speeds = 0, []
+    for k in range(2400):
+        for sample in pipeline.process([report('wand', k, 240, radius=2.0)],
+                                       (k // burst + 1) * burst * S // 240, HOST):
+            sample.channel.wants_motion = True
+            published += 1
+            if sample.motion is not None and k > 480:
+                speeds.append(math.hypot(*sample.motion.velocity))
+    assert published == 2400 - 2
+    assert sorted(speeds)[len(speeds) // 2] == pytest.approx(2.0, rel=0.3)
+
+
 def test_velocities_are_those_of_the_motion():
     """Equal times would make the speed infinite, or zero."""
     session = Session(jitter_ms=0.05, estimate=EstimateConfig(

@@ -99,7 +99,7 @@ class Gains:
     __slots__ = (
         'k1', 'k2', 'k3', 'pp', 'pv', 'pa', 'vv', 'va', 'aa', '_density', '_variance', '_low',
         '_high', 'adaptive', '_configured', '_learned', '_used', '_trend', '_last',
-        '_scatter', '_calm')
+        '_scatter', '_calm', '_innovation')
 
     def __init__(self, noise: float, process_noise: float, adaptive: bool = False) -> None:
         """
@@ -128,6 +128,8 @@ class Gains:
         self._scatter = 0.0
         self.k1 = self.k2 = self.k3 = 0.0
         self.pp = self._variance
+        # Variance of the innovation, each axis.
+        self._innovation = 2.0 * self._variance
         self.vv = rate_deviation * rate_deviation
         self.aa = acceleration_deviation * acceleration_deviation
         self.pv = self.pa = self.va = 0.0
@@ -192,7 +194,8 @@ class Gains:
         aa += q
         # The measurement.
         r = self._variance
-        inverse = 1.0 / (pp + r)
+        self._innovation = pp + r
+        inverse = 1.0 / self._innovation
         k1 = pp * inverse
         k2 = pv * inverse
         k3 = pa * inverse
@@ -225,7 +228,7 @@ class Gains:
         """
         a, b, c = self._trend
         k1 = self.k1
-        variance = 3.0 * self._variance / (1.0 - k1)
+        variance = 3.0 * self._innovation
         # Innovations are averaged over about the memory of the filter.
         forget = min(0.5, 0.5 * k1)
         # Correlation of trend and innovation, in sigmas of white innovations: the running mean of

@@ -32,6 +32,12 @@ Standard deviations of velocity and acceleration at the first pose: (m/s, m/s^2)
 Chosen: fast hand and drone motion. Halved, a body in fast motion converges later; doubled, noise
 has more influence on the first velocities.
 """
+SHORTEST_NS = 250_000
+"""
+Least time (ns) between two poses that give a velocity. Chosen: a quarter of the interval at 1 kHz.
+Poses of a coarse clock that arrive at once have stamps 1 ns apart: any distance between them would
+be an enormous velocity. Halved or doubled, senders above 8 or 2 kHz have no velocity.
+"""
 RESET_AFTER_NS = 250_000_000
 """
 Gap (ns) between poses after which the estimate starts again. Chosen: an unknown acceleration of
@@ -95,14 +101,15 @@ class Motion:
         """
         Process one valid pose.
 
-        :param stamp_ns: its stamp (ns). A pose not later than the one before is ignored.
+        :param stamp_ns: its stamp (ns). A pose that is not ``SHORTEST_NS`` later than the one
+            before is ignored.
         :param position: position (m).
         :param quat_xyzw: attitude of unit norm, either sign.
         :returns: whether velocities are valid (see ``valid``).
         """
         elapsed = stamp_ns - self.stamp_ns
-        if not 0 < elapsed < RESET_AFTER_NS:
-            if -RESET_AFTER_NS < elapsed <= 0:
+        if not SHORTEST_NS <= elapsed < RESET_AFTER_NS:
+            if -RESET_AFTER_NS < elapsed < SHORTEST_NS:
                 return self.valid
             self._begin(stamp_ns, position, quat_xyzw)
             return False
