@@ -18,6 +18,8 @@ from optitrack_vrpn.client.factory_io import make_backend
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.natnet.factory_io import make_backend as make_any_backend
+from optitrack_vrpn.natnet.settings import NatNetConfig
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, hold, link, mute, Recorder, say_hello, stream, wait_until
@@ -165,6 +167,18 @@ def test_a_client_starts_once_and_stops_unstarted():
         unstarted.start()
     with client(3883) as (running, _), pytest.raises(TransportError):
         running.start()
+
+
+@pytest.mark.parametrize('protocol', ['vrpn', 'natnet', 'auto'])
+def test_a_client_without_room_for_its_thread_can_be_stopped(protocol, monkeypatch):
+    def full(_):
+        raise RuntimeError("can't start new thread")
+    backend = make_any_backend(protocol, ClientConfig(), NatNetConfig(), Recorder())
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, 'start', full)
+        with pytest.raises(RuntimeError):
+            backend.start()
+    backend.stop()
 
 
 def open_files():

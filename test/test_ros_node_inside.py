@@ -22,6 +22,7 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.ticker_io import Ticker
 import pytest
 from rclpy.clock import ClockType
+from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
 
@@ -341,3 +342,21 @@ def test_cleanup_does_not_wait_for_the_publishers_of_bodies_in_the_queue(
         wait_until(lambda: prepared and len(pipelines[0].bodies) == 3)
         assert user.transition('cleanup')
         assert len(prepared) == 1
+
+
+def test_a_parameter_that_is_set_during_a_transition_is_refused(monkeypatch):
+    """As by another thread. Otherwise its value would be shown, and another one used."""
+    reasons = []
+
+    class Backend:
+        def start(self):
+            reasons.append(here.node.set_parameters(
+                [Parameter('bodies.deny', value=['ghost'])])[0].reason)
+
+        def stop(self):
+            pass
+    monkeypatch.setattr(node_module, 'make_backend', lambda *_: Backend())
+    with NodeHere(parameters(3883), spin=False) as here:
+        assert here.node.trigger_configure().name == 'SUCCESS'
+        assert 'set the parameter again' in reasons[0]
+        assert here.node.get_parameter('bodies.deny').value == ['']

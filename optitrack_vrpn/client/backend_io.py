@@ -92,7 +92,8 @@ class Backend(Protocol):
         """
         Start the backend's thread; return immediately.
 
-        :raises OptitrackVrpnError: if the thread cannot be started.
+        :raises TransportError: if it was started or stopped before.
+        :raises RuntimeError: if the system has no room for another thread.
         """
 
     def stop(self) -> None:

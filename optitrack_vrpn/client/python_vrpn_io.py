@@ -95,8 +95,10 @@ class PythonVrpnBackend:
     def stop(self) -> None:
         """Stop the thread and release the trackers; idempotent."""
         self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        thread = self._thread
+        # It is not alive if start() has failed.
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
+            thread.join()
 
     def status(self) -> LinkStatus:
         """Return the state of the connection: whether reports arrive."""

@@ -132,7 +132,7 @@ class ReconnectingClient(Generic[C]):
         thread = self._thread
         if thread is threading.current_thread():
             return
-        if thread is not None:
+        if thread is not None and thread.is_alive():    # it is not if start() has failed
             thread.join()
         with self._lock:
             self._closed = True

@@ -98,7 +98,8 @@ class AutoBackend:
         self._stopping = True
         self._wake.set()
         thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        # It is not alive if start() has failed.
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
             thread.join()
 
     def status(self) -> LinkStatus:

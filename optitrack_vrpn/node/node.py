@@ -20,6 +20,7 @@ from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.client.link_log import LinkLog
 from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
 from optitrack_vrpn.mocap_control.protocol import Command
@@ -195,23 +196,33 @@ class OptitrackVrpnNode(ManagedNode):
     # -- the executor thread -------------------------------------------------------------------
 
     def _reconfigure(self, configuration: Configuration) -> None:
-        """Apply a change of parameters, or nothing of it."""
+        """
+        Apply a change of parameters, or nothing of it.
+
+        :raises ConfigurationError: during a transition.
+        """
         with self._lock:
             present = self._configuration
-            if present is None or self._output is None:
+            if present is None:
                 return
+            if self._pipeline is None or self._output is None or self._backend is None:
+                # Set by another thread than the executor's.
+                raise ConfigurationError('the node is changing its state; set the parameter again')
+            parts = self._backend, self._pipeline, self._output
             try:
-                self._apply(configuration, self._output)
+                self._apply(configuration, *parts)
             except Exception:
-                self._apply(present, self._output)
+                self._apply(present, *parts)
                 raise
 
-    def _apply(self, configuration: Configuration, output: Publishers) -> None:
+    def _apply(
+        self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
+        output: Publishers,
+    ) -> None:
         """Apply a configuration to pipeline and publishers, with the lock held."""
-        assert self._pipeline is not None and self._backend is not None
-        before = self._pipeline.bodies
-        self._pipeline.reconfigure(configuration.pipeline)
-        after = self._pipeline.bodies
+        before = pipeline.bodies
+        pipeline.reconfigure(configuration.pipeline)
+        after = pipeline.bodies
         self._status.retire(
             [channel for channel in before if channel not in after], 'no longer selected')
         output.retain(after)
@@ -220,5 +231,5 @@ class OptitrackVrpnNode(ManagedNode):
             if self._active:
                 output.send_static()
         self.set_info_topics(output.topics())    # bodies or topics may have changed
-        self._status.configure(configuration, self._backend, self._pipeline, output)
+        self._status.configure(configuration, backend, pipeline, output)
         self._configuration = configuration
