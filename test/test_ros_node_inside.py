@@ -350,6 +350,7 @@ def test_a_parameter_that_is_set_during_a_transition_is_refused(monkeypatch):
 
     class Backend:
         def start(self):
+
             reasons.append(here.node.set_parameters(
                 [Parameter('bodies.deny', value=['ghost'])])[0].reason)
 
