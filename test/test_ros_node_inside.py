@@ -349,8 +349,8 @@ def test_a_parameter_that_is_set_during_a_transition_is_refused(monkeypatch):
     reasons = []
 
     class Backend:
-        def start(self):
 
+        def start(self):
             reasons.append(here.node.set_parameters(
                 [Parameter('bodies.deny', value=['ghost'])])[0].reason)
 
