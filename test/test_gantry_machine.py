@@ -15,6 +15,7 @@ from optitrack_vrpn.gantry.cubic import Cubic
 from optitrack_vrpn.gantry.machine_io import UdpDriver, UdpMachine
 from optitrack_vrpn.gantry.modes import Mode
 from optitrack_vrpn.gantry.node_settings import ControllerSettings
+from optitrack_vrpn.gantry.settings_io import load_machine
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.view import cells, table
 from optitrack_vrpn.gantry.wire import (
@@ -228,3 +229,14 @@ def test_the_table_shows_mode_position_limits_lock_and_warnings():
     line = next(each for each in lines if each.startswith('chaser_x'))
     for word in ('lock', '-0.5..3', 'locked (manual)', 'mocap_lost', 'open', '1.0000'):
         assert word in line
+
+
+def test_on_a_terminal_of_80_columns_the_table_shows_every_axis_and_its_warnings():
+    control = Machine(load_machine('gantry_racoon'))
+    for axis in control.axes.values():
+        axis.warnings.mocap_lost = axis.warnings.correction_limit = True
+    shown = [(view.name, view.mode, cells(view)) for view in control.view()]
+    assert max(map(len, table(shown))) > 80
+    lines = table(shown, 80)
+    assert len(lines) == 14 and max(map(len, lines)) <= 80
+    assert all('mocap_lost, correction_limit' in line for line in lines[2:])

@@ -6,6 +6,8 @@ import math
 import textwrap
 from typing import Mapping, NamedTuple, Optional, Sequence
 
+from optitrack_vrpn.cli import table as cli_table
+
 
 class BodyRow(NamedTuple):
     """
@@ -71,7 +73,8 @@ def table(
         below = []
         room = height - 3
     shown, note = _page(rows, room, elapsed_s)
-    lines = [*_body_lines(shown, width), *([note] if note else []), *below]
+    bodies = cli_table.table(_HEAD, [_cells(row) for row in shown], ('body',), width, _DISPENSABLE)
+    lines = [*bodies, *([note] if note else []), *below]
     if height:
         lines = lines[:max(1, height - 1)]
     return [line[:width] for line in lines] if width else lines
@@ -94,21 +97,6 @@ def _page(
     last = min(first + size, len(rows))
     # Pages of one height: the lines below stay where they are.
     return rows[last - size:last], f'bodies {last - size + 1} to {last} of {len(rows)}'
-
-
-def _body_lines(rows: Sequence[BodyRow], width: int) -> list[str]:
-    cells = [_HEAD, *(_cells(row) for row in rows)]
-    widths = {head: max(len(line[i]) for line in cells) for i, head in enumerate(_HEAD)}
-    kept = list(_HEAD)
-    for head in _DISPENSABLE:
-        if width and sum(widths[name] + 2 for name in kept) - 2 > width:
-            kept.remove(head)
-    indices = [_HEAD.index(head) for head in kept]
-    lines = ['  '.join(
-        line[i].ljust(widths[_HEAD[i]]) if i == 0 else line[i].rjust(widths[_HEAD[i]])
-        for i in indices) for line in cells]
-    lines.insert(1, '  '.join('-' * widths[head] for head in kept))
-    return lines
 
 
 def _clock_line(clock: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -123,7 +124,8 @@ def _watch(client: Any) -> int:
     with raised((signal.SIGTERM,)), Keyboard() as keyboard:
         while True:
             axes, age_s = client.axes()
-            lines = table(axes) if axes else ['no axes yet']
+            width = shutil.get_terminal_size().columns if clear else 0
+            lines = table(axes, width) if axes else ['no axes yet']
             if axes and age_s > 1.0:
                 lines.append(f'NO DATA FROM THE CONTROLLER FOR {age_s:.0f} s')
             print(clear + '\n'.join([*lines, '', _KEYS, result]), flush=True)

@@ -4,10 +4,14 @@
 
 from typing import Mapping, Sequence
 
+from optitrack_vrpn.cli import table as cli_table
 from optitrack_vrpn.gantry.control import AxisView
 
 _HEAD = ('axis', 'mode', 'position', 'target', 'error', 'correction', 'limits', 'switches',
          'loop', 'lock', 'warnings')
+_LEFT = ('axis', 'mode', *_HEAD[6:])
+#: Columns in the order in which they are left out on a narrow terminal; warnings never are.
+_DISPENSABLE = ('limits', 'correction', 'switches', 'target', 'loop', 'lock', 'error')
 
 
 def cells(view: AxisView) -> dict[str, str]:
@@ -30,26 +34,23 @@ def cells(view: AxisView) -> dict[str, str]:
         'remembered': view.remembered, 'warnings': ', '.join(view.warnings)}
 
 
-def table(axes: Sequence[tuple[str, str, Mapping[str, str]]]) -> list[str]:
+def table(
+    axes: Sequence[tuple[str, str, Mapping[str, str]]], width: int = 0,
+) -> list[str]:
     """
     Format the table.
 
     :param axes: name, mode and cells of each axis.
+    :param width: columns of the terminal; 0 for no limit.
     :returns: lines without colours.
     """
-    rows = [_HEAD]
+    rows = []
     for name, mode, shown in axes:
-        unit = shown.get('unit', '')
         locked = f'locked ({shown["remembered"]})' if shown.get('remembered') else (
             'locked' if mode == 'lock' else '')
         rows.append((
-            name, mode, f'{shown.get("position", "")} {unit}', shown.get('target', ''),
-            shown.get('error', ''), shown.get('correction', ''), shown.get('limits', ''),
-            shown.get('switches', ''), shown.get('tracking', ''), locked,
-            shown.get('warnings', '')))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-    lines = ['  '.join(cell.ljust(width) if i < 2 or i > 5 else cell.rjust(width)
-                       for i, (cell, width) in enumerate(zip(row, widths))).rstrip()
-             for row in rows]
-    lines.insert(1, '  '.join('-' * width for width in widths))
-    return lines
+            name, mode, f'{shown.get("position", "")} {shown.get("unit", "")}',
+            *(shown.get(key, '') for key in (
+                'target', 'error', 'correction', 'limits', 'switches', 'tracking')),
+            locked, shown.get('warnings', '')))
+    return cli_table.table(_HEAD, rows, _LEFT, width, _DISPENSABLE)

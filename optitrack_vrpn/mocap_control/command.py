@@ -14,6 +14,7 @@ from typing import Optional, TYPE_CHECKING
 from optitrack_vrpn.cli.arguments import namespace, Parser, seconds, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.table import table
 from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.graph.node_names import base_name
 from optitrack_vrpn.mocap_control.protocol import AUTO, GENERATIONS, Kind
@@ -150,12 +151,10 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
     states.update(dict.fromkeys(unknown, 'no such system'))
     names = [*outcome.wanted,
              *(name for name in outcome.answers if name not in outcome.wanted)]
-    rows = [('system', 'answer', 'after', 'clock deviation', 'first pose')]
-    for name in names:
-        rows += _rows(controller, outcome, name, states, arguments.timeout)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print('  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    rows = [row for name in names
+            for row in _rows(controller, outcome, name, states, arguments.timeout)]
+    head, _, *lines = table(_HEAD, rows, _HEAD)
+    print('\n'.join([head, *lines]))
     _report_duplicates(
         outcome.duplicates,
         '; a command addresses all of them, and their answers cannot be distinguished')
@@ -202,6 +201,7 @@ def _report_missing(
               'control.configure_on_start', file=sys.stderr)
 
 
+_HEAD = ('system', 'answer', 'after', 'clock deviation', 'first pose')
 _Row = tuple[str, str, str, str, str]
 
 
