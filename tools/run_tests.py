@@ -96,8 +96,12 @@ def abandoned():
 
 
 def workers():
-    """Return the number of parallel tests: above that of processors, since most tests wait."""
-    return (os.cpu_count() or 1) + 1
+    """
+    Return the number of parallel tests.
+
+    It is above that of processors, since tests of nodes wait for half of their time.
+    """
+    return (os.cpu_count() or 1) + 2
 
 
 def main(arguments):
