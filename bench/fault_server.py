@@ -38,14 +38,14 @@ def step_natnet(natnet, step_ns):
 
 def change_models(natnet, names):
     """Give streaming ids to other bodies, and lose the first two requests for definitions."""
-    take, left = natnet._execute, [2]
+    take, left = natnet.execute, [2]
 
     def take_later(message_id, payload, address):
         if message_id == REQUEST_MODEL_DEFINITIONS and left[0]:
             left[0] -= 1
         else:
             take(message_id, payload, address)
-    natnet._execute = take_later
+    natnet.execute = take_later
     natnet.world.set_models(names)
 
 
@@ -58,7 +58,7 @@ def main(scenario, host, port):
     sim = MotiveSimServer(scenario_from_mapping(mapping), host, 0 if natnet else int(port))
     with sim:
         clock = HostClock()
-        stream = sim._stream
+        stream = sim.stream
         origin_ns = stream.due_ns - stream.time_ns(stream.number) + clock.host_minus_arrival_ns()
         say(port=sim.natnet_port if natnet else sim.port, origin_ns=origin_ns)
         for line in sys.stdin:
@@ -69,18 +69,14 @@ def main(scenario, host, port):
                 step_ns = round(float(arguments[0]) * 1e9)
                 stream.base_ns += step_ns
                 if natnet:
-                    sim._call(partial(step_natnet, sim.natnet, step_ns))
+                    sim.call(partial(step_natnet, sim.natnet, step_ns))
             elif command == 'models':
-                sim._call(partial(change_models, sim.natnet, arguments))
+                sim.call(partial(change_models, sim.natnet, arguments))
             elif command == 'edit':
                 world = sim.natnet.world
-                world._settings = replace(world._settings, edit_mode=bool(int(arguments[0])))
+                world.settings = replace(world.settings, edit_mode=bool(int(arguments[0])))
             elif command == 'network':
-                network = Network(**json.loads(' '.join(arguments)))
-                links = [peer._link for peer in list(sim._clients._peers)] + (
-                    [client.link for client in sim.natnet._clients.values()] if natnet else [])
-                for link in links:
-                    link._network, link.ideal = network, False
+                sim.set_network(Network(**json.loads(' '.join(arguments))))
             elif command in ('pause', 'resume'):
                 getattr(sim, command)()
             say(skipped=sim.counters.skipped_frames, clients=sim.clients,

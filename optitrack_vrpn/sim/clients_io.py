@@ -82,6 +82,11 @@ class Clients:
 
     # -- names ---------------------------------------------------------------------------------
 
+    @property
+    def links(self) -> list[Link]:
+        """Return the simulated network of each client."""
+        return [peer.link for peer in self._peers]
+
     def begin(self, names: Sequence[str]) -> None:
         """Assign new numbers to the bodies, in this order; there must be no client."""
         self._names, self._own, self._foreign = LocalNames(), set(), 0

@@ -146,9 +146,13 @@ class Link:
     """
 
     def __init__(self, network: Network, seed: int, number: int) -> None:
-        self._network = network
         self._random = random.Random(f'{seed}/{number}')
         self._last = 0
+        self.set_network(network)
+
+    def set_network(self, network: Network) -> None:
+        """Change the impairments."""
+        self._network = network
         self.ideal = network == Network()
 
     def datagram(self, now_ns: int, time: float) -> list[int]:

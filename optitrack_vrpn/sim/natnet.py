@@ -37,11 +37,12 @@ class NatNetWorld:
 
     :param scenario: the scenario.
     :param names: names of its bodies; streaming ids are their positions, from 1.
+    :ivar settings: those of the scenario.
     :ivar recording: whether it records.
     """
 
     def __init__(self, scenario: Scenario, names: Sequence[str]) -> None:
-        self._settings = scenario.natnet
+        self.settings = scenario.natnet
         self._rate = scenario.rate
         self._random = random.Random(f'{scenario.seed}/natnet')
         self.version: Version = NATNET_VERSIONS[scenario.natnet.version]
@@ -67,18 +68,18 @@ class NatNetWorld:
     def exposure_jitter_ns(self) -> int:
         """Draw the deviation (ns) of an exposure from its place in an even sequence."""
         # The difference of two independent draws has the measured deviation.
-        return round(self._random.gauss(0.0, self._settings.exposure_jitter_us * 1e3)
+        return round(self._random.gauss(0.0, self.settings.exposure_jitter_us * 1e3)
                      / math.sqrt(2.0))
 
     def processing_ns(self) -> int:
         """Draw the time from exposure to transmission."""
-        settings = self._settings
+        settings = self.settings
         return max(0, round(self._random.gauss(
             settings.processing_ms * 1e6, settings.processing_jitter_us * 1e3)))
 
     def ticks(self, server_ns: int) -> int:
         """Convert the server's time (ns since its boot) to ticks."""
-        return server_ns * self._settings.frequency // NS_PER_S
+        return server_ns * self.settings.frequency // NS_PER_S
 
     def frame(
         self, frame: WorldFrame, exposure_ns: int, transmit_ns: int,
@@ -99,11 +100,11 @@ class NatNetWorld:
                 self._last[name] = pose
             # A body out of view stays in the list with its last pose.
             position, quat = pose or self._last.get(name, ((0.0,) * 3, (0.0, 0.0, 0.0, 1.0)))
-            error = self._settings.mean_error_mm * 1e-3 if tracked else 0.0
+            error = self.settings.mean_error_mm * 1e-3 if tracked else 0.0
             bodies.append(Body(streaming_id, *position, *quat, error,
                                BODY_TRACKING_VALID if tracked else 0))
             markers += self._markers(streaming_id, position, tracked)
-        settings = self._settings
+        settings = self.settings
         params = (FRAME_RECORDING * self.recording | FRAME_MODELS_CHANGED * self._changed
                   | FRAME_EDIT_MODE * settings.edit_mode)
         self._changed = False
@@ -116,7 +117,7 @@ class NatNetWorld:
 
     def _markers(self, streaming_id: int, position: Vector, tracked: bool) -> list[Marker]:
         x, y, z = position
-        count = self._settings.markers
+        count = self.settings.markers
         params = _MODEL_SOLVED | (0 if tracked else MARKER_OCCLUDED)
         return [
             Marker(streaming_id << 16 | (member + 1),

@@ -138,6 +138,11 @@ class NatNetServer:
         """Count the clients that connected."""
         return len(self._clients)
 
+    @property
+    def links(self) -> list[Link]:
+        """Return the simulated network of each client."""
+        return [client.link for client in self._clients.values()]
+
     def open(self) -> None:
         """
         Listen for commands.
@@ -295,14 +300,15 @@ class NatNetServer:
             client = self._clients.get(address)
             if client is not None:
                 client.heard_ns = raw_clock_ns()
-            self._execute(message_id, payload, address)
+            self.execute(message_id, payload, address)
         except RemoteProtocolError as error:
             self._counters.malformed_requests += 1
             self._log.log(raw_clock_ns(), logging.WARNING, 'from %s:%d: %s', *address, error)
         except LocalProtocolError as error:    # models that were added since the start
             self._log.log(raw_clock_ns(), logging.ERROR, 'no answer to %s:%d: %s', *address, error)
 
-    def _execute(self, message_id: int, payload: bytes, address: Address) -> None:
+    def execute(self, message_id: int, payload: bytes, address: Address) -> None:
+        """Answer a request of a client."""
         self._counters.requests += 1
         if message_id == CONNECT:
             hello = codec.decode_hello(payload)

@@ -75,7 +75,7 @@ class Peer:
         self.connection = connection
         self.address: tuple[str, int] = sock.getpeername()[:2]
         self.since_ns = now_ns
-        self._link = link
+        self.link = link
         self._limits = limits
         self._timeout_ns = round(limits.client_timeout * NS_PER_S)
         self._udp: Optional[socket.socket] = None
@@ -160,20 +160,20 @@ class Peer:
         if not reports or not self.connection.established:
             return 0
         if self._udp is None:
-            if self._link.ideal:
+            if self.link.ideal:
                 self._send_stream(reports, now_ns)
             else:
-                self._delay(self._link.stream(now_ns, time), list(reports))
+                self._delay(self.link.stream(now_ns, time), list(reports))
             return 0
         self.connection.describe(time_ns)
         self.flush(now_ns)
         datagrams = 0
         for datagram in self._datagrams(reports):
             datagrams += 1
-            if self._link.ideal:
+            if self.link.ideal:
                 self._send_datagram(datagram)
             else:
-                for due_ns in self._link.datagram(now_ns, time):
+                for due_ns in self.link.datagram(now_ns, time):
                     self._delay(due_ns, datagram)
         return datagrams
 

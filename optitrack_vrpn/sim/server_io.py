@@ -27,7 +27,7 @@ from optitrack_vrpn.sim.clients_io import Clients
 from optitrack_vrpn.sim.counters_io import Counters
 from optitrack_vrpn.sim.natnet_io import NatNetServer
 from optitrack_vrpn.sim.peer_io import encode_report
-from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.scenario_io import named_bodies, Network, Scenario
 from optitrack_vrpn.sim.stream import Stream
 from optitrack_vrpn.sim.world import Frame, LiveMotion, Report, World
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
@@ -56,6 +56,7 @@ class MotiveSimServer:
     :param paced: send frames by the clock; otherwise only ``send_frame`` and ``send`` do.
     :param live: motions of bodies that are defined at the present time only; see ``World``.
     :ivar world: the streamed bodies and their true motion.
+    :ivar stream: when each frame is due, and its stamp.
     :ivar counters: counters of events.
     :ivar finished: set when the scenario's duration has passed or the server has stopped.
     :ivar failure: the bug that ended the thread, if one did.
@@ -75,7 +76,7 @@ class MotiveSimServer:
         self.counters = Counters()
         self.finished = threading.Event()
         self.failure: Optional[BaseException] = None
-        self._stream = Stream(self.scenario)
+        self.stream = Stream(self.scenario)
         self._paced = paced
         self._paused = False
         self._running = False
@@ -122,7 +123,7 @@ class MotiveSimServer:
     @property
     def base_ns(self) -> int:
         """Return the stamp of frame 0; a stamp minus this is a time of the scenario."""
-        return self._stream.base_ns
+        return self.stream.base_ns
 
     def time_at(self, raw_ns: int) -> float:
         """
@@ -130,7 +131,7 @@ class MotiveSimServer:
 
         :param raw_ns: a time of this computer's raw monotonic clock, as ``raw_clock_ns`` gives it.
         """
-        return self._stream.time(raw_ns)
+        return self.stream.time(raw_ns)
 
     @property
     def clients(self) -> int:
@@ -160,13 +161,13 @@ class MotiveSimServer:
         try:
             if self.scenario.protocol != 'vrpn':
                 self._natnet = NatNetServer(
-                    self.scenario, self.world, self._stream, self._selector, self.counters,
+                    self.scenario, self.world, self.stream, self._selector, self.counters,
                     self._changed)
             self._open()
         except BaseException:
             self._close()
             raise
-        self._stream.start(raw_clock_ns(), time.time_ns())
+        self.stream.start(raw_clock_ns(), time.time_ns())
         self._running = True
         self.finished.clear()
         self._thread = threading.Thread(target=self._run, name='motive_sim', daemon=True)
@@ -202,7 +203,7 @@ class MotiveSimServer:
 
     def send_frame(self) -> Frame:
         """Send the scenario's next frame now, independent of its time, and return it."""
-        return self._call(self._send_next_frame)
+        return self.call(self._send_next_frame)
 
     def send(self, reports: list[Report]) -> None:
         """
@@ -220,8 +221,8 @@ class MotiveSimServer:
         def act() -> None:
             for report in reports:
                 self._clients.register(report.sender)
-            self._deliver(reports, self._stream.time(raw_clock_ns()))
-        self._call(act)
+            self._deliver(reports, self.stream.time(raw_clock_ns()))
+        self.call(act)
 
     def send_poses(self, poses: list[PoseReport]) -> None:
         """Send these poses to every client, as one frame; see ``send``."""
@@ -240,7 +241,7 @@ class MotiveSimServer:
         payload = encode_text(text, severity, level)
         time_ns = time.time_ns() if sender_time_ns is None else sender_time_ns
         encode_message(0, 0, payload, time_ns, 0)
-        self._call(lambda: self._clients.send_message(sender, TEXT_TYPE, payload, time_ns))
+        self.call(lambda: self._clients.send_message(sender, TEXT_TYPE, payload, time_ns))
 
     def pause(self) -> None:
         """Stop sending frames; connections stay and time continues."""
@@ -252,7 +253,7 @@ class MotiveSimServer:
 
     def drop_clients(self) -> None:
         """Close every connection; clients may connect again."""
-        self._call(lambda: self._clients.drop_all('on request'))
+        self.call(lambda: self._clients.drop_all('on request'))
 
     def restart(self, downtime: float = 0.0) -> None:
         """
@@ -264,12 +265,40 @@ class MotiveSimServer:
         :raises TransportError: if another program has opened the port meanwhile.
         """
         before = self.counters.restarts
-        self._call(lambda: self._go_down(downtime))
+        self.call(lambda: self._go_down(downtime))
         with self._changed:
             if not self._changed.wait_for(
                     lambda: self.counters.restarts > before or not self._running,
                     downtime + 10.0):
                 raise TransportError(f'cannot listen on port {self.port} again')
+
+    def call(self, action: Callable[[], _T]) -> _T:
+        """Run something on the server's thread and wait for its result."""
+        if threading.current_thread() is self._thread:
+            return action()
+        future: Future[_T] = Future()
+
+        def run() -> None:
+            try:
+                if not self._running:
+                    raise TransportError('the simulated Motive is not running')
+                future.set_result(action())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._commands.put(run)
+        if self._running:
+            self._poke()
+        else:    # the thread has ended, perhaps before it saw the command
+            self._run_commands()
+        return future.result(timeout=30.0)
+
+    def set_network(self, network: Network) -> None:
+        """Change the simulated network of the clients that are connected."""
+        def change() -> None:
+            for link in [*self._clients.links, *(self._natnet.links if self._natnet else ())]:
+                link.set_network(network)
+        self.call(change)
 
     # -- the thread ----------------------------------------------------------------------------
 
@@ -317,33 +346,12 @@ class MotiveSimServer:
     def _next_due_ns(self) -> int:
         due = [self._checked_ns + _HOUSEKEEPING_NS]
         if self._streaming:
-            due.append(self._stream.due_ns)
+            due.append(self.stream.due_ns)
         natnet_ns = self._natnet.next_due_ns if self._natnet is not None else None
         for moment_ns in (self._back_at_ns, self._clients.next_due_ns, natnet_ns):
             if moment_ns is not None:
                 due.append(moment_ns)
         return min(due)
-
-    def _call(self, action: Callable[[], _T]) -> _T:
-        """Run something on the server's thread and wait for its result."""
-        if threading.current_thread() is self._thread:
-            return action()
-        future: Future[_T] = Future()
-
-        def run() -> None:
-            try:
-                if not self._running:
-                    raise TransportError('the simulated Motive is not running')
-                future.set_result(action())
-            except BaseException as error:
-                future.set_exception(error)
-
-        self._commands.put(run)
-        if self._running:
-            self._poke()
-        else:    # the thread has ended, perhaps before it saw the command
-            self._run_commands()
-        return future.result(timeout=30.0)
 
     def _run_commands(self) -> None:
         with contextlib.suppress(queue.Empty):
@@ -363,18 +371,18 @@ class MotiveSimServer:
 
     @property
     def _streaming(self) -> bool:
-        return self._paced and not self._stream.over
+        return self._paced and not self.stream.over
 
     def _send_due_frames(self) -> None:
-        while self._streaming and self._stream.due_ns <= raw_clock_ns():
+        while self._streaming and self.stream.due_ns <= raw_clock_ns():
             self._send_next_frame()
             if self.scenario.server.catch_up:
                 break    # one per iteration, as in the main loop of the VRPN library
-        if self._stream.over and not self.finished.is_set():
+        if self.stream.over and not self.finished.is_set():
             self.finished.set()
 
     def _send_next_frame(self) -> Frame:
-        stream = self._stream
+        stream = self.stream
         if self._paced:
             number, missed = stream.take(raw_clock_ns())
             self.counters.skipped_frames += missed
@@ -452,6 +460,6 @@ class MotiveSimServer:
             self._back_at_ns = now_ns + NS_PER_S
             return
         self._back_at_ns = None
-        self._stream.restart()
+        self.stream.restart()
         with self._changed:
             self._changed.notify_all()
