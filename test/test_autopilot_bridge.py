@@ -479,7 +479,7 @@ def test_the_launch_file_starts_a_bridge_for_each_vehicle(monkeypatch, tmp_path)
     same.write_text('vehicles: [{body: a, connection: "udpin:0.0.0.0:1"}, {body: b, '
                     'connection: "udpin:0.0.0.0:1"}]')
     given['vehicles'] = str(same)
-    with pytest.raises(ValueError, match='given to two vehicles'):
+    with pytest.raises(ValueError, match='two vehicles'):
         scope['make_bridges'](None)
 
 

@@ -147,7 +147,7 @@ def test_status_says_what_has_happened():
     feed = tracked()
     flipped(feed, turn(120, (1, 1, 1)))
     status = feed.body.status(feed.frame * STEP)
-    assert 'turned in place by 120 degrees' in status.detail
+    assert 'by 120 degrees' in status.detail
     assert 'wrong marker solution' in status.detail
     feed = tracked()
     flipped(feed, turn(0.0), (3.0, 0.0, 0.0))

@@ -33,7 +33,7 @@ def test_bodies_that_exchange_names_are_never_believed():
     assert not any(exchange_names(a, b, 2000))
     assert a.body.swapped_with == 'b'
     assert b.body.swapped_with == 'a'
-    assert "exchanged names with 'b'" in a.body.status(0).detail
+    assert "names with 'b'" in a.body.status(0).detail
     assert a.good(4) == [False, False, True, True]
 
 

@@ -155,7 +155,7 @@ def test_other_programs_on_the_port_are_told_from_vrpn(answer):
         with client(server.port, link=link(connection='tcp')) as (_, sink):
             sink.wait_state(LinkState.LOST)
     reason = sink.reasons(LinkState.LOST)[0]
-    assert 'does not speak VRPN' in reason or 'broken VRPN cookie' in reason
+    assert 'not speak VRPN' in reason or 'broken VRPN cookie' in reason
     assert repr(answer[:7])[2:-1] in reason
 
 
@@ -165,12 +165,12 @@ def test_a_server_that_says_nothing_is_reported_and_left_when_it_cannot_be_block
     with FakeServer(mute) as server, client(server.port, link=quick) as (running, sink):
         sink.wait_state(LinkState.LOST, 2)
         assert running.status().sessions == 0
-    late = next(c for c in sink.changes if 'no VRPN greeting within 0.1 s' in c.text)
+    late = next(c for c in sink.changes if 'greeting within 0.1 s' in c.text)
     assert (late.data, late.severity) == (LinkState.HANDSHAKING, 'warn')
-    assert 'Waiting for up to 0.3 s' in late.text
+    assert 'up to 0.3 s' in late.text
     for said in (late.text, sink.reasons(LinkState.LOST)[0]):
         assert not lacking(said, 'blocked', 'firewall')
-    assert 'no VRPN greeting within 0.3 s' in sink.reasons(LinkState.LOST)[0]
+    assert 'greeting within 0.3 s' in sink.reasons(LinkState.LOST)[0]
 
 
 def test_a_cookie_that_never_ends_is_no_cookie():
@@ -291,7 +291,7 @@ def test_connect_backs_of_others_are_refused_counted_and_said_once():
     remarks = [c for c in sink.changes if '127.0.0.2' in c.text]
     assert len(remarks) == 1
     assert remarks[0].severity == 'warn'
-    assert 'a TCP connection from 127.0.0.2 was refused' in remarks[0].text
+    assert 'from 127.0.0.2 was refused' in remarks[0].text
     assert 'set server: 127.0.0.2' in remarks[0].text
     assert not sink.events
 

@@ -72,7 +72,7 @@ def test_udp_blocks_a_server_once_and_says_what_is_wrong():
             with client(sim.port, link=link(connection='tcp')) as (_, other):
                 other.wait(lambda: len(other.poses) > 100)
         assert (sim.counters.requests, sim.counters.blocked_connects) == (1, 1)
-    (late,) = [c for c in sink.changes if 'did not connect back' in c.text]
+    (late,) = [c for c in sink.changes if 'not connect back' in c.text]
     assert (late.data, late.severity) == (LinkState.REQUESTING, 'warn')
     assert 'within 0.1 s' in late.text
     assert 'connection: tcp' in late.text and 'blocks the server' in late.text
@@ -90,7 +90,7 @@ def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connecti
                 sink.wait_state(LinkState.STREAMING)
                 assert running.status().sessions == 1
     assert LinkState.LOST not in sink.states
-    assert not any('check whether another program' in c.text for c in sink.changes)
+    assert not any('whether another program' in c.text for c in sink.changes)
 
 
 def test_a_server_without_a_tcp_port_is_asked_by_udp():
@@ -107,9 +107,9 @@ def test_a_server_without_a_tcp_port_that_does_not_answer_is_asked_once():
             sink.wait_state(LinkState.LOST, 4)
         wait_until(lambda: server.requests)
         assert len(server.requests) == 1
-    assert 'did not connect back' in sink.reasons(LinkState.LOST)[0]
+    assert 'not connect back' in sink.reasons(LinkState.LOST)[0]
     assert f'next request after {LONG_S:g} s' in sink.reasons(LinkState.LOST)[0]
-    assert 'nothing listens on TCP' in sink.reasons(LinkState.LOST)[1]
+    assert 'listens on TCP' in sink.reasons(LinkState.LOST)[1]
 
 
 def test_a_client_that_replaces_another_one_does_not_ask_a_blocked_server_again():

@@ -51,7 +51,7 @@ def test_a_length_that_cannot_be_ends_the_conversation_with_the_reason(size):
     with FakeServer(once(evil)) as server, client(server.port) as (_, sink):
         sink.wait_state(LinkState.STREAMING, 2)
     (lost,) = [c for c in sink.changes if c.data is LinkState.LOST]
-    assert f'announced a message of {size} bytes' in lost.text
+    assert f'message of {size} bytes' in lost.text
     assert lost.severity == 'error'
 
 

@@ -121,7 +121,7 @@ def test_what_the_senders_time_counts_from_is_recognised_and_reported_once(mode,
     reported = [event for event in source.events() if event.data.kind == 'base_recognised']
     assert [event.data.reason for event in reported] == [base]
     if base == 'unix_epoch':
-        assert '-3.000 s from this host' in reported[0].text
+        assert '-3.000 s from' in reported[0].text
 
 
 def test_reconnecting_keeps_what_fits_and_drops_what_does_not():

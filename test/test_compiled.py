@@ -154,7 +154,7 @@ def test_a_missing_compiler_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv('PATH', str(tmp_path))
     pytest.importorskip('mypyc')
     monkeypatch.setattr(build_io.sysconfig, 'get_config_var', lambda name: 'no-such-cc -pthread')
-    with pytest.raises(BackendUnavailableError, match='no-such-cc is not installed'):
+    with pytest.raises(BackendUnavailableError, match='no-such-cc is'):
         build_io.build(tmp_path / 'made')
     assert not (tmp_path / 'made').exists()
 

@@ -114,8 +114,8 @@ def test_a_demo_refuses_a_domain_where_its_topics_are_taken(domain):
     assert demo.returncode == 1 and 'Traceback' not in error
     assert '/robot publishes on /Demo_Body_1/pose' in error
     # On a busy machine the other publisher may be discovered only after the start.
-    assert ('Nothing was published' in error and 'the node is active' not in output) or (
-        'publish on its topics' in error)
+    assert ('Nothing was published' in error and 'node is active' not in output) or (
+        'on its topics' in error)
 
 
 @pytest.mark.ros
@@ -123,7 +123,7 @@ def test_a_demo_refuses_a_domain_where_its_topics_are_taken(domain):
 def test_a_demo_stops_when_another_publisher_comes_to_its_topics(domain):
     demo = start('--seconds', '60', '--domain', str(domain))
     said = ''
-    while 'the node is active' not in said:
+    while 'node is active' not in said:
         line = demo.stdout.readline()
         assert line, demo.stderr.read()
         said += line
@@ -131,7 +131,7 @@ def test_a_demo_stops_when_another_publisher_comes_to_its_topics(domain):
         robot.node.create_publisher(PoseStamped, f'/{ros_name(NAMES[0])}/pose', 10)
         _, error = demo.communicate(timeout=60)
     assert demo.returncode == 1
-    assert 'publish on its topics: /robot' in error
+    assert 'on its topics: /robot' in error
 
 
 def test_a_namespace_with_publishers_is_reported():
@@ -149,7 +149,7 @@ def test_foreign_publishers_and_second_nodes_are_named():
     assert foreign([own], ['/demo'], 1) == []
     assert foreign([own, Endpoint('/b', '/x'), Endpoint('/a/pose', '/x')], ['/demo'], 1) == [
         '/x publishes on /a/pose, /b']
-    assert foreign([own, own], ['/demo'], 2) == ['another node is called /demo']
+    assert [line.split()[-1] for line in foreign([own, own], ['/demo'], 2)] == ['/demo']
 
 
 @pytest.mark.parametrize('poses, stamps, arrivals, wrong', [

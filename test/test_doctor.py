@@ -247,8 +247,8 @@ def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
             server.shutdown()
             thread.join()
     assert result.levels('udp', 'tcp', 'handshake') == ['SKIP', 'OK', 'FAIL']
-    assert 'does not speak VRPN' in result.found('handshake')
-    assert 'another program uses port' in result.advice('handshake')
+    assert 'not speak VRPN' in result.found('handshake')
+    assert 'uses port' in result.advice('handshake')
 
 
 @despite_load
@@ -257,7 +257,7 @@ def test_a_program_that_takes_the_connection_and_says_nothing(examine):
         result = examine(server.port, timeout=IN_VAIN_S)
     assert result.levels('connect-back', 'tcp', 'handshake') == ['SKIP', 'OK', 'FAIL']
     assert 'sent nothing within' in result.found('handshake')
-    assert "firewall drops Motive's connection" in result.advice('handshake')
+    assert 'firewall drops' in result.advice('handshake')
 
 
 def test_a_server_that_hangs_after_the_first_connection_is_reported_within_the_timeout(examine):
@@ -268,7 +268,7 @@ def test_a_server_that_hangs_after_the_first_connection_is_reported_within_the_t
     with FakeServer(serve) as server:
         result = examine(server.port, '--connection', 'tcp', timeout=IN_VAIN_S)
     assert result.levels('tcp', 'handshake') == ['OK', 'FAIL']
-    assert f'no VRPN greeting within {IN_VAIN_S:g} s' in result.found('handshake')
+    assert f'greeting within {IN_VAIN_S:g} s' in result.found('handshake')
 
 
 def test_a_program_that_hangs_up_at_once(examine):
@@ -294,7 +294,7 @@ def test_without_bodies_it_says_to_make_one(examine):
     with MotiveSimServer(Scenario(), port=0) as server:
         result = examine(server.port, '--connection', 'tcp')
     assert result.levels('senders', 'data') == ['WARN', 'FAIL']
-    assert 'create a rigid body' in result.advice('senders')
+    assert 'a rigid body' in result.advice('senders')
 
 
 @despite_load
@@ -382,7 +382,7 @@ def test_datagrams_that_are_overtaken_are_not_called_lost(examine):
         'noise': NOISE, 'bodies': ['A', 'B'], 'network': {'reorder': 0.2, 'reorder_ms': 20.0}})
     with MotiveSimServer(scenario, port=0) as server:
         result = examine(server.port, '--connection', 'udp', seconds=1.5)
-    assert 'arrived out of order' in result.found('data')
+    assert 'out of order' in result.found('data')
     assert 'lost' not in result.found('data')
     # The last that were overtaken may still be on their way.
     assert result.values('data').get('udp_lost', 0) <= 2 * 4

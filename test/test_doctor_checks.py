@@ -74,7 +74,7 @@ def test_without_a_lift_axes_are_left_out_and_without_bodies_asked_for_again():
 def test_loss_matters_from_one_in_a_hundred_on(lost, level):
     found = stream.check_data(heard(counters={'udp_lost': lost}))
     assert found.level is level
-    assert ('lost in the network' in found.found) == (level is Level.WARN)
+    assert ('in the network' in found.found) == (level is Level.WARN)
 
 
 def test_messages_that_are_no_messages_are_counted():
@@ -147,8 +147,8 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
             for word in ('ufw', 'firewall', 'container', 'NAT'):
                 assert word not in one
         elsewhere = advice('192.168.1.20', tcp)
-        assert 'sudo ufw allow from 192.168.1.20' in elsewhere[0]
-        assert 'admit inbound UDP from 192.168.1.20' in elsewhere[1]
+        assert 'ufw allow from 192.168.1.20' in elsewhere[0]
+        assert 'inbound UDP from 192.168.1.20' in elsewhere[1]
 
 
 def test_where_nobody_has_the_address_no_firewall_is_blamed():

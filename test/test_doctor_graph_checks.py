@@ -58,11 +58,11 @@ def test_nodes_that_publish_on_one_topic_are_a_warning():
 def test_a_subscriber_that_gets_nothing_is_a_failure():
     found = graph.check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE'),)))
     assert found.level is Level.FAIL
-    assert '/mavros receives nothing from /wand/pose (RELIABLE)' in found.found
+    assert not lacking(found.found, '/mavros', '/wand/pose (RELIABLE)')
     assert graph.check_qos(running()).level is Level.OK
     twins = running(count=2, mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE', 1, 2),))
-    assert '/mavros receives nothing from 1 of 2 publishers of /wand/pose (RELIABLE)' in (
-        graph.check_qos(twins).found)
+    assert not lacking(
+        graph.check_qos(twins).found, '/mavros', '1 of 2', '/wand/pose (RELIABLE)')
     twins.graph = replace(twins.graph, nodes=(*twins.graph.nodes, RunningNode('/b')))
     assert 'of /wand/pose of /mocap (RELIABLE)' in graph.check_qos(twins).found
     assert graph.check_qos(running(topics=0)).level is Level.SKIP
@@ -79,7 +79,7 @@ def test_a_node_that_follows_another_server_or_axis_is_a_warning():
     facts.stream = replace(facts.stream, lifts=(Lift('wand', (0.0, 0.0, 0.5)),))
     found = graph.check_settings(facts)
     assert found.level is Level.WARN
-    assert 'has up_axis: y, but z is up' in found.found
+    assert 'up_axis: y' in found.found
 
 
 def test_up_axis_is_only_said_to_fit_where_somebody_has_seen_which_axis_is_up():
@@ -125,7 +125,7 @@ def test_settings_of_bodies_that_were_not_heard_are_a_warning():
     facts.stream = replace(facts.stream, bodies=(body('wand'),))
     found = graph.check_settings(facts)
     assert found.level is Level.WARN
-    assert not lacking(found.found, "'Wand'", "did you mean 'wand'?")
+    assert not lacking(found.found, "'Wand'", "mean 'wand'?")
 
 
 def test_a_node_that_was_asked_for_must_be_there():

@@ -111,7 +111,7 @@ def test_a_sourced_ros_without_rclpy_is_told(parts):
     """Were it passed over, the user would wonder which ROS 2 runs."""
     said = parts.fail(parts.from_sourced.ros_python)
     assert 'AMENT_PREFIX_PATH=/opt/ros/none' in said and 'has no rclpy' in said
-    assert 'sudo apt install ros-jazzy-rclpy' in said and 'OPTITRACK_VRPN_ROS=pypi' in said
+    assert 'apt install ros-jazzy-rclpy' in said and 'OPTITRACK_VRPN_ROS=pypi' in said
 
 
 def test_an_unknown_command_shows_the_help(checkout):

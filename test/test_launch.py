@@ -290,7 +290,7 @@ def test_wrong_argument_is_named_and_nothing_runs(path, argument, complaint, pre
 @with_launch
 def test_absent_parameter_file_is_named_and_nothing_runs(prefix):
     code, output = prefix.launch(NODE, 'params_file:=absent.yaml')
-    assert code != 0 and 'params_file:=absent.yaml does not exist' in output
+    assert code != 0 and 'params_file:=absent.yaml does not' in output
     assert prefix.calls() == []
 
 
@@ -326,7 +326,7 @@ def test_demo_refuses_a_namespace_that_is_in_use(prefix):
     with Observer('robot') as robot:
         robot.node.create_publisher(PoseStamped, '/demo/wand/pose', 10)
         code, output = prefix.launch(DEMO)
-    assert code != 0 and '/demo is in use: /robot publishes on /demo/wand/pose' in output
+    assert code != 0 and 'is in use: /robot publishes on /demo/wand/pose' in output
     assert 'namespace:=demo2' in output and 'Traceback' not in output
     assert prefix.calls() == []
 
@@ -415,7 +415,7 @@ def test_demo_streams_every_body_and_ends_on_ctrl_c(tmp_path):
         kill_group(process)
     assert process.returncode == 0, output
     assert 'Traceback' not in output and 'process has died' not in output
-    assert output.count('process has finished cleanly') == 2
+    assert output.count('has finished cleanly') == 2
 
 
 # -- misspelt arguments ------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def checked(*arguments):
 
 
 def test_a_misspelt_launch_argument_is_refused_with_the_closest_name():
-    with pytest.raises(ValueError, match=r'sever:= is not an argument.*did you mean server:=\?'):
+    with pytest.raises(ValueError, match=r'sever:= is not.*mean server:=\?'):
         checked('a.launch.py', 'sever:=1.2.3.4', 'port:=1')
     with pytest.raises(ValueError, match=r'zzz:= is not .*\(arguments: server, port, activate\)'):
         checked('/path/to/a.launch.py', 'zzz:=1')
@@ -443,7 +443,7 @@ def test_right_launch_arguments_and_those_of_an_outer_file_are_accepted():
 def test_a_misspelt_argument_starts_nothing(prefix, file):
     code, output = prefix.launch(file, 'prot:=3884')
     assert code != 0
-    assert not lacking(output, 'prot:=', 'did you mean port:=?')
+    assert not lacking(output, 'prot:=', 'mean port:=?')
     assert prefix.calls() == []
 
 

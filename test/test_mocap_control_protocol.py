@@ -174,7 +174,7 @@ def test_generations_are_chosen_by_name():
     assert c.choose_generations(['auto']) == c.GENERATIONS
     assert c.choose_generations([]) == ()
     assert [g.name for g in c.choose_generations(['seed', 'mocap4r2'])] == ['mocap4r2', 'seed']
-    with pytest.raises(ConfigurationError, match="'mocap4r'; .*did you mean 'mocap4r2'"):
+    with pytest.raises(ConfigurationError, match="'mocap4r'; .*mean 'mocap4r2'"):
         c.ControlConfig(generations=('mocap4r',))
     with pytest.raises(ConfigurationError, match=r'configure_on_start .* true or false'):
         c.ControlConfig(configure_on_start='yes')

@@ -75,7 +75,7 @@ def test_a_unit_that_is_not_a_metre_is_an_error(units, severities):
 def test_what_becomes_of_a_recording_is_reported(event, severity, words):
     (remark,) = ServerWatch().answer(event)
     assert remark.severity == severity and words in remark.text
-    assert severity == 'info' or 'it is not recording' not in remark.text    # that is not known
+    assert severity == 'info' or 'is not recording' not in remark.text    # that is not known
 
 
 @pytest.mark.parametrize('event', [

@@ -211,9 +211,9 @@ def test_outputs_are_chosen_from_a_list():
 
 
 def test_a_near_miss_of_a_choice_or_a_name_is_suggested():
-    with pytest.raises(ConfigurationError, match="did you mean 'reliable'"):
+    with pytest.raises(ConfigurationError, match="mean 'reliable'"):
         from_parameters(NodeSettings, {'qos.reliability': 'relaible'})
-    with pytest.raises(ConfigurationError, match="did you mean 'validation.max_speed'"):
+    with pytest.raises(ConfigurationError, match="mean 'validation.max_speed'"):
         from_parameters(NodeSettings, {'validation.max_sped': 3.0})
     with pytest.raises(ConfigurationError, match='ros2 param list'):
         from_parameters(NodeSettings, {'xyzzy': 3.0})
@@ -431,7 +431,7 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         # What is not, or is wrong, is refused with the reason and changes nothing.
         assert 'fixed while' in observer.set(port=20)
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.name': 'cf1'})
-        assert 'must be a number' in observer.set(validation__max_speed='fast')
+        assert 'be a number' in observer.set(validation__max_speed='fast')
         assert observer.set(validation__jump_accept_s=-1.0) != ''
         assert observer.set(validation__acquire_frames=0) != ''    # has limits too
         assert "'max_speed'" in observer.set_all({'bodies.drone.max_sped': 1.0})
@@ -487,7 +487,7 @@ def test_a_setting_of_a_body_that_resembles_none_is_told_all_that_are_allowed():
     assert 'did you mean' not in line
     assert 'allowed: name, topic, frame, offset, validation.*, lowpass.*, motion.*' in line
     _, (line,) = sift_body_settings({'bodies.a.max_sped': 1.0})
-    assert "did you mean 'max_speed'?" in line
+    assert "mean 'max_speed'?" in line
 
 
 @pytest.mark.parametrize('server', ['192.168.1.999', '1.2.3.4.5', '256.0.0.1'])

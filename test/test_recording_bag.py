@@ -198,7 +198,7 @@ def test_a_file_cut_anywhere_gives_a_prefix_and_never_an_exception(tmp_path_fact
 
 def test_recover_says_what_is_no_recording(tmp_path):
     (tmp_path / 'x.mcap').write_bytes(b'not an MCAP file at all')
-    with pytest.raises(ConfigurationError, match='not an MCAP file'):
+    with pytest.raises(ConfigurationError, match='an MCAP file'):
         recover(tmp_path / 'x.mcap')
     with pytest.raises(ConfigurationError, match='no such file'):
         recover(tmp_path / 'y')

@@ -139,7 +139,7 @@ def test_a_clock_set_while_recording_is_logged_kept_and_reported(graph, console)
 
     def logged():
         log.append(console.unread())
-        return re.search(r'WARN.* clock was set by ([-+.\d]+) s', ''.join(log))
+        return re.search(r'WARN.* was set by ([-+.\d]+) s', ''.join(log))
     found = wait_until(logged, what='the step')
     # The clock may be slewed by 0.5 ms/s meanwhile, and each look may err by half a millisecond.
     assert float(found[1]) == pytest.approx(-3.0, abs=0.005)

@@ -54,7 +54,7 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
     page = at_last(run, 18, 36)
     assert '<svg' in page
     # the mount of rgbd_sim: 60, 20 and 40 mm
-    place = re.search(r'Sensor on the body: \[([-\d.]+), ([-\d.]+), ([-\d.]+)\] m', page)
+    place = re.search(r'on the body: \[([-\d.]+), ([-\d.]+), ([-\d.]+)\] m', page)
     np.testing.assert_allclose(
         [float(value) for value in place.groups()], (0.06, 0.02, 0.04), atol=0.002)
 

@@ -110,9 +110,9 @@ def test_faults_are_named(observer, files):
     camera = Camera(observer)
     with started({}, aligned=True):
         camera.depth = camera.depth[:60]
-        camera.said('the depth image has 160 x 60 pixels, its calibration 160 x 120')
+        camera.said('depth image has 160 x 60 pixels, its calibration 160 x 120')
         camera.publishers[0], camera.publishers[1] = camera.publishers[1], camera.publishers[0]
-        camera.said('colour and depth swapped')
+        camera.said('depth swapped')
         assert all(len(output) == 0 for output in camera.outputs)
 
 

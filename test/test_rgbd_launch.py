@@ -118,11 +118,11 @@ def test_a_recording_is_played_in_its_own_time(load, tmp_path):
 
 
 def test_a_recording_that_does_not_exist_starts_nothing(load, tmp_path):
-    with pytest.raises(FileNotFoundError, match='folder:=.*nowhere does not exist'):
+    with pytest.raises(FileNotFoundError, match='folder:=.*nowhere does not'):
         load('rgbd_play.launch.py', folder=str(tmp_path / 'nowhere'))
 
 
 @pytest.mark.parametrize('name', ['rgbd_record.launch.py', 'rgbd_play.launch.py'])
 def test_misspelt_arguments_are_refused(load, name):
-    with pytest.raises(ValueError, match='did you mean folder'):
+    with pytest.raises(ValueError, match='mean folder'):
         load(name, foldr='x')

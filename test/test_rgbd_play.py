@@ -90,7 +90,7 @@ def test_wrong_images_are_named(tmp_path):
     sequence = Sequence(tmp_path)
     first, second = sequence.pairs
     (tmp_path / first.colour).write_bytes(b'no image')
-    with pytest.raises(ConfigurationError, match='is not an image'):
+    with pytest.raises(ConfigurationError, match='not an image'):
         sequence.load(first)
     cv2.imwrite(str(tmp_path / second.depth), np.zeros((48, 64), np.uint8))
     with pytest.raises(ConfigurationError, match='16-bit'):

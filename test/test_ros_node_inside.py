@@ -65,7 +65,7 @@ def test_the_way_up_is_told_with_the_full_name_of_the_node(console):
 def test_a_transition_out_of_turn_is_refused_in_plain_words(user, console):
     with NodeHere(parameters(3883)):
         assert not user.transition('activate')
-        logged(console, 'activate refused: the node is unconfigured; configure it first')
+        logged(console, 'activate refused')
         by_label = ChangeState.Request()
         by_label.transition.label = 'deactivate'
         assert not user.call(
@@ -85,7 +85,7 @@ def test_settings_that_match_no_body_are_named(motive, console):
     given = {'bodies.rigid body 1.name': 'cf1', 'bodies.deny': ['Wnad*', 'wand']}
     with NodeHere({**parameters(motive('Rigid Body 1', 'wand'), autostart=True), **given}):
         said = logged(console, "'Wnad*' in bodies.deny")
-        assert not lacking(said, "'rigid body 1'", "did you mean 'Rigid Body 1'?")
+        assert not lacking(said, "'rigid body 1'", "mean 'Rigid Body 1'?")
 
 
 def test_diagnostics_report_that_no_body_is_selected(motive):
@@ -164,7 +164,7 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         topic.wait(100)
         # They are told after the first poses.
         wait_until(lambda: '/wand' in reported, what='word to controllers')
-        log = logged(console, "body 'tf' cannot be published: another type")
+        log = logged(console, "'tf' cannot be")
         assert log.count('cannot be published') == 1
 
 
@@ -249,7 +249,7 @@ def test_an_outage_is_logged_again_after_the_node_is_configured_again(
     with NodeHere(parameters(unused_port)):
         for _ in range(2):
             assert user.transition('configure')
-            logged(console, f'nothing listens on TCP port {unused_port}')
+            logged(console, f'TCP port {unused_port}')
             assert user.transition('cleanup')
             logged(console, 'stopped')
 

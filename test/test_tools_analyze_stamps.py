@@ -189,5 +189,5 @@ def test_a_topic_of_another_type_is_told_with_those_that_will_do(capsys):
         node.destroy_node()
         context.try_shutdown()
     line, = capsys.readouterr().err.splitlines()
-    assert '/cf1/odom is of type nav_msgs/msg/Odometry' in line
+    assert 'type nav_msgs/msg/Odometry' in line
     assert 'try /cf1/pose, /a/pose' in line

@@ -66,7 +66,7 @@ def test_stamps_are_those_of_the_node_and_the_rest_passes_through(tmp_path, mode
         assert (row['body'], row['x']) == ('wand, left', '1.5')
     assert rows[0]['epoch'] == '0' and rows[-1]['epoch'] == '1'
     reported = capsys.readouterr().err
-    assert 'time went back by' in reported and f'{mode}: 2000 rows, epoch 1' in reported
+    assert 'went back by' in reported and f'{mode}: 2000 rows, epoch 1' in reported
 
 
 def test_rows_that_cannot_be_stamped_are_kept_without_a_stamp(tmp_path):
@@ -85,7 +85,7 @@ def test_the_first_rows_that_are_refused_are_named_with_the_reason(tmp_path, cap
     assert main([str(tmp_path / 'in.csv'), str(tmp_path / 'out.csv')]) == 0
     *lines, last = capsys.readouterr().err.splitlines()
     reported = [line for line in lines if line.startswith(('line ', 'and further'))]
-    assert reported[0].startswith("line 3: receive_time is 'x'; allowed are seconds from 0 to ")
+    assert reported[0].startswith("line 3: receive_time is 'x'")
     assert reported[1].startswith("line 4: sender_time is '-4'")
     assert reported[2].startswith('line 5: receive_time is missing')
     assert [line.split(':')[0] for line in reported[3:6]] == [
