@@ -1,0 +1,136 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parameter files and tables that are generated from the settings."""
+
+from pathlib import Path
+import re
+
+from optitrack_vrpn.bodies.body_settings import sift_body_settings
+from optitrack_vrpn.cli.nodes import NODES
+from optitrack_vrpn.node import documents as node_documents
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node.topic_kinds import KINDS
+from optitrack_vrpn.settings import Change, from_parameters, parameters_of
+from optitrack_vrpn.tools import parameters_command
+from optitrack_vrpn.tools.parameters_command import (
+    BEGIN, END, generated, parameter_file, settings_class, with_table)
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = parameters_of(NodeSettings)
+BY_NAME = {row.name: row for row in TABLE}
+
+
+def flat(tree, prefix=''):
+    """Give the leaves of a parameter file as ROS names them."""
+    leaves = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            leaves.update(flat(value, f'{prefix}{name}.'))
+        else:
+            leaves[prefix + name] = value
+    return leaves
+
+
+NODE_IDS = pytest.mark.parametrize('node', NODES, ids=[node.name for node in NODES])
+
+
+def test_every_document_is_what_the_settings_say():
+    """`python -m optitrack_vrpn parameters --write` makes them again."""
+    if not (ROOT / 'README.md').exists():
+        pytest.skip('runs in a checkout alone')
+    made = generated(ROOT)
+    assert {path.name for path in made} == {
+        'README.md', 'parameters.md', *(f'{node.name}.yaml' for node in NODES)}
+    for path, text in made.items():
+        assert path.read_text() == text, path.name
+    readme = (ROOT / 'README.md').read_text()
+    assert BEGIN in readme and END in readme and 'docs/parameters.md' in readme
+
+
+@NODE_IDS
+def test_a_file_gives_every_parameter_of_its_node_its_default_and_nothing_else(node):
+    """Read by another YAML reader than ROS's; ROS's own reads it below."""
+    given_ = flat(yaml.safe_load(parameter_file(node))['/**']['ros__parameters'])
+    cls = settings_class(node)
+    assert set(given_) == {row.name for row in parameters_of(cls)}
+    assert from_parameters(cls, given_) == cls()
+
+
+@NODE_IDS
+def test_every_parameter_is_described_in_a_sentence_and_bounded(node):
+    for row in parameters_of(settings_class(node)):
+        assert row.description and row.description == row.description.strip(), row.name
+        assert row.description[-1] not in '.;,', row.name
+        assert row.check(row.default) == row.default
+        if row.hint in (float, int):
+            assert row.low is not None and row.high is not None, row.name
+
+
+def test_the_command_prints_the_file_of_a_node_or_its_table(capsys):
+    for node in NODES:
+        assert parameters_command.main(['--node', node.name]) == 0
+        assert capsys.readouterr().out == parameter_file(node)
+        assert parameters_command.main(['--node', node.name, '--markdown']) == 0
+        shown = capsys.readouterr().out
+        assert all(f'`{row.name}`' in shown for row in parameters_of(settings_class(node)))
+
+
+def test_the_readme_lists_the_parameters_that_users_set_and_they_exist():
+    assert len(node_documents.COMMON) == 15
+    assert set(node_documents.COMMON) <= set(BY_NAME)
+    listed = re.findall(r'^\| `([^`]+)`', with_table(f'{BEGIN}\n{END}'), re.MULTILINE)
+    assert set(listed) == set(node_documents.COMMON)
+
+
+def test_the_page_lists_every_output():
+    page = parameters_command.page()
+    for kind in KINDS.values():
+        assert f'| `{kind.name}` | {kind.message} |' in page
+    assert BY_NAME['outputs'].default == tuple(k.name for k in KINDS.values() if k.enabled)
+
+
+def test_the_file_explains_every_parameter_right_above_it():
+    above = {}
+    comment = []
+    for line in parameter_file(NODES[0]).splitlines():
+        if line.lstrip().startswith('#'):
+            comment.append(line.strip('# '))
+            continue
+        above.setdefault(line.strip().split(':')[0], []).append(' '.join(comment))
+        comment = []
+        assert len(line) <= 99 or 'outputs' in line
+    for row in TABLE:
+        texts = above[row.name.rpartition('.')[2]]
+        assert any(row.description in text and row.allowed in text and row.unit in text
+                   for text in texts), row.name
+
+
+def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
+    lines = parameter_file(NODES[0]).splitlines()
+    at = next(i for i, line in enumerate(lines) if "# 'Rigid Body 1'" in line)
+    for i in range(at, at + 4):
+        lines[i] = lines[i].replace('# ', '', 1)
+    tree = yaml.safe_load('\n'.join(lines))['/**']['ros__parameters']
+    assert sift_body_settings(flat(tree))[0] == {'Rigid Body 1': {
+        'name': 'cf1', 'max_speed': 30.0, 'lowpass.cutoff_hz': 5.0}}
+
+
+def test_the_table_marks_what_is_fixed_and_when():
+    rows = re.findall(r'^\| `([^`]+)`((?:\\\*)*) \|', parameters_command.page(), re.MULTILINE)
+    stars = {Change.ANY_TIME: 0, Change.CONFIGURE: 1, Change.START: 2}
+    assert [(name, marks.count('*')) for name, marks in rows][:len(TABLE)] == [
+        (row.name, stars[row.change]) for row in TABLE]
+    assert {row.name for row in TABLE if row.change is Change.START} == {
+        'autostart', 'activate', *(r.name for r in TABLE if r.name.startswith('control.'))}
+
+
+def test_documents_leave_out_a_readme_that_is_not_there(tmp_path):
+    made = generated(tmp_path)
+    assert tmp_path / 'config' / 'optitrack_vrpn.yaml' in made
+    assert tmp_path / 'README.md' not in made
+    (tmp_path / 'README.md').write_text(f'before\n{BEGIN}\nOUTDATED\n{END}\nafter\n')
+    text = generated(tmp_path)[tmp_path / 'README.md']
+    assert text.startswith('before\n') and text.endswith('after\n') and 'OUTDATED' not in text
+    assert with_table('no marks') == 'no marks'
