@@ -112,9 +112,22 @@ def test_a_repeated_pose_never_goes_out_twice_and_ends_frozen():
 
 def test_a_repeated_pose_whose_sign_is_turned_is_repeated_all_the_same():
     feed = tracked()
-    p, q = feed.pose(-1)
+    p, q = feed.pose()
+    q = times(times(q, (math.sin(0.05), 0.0, 0.0, math.cos(0.05))),
+              (0.0, math.sin(0.05), 0.0, math.cos(0.05)))
+    assert feed.send(p, q) is not None
     assert not any(feed.send(p, tuple(sign * v for v in q)) for sign in 50 * (-1, 1))
     assert feed.body.state is State.FROZEN
+
+
+def test_the_motion_of_a_body_whose_poses_are_sent_twice_is_measured():
+    feed = Feed()
+    for _ in range(100):
+        feed.send()
+        feed.send(*feed.pose(-1))
+    now = feed.frame * STEP
+    assert feed.body.expected(now + 50 * MS)[0] == pytest.approx(
+        feed.pose(-2)[0][0] + 0.06, abs=1e-6)
 
 
 @pytest.mark.parametrize('other', [((9.0, 0.5, 1.0), (0.0, 0.0, 0.0, 1.0)),
@@ -511,14 +524,18 @@ def test_whatever_comes_only_finite_unit_attitudes_in_order_go_out(frames):
 
 
 @settings(max_examples=examples(200))
-@given(st.floats(0, 6.28), st.floats(1e-4, 0.2), st.floats(0.0, 0.5), st.integers(1, 100))
-def test_the_bound_is_what_speed_rate_and_margins_allow(direction, distance, angle, gap):
+@given(st.floats(0, 6.28), st.floats(-1.57, 1.57), st.floats(1e-4, 0.2), st.floats(0.0, 0.5),
+       st.integers(1, 100))
+def test_the_bound_is_what_speed_rate_and_margins_allow(
+        direction, elevation, distance, angle, gap):
     """Within a frame interval and beyond, by the short way or in full, there is one bound."""
     feed = tracked(BodyConfig(max_speed=10.0, max_angular_rate=20.0))
     p, q = feed.pose(-1)
     t = (feed.frame - 1) * STEP
     dt = gap * MS * 7 // 100
-    moved = (p[0] + distance * math.cos(direction), p[1] + distance * math.sin(direction), p[2])
+    flat = distance * math.cos(elevation)
+    moved = (p[0] + flat * math.cos(direction), p[1] + flat * math.sin(direction),
+             p[2] + distance * math.sin(elevation))
     out = feed.body.update(
         t + dt, t + dt, moved, times(q, (math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2))))
     dt = max(dt, 1e9 / feed.body.rate_hz)    # a frame may be late

@@ -384,6 +384,7 @@ UNKNOWN = 99
 COUNTED = [
     # sender, type, seconds, microseconds, payload, the counter beside `messages`
     (SENDER, POSES, 1, 999_999, POSE, 'poses'),
+    (SENDER, POSES, 4_000_000_000, 0, POSE, 'poses'),
     (SENDER, VELOCITIES, 4_000_000_000, 0, MOTION, None),
     (UNKNOWN, POSES, 1, 0, POSE, 'unknown_sender'),
     (UNKNOWN, VELOCITIES, 1, 0, MOTION, 'unknown_sender'),
@@ -443,8 +444,9 @@ def test_a_type_that_gets_another_name_is_that_of_poses_no_longer():
     assert client.counters.other_type == 1
 
 
-@pytest.mark.parametrize('rest', [1, 23])
+@pytest.mark.parametrize('rest', [1, 23, 60])
 def test_the_rest_of_a_datagram_that_is_no_message_is_counted(rest):
     client, (datagram, other) = numbered(2)
+    messages_before = client.counters.messages
     assert len(client.receive_datagram(datagram + other[:rest])) == 1
-    assert client.counters.malformed == 1
+    assert (client.counters.malformed, client.counters.messages) == (1, messages_before + 1)

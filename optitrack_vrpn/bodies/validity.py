@@ -380,8 +380,7 @@ class ValidityGate(JumpRules):
         """
         if self._seen is not None and position == self._seen[0]:
             return raw in (self._seen[1], _negated(self._seen[1]))
-        return (self.state is not State.TRACKED and self.good > 0
-                and position == self._position and raw == self._raw)
+        return self.good > 0 and position == self._position and raw == self._raw
 
     def _interrupt(self, unseen: int) -> None:
         """
@@ -460,7 +459,6 @@ class ValidityGate(JumpRules):
             self._observe(observed, receive_ns, 'the user accepted the pose that it jumped to'
                           if observed is Observed.ACCEPTED else self._track.origin.value)
             self._track = self._other = None
-            self._accepted = False
             self.swapped_with, self.unconfirmed = '', False
         self._good_ns, self._position, self._quat, self._raw = seen.now, seen.position, quat, raw
         self._fast_ns = self._silence_ns

@@ -46,9 +46,8 @@ class Roster:
         # Number of channels that are bodies; the other entries are ignored names.
         self._wanted = 0
         self._names = NameTable(config.templates, config.reserved_frames)
-        # Time of the first body, until ``to_match`` has returned its arguments; and the last ones.
+        # Time of the first body, and the last arguments that ``to_match`` has returned.
         self._seen_from_ns: Optional[int] = None
-        self._asked = False
         self._last_asked: Optional[tuple[Selection, list[str]]] = None
 
     @property
@@ -127,13 +126,12 @@ class Roster:
         :param now_ns: present time on the arrival clock (ns).
         :returns: None until then, and if not all names are stored.
         """
-        if self._asked or not self.channels:
+        if not self.channels:
             return None
         if self._seen_from_ns is None:
             self._seen_from_ns = now_ns
         if now_ns - self._seen_from_ns < ALL_SEEN_NS:
             return None
-        self._asked = True
         config = self.config
         asked = config.selection, [*config.titles, *config.overrides, *config.estimates]
         if asked == self._last_asked or self.refused or (
@@ -154,7 +152,7 @@ class Roster:
         thresholds = {name: config.thresholds(name) for name in names}
         estimates = {name: config.estimate_of(name) for name in names}
         self.config = config
-        self._asked, self._seen_from_ns = False, None
+        self._seen_from_ns = None
         gone = []
         for key, channel in list(self.channels.items()):
             if channel is None:
