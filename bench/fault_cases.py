@@ -11,7 +11,7 @@ import time
 import fault_bridge
 from fault_kit import connect_quietly, Heard, RATE, scenario, Session
 from fault_net import Namespace
-from fault_protocol import follower, other_client, relay_to, title
+from fault_protocol import follower, NATNET, other_client, relay_to, title
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
@@ -53,11 +53,12 @@ def word(text):
     return match[1] if match else text[:40]
 
 
-def running(mapping=None, bodies=BODIES, relayed=False, **parameters):
+def running(mapping=None, bodies=BODIES, relayed=False, connection='auto', **parameters):
     """
     Make a session in which the node streams; for cases that begin so.
 
     :param relayed: whether a relay stands between the node and the server.
+    :param connection: the node's parameter; ``udp`` for faults of datagrams, as ``auto`` takes TCP.
     :returns: the session, the relay or else the server, and the time from which poses are judged.
     """
     session = Session(bodies)
@@ -65,8 +66,11 @@ def running(mapping=None, bodies=BODIES, relayed=False, **parameters):
     try:
         server = session.server(mapping or scenario(bodies))
         followed = session.hold(relay_to(server.port)) if relayed else server
-        session.start_node(followed.port, **parameters)
-        return session, followed, session.steady()
+        session.start_node(followed.port, connection=connection, **parameters)
+        steady = session.steady()
+        if connection != 'auto' and not NATNET:
+            assert any(f'poses by {connection.upper()}' in line for line in session.node.lines)
+        return session, followed, steady
     except BaseException:
         session.__exit__()
         raise
@@ -142,7 +146,7 @@ def _node_stopped(name, **parameters):
 
 
 def node_stopped():
-    return _node_stopped('node stopped for 5 s, poses by UDP')
+    return _node_stopped('node stopped for 5 s, poses by UDP', connection='udp')
 
 
 def node_stopped_tcp():
@@ -177,7 +181,7 @@ def _black_hole(name, seconds, **parameters):
 
 
 def black_hole_udp():
-    return _black_hole('black hole for 6 s (proxy), poses by UDP', 6.0)
+    return _black_hole('black hole for 6 s (proxy), poses by UDP', 6.0, connection='udp')
 
 
 def black_hole_tcp():
@@ -192,7 +196,8 @@ def black_hole_long():
 
 def held_up(name='datagrams held up for 3 s (proxy), then a burst, some overtaken', **settings):
     """Hold datagrams up."""
-    session, relay, steady = running(scenario(BODIES, **settings), relayed=True)
+    session, relay, steady = running(
+        scenario(BODIES, **settings), relayed=True, connection='udp')
     with session:
         begin = time.time_ns()
         relay.hold(True)
@@ -238,7 +243,7 @@ def address_changed():
 
 
 def _impaired(name, seconds, **network):
-    session, server, _ = running()
+    session, server, _ = running(connection='udp')
     with session:
         begin = time.time_ns()
         server.ask(f'network {json.dumps(network)}')

@@ -107,7 +107,8 @@ def soak(total_s, bodies, rate, period_s, interval_s):
     from rosgraph import NodeProcess, Observer, wait_until
     readings = []
     server = Server(with_protocol(scenario(bodies, rate, period_s)))
-    way = [word for name, value in parameters(server.port).items()
+    # By UDP, because the network's losses only delay TCP, which ``auto`` takes.
+    way = [word for name, value in {'connection': 'udp', **parameters(server.port)}.items()
            for word in ('-p', f'{name}:={value}')]
     try:
         with Observer('soak') as observer, NodeProcess(
