@@ -58,7 +58,7 @@ def running(mapping=None, bodies=BODIES, relayed=False, connection='auto', **par
     Make a session in which the node streams; for cases that begin so.
 
     :param relayed: whether a relay stands between the node and the server.
-    :param connection: the node's parameter; ``udp`` for faults of datagrams, as ``auto`` takes TCP.
+    :param connection: the node's parameter; ``udp`` for faults of datagrams: ``auto`` takes TCP.
     :returns: the session, the relay or else the server, and the time from which poses are judged.
     """
     session = Session(bodies)
