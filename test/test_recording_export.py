@@ -110,6 +110,16 @@ def test_parquet_is_read_by_pyarrow_with_equal_values(tmp_path, capsys):
     assert wand == [(p[2], *p[3]) for p in poses if p[0] == '/wand/pose']
 
 
+def test_parquet_of_a_part_without_the_first_body_has_the_others(tmp_path, capsys):
+    parquet = pytest.importorskip('pyarrow.parquet')
+    folder, _ = bag(tmp_path)
+    assert export(capsys, folder, '--format', 'parquet', '-o', tmp_path / 'x.parquet',
+                  '--start', 0.6, '--end', 0.9)[0] == 0
+    found = parquet.read_table(tmp_path / 'x.parquet').to_pydict()
+    assert set(found['body']) == {'drone/left'}
+    assert len(found['body']) == 72
+
+
 def test_tum_holds_one_body(tmp_path, capsys):
     folder, _ = bag(tmp_path)
     code, out = export(capsys, folder, '--format', 'tum', '-o', tmp_path / 'x.txt')

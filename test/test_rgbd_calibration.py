@@ -126,8 +126,9 @@ def test_a_wrong_file_is_refused_with_a_reason(parse, values, message):
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
-    with pytest.raises(ConfigurationError, match='warp.yml cannot'):
-        load_storage(str(tmp_path / 'warp.yml'))
+    for path in (str(tmp_path / 'warp.yml'), '~no_such_user/warp.yml'):
+        with pytest.raises(ConfigurationError, match='warp.yml cannot'):
+            load_storage(path)
     for text in ('a: [1', '- 1\n', '%YAML:1.0\n---\na: {b: !!opencv-matrix [}\n'):
         with pytest.raises(ConfigurationError, match='file'):
             read_storage(text, 'file')

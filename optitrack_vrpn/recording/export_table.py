@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Optional
 
 import numpy as np
+import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.take import Body, Take, to_ned
 from optitrack_vrpn.recording.trajectory import (
-    Floats, interpolate, Mask, Stamps, Trajectory)
+    interpolate, Mask, Stamps, Trajectory)
 from optitrack_vrpn.recording.tum import format_stamp_ns
 from optitrack_vrpn.units import NS_PER_S
 
@@ -139,11 +140,11 @@ def rows(made: Table) -> Iterator[tuple[str, ...]]:
                '' if came < 0 else format_stamp_ns(came), str(segment), str(int(resampled)))
 
 
-def columns(made: Table, part: slice) -> Mapping[str, Floats | Stamps | Mask | list[str]]:
+def columns(made: Table, part: slice) -> Mapping[str, npt.NDArray[np.generic]]:
     """Return some rows by column, with times as integer nanoseconds."""
     positions, quats = made.trajectory.positions[part], made.trajectory.quats_xyzw[part]
     return {
-        'stamp_ns': made.trajectory.stamps_ns[part], 'body': [made.body] * len(positions),
+        'stamp_ns': made.trajectory.stamps_ns[part], 'body': np.full(len(positions), made.body),
         **{name: positions[:, number] for number, name in enumerate(('x', 'y', 'z'))},
         **{name: quats[:, number] for number, name in enumerate(('qx', 'qy', 'qz', 'qw'))},
         'arrival_ns': made.arrivals_ns[part], 'segment': made.segments[part],

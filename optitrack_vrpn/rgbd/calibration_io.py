@@ -17,6 +17,6 @@ def load_storage(path: str) -> dict[str, Any]:
     """
     try:
         text = Path(path).expanduser().read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:    # also an unknown ~user
         raise ConfigurationError(f'the calibration {path} cannot be read: {error}') from None
     return read_storage(text, path)
