@@ -171,7 +171,7 @@ def check_changes(
 
 
 def follow_settings(
-    node: Node, cls: type[Any], prefix: str = '', configured: Callable[[], bool] = lambda: True,
+    node: Node, cls: type[Any], configured: Callable[[], bool] = lambda: True,
 ) -> None:
     """
     Check each change of the parameters at run time.
@@ -182,8 +182,7 @@ def follow_settings(
     :param configured: returns whether the node is in another state than unconfigured; omitted by
         nodes without a lifecycle.
     """
-    prefix = _dotted(prefix)
-    parameters = parameters_of(cls, prefix)
+    parameters = parameters_of(cls)
     names = {parameter.name for parameter in parameters}
 
     def check(changes: list[Any]) -> SetParametersResult:
@@ -192,7 +191,7 @@ def follow_settings(
             return SetParametersResult(successful=True)
         try:
             check_changes(parameters, changed, configured())
-            _, wrong = sift(cls, {**values_of(node, cls, prefix), **changed}, prefix)
+            _, wrong = sift(cls, {**values_of(node, cls), **changed})
             if wrong:
                 raise ConfigurationError('\n'.join(wrong))
         except ConfigurationError as error:

@@ -34,9 +34,13 @@ def keep(message: Any, fill: Fill) -> Write:
     return write
 
 
+def _set(vector: Any, values: Vector) -> None:
+    vector.x, vector.y, vector.z = values
+
+
 def set_pose(pose: Pose, position: Vector, quat: Quat) -> Pose:
     """Set position and attitude of a pose; return it."""
-    pose.position.x, pose.position.y, pose.position.z = position
+    _set(pose.position, position)
     (pose.orientation.x, pose.orientation.y, pose.orientation.z, pose.orientation.w) = quat
     return pose
 
@@ -63,7 +67,7 @@ def fill_transform(
     """Write stamp, translation and rotation into a transform."""
     message.header.stamp = stamp
     transform = message.transform
-    transform.translation.x, transform.translation.y, transform.translation.z = position
+    _set(transform.translation, position)
     (transform.rotation.x, transform.rotation.y, transform.rotation.z,
      transform.rotation.w) = quat
 
@@ -71,17 +75,15 @@ def fill_transform(
 def fill_twist(message: TwistStamped, stamp: Time, linear: Vector, angular: Vector) -> None:
     """Write stamp and velocities (m/s, rad/s) into a twist."""
     message.header.stamp = stamp
-    twist = message.twist
-    twist.linear.x, twist.linear.y, twist.linear.z = linear
-    twist.angular.x, twist.angular.y, twist.angular.z = angular
+    _set(message.twist.linear, linear)
+    _set(message.twist.angular, angular)
 
 
 def fill_accel(message: AccelStamped, stamp: Time, linear: Vector, angular: Vector) -> None:
     """Write stamp and accelerations (m/s^2, rad/s^2) into a message."""
     message.header.stamp = stamp
-    accel = message.accel
-    accel.linear.x, accel.linear.y, accel.linear.z = linear
-    accel.angular.x, accel.angular.y, accel.angular.z = angular
+    _set(message.accel.linear, linear)
+    _set(message.accel.angular, angular)
 
 
 def fill_odometry(
@@ -97,7 +99,6 @@ def fill_odometry(
     message.header.stamp = stamp
     set_pose(message.pose.pose, position, quat)
     message.pose.covariance = pose_covariance
-    twist = message.twist.twist
-    twist.linear.x, twist.linear.y, twist.linear.z = linear
-    twist.angular.x, twist.angular.y, twist.angular.z = angular
+    _set(message.twist.twist.linear, linear)
+    _set(message.twist.twist.angular, angular)
     message.twist.covariance = twist_covariance
