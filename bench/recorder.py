@@ -83,6 +83,8 @@ def main():
                         help='end --in-process after so long')
     parser.add_argument('--folder', type=Path, default=None, help='of the recording')
     arguments = parser.parse_args()
+    if arguments.in_process is not None and arguments.in_process < 1:
+        parser.error('--in-process needs 1 or more: memory is read every half million messages')
     if arguments.read is not None:
         with tempfile.TemporaryDirectory() as scratch:
             return read(arguments.read, Path(scratch))
