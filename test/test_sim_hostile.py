@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """No peer of the simulated Motive can interrupt the poses of the others."""
 
+import contextlib
 import socket
 import struct
 import time
@@ -50,17 +51,21 @@ class Witness:
         served = self.client.read_until(lambda: len(self.client.datagrams) > count, timeout)
         return served and not self.client.closed and self.sim.failure is None
 
-    def close(self):
-        self.client.close()
+
+@contextlib.contextmanager
+def watched(limits=None, **scenario):
+    """Run a server and a client that is served to the end."""
+    with server(limits=limits, **scenario) as sim:
+        witness = Witness(sim)
+        yield sim, witness
+        assert witness.still_served()
+        witness.client.close()
 
 
 @pytest.fixture(scope='module')
 def target():
-    with server(limits={'client_timeout': 2.0, 'max_clients': 60}) as sim:
-        witness = Witness(sim)
-        yield sim, witness
-        assert witness.still_served()
-        witness.close()
+    with watched({'client_timeout': 2.0, 'max_clients': 60}) as both:
+        yield both
 
 
 FUZZ = settings(max_examples=60, deadline=None,
@@ -134,8 +139,7 @@ def test_a_damaged_recording_of_the_real_client_changes_nothing_for_others(targe
 
 def test_half_a_handshake_stops_nobody_and_is_not_waited_for_long():
     # Long enough for the witness's own handshake on a busy machine.
-    with server(limits={'client_timeout': 1.0}) as sim:
-        witness = Witness(sim)
+    with watched(limits={'client_timeout': 1.0}) as (sim, witness):
         beginnings = [b'', COOKIE[:7], COOKIE[:23]]
         clients = [RawClient(sim.port) for _ in beginnings]
         for client, said in zip(clients, beginnings):
@@ -145,28 +149,23 @@ def test_half_a_handshake_stops_nobody_and_is_not_waited_for_long():
             assert client.read_until(lambda: client.closed)  # noqa: B023
             client.close()
         assert sim.counters.dropped['handshake'] == 3
-        assert witness.still_served()
-        witness.close()
 
 
 def test_half_a_message_stops_nobody():
-    with server() as sim:
-        witness = Witness(sim)
+    with watched() as (sim, witness):
         with RawClient(sim.port) as client:
             client.hello()
             client.send(message(0, 5, b'x' * 400)[:100])
             for _ in range(20):
                 assert witness.still_served()
             assert not client.closed
-        witness.close()
 
 
 @pytest.mark.parametrize('limits, wait_s', [
     ({'client_buffer': 50_000, 'client_timeout': 60.0}, 0),
     ({'client_buffer': 100_000_000, 'client_timeout': 1.0}, 0.6)])
 def test_a_client_that_stops_reading_is_dropped_and_stops_nobody(limits, wait_s):
-    with server(bodies=200, limits=limits) as sim:
-        witness = Witness(sim)
+    with watched(bodies=200, limits=limits) as (sim, witness):
         with RawClient(sim.port) as client:
             client.hello()  # takes its poses by TCP
             client.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -176,8 +175,6 @@ def test_a_client_that_stops_reading_is_dropped_and_stops_nobody(limits, wait_s)
                     break
                 time.sleep(wait_s / 100)
             assert sim.counters.dropped['stalled'] == 1
-        assert witness.still_served()
-        witness.close()
 
 
 def test_an_unreachable_connect_back_is_given_up():
@@ -255,8 +252,7 @@ def test_more_clients_than_allowed_are_refused_and_places_become_free_again():
 
 
 def test_a_million_names_fill_no_memory_and_no_table():
-    with server() as sim:
-        witness = Witness(sim)
+    with watched() as (sim, witness):
         with RawClient(sim.port) as client:
             client.hello()
             for i in range(0, 5000, 100):
@@ -268,7 +264,6 @@ def test_a_million_names_fill_no_memory_and_no_table():
         assert witness.client.read_until(lambda: len(witness.client.senders) == 3 + 100)
         assert witness.still_served()
         sim.send_poses([])
-        witness.close()
 
 
 def test_echoes_leave_room_for_the_servers_own_bodies():
@@ -282,8 +277,7 @@ def test_echoes_leave_room_for_the_servers_own_bodies():
 
 
 def test_pings_are_answered_together_so_that_they_cost_the_pinger_most():
-    with server() as sim:
-        witness = Witness(sim)
+    with watched() as (sim, witness):
         with RawClient(sim.port) as client:
             client.hello()
             client.send(description(5, -1, b'Rigid Body 1')
@@ -296,12 +290,10 @@ def test_pings_are_answered_together_so_that_they_cost_the_pinger_most():
             took = time.monotonic() - before
         pongs = sum(m.type_id == 17 for m in witness.client.messages)
         assert 1 <= pongs <= took / 0.02 + 2
-        witness.close()
 
 
 def test_a_client_that_floods_is_dropped():
-    with server(paced=True, rate=500.0) as sim:
-        witness = Witness(sim)
+    with watched(paced=True, rate=500.0) as (sim, _):
         with RawClient(sim.port) as client:
             client.hello()
             try:
@@ -310,8 +302,6 @@ def test_a_client_that_floods_is_dropped():
             except ConnectionError:
                 pass
             assert wait(lambda: sim.counters.dropped['flood'] == 1)
-        assert witness.still_served()
-        witness.close()
 
 
 def test_no_file_is_written_at_a_clients_wish(tmp_path):

@@ -50,7 +50,9 @@ def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Ma
                 # At its end the interpreter would write the rest again.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
                 return OUTPUT_CLOSED
-            except OSError as error:    # of a file that the user named; the text contains it
+            except OSError as error:
+                if error.filename is None:    # a bug, not a file that the user named
+                    raise
                 print(f'{tool}: {error}', file=sys.stderr)
                 return 1
         return run
