@@ -23,7 +23,7 @@ PRIVATE = {
     'test_gantry_machine.py': {
         # The time of the last set points: two seconds of silence without waiting for them.
         '_last_s'},
-    'test_recording_bag.py': {
+    'test_recording_disks.py': {
         # A disk that is full for one of two files.
         '_index'},
     'test_recording_ros.py': {

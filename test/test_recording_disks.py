@@ -1,0 +1,190 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recordings on disks that are full, slow or hang."""
+
+from contextlib import contextmanager
+import os
+import subprocess
+import threading
+import time
+
+from optitrack_vrpn.recording.bag_io import BagWriter, read_records, recover
+from optitrack_vrpn.recording.mcap_format import Message
+from optitrack_vrpn.recording.spool_io import Spool
+import pytest
+from recording_kit import add_topic, BEGIN_NS, by_mcap, by_rosbags, pose_cdr, topic
+
+pytest.importorskip('mcap.reader', reason='an independent reader')
+pytest.importorskip('rosbags', reason='an independent reader')
+
+
+def spooled(writer, folder, **kwargs):
+    return Spool(writer, folder, lambda message: len(message.data), **kwargs)
+
+
+def message(number):
+    return Message(1, number, BEGIN_NS + number, BEGIN_NS + number,
+                   pose_cdr(BEGIN_NS, (number, 0, 0), (0, 0, 0, 1)))
+
+
+@contextmanager
+def small_disk(folder, size='2m'):
+    """Mount a tmpfs, where that is allowed."""
+    folder.mkdir()
+    run = subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={size}', 'tmpfs', folder],
+                         capture_output=True)
+    if run.returncode:
+        pytest.skip('only root may mount a small disk')
+    try:
+        yield folder
+    finally:
+        subprocess.run(['umount', folder], check=True)
+
+
+def wait_stopped(spool):
+    deadline = time.monotonic() + 20.0
+    while not spool.status().stopped and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return spool.status()
+
+
+def random_messages(count):
+    return [message(number)._replace(data=os.urandom(1000)) for number in range(count)]
+
+
+def test_a_nearly_full_disk_ends_the_recording_cleanly(tmp_path):
+    with small_disk(tmp_path / 'disk') as disk:
+        writer = BagWriter(disk / 'take', 'none')
+        add_topic(writer, topic('/a'))
+        spool = spooled(writer, disk, min_free=1_000_000)
+        spool.start()
+        given = 0
+        while not spool.status().stopped and given < 20_000:
+            spool.put(random_messages(10))
+            given += 10
+            time.sleep(0.005)
+        reason = spool.stop()
+        assert 'nearly full' in reason
+        kept = by_mcap(writer.path)
+        assert len(kept) + spool.status().dropped == given
+        assert len(by_rosbags(disk / 'take')[0]) == len(kept) > 300
+
+
+def test_a_full_disk_ends_the_recording_and_the_file_is_whole_or_repairable(tmp_path):
+    """Another program fills the disk between two looks."""
+    with small_disk(tmp_path / 'disk') as disk:
+        writer = BagWriter(disk / 'take', 'none')
+        add_topic(writer, topic('/a'))
+        spool = spooled(writer, disk, min_free=0)
+        spool.start()
+        spool.put(random_messages(4000))
+        status = wait_stopped(spool)
+        reason = spool.stop()
+        assert 'No space left' in reason
+        assert status.messages > 500
+        found = sum(isinstance(r, Message) for r in read_records(writer.path))
+        assert found == spool.status().messages
+        assert found + spool.status().dropped <= 4000
+        # with room again it can be repaired, unless it was closed
+        subprocess.run(['mount', '-o', 'remount,size=8m', disk], check=True)
+        recover(disk / 'take')
+        assert len(by_mcap(writer.path)) == found
+
+
+def test_a_disk_that_is_full_for_the_index_leaves_a_readable_file(tmp_path):
+    writer = BagWriter(tmp_path / 'take', 'none')
+    add_topic(writer, topic('/a'))
+    for number in range(3):
+        writer.write(message(number), 1)
+        if number == 2:
+            real, writer._index = writer._index, Full(writer._index)
+            with pytest.raises(OSError):
+                writer.flush()
+            writer._index = real
+        else:
+            writer.flush()
+    writer.close()
+    found = sum(isinstance(r, Message) for r in read_records(writer.path))
+    assert len(by_mcap(writer.path)) == found == writer.messages == 2
+
+
+class Full:
+    """A file on a disk that becomes full within the next write."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def write(self, data):
+        self._file.write(bytes(data)[:5])
+        raise OSError(28, 'No space left on device')
+
+
+def test_messages_dropped_by_a_slow_disk_are_a_problem_of_the_recording(tmp_path):
+    writer = SlowWriter()
+    spool = spooled(writer, tmp_path, max_waiting=10 * len(message(0).data))
+    spool.put([message(number) for number in range(30)])
+    writer.go_on.set()
+    spool.start()
+    assert '20 messages were dropped' in spool.stop()
+
+
+def test_a_bug_in_the_notes_does_not_leave_the_file_open_without_a_report(tmp_path):
+    def notes():
+        raise RuntimeError('no notes')
+    spool = spooled(BagWriter(tmp_path / 'take', 'none'), tmp_path, notes=notes)
+    spool.start()
+    assert 'no notes' in spool.stop()
+
+
+class SlowWriter:
+    """A disk that hangs until it is let go."""
+
+    remedy = 'repair it with record --recover'
+
+    def __init__(self):
+        self.go_on = threading.Event()
+        self.messages = self.size = 0
+        self.notes = None
+
+    def write(self, item, now_ns):
+        self.go_on.wait(30.0)
+        self.messages += 1
+
+    def tick(self, now_ns):
+        pass
+
+    def sync(self):
+        pass
+
+    def close(self, notes=None):
+        self.notes = notes
+
+
+def test_a_slow_disk_never_holds_up_who_hands_over_and_drops_are_counted(tmp_path):
+    writer = SlowWriter()
+    size = len(message(0).data)
+    spool = spooled(writer, tmp_path, max_waiting=1000 * size)
+    spool.start()
+    began = time.monotonic()
+    for number in range(5000):
+        spool.put([message(number)])
+    assert time.monotonic() - began < 5.0    # it would be 30 s otherwise
+    status = spool.status()
+    assert status.waiting <= 1000 * size
+    assert status.dropped >= 5000 - 1000 - 2000    # what a batch takes is on its way
+    writer.go_on.set()
+    assert 'messages were dropped' in spool.stop()
+    assert writer.messages + spool.status().dropped == 5000
+    assert writer.notes['dropped'] == str(spool.status().dropped)
+
+
+def test_a_disk_that_hangs_at_the_end_is_given_up(tmp_path):
+    writer = SlowWriter()
+    spool = spooled(writer, tmp_path)
+    spool.start()
+    spool.put([message(0)])
+    assert 'record --recover' in spool.stop(patience_s=0.1)
+    writer.go_on.set()
