@@ -3,6 +3,7 @@
 """Numeric constants state their origin; chosen and measured ones what half and double change."""
 
 import ast
+import functools
 from pathlib import Path
 import re
 
@@ -45,6 +46,7 @@ def block(lines, body, index):
     return text + lines[body[index].end_lineno - 1].partition('#')[2]
 
 
+@functools.cache
 def constants():
     """List place, name and comment of every numeric constant of a module."""
     found = []
@@ -63,19 +65,16 @@ def constants():
     return found
 
 
-CONSTANTS = constants()
-
-
 def test_the_constants_were_found():
-    assert len(CONSTANTS) > 300
+    assert len(constants()) > 300
 
 
 def test_every_constant_has_a_comment():
-    assert not [(file, name) for file, name, text in CONSTANTS
+    assert not [(file, name) for file, name, text in constants()
                 if not text and file not in FORMATS and name not in PLAIN]
 
 
 def test_chosen_and_measured_constants_state_the_effect_of_half_and_double():
-    assert not [(file, name) for file, name, text in CONSTANTS
+    assert not [(file, name) for file, name, text in constants()
                 if re.search('chosen|measured', text, re.IGNORECASE)
                 and not re.search('hal[fv]|doubl|twice|likewise', text, re.IGNORECASE)]

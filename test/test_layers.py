@@ -3,6 +3,7 @@
 """Rules of the architecture: pure folders do no IO, dependencies are acyclic, shells are thin."""
 
 import ast
+import functools
 from pathlib import Path
 import re
 import subprocess
@@ -102,8 +103,10 @@ def is_pure(path):
     return not (is_ros_file(path) or is_command(path) or is_io(path))
 
 
+@functools.cache
 def imports():
     """List every import of the package's files, wherever in a file it stands."""
+    found = []
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
@@ -116,11 +119,10 @@ def imports():
             else:
                 continue
             for module in modules:
-                yield Import(layer_of(path), module,
-                             f'{path.relative_to(ROOT)}:{node.lineno} imports {module}', path)
-
-
-IMPORTS = list(imports())
+                found.append(Import(
+                    layer_of(path), module,
+                    f'{path.relative_to(ROOT)}:{node.lineno} imports {module}', path))
+    return found
 
 
 def test_the_node_class_is_wiring():
@@ -141,9 +143,9 @@ def test_events_for_users_have_one_type():
 def test_the_imports_were_found():
     """Or else every test below would pass for want of anything to judge."""
     assert len(FILES) > 20
-    assert any(found.module == 'socket' for found in IMPORTS)
-    assert any(found.module.startswith('rclpy') for found in IMPORTS)
-    assert {found.layer for found in IMPORTS} >= {'vrpn', 'client', 'sim', 'ros', 'node', 'cli'}
+    assert any(found.module == 'socket' for found in imports())
+    assert any(found.module.startswith('rclpy') for found in imports())
+    assert {found.layer for found in imports()} >= {'vrpn', 'client', 'sim', 'ros', 'node', 'cli'}
 
 
 def test_every_module_has_its_layer():
@@ -152,7 +154,7 @@ def test_every_module_has_its_layer():
 
 def test_dependencies_point_one_way():
     wrong = []
-    for found in IMPORTS:
+    for found in imports():
         parts = found.module.split('.')
         if parts[0] == 'optitrack_vrpn' and len(parts) > 1:
             if parts[1] not in {*BELOW[found.layer], found.layer, '__version__', 'RUNS'}:
@@ -171,7 +173,7 @@ def test_dependencies_have_no_cycles():
 
 
 def test_pure_files_import_nothing_that_does_io_or_reads_a_clock():
-    assert not [found.place for found in IMPORTS
+    assert not [found.place for found in imports()
                 if is_pure(found.path) and found.module.split('.')[0] in IMPURE]
 
 
@@ -182,7 +184,7 @@ def test_pure_files_open_no_files_and_print_nothing():
 
 
 def test_only_io_files_import_sockets():
-    assert not [found.place for found in IMPORTS
+    assert not [found.place for found in imports()
                 if found.module.split('.')[0] in ('socket', 'select', 'selectors')
                 and not is_io(found.path)]
 
@@ -193,7 +195,7 @@ def test_only_ros_files_import_ros():
         return name.startswith(('rclpy', 'rosidl', 'rosgraph', 'tf2_', 'launch', 'ament_')) or \
             name.endswith(('_msgs', '_interfaces'))
 
-    assert not [found.place for found in IMPORTS
+    assert not [found.place for found in imports()
                 if not is_ros_file(found.path) and is_ros(found.module)]
 
 

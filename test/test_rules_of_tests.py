@@ -3,13 +3,12 @@
 """Tests show behaviour: they read no private attributes and compare no sentences."""
 
 import ast
+import functools
 from pathlib import Path
 import re
 
 import pytest
 
-TREES = {path: ast.parse(path.read_text())
-         for path in sorted(Path(__file__).resolve().parent.glob('*.py'))}
 #: Private in name alone: the documented methods of a named tuple.
 NAMED_TUPLE = {'_asdict', '_fields', '_make', '_replace'}
 #: Private attributes that a test may read, by file, with the reason.
@@ -49,6 +48,13 @@ SEARCHES = {
 VERBATIM = {
     'test_node_start.py',    # a Python program, found by searching it
 }
+
+
+@functools.cache
+def trees():
+    """Give path and syntax tree of each file of the tests."""
+    return [(path, ast.parse(path.read_text()))
+            for path in sorted(Path(__file__).resolve().parent.glob('*.py'))]
 
 
 def private_reads(tree):
@@ -102,7 +108,7 @@ def compared_sentences(tree):
 
 def test_tests_read_no_private_attributes():
     wrong, unused = [], {name: set(allowed) for name, allowed in PRIVATE.items()}
-    for path, tree in TREES.items():
+    for path, tree in trees():
         for line, name in private_reads(tree):
             if name in PRIVATE.get(path.name, ()):
                 unused[path.name].discard(name)
@@ -114,7 +120,7 @@ def test_tests_read_no_private_attributes():
 
 def test_tests_compare_values_and_names_instead_of_sentences():
     """So that a message can be worded better without a test that fails."""
-    assert not [f'{path.name}:{line} {text!r}' for path, tree in TREES.items()
+    assert not [f'{path.name}:{line} {text!r}' for path, tree in trees()
                 if path.name not in VERBATIM for line, text in compared_sentences(tree)]
 
 

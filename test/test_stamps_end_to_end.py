@@ -19,7 +19,8 @@ from rosgraph import NodeProcess, port_parameters
 pytestmark = [
     pytest.mark.ros, pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(300)]
 RATE = 240.0
-SKEW = 50e-6
+#: So fast that a busy machine, whose delays change by 0.1 ms within seconds, does not hide it.
+SKEW = 200e-6
 
 
 def seen(mode, seconds, protocol):
@@ -65,7 +66,7 @@ def test_tracked_stamps_lie_on_the_senders_grid_and_show_its_skew(protocol):
     def check(seconds):
         check_stamps(seconds, protocol)
     # A machine that stops the simulated Motive or the node for a while has a jitter of its own.
-    at_last(check, 15.0, 20.0, 40.0)
+    at_last(check, 13.0, 20.0, 40.0)
 
 
 def check_stamps(seconds, protocol):
@@ -73,10 +74,10 @@ def check_stamps(seconds, protocol):
     # Promised on any machine: no second try.
     if not ((stamps <= arrivals).all() and (np.diff(stamps) > 0).all()):
         pytest.fail('a stamp is later than its arrival, or runs backwards')
-    later = stamps > stamps[0] + 8 * 10**9
+    later = stamps > stamps[0] + 7 * 10**9
     skew, scatter = off_the_line(stamps[later])
-    # a clock 50 ppm fast ticks too soon: its 1/240 s are shorter on ours
-    assert skew == pytest.approx(host_rate - SKEW, abs=20e-6)
-    assert scatter < 60
+    # a clock 200 ppm fast ticks too soon: its 1/240 s are shorter on ours
+    assert skew == pytest.approx(host_rate - SKEW, abs=60e-6)
     _, arrived = off_the_line(arrivals[later])
-    assert arrived > 10 * scatter, 'the network had no jitter to take out'
+    assert arrived > 500, 'the network had no jitter to take out'
+    assert arrived > 10 * scatter
