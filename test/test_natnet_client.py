@@ -20,6 +20,8 @@ from optitrack_vrpn.natnet.messages import Definitions, ServerInfo
 from optitrack_vrpn.natnet.recording import without_ended_recordings
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import choose_server
+from optitrack_vrpn.sim.scenario_io import Network, scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 from relay_kit import Relay
@@ -96,6 +98,17 @@ def test_the_client_stays_known_to_a_server_that_forgets_silent_ones():
         seen = len(sink.frames)
         sink.wait(lambda: len(sink.frames) > seen + 500, 'frames for 2.5 s')
         assert not server.counters.dropped['timeout']
+
+
+@pytest.mark.parametrize('protocol', ['natnet', 'vrpn'])
+def test_the_network_of_a_connected_client_can_be_changed(protocol):
+    scenario = scenario_from_mapping({
+        'bodies': 1, 'rate': 200, 'protocol': protocol, 'natnet': {'port': 0}})
+    with MotiveSimServer(scenario, port=0) as server, Running(
+            server, protocol=protocol, port=server.port or 3883) as (sink, _):
+        sink.wait(lambda: sink.batches and server.clients, 'a frame')
+        server.set_network(Network(outages=((0.0, 1e9),)))
+        sink.wait(lambda: sink.changes[-1].data is LinkState.SILENT, 'silence')
 
 
 def test_a_restarted_server_is_followed():
