@@ -102,8 +102,8 @@ def test_the_client_stays_known_to_a_server_that_forgets_silent_ones():
 
 @pytest.mark.parametrize('protocol', ['natnet', 'vrpn'])
 def test_the_network_of_a_connected_client_can_be_changed(protocol):
-    scenario = scenario_from_mapping({
-        'bodies': 1, 'rate': 200, 'protocol': protocol, 'natnet': {'port': 0}})
+    ports = {'natnet': {'port': 0}} if protocol == 'natnet' else {}
+    scenario = scenario_from_mapping({'bodies': 1, 'rate': 200, 'protocol': protocol, **ports})
     with MotiveSimServer(scenario, port=0) as server, Running(
             server, protocol=protocol, port=server.port or 3883) as (sink, _):
         sink.wait(lambda: sink.batches and server.clients, 'a frame')
