@@ -347,12 +347,15 @@ def test_where_not_all_names_are_known_nobody_says_that_one_is_missing():
 def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
     pipeline = Pipeline(PipelineConfig(
         body=FIRST, max_bodies=2, selection=Selection(allow=('wand',))))
+    stream(pipeline, ['wand'], 1)
+    pipeline.take_events()
     texts = []
     for number in range(5000):
         assert pipeline.process([pose(f'made up {number}', 0)], S, HOST) == []
         texts += [n.text for n in pipeline.take_events()]
-    assert len(pipeline.roster.channels) == 1000 and len(texts) == 1001
-    assert set(names(stream(pipeline, ['made up 4999', 'wand'], 2))) == {'wand'}
+    assert len(pipeline.roster.channels) == 1 + 1000 and len(texts) == 1001
+    assert 'further' in texts[-1]
+    assert set(names(stream(pipeline, ['made up 4999', 'wand'], 2, begin=1))) == {'wand'}
     assert pipeline.roster.refused == 0
 
 
