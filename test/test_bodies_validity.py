@@ -181,8 +181,9 @@ def test_a_body_at_the_origin_may_be_allowed():
     assert out[2:] == [(0.0, 0.0, 0.0, 1.0)] * 3
 
 
-@pytest.mark.parametrize('where', range(7))
-@pytest.mark.parametrize('value', [NAN, math.inf, -math.inf])
+@pytest.mark.parametrize('where, value', [
+    *((where, value) for where in range(7) for value in (NAN, math.inf, -math.inf)),
+    (0, 1e308), (2, -1e10)])
 @pytest.mark.parametrize('config', [
     BodyConfig(), BodyConfig(max_speed=0, max_angular_rate=0, max_turn=0, norm_tolerance=0)])
 def test_what_is_not_finite_never_goes_out(where, value, config):

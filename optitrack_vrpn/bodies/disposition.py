@@ -29,7 +29,7 @@ class Disposition(str, Enum):
     ZEROED = 'zeroed'
     """Exactly zero position with zero or identity attitude."""
     NOT_FINITE = 'not_finite'
-    """A number is NaN or infinite."""
+    """A number is NaN or infinite, or a position beyond any place on earth (1e9 m)."""
     NORM = 'norm'
     """Quaternion norm beyond tolerance."""
     MOVED_TOO_FAR = 'moved_too_far'

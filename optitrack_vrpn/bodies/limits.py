@@ -36,8 +36,8 @@ for bodies that continue straight, or for those that turn.
 """
 NO_TURN_LIMIT = 4.9
 """Angle (rad) that stands for no limit: there the short form of 1 - cos(angle / 2) exceeds 1."""
-NO_REACH_LIMIT = 1e100
-"""Distance (m) that stands for no limit; infinity itself must still fail."""
+NO_REACH_LIMIT = 1e9
+"""Distance (m) that stands for no limit, and from the origin that is not a position any more."""
 
 
 class MotionLimits(FrameStatistics):

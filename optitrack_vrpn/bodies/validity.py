@@ -22,6 +22,7 @@ from typing import Final
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.jumps import JumpRules
+from optitrack_vrpn.bodies.limits import NO_REACH_LIMIT
 from optitrack_vrpn.bodies.states import BodyStatus, State, StateChange
 from optitrack_vrpn.bodies.statistics import GAP_INTERVALS, NEVER_NS
 from optitrack_vrpn.bodies.track import Origin, TimedPose, Track
@@ -191,7 +192,7 @@ class ValidityGate(JumpRules):
         """
         if self.reason in (Disposition.DUPLICATE, Disposition.OUT_OF_ORDER) or not (
                 NORM_RANGE[0] < math.hypot(*quat_xyzw) < NORM_RANGE[1]
-                and math.isfinite(sum(position))):
+                and math.hypot(*position) < NO_REACH_LIMIT):
             return None
         self._shown = _continued(self._shown or self._quat, normalised(quat_xyzw))
         return self._shown
@@ -360,7 +361,8 @@ class ValidityGate(JumpRules):
         """Return why these numbers are not a pose of the body; None if they are."""
         if self._shared:
             return Disposition.SHARED_NAME
-        if not (math.isfinite(sum(position)) and math.isfinite(sum(raw))):
+        # Filters of numbers near the largest double would give infinity.
+        if not (math.hypot(*position) < NO_REACH_LIMIT and math.isfinite(sum(raw))):
             return Disposition.NOT_FINITE
         if (self.config.detect_zeroed and not any(position) and not any(raw[:3])
                 and raw[3] in (0.0, 1.0, -1.0)):
