@@ -198,7 +198,7 @@ def pytest_ignore_collect(collection_path, config):
 
 #: Where the last file of a kind comes in the order of all files. Long ones end early, so that all
 #: workers end together, and the pure ones, which compute, are spread among those that wait.
-LAST_OF_KIND = {'slow': 0.6, 'ros': 0.9, 'other': 0.9, 'pure': 1.0}
+LAST_OF_KIND = {'slow': 0.5, 'ros': 0.7, 'other': 0.85, 'pure': 1.0}
 
 
 def mix_kinds(items):
