@@ -117,6 +117,14 @@ def test_live_frames_that_always_come_in_bursts_are_admitted(burst):
     assert admitted.index(True) * 4 * MS <= (RECURRENCES + 2) * max(burst * 4 * MS, SPACING_NS)
 
 
+def test_what_was_seen_before_the_minimum_falls_does_not_count():
+    """A backlog with stalls: each minimum recurs once before a faster frame shows that it is old."""
+    gate = FreshnessGate()
+    for i in range(100):
+        arrival, offset = i * 30 * MS, -(i // 2) * 10 * MS
+        assert not gate.admits(arrival - offset, arrival)
+
+
 def test_sender_times_that_stand_still_are_admitted_after_a_second():
     gate = FreshnessGate()
     admitted = [gate.admits(5, i * 10 * MS) for i in range(200)]
