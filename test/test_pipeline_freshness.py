@@ -118,7 +118,7 @@ def test_live_frames_that_always_come_in_bursts_are_admitted(burst):
 
 
 def test_what_was_seen_before_the_minimum_falls_does_not_count():
-    """A backlog with stalls: each minimum recurs once before a faster frame shows that it is old."""
+    """A backlog with stalls: each minimum recurs once before a faster frame arrives."""
     gate = FreshnessGate()
     for i in range(100):
         arrival, offset = i * 30 * MS, -(i // 2) * 10 * MS
