@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 _JUMP_NS = 1_000_000_000
 """A change of (arrival - sender time) by more is a restart of the sender. Chosen: delays
@@ -19,31 +18,38 @@ frames of one tick or a repeat take; half of it takes delayed repeats for a stop
 much publishes equal stamps for 0.5 s."""
 
 
-class Rule(Protocol):
+class Rule:
     """
-    Place frames of one sender on the arrival clock.
+    Place frames of one sender on the arrival clock; here, where they arrived.
 
     ``place`` is called once a frame, with rising sender times; ``read`` for frames from which the
     rule must not learn. Both return nanoseconds on the arrival clock, never later than
     ``arrival_ns`` (except ``SenderRule``).
+
+    :ivar restarted: set by ``place``: why the rule has just started again, else empty. The caller
+        clears it.
     """
 
-    restarted: str
-    """Set by ``place``: why the rule has just started again, else empty. The caller clears it."""
-    learnt: bool
-    samples: int
+    restarted = ''
+    learnt = False
+    samples = 0
 
     def place(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Learn from a frame and return its place."""
+        self.samples += 1
+        return arrival_ns
 
     def read(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return a frame's place without learning."""
+        return arrival_ns
 
     def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
         """Count a further message with the newest sender time; False if its time has stopped."""
+        return True
 
     def start(self) -> None:
         """Forget the offset; the rate is kept."""
+        self.samples = 0
 
     def revalidate(self) -> None:
         """Check the next frame against the model, and start again if it does not fit."""
@@ -53,68 +59,44 @@ class Rule(Protocol):
 
     def skew(self) -> float:
         """Return the arrival clock's rate against the sender's, less one; NaN if unknown."""
+        return math.nan
 
     def skew_deviation(self) -> float:
         """Return the standard deviation of the skew."""
+        return _ANY_SKEW
 
     def uncertainty_s(self) -> float:
         """Return the half-width of the random error in seconds; NaN if unknown."""
+        return math.nan
 
 
-class ArrivalRule:
+class ArrivalRule(Rule):
     """
     A frame happened when it arrived.
 
     :ivar odd: frames out of order, less those in order; the caller adds to it.
     """
 
-    restarted = ''
-    learnt = False
-    samples = 0
     odd = 0
     _placed = 0
 
     def place(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return the arrival."""
-        self.samples += 1
         self._placed = arrival_ns
         if self.odd:
             self.odd -= 1
-        return arrival_ns
-
-    def read(self, sender_time_ns: int, arrival_ns: int) -> int:
-        """Return the arrival."""
-        return arrival_ns
+        return super().place(sender_time_ns, arrival_ns)
 
     def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
         """Return False if sender time has stopped."""
         return arrival_ns - self._placed < _FROZEN_NS
 
-    def start(self) -> None:
-        """Count from zero."""
-        self.samples = 0
-
     def revalidate(self) -> None:
         """Expect that the times of the new connection rise."""
         self.odd = 0
 
-    def set_slewable(self, slewable: bool) -> None:
-        """Do nothing."""
 
-    def skew(self) -> float:
-        """Return NaN: not known."""
-        return math.nan
-
-    def skew_deviation(self) -> float:
-        """Return that of two unknown clocks."""
-        return _ANY_SKEW
-
-    def uncertainty_s(self) -> float:
-        """Return NaN: not known."""
-        return math.nan
-
-
-class SenderRule(ArrivalRule):
+class SenderRule(Rule):
     """A frame happened at its sender time."""
 
     learnt = True
@@ -128,12 +110,8 @@ class SenderRule(ArrivalRule):
         """Return the sender's time."""
         return sender_time_ns
 
-    def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
-        """Return True: nothing depends on it."""
-        return True
 
-
-class MinOffsetRule(ArrivalRule):
+class MinOffsetRule(Rule):
     """
     The original package's rule: the least offset of the first messages, then constant.
 

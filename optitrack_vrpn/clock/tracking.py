@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 
 from optitrack_vrpn.clock.path import ClockPath
+from optitrack_vrpn.clock.rules import Rule
 from optitrack_vrpn.clock.types import GAP, HOST_STEPPED, SENDER_RESTARTED
 
 _BELOW_NS = 5e6
@@ -88,7 +89,7 @@ _FIRST_BLOCKS_NS = 3_000_000_000
 second; half of either takes noise for a rate, twice as long knows none for 2 s."""
 
 
-class TrackingRule:
+class TrackingRule(Rule):
     """
     Track offset and rate of a sender's clock for as long as it runs.
 
@@ -98,9 +99,6 @@ class TrackingRule:
 
     def __init__(self, max_gap_s: float = 30.0) -> None:
         self._max_gap = round(max_gap_s * 1e9)
-        self.restarted = ''
-        self.learnt = False
-        self.samples = 0
         self._revalidate = False
         self._path = ClockPath()
         self._usual = 0.0
@@ -152,10 +150,6 @@ class TrackingRule:
     def revalidate(self) -> None:
         """Start again with the next frame unless it fits."""
         self._revalidate = True
-
-    def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
-        """Learn nothing: the first arrival of a frame is the tightest."""
-        return True
 
     def skew(self) -> float:
         """Return the arrival clock's rate against the sender's, less one."""

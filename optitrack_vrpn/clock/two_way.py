@@ -58,13 +58,11 @@ class TwoWay:
     :ivar delay_ns: what is to be taken off the line under the arrivals.
     :ivar half_width_ns: bound of the delay's error, asymmetry included; NaN while unknown.
     :ivar round_trip_ns: the shortest of late, 0 while unknown.
-    :ivar steps: how often the round trips contradicted each other, since a clock stepped.
     """
 
     def __init__(self) -> None:
         self.delay_ns = 0
         self._delay = 0.0    # the same with its fraction
-        self.steps = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -108,7 +106,6 @@ class TwoWay:
             return
         trips = self._trips
         if trips and abs(server_ns - trips[-1][1]) > _WINDOW_NS:
-            self.steps += 1
             self._forget()
             trips = self._trips
         trips.append((sent_ns, server_ns, received_ns))
@@ -118,7 +115,6 @@ class TwoWay:
         lower, upper = self._bounds(server_ns, skew_deviation)
         if lower - upper > _MARGIN_NS:
             # The newest are right: the sender's or this host's clock stepped.
-            self.steps += 1
             newest = list(trips)[-_KEPT:]
             trips.clear()
             trips.extend(newest if len(newest) > _KEPT - 1 and self._agree(newest) else
