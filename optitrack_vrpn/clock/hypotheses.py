@@ -29,9 +29,6 @@ it follows load of 45 s, twice as much follows a jump after three minutes."""
 FARTHEST_US = 1e4
 """Longest delay by load. Chosen: later frames are judged by ``tracking.py``; half of it or twice
 as much changes the price of a pattern by a fifth."""
-_LEAST_SLOPE = 1.0
-"""Slope that a jump must have at least to be a bend as well (ppm). Chosen: above that of noise
-over 85 s; half of it or twice as much changes nothing that was measured."""
 _SAME_TIME_S = 0.02
 """Nodes are not closer than this. Chosen: a bend of 500 ppm is 10 us off by it; half of it or
 twice as much changes that in proportion."""
@@ -114,7 +111,7 @@ def jump(best: Fit, since: float, prior: Prior) -> Fit | None:
         return None
     rise = low + slope * (t[first] - t[i])
     nodes = Nodes(t, [height + rise for height in y[:first]] + y[first:], counts, dips,
-                  [*bends, t[first]] if abs(slope) > _LEAST_SLOPE else bends)
+                  [*bends, t[first]])
     guess = [height + rise + slope * max(at - t[first], 0.0)
              for at, height in zip(t, x, strict=True)]
     found = fit(nodes, guess, best.scale, prior, 2)
