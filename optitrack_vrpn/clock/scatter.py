@@ -24,9 +24,6 @@ gives single minima of a quiet network too much weight, twice as much lags behin
 _UNKNOWN_US = 30.0
 """Scatter before any is known (us). Measured: that of WiFi in a few frames; half of it takes the
 first minima of WiFi for load, twice as much delays the first estimate of a wire."""
-_PATTERN_BLOCKS = 600.0
-"""Blocks for which a pattern is expected to last. Chosen: two windows of the path; half of it
-finds slow patterns again and again, twice as much keeps the uncertainty up after they end."""
 _NEAR_BLOCKS = 60
 """Second differences that are kept. Chosen: the path's fine window; half of them make the scale
 1.4 times as noisy, twice as many follow a change half as fast."""
@@ -62,7 +59,6 @@ class Scatter:
             off = [y[i] - path[i] for i in range(len(path)) if counts[i] == 1.0]
             if len(off) > 16:
                 self._most = max(most_scatter(off), 0.5 * self.white)
-        self._pattern *= 1.0 - 1.0 / _PATTERN_BLOCKS
         self.scale = max(min(max(self.white, self._pattern), self._most), LEAST_US)
 
     def set_pattern(self, scale: float) -> None:
