@@ -277,9 +277,8 @@ def main() -> None:
         plot.parent.mkdir(parents=True, exist_ok=True)
         plot.write_text(error_svg(rows[PLOTTED]['name'], rows[PLOTTED]['lines']), encoding='utf-8')
     if args.write_docs:
-        write_block(ROOT / 'docs' / 'stamps.md', 'bench-main',
-                    f'{heading}\n\n{main_table(rows, cost)}')
         page = ROOT / 'docs' / 'stamps_measured.md'
+        write_block(page, 'bench-main', f'{heading}\n\n{main_table(rows, cost)}')
         write_block(page, 'bench-side', side_table(rows))
         write_block(page, 'bench-more', more_table(more))
         write_block(
