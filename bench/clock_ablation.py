@@ -37,7 +37,7 @@ LIMIT = 1.2
 """Ratio from which a figure counts as changed."""
 SESSIONS = (
     'wired 240 Hz', 'WiFi 120 Hz', 'busy: 60 s spikes every 3 min', 'events',
-    'polled every 10 ms', 'load 80 of every 100 s', 'load wanders, 0.2 ms, 30 s',
+    'WiFi 30 Hz', 'polled every 10 ms', 'load 80 of every 100 s', 'load wanders, 0.2 ms, 30 s',
     'delays fivefold and back', 'wired, as slow as WiFi, wired', 'delay jumps 2 ms up, down',
     'load swells for 60 s to 1.5 ms', 'sender disciplined in steps of 5 to 60 ppm',
     '5 ppm in waves, load of 30 s', 'polled at 240 Hz', 'host steps, load 20 s later')
