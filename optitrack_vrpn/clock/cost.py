@@ -40,6 +40,10 @@ it raises the floor into load of 0.05 ms (p99 48 to 69 us), twice as much follow
 FASTEST = 1e3
 """No two clocks differ by more than this (ppm). Chosen: twice the fastest slew; half of it follows
 a slew of 500 ppm late, twice as much changes nothing that was measured."""
+SAME_TIME_S = 0.02
+"""Nodes are not closer than this: their weights of slope would exceed the others by more than
+doubles resolve. Chosen: a bend of 500 ppm is 10 us off by it; half of it or twice as much changes
+that in proportion; at a tenth, variances lose their last digits."""
 _FREE = 1e-6
 """Weight of the change of slope at a bend: none, but for rounding."""
 

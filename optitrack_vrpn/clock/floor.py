@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import math
 from typing import NamedTuple
 
-from optitrack_vrpn.clock.cost import KNEE, solve
+from optitrack_vrpn.clock.cost import KNEE, SAME_TIME_S, solve
 from optitrack_vrpn.clock.path import ABOVE_FLOOR, DEEPEST, SPAN_S
 from optitrack_vrpn.clock.scatter import (
     deviation, LEAST_US, most_scatter, second_difference,
@@ -44,8 +44,6 @@ noisier time."""
 _BIN = 60
 """Minima in which scatter and deepest dip are taken as constant. Chosen: a minute; half of it or
 twice as much changes the place at which they change."""
-_SAME_TIME_S = 0.02
-"""Nodes are not closer than this (as in ``hypotheses.py``)."""
 
 
 class Floor(NamedTuple):
@@ -69,6 +67,7 @@ def find_floor(t: Sequence[float], y: Sequence[float]) -> Floor | None:
     :param y: their heights (us).
     :returns: None where they are too few.
     """
+    t, y = _apart(t, y)
     if len(t) < ENOUGH:
         return None
     white = scatter(t, y)
@@ -83,6 +82,19 @@ def find_floor(t: Sequence[float], y: Sequence[float]) -> Floor | None:
                 return better
         return floor
     return None
+
+
+def _apart(t: Sequence[float], y: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return the minima with the lower one of each two that have the same time."""
+    times: list[float] = []
+    heights: list[float] = []
+    for at, height in zip(t, y, strict=True):
+        if not times or at - times[-1] >= SAME_TIME_S:
+            times.append(at)
+            heights.append(height)
+        elif height < heights[-1]:
+            times[-1], heights[-1] = at, height
+    return times, heights
 
 
 def scatter(t: Sequence[float], y: Sequence[float]) -> list[float]:
@@ -157,11 +169,11 @@ def _solve_piece(
         k = bisect_left(times, turn.t)
         if turn.kind == 'run_on' or not 0 < k < len(times):
             continue
-        if min(turn.t - times[k - 1], times[k] - turn.t) > _SAME_TIME_S:
+        if min(turn.t - times[k - 1], times[k] - turn.t) > SAME_TIME_S:
             for values, value in ((times, turn.t), (heights, 0.0), (spread, spread[k]),
                                   (counts, 0.0)):
                 values.insert(k, value)
-        elif turn.t - times[k - 1] <= _SAME_TIME_S:
+        elif turn.t - times[k - 1] <= SAME_TIME_S:
             k -= 1
         bends.append(times[k])
     path = []

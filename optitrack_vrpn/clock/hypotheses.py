@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left
 import math
 
-from optitrack_vrpn.clock.cost import cost, FASTEST, Fit, fit, LOAD, Nodes, Prior
+from optitrack_vrpn.clock.cost import cost, FASTEST, Fit, fit, LOAD, Nodes, Prior, SAME_TIME_S
 
 BEND_BLOCKS = 4.0
 """Price of a bend in blocks of load. Chosen: half of it bends with noise, twice as much lags
@@ -29,9 +29,6 @@ it follows load of 45 s, twice as much follows a jump after three minutes."""
 FARTHEST_US = 1e4
 """Longest delay by load. Chosen: later frames are judged by ``tracking.py``; half of it or twice
 as much changes the price of a pattern by a fifth."""
-_SAME_TIME_S = 0.02
-"""Nodes are not closer than this. Chosen: a bend of 500 ppm is 10 us off by it; half of it or
-twice as much changes that in proportion."""
 
 
 def bend(
@@ -78,9 +75,9 @@ def bend(
         k -= 1
     for i in range(k + 1, len(t)):
         x[i] = later(t[i])
-    if at - t[k] > _SAME_TIME_S:
+    if at - t[k] > SAME_TIME_S:
         k += 1
-        if t[k] - at > _SAME_TIME_S:
+        if t[k] - at > SAME_TIME_S:
             for values, value in ((t, at), (y, later(at)), (counts, 0.0), (dips, -math.inf),
                                   (x, later(at))):
                 values.insert(k, value)

@@ -22,7 +22,9 @@ import math
 from typing import NamedTuple
 
 from optitrack_vrpn.clock import hypotheses
-from optitrack_vrpn.clock.cost import FASTEST, Fit, fit, KNEE, Nodes, Prior, trust
+from optitrack_vrpn.clock.cost import (
+    FASTEST, Fit, fit, KNEE, Nodes, Prior, SAME_TIME_S, trust,
+)
 from optitrack_vrpn.clock.hypotheses import JUMP_BLOCKS
 from optitrack_vrpn.clock.scatter import LEAST_US, Scatter
 from optitrack_vrpn.clock.waits import Waits
@@ -166,12 +168,12 @@ class ClockPath:
         """
         Learn from the least residual of a block.
 
-        :param t_ns: when (ns), later than the one before; others are left out.
+        :param t_ns: when (ns), later than the one before by ``SAME_TIME_S``; others are left out.
         :param y_ns: residual (ns).
         """
         t, y = t_ns * 1e-9, y_ns * 1e-3
         nodes = self._nodes
-        if nodes.t and t <= nodes.t[-1]:
+        if nodes.t and t < nodes.t[-1] + SAME_TIME_S:
             return
         expected = self._end + self._slope * (t - self._end_t) if nodes.t else y
         for values, value in zip(nodes, (t, y, 1.0, -math.inf), strict=False):

@@ -131,8 +131,8 @@ class StampSource:
             self._sent = sender_time_ns
             time_ns = cadence.place(sender_time_ns)
             if cadence.smoothing and not self._cadence_reported:
-                # What was learnt from times with ticks and jitter is worth nothing beside these.
-                self._rule.start()
+                # The minima so far are those of times with ticks and jitter.
+                self._rule.relearn()
                 self._report_cadence(cadence)
         stamp = self._stamp(time_ns, arrival_ns, host_minus_arrival_clock_ns)
         if time_ns == self._frames.newest_ns and stamp is not None and not self._unusable:

@@ -143,6 +143,11 @@ class TrackingRule(Rule):
         self.learnt = False
         self.samples = 0
 
+    def relearn(self) -> None:
+        """Forget the minima; the line stays until there are others, so that old frames stay old."""
+        self._path.restart()
+        self._open_block(self._last_t, _FIRST_BLOCK_NS)
+
     def set_slewable(self, slewable: bool) -> None:
         """Take note whether the sender's clock or that of the arrivals may be slewed."""
         self._path.slewable = slewable
