@@ -133,6 +133,21 @@ def test_a_rate_that_no_oscillator_changes_to_is_followed_after_the_longest_load
     assert abs(path.rate * 1e6 - 30.0) < 1.0
 
 
+@given(places=st.lists(st.sampled_from([0.0, 1e-6, 0.01, 0.5, 0.99, 1.0 - 1e-6]),
+                       min_size=5, max_size=60),
+       scatter=st.sampled_from([1e-3, 1.0, 300.0, 5e4]), seed=st.integers(0, 99))
+@settings(max_examples=examples(60), deadline=None)
+def test_minima_at_nearly_one_time_have_a_finite_uncertainty(places, scatter, seed):
+    """A busy sender stamps frames microseconds apart; they can be the least of two blocks."""
+    rng = np.random.default_rng(seed)
+    path = ClockPath()
+    for block, place in enumerate(places):
+        t = 0.25 * (block + place)
+        path.add(t * S, 1e3 * (5000.0 + rng.exponential(scatter)))
+        assert abs(path.line(t * S) * 1e-3 - 5000.0) < 10.0 * scatter + 200.0
+        assert path.blocks < 4 or 0.0 < path.uncertainty() < 1e8
+
+
 @pytest.mark.parametrize('ppm', [25.0, -25.0])
 def test_waits_for_polls_at_the_rate_of_the_frames_show_the_rate_in_two_steps(ppm):
     """Frames at 240 Hz, polls at 240 Hz of another clock: the wait changes by 25 us a second."""

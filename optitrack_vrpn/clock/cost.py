@@ -44,6 +44,10 @@ SAME_TIME_S = 0.02
 """Nodes are not closer than this: their weights of slope would exceed the others by more than
 doubles resolve. Chosen: a bend of 500 ppm is 10 us off by it; half of it or twice as much changes
 that in proportion; at a tenth, variances lose their last digits."""
+_STIFFEST = 2e10
+"""Largest weight of a change of slope, in weights of a minimum. Chosen: doubles resolve the
+minima beside it to 1 % at ``SAME_TIME_S``; it limits the weights where minima scatter by more than
+1.5 ms. At ten times as much variances can become negative; a tenth follows such scatter."""
 _FREE = 1e-6
 """Weight of the change of slope at a bend: none, but for rounding."""
 
@@ -98,17 +102,19 @@ def solve(
     """
     Find the path of least cost.
 
-    :param scale: standard deviation of each minimum.
+    :param scale: standard deviation of each minimum; positive.
     :param bends: times of nodes at which the slope changes freely.
     :param x: first guess of the path at the nodes.
     :param rounds: of reweighting; each needs one banded solution.
     """
     n = len(t)
     walk = 2.0 / (WALK * WALK)
+    stiffest = _STIFFEST / max(scale) ** 2
     end_t = t[n - 1] + 1.0
     times = [*t, end_t]
     changes = [_FREE, *(
-        _FREE if bends and times[i] in bends else walk / (times[i + 1] - times[i - 1])
+        _FREE if bends and times[i] in bends
+        else min(walk / (times[i + 1] - times[i - 1]), stiffest)
         for i in range(1, n))]
     for _ in range(rounds):
         weights = []

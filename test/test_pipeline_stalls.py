@@ -1,0 +1,83 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A network that stops for seconds: of what it held, nothing old is published as current.
+
+Sender, network and receiver are simulated, all of them on busy computers. The true time at which
+a frame was sent is known.
+"""
+
+import random
+
+from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.vrpn.messages import PoseReport
+import pytest
+
+MAX_AGE_S = 0.5
+#: Between a pose's sending and its stamp is the estimator's error under this load.
+SLACK_S = 0.15
+#: Ways to make the sender's times (ns) from when a frame was due and when it was sent.
+CLOCKS = {
+    'exposure': lambda due, sent: due,
+    'software': lambda due, sent: sent,
+    'ticks of 1 ms': lambda due, sent: sent // 10**6 * 10**6,
+    'ticks of 15.6 ms': lambda due, sent: sent // 15_600_000 * 15_600_000,
+}
+
+
+def sent_frames(rng, period_ns, count, load_ns):
+    """Return when each frame was sent (ns): a busy sender is late, and then catches up."""
+    sent, at = [], 0.0
+    for number in range(count):
+        at = max(at, number * period_ns)
+        at += rng.expovariate(1.0 / load_ns) if rng.random() < 0.1 else 2000.0
+        if load_ns > 5e6 and rng.random() < 0.003:
+            at += rng.uniform(0.0, 0.3e9)
+        sent.append(int(at))
+    return sent
+
+
+def published(rng, sent, clock, period_ns, held, hold_ns, load_ns):
+    """Run the frames through a pipeline; give (age in s, stamp) of what it publishes."""
+    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode='tracking'), max_age_s=MAX_AGE_S))
+    start_ns = 10**15
+    held_ns = sent[held]
+    number, now, out = 0, 0, []
+    while number < len(sent):
+        if held_ns <= now < held_ns + hold_ns:
+            now = held_ns + hold_ns
+        waiting = number
+        while waiting < len(sent) and sent[waiting] <= now:
+            waiting += 1
+        if waiting == number:
+            now = sent[number] + int(rng.expovariate(5.0 / load_ns))
+            continue
+        size = min(waiting - number, rng.choice([1, 3, 60, 600]))
+        batch = [
+            PoseReport('drone', 0, start_ns + CLOCKS[clock](round(n * period_ns), sent[n]),
+                       (n / 1000.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+            for n in range(number, number + size)]
+        arrival = now
+        now += int(rng.expovariate(10.0 / load_ns)) + 20_000 * size
+        for sample in pipeline.process(batch, arrival, 0, now):
+            x = (sum(c * c for c in sample.position) - 13.0) ** 0.5
+            out.append(((now - sent[round(1000.0 * x)]) * 1e-9, sample.stamp_ns))
+        number += size
+    return out
+
+
+@pytest.mark.parametrize('clock', CLOCKS)
+@pytest.mark.parametrize('seed', range(6))
+def test_no_pose_that_a_network_held_is_published_as_current(clock, seed):
+    rng = random.Random(f'{clock} {seed}')
+    period_ns = rng.choice([4e6, 8.333e6])
+    load_ns = rng.choice([0.2e6, 2e6, 10e6])
+    held, hold_ns = round(rng.choice([1.2e9, 2e9]) / period_ns), rng.choice([1.0, 3.0, 5.0]) * 1e9
+    sent = sent_frames(rng, period_ns, held + round((hold_ns + 2e9) / period_ns), load_ns)
+    out = published(rng, sent, clock, period_ns, held, hold_ns, load_ns)
+    assert len(out) > 0.5 * held
+    assert max(age for age, _ in out) < MAX_AGE_S + SLACK_S
+    stamps = [stamp for _, stamp in out]
+    assert stamps == sorted(stamps)
