@@ -144,7 +144,7 @@ class TrackingRule(Rule):
         self.samples = 0
 
     def relearn(self) -> None:
-        """Forget the minima; the line stays until there are others, so that old frames stay old."""
+        """Forget the minima; the line stays until there are others: old frames remain old."""
         self._path.restart()
         self._open_block(self._last_t, _FIRST_BLOCK_NS)
 
