@@ -51,6 +51,9 @@ class Rule:
         """Forget the offset; the rate is kept."""
         self.samples = 0
 
+    def relearn(self) -> None:
+        """Forget what the offset was learnt from; it stays until there is more."""
+
     def revalidate(self) -> None:
         """Check the next frame against the model, and start again if it does not fit."""
 
