@@ -190,9 +190,9 @@ def test_every_exit_code_is_documented(capsys):
 def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, unused_port):
     monkeypatch.setitem(sys.modules, 'rclpy', None)
     # What another test has imported would be there without rclpy.
-    for name in [name for name in sys.modules if name.startswith((
+    for module in [each for each in sys.modules if each.startswith((
             'optitrack_vrpn.ros', 'optitrack_vrpn.doctor.graph_ros'))]:
-        monkeypatch.delitem(sys.modules, name)
+        monkeypatch.delitem(sys.modules, module)
     assert doctor.main(['--server', '127.0.0.1', '--port', str(unused_port), '--json',
                         '--timeout', '0.2']) == 2
     result = Result(2, *capsys.readouterr())
